@@ -1,0 +1,78 @@
+# Every target sets up what it needs by itself. Python 3.11+ and Java 17+ are the only things that must be there.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := .make/ready
+JARS := .make/jars
+BENCH ?= all
+
+.DEFAULT_GOAL := help
+.PHONY: help setup jars demo test test-fast test-spark test-e2e check format bench docs lock parts parts-cheap clean
+
+help: ## what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): requirements/dev.lock pyproject.toml
+	@echo "setting up $(VENV) (once; a few minutes)"
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else f"Python {v[0]}.{v[1]} found, 3.11 or later is needed: make PYTHON=python3.11")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@mkdir -p .make && touch $@
+
+$(JARS): $(READY) src/neve/lake/jars.py
+	@$(BIN)/python -m neve.lake.jars
+	@touch $@
+
+setup: $(READY) $(JARS) ## the virtual environment and the jars
+
+jars: $(JARS)
+
+demo: setup ## an hour of telemetry of a shop: made, ingested, asked about
+	@$(BIN)/neve demo
+
+test: setup ## every test: fast ones first, then Spark, then end to end
+	@$(BIN)/python -m pytest -q -m "not spark and not parts and not e2e"
+	@$(BIN)/python -m pytest -q -m "(spark or parts) and not e2e"
+	@$(BIN)/python -m pytest -q -m e2e
+
+test-fast: $(READY) ## the tests that need no JVM
+	@$(BIN)/python -m pytest -q -m "not spark and not parts and not e2e"
+
+test-spark: setup ## the tests that share one Spark session, and those that start real parts
+	@$(BIN)/python -m pytest -q -m "(spark or parts) and not e2e"
+
+test-e2e: setup ## the commands, run as a newcomer would
+	@$(BIN)/python -m pytest -q -m e2e
+
+check: $(READY) ## format, lint, types, import direction
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(READY) ## let ruff write the format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: setup ## benchmarks; BENCH=decode runs one
+	@$(BIN)/python -m bench $(BENCH)
+
+docs: $(READY) ## the pages that are made from code
+	@$(BIN)/python -m docs.generate
+
+parts-cheap: $(READY) ## real parts that need only Java (Kafka, an Iceberg REST catalog), into the cache
+	@$(BIN)/python -m tests.parts.build cheap
+
+parts: $(READY) ## all real parts, those built with Go too (half an hour), into the cache
+	@$(BIN)/python -m tests.parts.build all
+
+lock: $(READY) ## compile the lock files again from pyproject.toml
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+		--group dev --all-extras -o requirements/dev.lock pyproject.toml
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+		-o requirements/runtime.lock pyproject.toml
+
+clean: ## forget the environment (the cache of jars and parts stays)
+	@rm -rf $(VENV) .make

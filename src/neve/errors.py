@@ -1,0 +1,68 @@
+r"""The one error tree.
+
+    NeveError                  what a user can act on; everything else is a bug
+    ├── ConfigError            a key, its value, what was expected
+    ├── EnvironmentFault       Java, a jar or a package that is missing or too old
+    ├── WireError              bytes that are not the OTLP message they claim to be
+    ├── InputError             a file that can't be read as the format it claims
+    ├── LakeError              the catalog, the warehouse or a table
+    │   ├── TableMissing       a table that was never created
+    │   ├── IncompatibleTable  a table whose columns can't become the declared ones
+    │   ├── CommitConflict     another writer won, and retrying did not help
+    │   └── CommitUnknown      nobody can tell whether the commit happened
+    └── QueryError             SQL that can't be answered
+
+A message says what failed, the key or record, the value, what was expected and what to do: lower case, no full stop.
+"""
+
+
+class NeveError(Exception):
+    """Raised when something fails that the user can act on."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
+
+
+class ConfigError(NeveError):
+    """Raised when the configuration has an unknown key or a bad value."""
+
+
+class EnvironmentFault(NeveError):
+    """Raised when the machine lacks something that a command needs."""
+
+
+class WireError(NeveError):
+    """Raised when bytes can't be decoded as the OTLP message that they claim to be."""
+
+
+class InputError(NeveError):
+    """Raised when a file can't be read as the format that it claims to be."""
+
+
+class LakeError(NeveError):
+    """Raised when the catalog, the warehouse or a table refuses an operation."""
+
+
+class TableMissing(LakeError):
+    """Raised when a table is not in the catalog."""
+
+
+class IncompatibleTable(LakeError):
+    """Raised when an existing table can't evolve to the declared columns without a rewrite."""
+
+
+class CommitConflict(LakeError):
+    """Raised when other writers kept winning until the retries were used up."""
+
+
+class CommitUnknown(LakeError):
+    """Raised when a commit may or may not have happened; its files must not be deleted."""
+
+
+class QueryError(NeveError):
+    """Raised when a statement can't be parsed, planned or answered."""

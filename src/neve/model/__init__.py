@@ -1,0 +1,1 @@
+"""The words: signals, tables and the keys that commits carry."""

@@ -1,0 +1,69 @@
+"""Columns and tables as data: what `model.tables` is written in."""
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+STRING_MAP = pa.map_(pa.string(), pa.string())
+STRING_LIST = pa.list_(pa.string())
+
+FORMAT_VERSION = "format-version"
+FORMAT_VERSION_DEFAULT = 2
+TARGET_FILE_SIZE_BYTES = "write.target-file-size-bytes"
+TARGET_FILE_SIZE_BYTES_DEFAULT = 512 * 1024 * 1024  # 512 MB
+BLOOM_FILTER_PREFIX = "write.parquet.bloom-filter-enabled.column."
+METRICS_PREFIX = "write.metadata.metrics.column."
+
+BASE_PROPERTIES = {
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.metrics.default": "none",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "50",
+    TARGET_FILE_SIZE_BYTES: str(TARGET_FILE_SIZE_BYTES_DEFAULT),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, its Arrow type and the comment that users read."""
+
+    name: str
+    type: pa.DataType
+    comment: str
+    required: bool = False
+
+    @property
+    def field(self) -> pa.Field:
+        """The Arrow field, with the comment where Iceberg looks for it."""
+        return pa.field(self.name, self.type, nullable=not self.required, metadata={"doc": self.comment})
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: columns, partition spec, sort order, and which columns are worth statistics."""
+
+    name: str
+    comment: str
+    columns: tuple[Column, ...]
+    partition: tuple[tuple[str, str], ...]
+    sort: tuple[str, ...]
+    bounded: tuple[str, ...]
+    blooms: tuple[str, ...] = ()
+    properties: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema, in the declared order."""
+        return pa.schema([column.field for column in self.columns])
+
+    @property
+    def all_properties(self) -> dict[str, str]:
+        """Every table property that a new table is created with."""
+        return {
+            **BASE_PROPERTIES,
+            "comment": self.comment,
+            **{METRICS_PREFIX + name: "truncate(16)" for name in self.bounded},
+            **{BLOOM_FILTER_PREFIX + name: "true" for name in self.blooms},
+            **self.properties,
+        }

@@ -1,0 +1,119 @@
+"""Whole messages to batches of the tables' schemas, and back: the two functions that the rest of Neve calls."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from neve.model.columns import TIMESTAMP
+from neve.model.signals import Signal
+from neve.model.tables import BY_SIGNAL
+from neve.otlp import logs, metrics, spans
+from neve.otlp.batch import Decoded, Intake, Rejected
+from neve.otlp.checks import Check, refusals
+from neve.otlp.columns import constant
+from neve.otlp.digest import digests, record_ids
+from neve.otlp.envelope import Envelope, decode_context, encode_context, open_messages, seal
+from neve.otlp.parse import malformed, parse
+from neve.otlp.rows import Columns, Rows
+from neve.otlp.wire import MESSAGES, RECORDS, handler
+
+CHECKS: dict[Signal, Callable[[pa.RecordBatch, Intake], list[Check]]] = {
+    Signal.TRACES: spans.check_spans,
+    Signal.LOGS: logs.check_logs,
+}
+DECODERS: dict[Signal, Callable[[pa.RecordBatch, Intake], tuple[Columns, int]]] = {
+    Signal.TRACES: spans.decode_spans,
+    Signal.LOGS: logs.decode_logs,
+}
+ENCODERS: dict[Signal, Callable[[pa.RecordBatch], Columns]] = {
+    Signal.TRACES: spans.encode_spans,
+    Signal.LOGS: logs.encode_logs,
+}
+
+
+def decode(signal: Signal, messages: Sequence[bytes] | pa.BinaryArray, intake: Intake) -> Decoded:
+    """Decode OTLP protobuf messages into one batch of the signal's table; what can't be accepted is in `rejected`."""
+    column = messages if isinstance(messages, pa.BinaryArray) else pa.array(messages, pa.binary())
+    envelope, malformed_messages = _open(signal, column)
+    envelope, malformed_groups = _with_sound_groups(envelope)
+    rows = (metrics.decode_points if signal is Signal.METRICS else _decode_records)(envelope, intake)
+    return _finish(rows, intake, [*malformed_messages, *malformed_groups])
+
+
+def encode(signal: Signal, rows: pa.RecordBatch) -> bytes:
+    """Encode rows of the signal's table as one OTLP protobuf message."""
+    if rows.num_rows == 0:
+        return b""
+    resource, resource_url, scope, scope_url = encode_context(rows)
+    if signal is Signal.METRICS:
+        records, starts = metrics.encode_points(rows, resource, resource_url, scope, scope_url)
+        at = pa.array(starts)
+        return seal(signal, records, resource.take(at), resource_url.take(at), scope.take(at), scope_url.take(at))
+    columns = ENCODERS[signal](rows)
+    records = handler(RECORDS[signal]).record_batch_to_array(pa.RecordBatch.from_pydict(columns))
+    return seal(signal, records, resource, resource_url, scope, scope_url)
+
+
+def _open(signal: Signal, column: pa.BinaryArray) -> tuple[Envelope, list[Rejected]]:
+    """Take the messages apart; those that are malformed as a whole are refused as a whole."""
+    try:
+        return open_messages(signal, column), []
+    except ValueError:
+        bad = malformed(handler(MESSAGES[signal]), column)
+    good = np.setdiff1d(np.arange(len(column)), np.fromiter(bad, np.int64, len(bad)))
+    envelope = open_messages(signal, column.take(pa.array(good)))
+    rejected = [
+        Rejected("malformed_message", detail, index, column[index].as_py()) for index, detail in sorted(bad.items())
+    ]
+    return envelope.renumbered(good), rejected
+
+
+def _with_sound_groups(envelope: Envelope) -> tuple[Envelope, list[Rejected]]:
+    """Refuse the records whose resource or scope is malformed."""
+    bad: dict[int, str] = {}
+    for name, column in (("resource.v1.Resource", envelope.resource), ("common.v1.InstrumentationScope", envelope.scope)):
+        bad |= malformed(handler(name), column)
+    if not bad:
+        return envelope, []
+    lost = np.flatnonzero(np.isin(envelope.group, np.fromiter(bad, np.int64, len(bad))))
+    rejected = [envelope.reject(row, "malformed_context", bad[int(envelope.group[row])]) for row in lost.tolist()]
+    kept = envelope.select(np.setdiff1d(np.arange(len(envelope.records)), lost))
+    return kept.without_groups(np.fromiter(bad, np.int64, len(bad))), rejected
+
+
+def _decode_records(envelope: Envelope, intake: Intake) -> Rows:
+    signal = envelope.signal
+    parsed = parse(handler(RECORDS[signal]), envelope.records)
+    rejected = [envelope.reject(row, "malformed_record", detail) for row, detail in parsed.malformed.items()]
+    batch, index = parsed.batch, parsed.index
+    refused = list(refusals(CHECKS[signal](batch, intake)))
+    if refused:
+        rejected += [envelope.reject(int(index[row]), reason, detail) for row, reason, detail in refused]
+        keep = np.setdiff1d(np.arange(batch.num_rows), np.array([row for row, *_ in refused]))
+        batch, index = batch.take(pa.array(keep)), index[keep]
+    kept = envelope if len(index) == len(envelope.records) else envelope.select(index)
+    columns, duplicates = DECODERS[signal](batch, intake)
+    return Rows(columns, kept, digests(kept.records), tuple(rejected), duplicates)
+
+
+def _finish(rows: Rows, intake: Intake, rejected: list[Rejected]) -> Decoded:
+    """Add what the records of a group share, and what the receiver knows; select the table's columns in their order."""
+    context = decode_context(rows.envelope)
+    group = rows.envelope.group
+    shared = context.columns.take(pa.array(group))
+    count = len(group)
+    columns = {
+        **rows.columns,
+        **{name: shared.column(name) for name in shared.schema.names},
+        "organization_id": constant(intake.organization_id, pa.string(), count),
+        "record_id": record_ids(rows.digests, context.digests[group]),
+        "ingested_at": constant(intake.received_unix_nano // 1000, TIMESTAMP, count),
+    }
+    schema = BY_SIGNAL[rows.envelope.signal].schema
+    return Decoded(
+        batch=pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema),
+        rejected=(*rejected, *rows.rejected),
+        duplicate_keys=rows.duplicate_keys + context.duplicate_keys,
+        pointless_metrics=rows.pointless_metrics,
+    )

@@ -1,0 +1,232 @@
+"""The envelope of a message: which records it holds, under which resource and scope.
+
+All three signals have the same envelope with other names. Decoding turns a column of messages into a column of
+records plus, for each record, the index of its scope group; the columns that all records of a group share are decoded
+once for each group. Encoding finds the groups again as runs of rows with the same resource and scope.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neve.model.signals import Signal
+from neve.otlp.attributes import decode_attributes, encode_attributes
+from neve.otlp.batch import Rejected
+from neve.otlp.columns import integers, list_of, optional, required, some_text, with_nulls
+from neve.otlp.digest import Digests, digests
+from neve.otlp.texts import nulls
+from neve.otlp.wire import MESSAGES, Handler, handler
+
+Indices = npt.NDArray[np.int64]
+
+SERVICE_NAME = "service.name"
+NAMES = {
+    Signal.TRACES: ("resource_spans", "scope_spans", "spans"),
+    Signal.LOGS: ("resource_logs", "scope_logs", "log_records"),
+    Signal.METRICS: ("resource_metrics", "scope_metrics", "metrics"),
+}
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """The records of some messages, and the groups that they stand in."""
+
+    signal: Signal
+    records: pa.BinaryArray
+    group: Indices
+    message: Indices
+    resource: pa.BinaryArray
+    resource_schema_url: pa.StringArray
+    scope: pa.BinaryArray
+    scope_schema_url: pa.StringArray
+
+    def select(self, keep: npt.NDArray[np.bool_] | Indices) -> "Envelope":
+        """The same groups with only some of the records."""
+        index = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep
+        records = self.records.take(pa.array(index))
+        return replace(self, records=records, group=self.group[index], message=self.message[index])
+
+    def renumbered(self, messages: Indices) -> "Envelope":
+        """The same envelope where message 0 is the first of `messages`, and so on."""
+        return replace(self, message=messages[self.message])
+
+    def without_groups(self, groups: Indices) -> "Envelope":
+        """The same envelope with nothing known of some groups, which must hold no records."""
+        lost = np.isin(np.arange(len(self.resource)), groups)
+        return replace(self, resource=with_nulls(self.resource, lost), scope=with_nulls(self.scope, lost))
+
+    def alone(self, record: int, wire: bytes | None = None) -> bytes:
+        """A whole message that holds one record, or `wire` in its place, with its resource and scope."""
+        group = int(self.group[record])
+        columns = (self.resource, self.resource_schema_url, self.scope, self.scope_schema_url)
+        records = self.records.slice(record, 1) if wire is None else pa.array([wire], pa.binary())
+        return seal(self.signal, records, *(column.slice(group, 1) for column in columns))
+
+    def reject(self, record: int, reason: str, detail: str, wire: bytes | None = None) -> Rejected:
+        """Refuse one record, or `wire` in its place."""
+        return Rejected(reason, detail, int(self.message[record]), self.alone(record, wire))
+
+
+def open_messages(signal: Signal, messages: pa.BinaryArray) -> Envelope:
+    """Take messages apart into records and groups; raises `ValueError` when one of them is malformed."""
+    _resource_groups, scope_groups, records = NAMES[signal]
+    batch = handler(MESSAGES[signal]).array_to_record_batch(messages)
+    resources = batch.column(0)
+    message_of_resource = pc.list_parent_indices(resources).to_numpy()
+    resource = resources.flatten()
+    scopes = resource.field(scope_groups)
+    resource_of_scope = pc.list_parent_indices(scopes)
+    scope = scopes.flatten()
+    record_lists = scope.field(records)
+    group = pc.list_parent_indices(record_lists).to_numpy()
+    return Envelope(
+        signal=signal,
+        records=record_lists.flatten(),
+        group=group,
+        message=message_of_resource[resource_of_scope.to_numpy()[group]],
+        resource=resource.field("resource").take(resource_of_scope),
+        resource_schema_url=resource.field("schema_url").take(resource_of_scope),
+        scope=scope.field("scope"),
+        scope_schema_url=scope.field("schema_url"),
+    )
+
+
+@dataclass(frozen=True)
+class Context:
+    """The columns that the records of a group share, one row a group."""
+
+    columns: pa.RecordBatch
+    digests: Digests
+    duplicate_keys: int
+
+
+def decode_context(envelope: Envelope) -> Context:
+    """Decode each group's resource and scope; raises `ValueError` when one is malformed."""
+    resource = handler("resource.v1.Resource").array_to_record_batch(envelope.resource)
+    scope = handler("common.v1.InstrumentationScope").array_to_record_batch(envelope.scope)
+    resource_maps = decode_attributes(resource.column("attributes"))
+    scope_maps = decode_attributes(scope.column("attributes"))
+    resource_null, scope_null = nulls(envelope.resource), nulls(envelope.scope)
+    columns = {
+        "service_name": _service_name(resource_maps.attributes),
+        "resource_attrs": with_nulls(resource_maps.attributes, resource_null),
+        "resource_attr_types": with_nulls(resource_maps.types, resource_null),
+        "resource_dropped_attributes_count": integers(resource.column("dropped_attributes_count")),
+        "resource_entity_refs": resource.column("entity_refs"),
+        "resource_schema_url": optional(envelope.resource_schema_url),
+        "scope_name": with_nulls(scope.column("name"), scope_null),
+        "scope_version": optional(scope.column("version")),
+        "scope_attrs": with_nulls(scope_maps.attributes, scope_null),
+        "scope_attr_types": with_nulls(scope_maps.types, scope_null),
+        "scope_dropped_attributes_count": integers(scope.column("dropped_attributes_count")),
+        "scope_schema_url": optional(envelope.scope_schema_url),
+    }
+    return Context(
+        pa.RecordBatch.from_pydict(columns),
+        _context_digests(envelope),
+        resource_maps.duplicate_keys + scope_maps.duplicate_keys,
+    )
+
+
+def _service_name(attributes: pa.MapArray) -> pa.StringArray:
+    return pc.map_lookup(attributes, SERVICE_NAME, "first")
+
+
+def _context_digests(envelope: Envelope) -> Digests:
+    """One digest for what surrounds a record; each part has its own place, so that parts can't change places."""
+    parts = (envelope.resource, envelope.resource_schema_url, envelope.scope, envelope.scope_schema_url)
+    texts: list[pa.Array] = []
+    for part in parts:
+        length = pc.binary_length(part).cast(pa.string()).fill_null("absent")
+        texts += [length.cast(pa.binary()), part.cast(pa.binary()).fill_null(b"")]
+    return digests(pc.binary_join_element_wise(*texts, b":"))
+
+
+def encode_context(batch: pa.RecordBatch) -> tuple[pa.BinaryArray, pa.StringArray, pa.BinaryArray, pa.StringArray]:
+    """Resource, its schema URL, scope and its schema URL for every row, as they go on the wire."""
+    resource_wire, scope_wire = handler("resource.v1.Resource"), handler("common.v1.InstrumentationScope")
+    resource = _encode(
+        resource_wire,
+        {
+            "attributes": encode_attributes(batch.column("resource_attrs"), batch.column("resource_attr_types")),
+            "dropped_attributes_count": required(batch.column("resource_dropped_attributes_count"), pa.uint32()),
+            "entity_refs": list_of(batch.column("resource_entity_refs"), resource_wire.schema().field("entity_refs")),
+        },
+    )
+    scope = _encode(
+        scope_wire,
+        {
+            "name": some_text(batch.column("scope_name")),
+            "version": some_text(batch.column("scope_version")),
+            "attributes": encode_attributes(batch.column("scope_attrs"), batch.column("scope_attr_types")),
+            "dropped_attributes_count": required(batch.column("scope_dropped_attributes_count"), pa.uint32()),
+        },
+    )
+    return (
+        with_nulls(resource, nulls(batch.column("resource_attrs"))),
+        some_text(batch.column("resource_schema_url")),
+        with_nulls(scope, nulls(batch.column("scope_attrs"))),
+        some_text(batch.column("scope_schema_url")),
+    )
+
+
+def _encode(wire: Handler, columns: dict[str, pa.Array]) -> pa.BinaryArray:
+    return wire.record_batch_to_array(pa.RecordBatch.from_pydict(columns))
+
+
+def seal(
+    signal: Signal,
+    records: pa.BinaryArray,
+    resource: pa.BinaryArray,
+    resource_schema_url: pa.StringArray,
+    scope: pa.BinaryArray,
+    scope_schema_url: pa.StringArray,
+) -> bytes:
+    """One message of these records; neighbours with the same resource and scope share their group."""
+    if len(records) == 0:
+        return b""
+    new_resource = changes(resource, resource_schema_url)
+    new_scope = new_resource | changes(scope, scope_schema_url)
+    scope_at, resource_at = np.flatnonzero(new_scope), np.flatnonzero(new_resource)
+    resource_groups, scope_groups, record_lists = NAMES[signal]
+    scopes = pa.StructArray.from_arrays(
+        [
+            scope.take(pa.array(scope_at)),
+            runs(records, scope_at),
+            scope_schema_url.take(pa.array(scope_at)),
+        ],
+        names=["scope", record_lists, "schema_url"],
+    )
+    resources = pa.StructArray.from_arrays(
+        [
+            resource.take(pa.array(resource_at)),
+            runs(scopes, np.searchsorted(scope_at, resource_at)),
+            resource_schema_url.take(pa.array(resource_at)),
+        ],
+        names=["resource", scope_groups, "schema_url"],
+    )
+    message = pa.RecordBatch.from_arrays([runs(resources, np.array([0]))], names=[resource_groups])
+    sealed: bytes = handler(MESSAGES[signal]).record_batch_to_array(message)[0].as_py()
+    return sealed
+
+
+def changes(*columns: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which rows differ from the row before them in any of these columns."""
+    changed = np.zeros(len(columns[0]), dtype=np.bool_)
+    changed[:1] = True
+    for column in columns:
+        # Nulls and empty values are different things here: a resource that is empty was sent all the same.
+        before, after = column.slice(0, len(column) - 1), column.slice(1)
+        same = pc.fill_null(pc.equal(before, after), False)
+        both_null = pc.and_(before.is_null(), after.is_null())
+        changed[1:] |= ~pc.or_(same, both_null).to_numpy(zero_copy_only=False)
+    return changed
+
+
+def runs(values: pa.Array, starts: Sequence[int] | npt.NDArray[np.int64]) -> pa.ListArray:
+    """A list for each run of values, given where the runs begin."""
+    return pa.ListArray.from_arrays(pa.array([*starts, len(values)], pa.int32()), values)

@@ -1,0 +1,197 @@
+"""OTLP JSON to OTLP protobuf, and back: the standard's mapping, with hex ids, enums as numbers, 64-bit integers as text.
+
+JSON is read by DuckDB with the exact type of the message, whole files at a time, and what Arrow holds then is encoded as
+protobuf; from there on both encodings take the same path. Text that the fast way refuses (an enum by its name, say) is
+read once more message by message with protobuf's own JSON reader, which accepts more and says precisely what is wrong.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from typing import Any
+
+import duckdb
+import fsspec
+import pyarrow as pa
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import ArrayValue, KeyValueList
+
+from neve.model.signals import Signal
+from neve.otlp.batch import Rejected
+from neve.otlp.columns import relist, struct
+from neve.otlp.hexadecimal import from_hex
+from neve.otlp.texts import nulls
+from neve.otlp.wire import MESSAGES, handler
+
+CLASSES: dict[Signal, type[Message]] = {
+    Signal.TRACES: ExportTraceServiceRequest,
+    Signal.LOGS: ExportLogsServiceRequest,
+    Signal.METRICS: ExportMetricsServiceRequest,
+}
+TOP = {Signal.TRACES: "resource_spans", Signal.LOGS: "resource_logs", Signal.METRICS: "resource_metrics"}
+IDS = ("trace_id", "span_id", "parent_span_id")
+JSON_IDS = ("traceId", "spanId", "parentSpanId")
+NESTED = ("array_value", "kvlist_value")
+CONVERTERS: dict[str, Callable[[str], bytes]] = {
+    "array_value": lambda text: _nested(text, ArrayValue()),
+    "kvlist_value": lambda text: _nested(text, KeyValueList()),
+    "bytes_value": base64.b64decode,
+}
+SQL_TYPES = {
+    pa.string(): "VARCHAR",
+    pa.bool_(): "BOOLEAN",
+    pa.int32(): "INTEGER",
+    pa.uint32(): "UINTEGER",
+    pa.int64(): "BIGINT",
+    pa.uint64(): "UBIGINT",
+    pa.float64(): "DOUBLE",
+}
+
+
+@dataclass(frozen=True)
+class Transcoded:
+    """Protobuf messages, the document that each came from, and the documents that are not messages."""
+
+    messages: pa.BinaryArray
+    index: tuple[int, ...]
+    rejected: tuple[Rejected, ...] = ()
+
+
+def to_protobuf(signal: Signal, text: bytes) -> Transcoded:
+    """The messages of a JSON text: one document, or one a line."""
+    try:
+        messages = _encode(signal, _read(signal, text))
+    except (duckdb.Error, pa.ArrowInvalid, ValueError):
+        return _one_by_one(signal, text)
+    return Transcoded(messages, tuple(range(len(messages))))
+
+
+def to_json(signal: Signal, message: bytes) -> str:
+    """A protobuf message as one line of OTLP JSON."""
+    plain = json_format.MessageToDict(CLASSES[signal].FromString(message), use_integers_for_enums=True)
+    return json.dumps(_ids(plain, _base64_to_hex), ensure_ascii=False, separators=(",", ":"))
+
+
+def _read(signal: Signal, text: bytes) -> pa.ListArray:
+    """The top field of every document, in Arrow."""
+    connection, memory, names = _reader()
+    path = f"/{next(names)}.json"
+    field = handler(MESSAGES[signal], whole=True).schema().field(TOP[signal])
+    statement = (
+        f"SELECT * FROM read_json('memory://{path}', format = 'unstructured', records = true, "  # noqa: S608
+        f"maximum_object_size = {max(len(text), 1 << 20)}, columns = {{'{_camel(TOP[signal])}': '{_sql_type(field)}'}})"
+    )
+    memory.pipe(path, text)
+    try:
+        column = connection.execute(statement).to_arrow_table().column(0)
+        return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    finally:
+        memory.rm(path)
+
+
+@cache
+def _reader() -> tuple[duckdb.DuckDBPyConnection, fsspec.AbstractFileSystem, Iterator[int]]:
+    connection = duckdb.connect(config={"threads": 1})
+    memory = fsspec.filesystem("memory")
+    connection.register_filesystem(memory)
+    return connection, memory, count()
+
+
+def _encode(signal: Signal, top: pa.ListArray) -> pa.BinaryArray:
+    wire = handler(MESSAGES[signal], whole=True)
+    column = _conform(top, wire.schema().field(TOP[signal]))
+    return wire.record_batch_to_array(pa.RecordBatch.from_arrays([column], names=[TOP[signal]]))
+
+
+def _conform(array: pa.Array, field: pa.Field) -> pa.Array:
+    """A column of JSON values as the wire's handler wants it: its names, its types, no nulls where it has none."""
+    if pa.types.is_list(field.type):
+        return relist(array, _conform(array.flatten(), field.type.value_field))
+    if pa.types.is_struct(field.type):
+        columns = {child.name: _conform(array.field(_camel(child.name)), child) for child in field.type}
+        return struct(columns, null=nulls(array) if field.nullable else None)
+    if pa.types.is_binary(field.type):
+        return _binary(array, field)
+    if array.null_count and not field.nullable:
+        array = array.fill_null("" if field.type == pa.string() else 0)
+    return array.cast(field.type)
+
+
+def _binary(array: pa.StringArray, field: pa.Field) -> pa.BinaryArray:
+    if field.name in IDS:
+        return from_hex(array.cast(pa.string()).fill_null(""))
+    if array.null_count == len(array):
+        return pa.nulls(len(array), pa.binary())
+    convert = CONVERTERS[field.name]
+    return pa.array([None if text is None else convert(text) for text in array.to_pylist()], pa.binary())
+
+
+def _nested(text: str, message: Message) -> bytes:
+    json_format.ParseDict(json.loads(text), message, ignore_unknown_fields=True)
+    return message.SerializeToString()
+
+
+def _sql_type(field: pa.Field) -> str:
+    if pa.types.is_list(field.type):
+        return f"{_sql_type(field.type.value_field)}[]"
+    if pa.types.is_struct(field.type):
+        return "STRUCT(" + ", ".join(f'"{_camel(child.name)}" {_sql_type(child)}' for child in field.type) + ")"
+    if pa.types.is_binary(field.type):
+        return "JSON" if field.name in NESTED else "VARCHAR"
+    return SQL_TYPES[field.type]
+
+
+def _camel(name: str) -> str:
+    """The JSON name of a field.
+
+    >>> _camel("start_time_unix_nano")
+    'startTimeUnixNano'
+    """
+    return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
+
+
+def _one_by_one(signal: Signal, text: bytes) -> Transcoded:
+    messages, index, rejected = [], [], []
+    for position, document in enumerate(documents(text)):
+        try:
+            plain = _ids(json.loads(document), _hex_to_base64)
+            message = json_format.ParseDict(plain, CLASSES[signal](), ignore_unknown_fields=True)
+        except (ValueError, AttributeError, json_format.ParseError) as error:
+            rejected.append(Rejected("malformed_message", f"not OTLP JSON for {signal}: {error}", position, document))
+        else:
+            messages.append(message.SerializeToString())
+            index.append(position)
+    return Transcoded(pa.array(messages, pa.binary()), tuple(index), tuple(rejected))
+
+
+def documents(text: bytes) -> list[bytes]:
+    """The documents of a text: all of it where it is one, its lines where it is not."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return [line for line in text.splitlines() if line.strip()]
+    return [text]
+
+
+def _ids(plain: Any, convert: Any) -> Any:
+    if isinstance(plain, dict):
+        return {key: convert(item) if key in JSON_IDS else _ids(item, convert) for key, item in plain.items()}
+    if isinstance(plain, list):
+        return [_ids(item, convert) for item in plain]
+    return plain
+
+
+def _hex_to_base64(text: str) -> str:
+    return base64.b64encode(bytes.fromhex(text)).decode()
+
+
+def _base64_to_hex(text: str) -> str:
+    return base64.b64decode(text).hex()

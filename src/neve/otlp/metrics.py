@@ -1,0 +1,212 @@
+"""Metrics: messages that hold metrics that hold points, to one row a point, and back."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neve.model.tables import METRICS
+from neve.otlp.attributes import decode_attributes, encode_attributes
+from neve.otlp.batch import Intake, Rejected
+from neve.otlp.checks import check_text, check_time, refusals
+from neve.otlp.columns import constant, optional, relist, required, some_text, struct, timestamps
+from neve.otlp.digest import Digests, digests
+from neve.otlp.envelope import Envelope, changes, runs
+from neve.otlp.parse import parse
+from neve.otlp.points import Columns, decode_point_columns, encode_point_columns
+from neve.otlp.rows import Rows
+from neve.otlp.texts import nulls
+from neve.otlp.wire import POINTS, handler, message_class
+
+Indices = npt.NDArray[np.int64]
+
+METRIC = "metrics.v1.Metric"
+KINDS = tuple(POINTS)
+WITH_TEMPORALITY = ("sum", "histogram", "exponential_histogram")
+# Columns that come from a point's own message; the others belong to its metric, its group or its receiver.
+POINT_FIELDS = tuple(
+    METRICS.schema.field(name)
+    for name in (
+        *("time_unix_nano", "start_time_unix_nano", "flags", "attributes", "attribute_types"),
+        *("value", "value_int", "count", "sum", "min", "max", "bucket_counts", "explicit_bounds"),
+        *("scale", "zero_count", "zero_threshold", "positive", "negative", "quantile_values", "exemplars"),
+    )
+)
+METADATA = ("metadata", "metadata_types")
+
+
+@dataclass(frozen=True)
+class Points:
+    """The accepted points of one metric type, and the metric that each belongs to."""
+
+    columns: Columns
+    metric: Indices
+    digests: Digests
+    rejected: tuple[Rejected, ...]
+    duplicate_keys: int
+
+
+def decode_points(envelope: Envelope, intake: Intake) -> Rows:
+    """One row for each data point of the envelope's metrics, in the order of the message."""
+    parsed = parse(handler(METRIC), envelope.records)
+    rejected = [envelope.reject(row, "malformed_record", detail) for row, detail in parsed.malformed.items()]
+    metrics = parsed.batch
+    envelope = envelope if not parsed.malformed else envelope.select(parsed.index)
+    maps = decode_attributes(metrics.column("metadata"))
+    kinds = [_decode_kind(kind, metrics, envelope, intake) for kind in KINDS]
+    present = [points for points in kinds if len(points.metric)]
+    metric = np.concatenate([points.metric for points in kinds])
+    columns = _concat([points.columns for points in present or kinds[:1]])
+    columns |= _metric_columns(metrics, np.concatenate([np.full(len(k.metric), i) for i, k in enumerate(kinds)]), metric)
+    columns |= {"metadata": maps.attributes.take(pa.array(metric)), "metadata_types": maps.types.take(pa.array(metric))}
+    columns["timestamp"] = timestamps(columns["time_unix_nano"])
+    order = np.argsort(metric, kind="stable")
+    if len(present) > 1:
+        columns = {name: column.take(pa.array(order)) for name, column in columns.items()}
+    header_digests = digests(_headers(metrics))
+    point_digests = np.concatenate([points.digests for points in kinds])
+    return Rows(
+        columns=columns,
+        envelope=_of_points(envelope, metric[order]),
+        # The metric's own digest is folded into the point's, so that equal points of two metrics stay apart.
+        digests=(point_digests + header_digests[metric] * np.uint64(3))[order],
+        rejected=(*rejected, *(refused for points in kinds for refused in points.rejected)),
+        duplicate_keys=maps.duplicate_keys + sum(points.duplicate_keys for points in kinds),
+        pointless_metrics=_pointless(metrics),
+    )
+
+
+def _decode_kind(kind: str, metrics: pa.RecordBatch, envelope: Envelope, intake: Intake) -> Points:
+    lists = metrics.column(kind).field("data_points")
+    metric = pc.list_parent_indices(lists).to_numpy()
+    parsed = parse(handler(POINTS[kind]), lists.flatten())
+    refused = [(row, "malformed_record", detail) for row, detail in parsed.malformed.items()]
+    batch, index = parsed.batch, parsed.index
+    checks = [
+        check_text("metric_name", metrics.column("name").take(pa.array(metric[index]))),
+        *check_time("time_unix_nano", batch.column("time_unix_nano"), intake, needed=True),
+    ]
+    failed = list(refusals(checks))
+    if failed:
+        refused += [(int(index[row]), reason, detail) for row, reason, detail in failed]
+        keep = np.setdiff1d(np.arange(batch.num_rows), np.array([row for row, *_ in failed]))
+        batch, index = batch.take(pa.array(keep)), index[keep]
+    wires = lists.flatten()
+    rejected = [
+        envelope.reject(int(metric[row]), reason, detail, _alone(kind, envelope.records[metric[row]], wires[row]))
+        for row, reason, detail in refused
+    ]
+    columns, duplicates = decode_point_columns(kind, batch)
+    kept = wires if len(index) == len(wires) else wires.take(pa.array(index))
+    return Points(columns, metric[index], digests(kept), tuple(rejected), duplicates)
+
+
+def _alone(kind: str, metric: pa.BinaryScalar, point: pa.BinaryScalar) -> bytes:
+    """The metric with only this point in it."""
+    message = message_class(METRIC).FromString(metric.as_py())
+    data = getattr(message, kind)
+    del data.data_points[:]
+    data.data_points.append(point.as_py())
+    return message.SerializeToString()
+
+
+def _concat(parts: list[Columns]) -> Columns:
+    return {
+        field.name: pa.concat_arrays(
+            [
+                part[field.name].cast(field.type)
+                if field.name in part
+                else pa.nulls(len(part["time_unix_nano"]), field.type)
+                for part in parts
+            ]
+        )
+        for field in POINT_FIELDS
+    }
+
+
+def _metric_columns(metrics: pa.RecordBatch, kind: Indices, metric: Indices) -> Columns:
+    """What a point takes from its metric."""
+    at = pa.array(metric)
+    temporalities = [pc.struct_field(metrics.column(name), "aggregation_temporality") for name in WITH_TEMPORALITY]
+    return {
+        "metric_name": metrics.column("name").take(at),
+        "metric_type": pa.array(KINDS).take(pa.array(kind.astype(np.int64))),
+        "unit": optional(metrics.column("unit").take(at)),
+        "description": optional(metrics.column("description").take(at)),
+        "aggregation_temporality": pc.coalesce(*temporalities).take(at),
+        "is_monotonic": pc.struct_field(metrics.column("sum"), "is_monotonic").take(at),
+    }
+
+
+def _of_points(envelope: Envelope, metric: Indices) -> Envelope:
+    """The envelope with points in the place of metrics; the records' bytes are needed no more."""
+    return replace(
+        envelope,
+        records=pa.nulls(len(metric), pa.binary()),
+        group=envelope.group[metric],
+        message=envelope.message[metric],
+    )
+
+
+def _headers(metrics: pa.RecordBatch) -> pa.BinaryArray:
+    """Each metric without its points, as bytes."""
+    columns = {field.name: metrics.column(field.name) for field in metrics.schema}
+    for kind in KINDS:
+        data = metrics.column(kind)
+        empty = relist(pa.nulls(len(data), data.type.field("data_points").type), pa.array([], pa.binary()))
+        fields = {field.name: data.field(field.name) for field in data.type} | {"data_points": empty}
+        columns[kind] = struct(fields, null=nulls(data))
+    return handler(METRIC).record_batch_to_array(pa.RecordBatch.from_pydict(columns))
+
+
+def _pointless(metrics: pa.RecordBatch) -> int:
+    counts = sum(
+        pc.fill_null(pc.list_value_length(metrics.column(kind).field("data_points")), 0).to_numpy() for kind in KINDS
+    )
+    return int(np.sum(counts == 0))
+
+
+def encode_points(rows: pa.RecordBatch, *context: pa.Array) -> tuple[pa.BinaryArray, Indices]:
+    """`Metric` messages of these rows, and the row that each begins at; neighbours of one metric share a message."""
+    points = _encode_all(rows)
+    description = {
+        "name": some_text(rows.column("metric_name")),
+        "description": some_text(rows.column("description")),
+        "unit": some_text(rows.column("unit")),
+        "metadata": encode_attributes(*(rows.column(name) for name in METADATA)),
+    }
+    types = (rows.column(name) for name in ("metric_type", "aggregation_temporality", "is_monotonic"))
+    header = handler(METRIC).record_batch_to_array(_metric_batch(rows, description, None))
+    starts = np.flatnonzero(changes(header, *types, *context))
+    first = rows.take(pa.array(starts))
+    described = {name: column.take(pa.array(starts)) for name, column in description.items()}
+    return handler(METRIC).record_batch_to_array(_metric_batch(first, described, runs(points, starts))), starts
+
+
+def _encode_all(rows: pa.RecordBatch) -> pa.BinaryArray:
+    """Every row's own message, whatever its type."""
+    kinds = rows.column("metric_type")
+    parts, places = [], []
+    for kind in KINDS:
+        place = np.flatnonzero(pc.equal(kinds, kind).to_numpy(zero_copy_only=False))
+        if len(place):
+            batch = pa.RecordBatch.from_pydict(encode_point_columns(kind, rows.take(pa.array(place))))
+            parts.append(handler(POINTS[kind]).record_batch_to_array(batch))
+            places.append(place)
+    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))
+
+
+def _metric_batch(rows: pa.RecordBatch, description: Columns, points: pa.ListArray | None) -> pa.RecordBatch:
+    kinds = rows.column("metric_type")
+    data = points if points is not None else constant([], pa.list_(pa.binary()), rows.num_rows)
+    columns = dict(description)
+    for kind in KINDS:
+        fields = {"data_points": data}
+        if kind in WITH_TEMPORALITY:
+            fields["aggregation_temporality"] = required(rows.column("aggregation_temporality"), pa.int32())
+        if kind == "sum":
+            fields["is_monotonic"] = required(rows.column("is_monotonic"), pa.bool_())
+        columns[kind] = struct(fields, null=~pc.equal(kinds, kind).to_numpy(zero_copy_only=False))
+    return pa.RecordBatch.from_pydict(columns)

@@ -1,0 +1,95 @@
+"""Nested OTLP values as text: plain JSON where that says everything, the exact bytes where it does not.
+
+This is the one place of the wire that works value by value; lists and maps inside attributes are few.
+"""
+
+import base64
+import json
+import math
+from typing import Any
+
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
+
+ARRAY = "array"
+MAP = "map"
+EXACT = "exact:"
+
+Rendered = tuple[str, str]
+
+
+def render_array(wire: bytes) -> Rendered:
+    """Text and type of an encoded `ArrayValue`."""
+    return _render(AnyValue(array_value=ArrayValue.FromString(wire)), ARRAY)
+
+
+def render_map(wire: bytes) -> Rendered:
+    """Text and type of an encoded `KeyValueList`."""
+    return _render(AnyValue(kvlist_value=KeyValueList.FromString(wire)), MAP)
+
+
+def parse_nested(text: str, kind: str) -> AnyValue:
+    """The value that `render_array` or `render_map` made this text and type from."""
+    if kind.startswith(EXACT):
+        return AnyValue.FromString(base64.b64decode(kind.removeprefix(EXACT)))
+    return to_value(json.loads(text))
+
+
+def _render(value: AnyValue, kind: str) -> Rendered:
+    plain = to_plain(value)
+    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), default=_base64)
+    if _says_everything(plain, value):
+        return text, kind
+    return text, EXACT + base64.b64encode(value.SerializeToString(deterministic=True)).decode()
+
+
+def _says_everything(plain: Any, value: AnyValue) -> bool:
+    try:
+        return to_value(plain) == value
+    except TypeError:
+        return False
+
+
+def _base64(value: Any) -> str:
+    return base64.b64encode(value).decode()
+
+
+def to_plain(value: AnyValue) -> Any:
+    """A value as what `json` would make of it; bytes stay bytes.
+
+    >>> to_plain(AnyValue(array_value=ArrayValue(values=[AnyValue(int_value=1), AnyValue()])))
+    [1, None]
+    """
+    match value.WhichOneof("value"):
+        case None:
+            return None
+        case "array_value":
+            return [to_plain(item) for item in value.array_value.values]
+        case "kvlist_value":
+            return {entry.key: to_plain(entry.value) for entry in value.kvlist_value.values}
+        case name:
+            return getattr(value, name)
+
+
+def to_value(plain: Any) -> AnyValue:
+    """What a JSON value says, as an OTLP value.
+
+    >>> to_value({"a": 1}).kvlist_value.values[0].value.int_value
+    1
+    """
+    match plain:
+        case None:
+            return AnyValue()
+        case bool():
+            return AnyValue(bool_value=plain)
+        case int() if -(2**63) <= plain < 2**63:
+            return AnyValue(int_value=plain)
+        case float() if math.isfinite(plain):
+            return AnyValue(double_value=plain)
+        case str():
+            return AnyValue(string_value=plain)
+        case list():
+            return AnyValue(array_value=ArrayValue(values=[to_value(item) for item in plain]))
+        case dict():
+            entries = [KeyValue(key=key, value=to_value(item)) for key, item in plain.items()]
+            return AnyValue(kvlist_value=KeyValueList(values=entries))
+    raise TypeError(f"JSON can't say {plain!r}")

@@ -1,0 +1,38 @@
+"""Programs built from Go modules."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.parts.command import run
+
+BUILDER = "go.opentelemetry.io/collector/cmd/builder"
+
+
+def missing() -> str | None:
+    """Say why nothing can be built here, or None when it can."""
+    return None if shutil.which("go") else "no go found (Go 1.25 or later)"
+
+
+def build_collector(manifest: Path, version: str, into: Path) -> None:
+    """Build the collector that `manifest` lists, by the builder of the same version, so that core and parts agree.
+
+    The builder tidies its module; `-e` lets that go on without modules that only its components' tests import.
+    """
+    work = into.parent
+    install(f"{BUILDER}@v{version}", work)
+    builder = [str(work / "builder"), f"--config={manifest}", "--ldflags=-s -w"]
+    _politely(builder, work, GOFLAGS="-e -buildvcs=false")
+    (work / "source" / "otelcol").rename(into / "otelcol")
+
+
+def install(module: str, into: Path) -> None:
+    """Build the program of `module@version` into a folder."""
+    _politely(["go", "install", "-trimpath", "-ldflags=-s -w", module], into, GOBIN=str(into))
+
+
+def _politely(command: Sequence[str], folder: Path, **environment: str) -> None:
+    """Run a build at low priority and without C, so that programs need nothing of the machine that built them."""
+    nice = ["nice", "-n", "10"] if shutil.which("nice") else []
+    run([*nice, *command], folder, {**os.environ, "CGO_ENABLED": "0", **environment})
