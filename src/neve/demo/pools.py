@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neve.demo.metric import Metric, Stream, int_points
+from neve.demo.tally import open_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,13 +39,6 @@ def pool_streams(
         yield Stream(instance, CONNECTIONS, int_points(None, times, pool.size - used, {**name, "state": "idle"}))
         yield Stream(instance, LIMIT, int_points(None, times, np.full_like(times, pool.size), name))
         yield Stream(instance, PENDING, int_points(None, times, open_at(borrows, times), name))
-
-
-def open_at(spans: Sequence[Span], times: Ints) -> Ints:
-    """Return how many of the spans were open at each of the instants."""
-    begun = np.sort(np.array([span.start for span in spans], dtype=np.int64))
-    done = np.sort(np.array([span.end for span in spans], dtype=np.int64))
-    return (np.searchsorted(begun, times, "right") - np.searchsorted(done, times, "right")).astype(np.int64)
 
 
 def _used(instance: Instance, pool: Pool, times: Ints, incident: Incident, rng: np.random.Generator) -> Ints:

@@ -10,7 +10,7 @@ import numpy as np
 from neve.demo.histograms import MILLIS_BOUNDS, SECONDS_BOUNDS, explicit_points, exponential_points
 from neve.demo.metric import CUMULATIVE, Metric, Point, Stream, int_points, temporality
 from neve.demo.span import CLIENT, CONSUMER, SERVER, Span
-from neve.demo.tally import Measured, measure
+from neve.demo.tally import Measured, measure, open_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -86,11 +86,8 @@ def _totals(instance: Instance, spans: list[Span], timeline: Timeline) -> Iterat
         for exports, mine in _processes(instance, group, "s", timeline):
             yield Stream(instance, requests, _counts(mine, exports, {"outcome": outcome}, how))
     for exports, mine in _processes(instance, spans, "s", timeline):
-        begun = np.sort(np.array([span.start for span in mine.spans], dtype=np.int64))
-        done = np.sort(mine.ends)
-        open_now = np.searchsorted(begun, exports.times, "right") - np.searchsorted(done, exports.times, "right")
-        starts = exports.starts(cumulative=True)
-        yield Stream(instance, active, int_points(starts, exports.times, open_now.astype(np.int64), {}))
+        open_now = open_at(mine.spans, exports.times)
+        yield Stream(instance, active, int_points(exports.starts(cumulative=True), exports.times, open_now, {}))
 
 
 def _outcomes(spans: list[Span]) -> Iterator[tuple[str, list[Span]]]:

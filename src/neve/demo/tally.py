@@ -76,6 +76,13 @@ def total_by(slots: Ints, values: Floats, size: int) -> Floats:
     return np.bincount(slots, weights=values, minlength=size).astype(np.float64)
 
 
+def open_at(spans: Sequence[Span], times: Ints) -> Ints:
+    """Return how many of the spans were open at each of the instants."""
+    begun = np.sort(np.array([span.start for span in spans], dtype=np.int64))
+    done = np.sort(np.array([span.end for span in spans], dtype=np.int64))
+    return (np.searchsorted(begun, times, "right") - np.searchsorted(done, times, "right")).astype(np.int64)
+
+
 def _slowest(slots: Ints, values: Floats, size: int) -> Ints:
     """Return for each export the number of its largest measurement, or -1 where there is none."""
     order = np.lexsort((values, slots))

@@ -1,0 +1,67 @@
+"""What users set about the catalog, the warehouse, object storage and Spark."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+CatalogKind = Literal["sqlite", "postgres", "rest", "glue"]
+
+
+class Section(BaseModel):
+    """A part of the configuration: frozen, and without room for unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class LakeConfig(Section):
+    """Where the tables live."""
+
+    warehouse: str = Field("lake/warehouse", description="folder or s3:// prefix that holds the tables' files")
+    format_version: Literal[2, 3] = Field(2, description="Iceberg format version of new tables")
+
+    @property
+    def on_s3(self) -> bool:
+        """Whether the warehouse is in object storage."""
+        return self.warehouse.startswith(("s3://", "s3a://"))
+
+    @property
+    def location(self) -> str:
+        """The warehouse as a URI."""
+        if "://" in self.warehouse:
+            return self.warehouse
+        return Path(self.warehouse).expanduser().resolve().as_uri()
+
+
+class CatalogConfig(Section):
+    """Which catalog knows the tables."""
+
+    kind: CatalogKind = Field("sqlite", description="sqlite, postgres, rest or glue")
+    name: str = Field("neve", pattern=r"^[a-z][a-z0-9_]*$", description="name of the catalog in Spark SQL")
+    path: str = Field("lake/catalog.db", description="file of the sqlite catalog")
+    uri: str = Field("", description="postgresql://host:port/database, or the URL of a REST catalog")
+    user: str = Field("", description="user of a PostgreSQL catalog")
+    password: SecretStr = Field(SecretStr(""), description="password of a PostgreSQL catalog")
+    token: SecretStr = Field(SecretStr(""), description="bearer token of a REST catalog")
+    credential: SecretStr = Field(SecretStr(""), description="client id:secret of a REST catalog that speaks OAuth2")
+    warehouse: str = Field("", description="name of the warehouse in a REST catalog, where that is not lake.warehouse")
+    properties: dict[str, str] = Field({}, description="further Iceberg catalog properties, passed on as they are")
+
+
+class S3Config(Section):
+    """How to reach object storage; empty values leave it to the usual AWS chain."""
+
+    endpoint: str = Field("", description="URL of an S3-compatible server; empty for AWS")
+    region: str = Field("us-east-1", description="region of the bucket")
+    access_key: str = Field("", description="access key; empty for the usual AWS chain")
+    secret_key: SecretStr = Field(SecretStr(""), description="secret key")
+    path_style: bool = Field(True, description="address buckets by path, as most S3-compatible servers want it")
+
+
+class SparkConfig(Section):
+    """Where Spark runs."""
+
+    master: str = Field("local[*]", min_length=1, description="Spark master; local[*] is embedded in the process")
+    connect: str = Field("", pattern=r"^(sc://.+)?$", description="sc:// URL of a Spark Connect server; master is unused then")
+    driver_memory: str = Field("2g", pattern=r"^\d+[mg]$", description="memory of the embedded driver")
+    conf: dict[str, str] = Field({}, description="further Spark configuration; wins over what Neve sets")

@@ -1,0 +1,137 @@
+"""The jars that Spark needs: pinned, fetched once into the user's cache, checked by hash.
+
+Spark could resolve them at each start; that costs seconds and needs the network every time. Here they are fetched with
+the Ivy that pyspark brings along (so that a user's own Ivy settings and mirrors apply) when a command first needs them,
+and afterwards a session is given plain paths.
+"""
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from neve.errors import EnvironmentFault
+from neve.lake.java import find_java
+
+
+@dataclass(frozen=True)
+class Jar:
+    """A Maven artifact and the hash that it must have."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file in the cache."""
+        return f"{self.artifact}-{self.version}.jar"
+
+
+ICEBERG = Jar(
+    "org.apache.iceberg",
+    "iceberg-spark-runtime-4.1_2.13",
+    "1.12.0",
+    "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
+)
+ICEBERG_AWS = Jar(
+    "org.apache.iceberg",
+    "iceberg-aws-bundle",
+    "1.12.0",
+    "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
+)
+SQLITE = Jar(
+    "org.xerial",
+    "sqlite-jdbc",
+    "3.50.3.0",
+    "a3f53a2aa15ae9425a9e793bbe9c8e5288febeb4b65ef5c1a4e80d4c2045cf08",
+)
+POSTGRES = Jar(
+    "org.postgresql",
+    "postgresql",
+    "42.7.7",
+    "157963d60ae66d607e09466e8c0cdf8087e9cb20d0159899ffca96bca2528460",
+)
+ALL = (ICEBERG, SQLITE, POSTGRES, ICEBERG_AWS)
+
+
+def needed(catalog_kind: str, *, on_s3: bool) -> tuple[Jar, ...]:
+    """The jars that a session with this catalog and warehouse needs."""
+    drivers = {"sqlite": (SQLITE,), "postgres": (POSTGRES,)}.get(catalog_kind, ())
+    aws = (ICEBERG_AWS,) if on_s3 or catalog_kind == "glue" else ()
+    return (ICEBERG, *drivers, *aws)
+
+
+def cache_dir() -> Path:
+    """Where fetched things are kept: NEVE_CACHE, else the user's cache folder."""
+    own = os.environ.get("NEVE_CACHE")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neve"
+
+
+def local_paths(jars: Iterable[Jar]) -> list[Path]:
+    """The jars as files, fetched first where the cache does not have them."""
+    return [_cached(jar) for jar in jars]
+
+
+def _cached(jar: Jar) -> Path:
+    path = cache_dir() / "jars" / jar.file_name
+    if not path.exists():
+        _fetch(jar, path)
+    return path
+
+
+def _fetch(jar: Jar, path: Path) -> None:
+    print(f"fetching {jar.file_name} (once, into {path.parent})", file=sys.stderr)  # noqa: T201
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        fetched = Path(folder) / jar.file_name
+        _run_ivy(jar, Path(folder))
+        found = hashlib.sha256(fetched.read_bytes()).hexdigest() if fetched.exists() else "no file"
+        if found != jar.sha256:
+            raise EnvironmentFault(
+                f"{jar.group}:{jar.artifact}:{jar.version} has the hash {found}, expected {jar.sha256}",
+                hint="a mirror may serve another file; remove it there and try again",
+            )
+        fetched.replace(path)  # whole or not at all: another process may be looking
+
+
+def _run_ivy(jar: Jar, folder: Path) -> None:
+    command = [
+        *(str(find_java().path), "-jar", str(_ivy()), "-cache", str(folder / "ivy"), "-notransitive"),
+        *("-dependency", jar.group, jar.artifact, jar.version, "-confs", "default", "-types", "jar", "bundle"),
+        *("-retrieve", str(folder / "[artifact]-[revision].[ext]")),
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise EnvironmentFault(
+            f"can't fetch {jar.group}:{jar.artifact}:{jar.version}: {_last_words(result.stdout + result.stderr)}",
+            hint="check the network; behind a proxy set JAVA_TOOL_OPTIONS, behind a mirror put the file into "
+            f"{cache_dir() / 'jars'} by hand",
+        )
+
+
+def _ivy() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise EnvironmentFault("pyspark is not installed", hint="pip install neve")
+    return next((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
+
+
+def _last_words(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if "::::" in line or "ERROR" in line or "not found" in line]
+    return "; ".join(lines[-3:]) or said.strip()[-300:]
+
+
+if __name__ == "__main__":
+    try:
+        local_paths((ICEBERG, SQLITE))
+    except EnvironmentFault as fault:
+        sys.exit(f"neve: {fault}")

@@ -1,0 +1,72 @@
+"""The lake: one catalog, reached with and without a JVM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+from neve.errors import LakeError, TableMissing
+from neve.lake.catalog import pyiceberg_properties, sqlite_path
+from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
+from neve.lake.session import build_session
+from neve.model.tables import NAMESPACE
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Lake:
+    """Where the tables are; nothing is opened before it is used."""
+
+    lake: LakeConfig = field(default_factory=LakeConfig)
+    catalog_config: CatalogConfig = field(default_factory=CatalogConfig)
+    s3: S3Config = field(default_factory=S3Config)
+    spark_config: SparkConfig = field(default_factory=SparkConfig)
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The catalog, through pyiceberg."""
+        config = self.catalog_config
+        properties = pyiceberg_properties(config, self.lake, self.s3)
+        if config.kind == "sqlite":
+            sqlite_path(config).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return load_catalog(config.name, **properties)
+        except Exception as error:
+            raise LakeError(
+                f"can't open the {config.kind} catalog {config.name!r}: {type(error).__name__}: {_first_line(error)}",
+                hint="`neve doctor` says what is reachable",
+            ) from error
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The Spark session; starts one when there is none."""
+        return build_session(self.spark_config, self.catalog_config, self.lake, self.s3)
+
+    def table(self, name: str) -> Table:
+        """One of the lake's tables, as it is now."""
+        try:
+            return self.catalog.load_table((NAMESPACE, name))
+        except (NoSuchTableError, NoSuchNamespaceError) as error:
+            raise TableMissing(f"there is no table {NAMESPACE}.{name} in the catalog", hint="run `neve init`") from error
+
+    def table_names(self) -> list[str]:
+        """The tables of the namespace, in order."""
+        try:
+            return sorted(name for *_, name in self.catalog.list_tables(NAMESPACE))
+        except NoSuchNamespaceError:
+            return []
+
+    def spark_name(self, name: str) -> str:
+        """The name of a table in Spark SQL."""
+        return f"{self.catalog_config.name}.{NAMESPACE}.{name}"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0]
