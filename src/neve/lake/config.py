@@ -3,15 +3,11 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import Field, SecretStr
+
+from neve.model.section import Section
 
 CatalogKind = Literal["sqlite", "postgres", "rest", "glue"]
-
-
-class Section(BaseModel):
-    """A part of the configuration: frozen, and without room for unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
 
 class LakeConfig(Section):
@@ -62,6 +58,11 @@ class SparkConfig(Section):
     """Where Spark runs."""
 
     master: str = Field("local[*]", min_length=1, description="Spark master; local[*] is embedded in the process")
-    connect: str = Field("", pattern=r"^(sc://.+)?$", description="sc:// URL of a Spark Connect server; master is unused then")
+    connect: str = Field(
+        "", pattern=r"^(sc://.+)?$", description="sc:// URL of a Spark Connect server; master is unused then"
+    )
     driver_memory: str = Field("2g", pattern=r"^\d+[mg]$", description="memory of the embedded driver")
     conf: dict[str, str] = Field({}, description="further Spark configuration; wins over what Neve sets")
+    log_file: str = Field(
+        "lake/spark.log", description="where the embedded JVM's messages go; empty for standard error"
+    )

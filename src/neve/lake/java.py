@@ -44,7 +44,9 @@ def find_java() -> Java:
     """The Java that Spark will use; raises `EnvironmentFault` when there is none, or none that is new enough."""
     path = java_path()
     if path is None:
-        raise EnvironmentFault(f"no Java was found on PATH or in JAVA_HOME, version {OLDEST} or later is needed", hint=INSTALL)
+        raise EnvironmentFault(
+            f"no Java was found on PATH or in JAVA_HOME, version {OLDEST} or later is needed", hint=INSTALL
+        )
     java = Java(path, _version(path))
     if java.major < OLDEST:
         raise EnvironmentFault(

@@ -54,7 +54,9 @@ class Lake:
         try:
             return self.catalog.load_table((NAMESPACE, name))
         except (NoSuchTableError, NoSuchNamespaceError) as error:
-            raise TableMissing(f"there is no table {NAMESPACE}.{name} in the catalog", hint="run `neve init`") from error
+            raise TableMissing(
+                f"there is no table {NAMESPACE}.{name} in the catalog", hint="run `neve init`"
+            ) from error
 
     def table_names(self) -> list[str]:
         """The tables of the namespace, in order."""

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from neve.errors import EnvironmentFault
 from neve.lake.catalog import spark_properties
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.jars import local_paths, needed
 from neve.lake.java import find_java
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
 LOCAL = {
@@ -51,6 +56,8 @@ def build_session(spark: SparkConfig, catalog: CatalogConfig, lake: LakeConfig, 
         conf["spark.jars"] = ",".join([*conf.get("spark.jars", "").split(","), *map(str, jars)]).strip(",")
         # Workers must run the Python that has Neve, not whichever `python3` comes first on PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if spark.master.startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession  # noqa: PLC0415 - a JVM's worth of imports, only for those who need it
 
     builder = SparkSession.builder
@@ -58,4 +65,24 @@ def build_session(spark: SparkConfig, catalog: CatalogConfig, lake: LakeConfig, 
         builder = builder.remote(spark.connect)
     for key, value in conf.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    if spark.connect or not spark.log_file:
+        return builder.getOrCreate()
+    with _stderr_to(Path(spark.log_file)):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Give processes that start in here another standard error, so that a JVM's chatter does not reach the terminal."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with path.open("ab") as log:
+            os.dup2(log.fileno(), 2)
+        yield
+    except Exception as error:
+        raise EnvironmentFault(f"Spark did not start: {error}", hint=f"the JVM's own words are in {path}") from error
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

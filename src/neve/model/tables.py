@@ -142,7 +142,15 @@ LOGS = Table(
     ),
     partition=(("organization_id", "identity"), ("timestamp", "day")),
     sort=("service_name", "timestamp"),
-    bounded=("organization_id", "timestamp", "service_name", "severity_number", "event_name", "trace_id", "ingested_at"),
+    bounded=(
+        "organization_id",
+        "timestamp",
+        "service_name",
+        "severity_number",
+        "event_name",
+        "trace_id",
+        "ingested_at",
+    ),
     blooms=("trace_id",),
 )
 

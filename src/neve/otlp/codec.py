@@ -72,7 +72,10 @@ def _open(signal: Signal, column: pa.BinaryArray) -> tuple[Envelope, list[Reject
 def _with_sound_groups(envelope: Envelope) -> tuple[Envelope, list[Rejected]]:
     """Refuse the records whose resource or scope is malformed."""
     bad: dict[int, str] = {}
-    for name, column in (("resource.v1.Resource", envelope.resource), ("common.v1.InstrumentationScope", envelope.scope)):
+    for name, column in (
+        ("resource.v1.Resource", envelope.resource),
+        ("common.v1.InstrumentationScope", envelope.scope),
+    ):
         bad |= malformed(handler(name), column)
     if not bad:
         return envelope, []

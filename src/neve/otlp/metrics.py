@@ -59,7 +59,9 @@ def decode_points(envelope: Envelope, intake: Intake) -> Rows:
     present = [points for points in kinds if len(points.metric)]
     metric = np.concatenate([points.metric for points in kinds])
     columns = _concat([points.columns for points in present or kinds[:1]])
-    columns |= _metric_columns(metrics, np.concatenate([np.full(len(k.metric), i) for i, k in enumerate(kinds)]), metric)
+    columns |= _metric_columns(
+        metrics, np.concatenate([np.full(len(k.metric), i) for i, k in enumerate(kinds)]), metric
+    )
     columns |= {"metadata": maps.attributes.take(pa.array(metric)), "metadata_types": maps.types.take(pa.array(metric))}
     columns["timestamp"] = timestamps(columns["time_unix_nano"])
     order = np.argsort(metric, kind="stable")

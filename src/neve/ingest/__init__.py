@@ -1,0 +1,1 @@
+"""Ingest: files in, records in the tables exactly once."""

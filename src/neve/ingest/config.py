@@ -1,0 +1,77 @@
+"""What users set about ingestion."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from neve.model.section import Section
+
+MB = 1024 * 1024
+
+TimeFormat = Literal["auto", "rfc3339", "s", "ms", "us", "ns"]
+Names = tuple[str, ...]
+
+
+class FieldsConfig(Section):
+    """Which fields of generic JSON lines, CSV and Parquet mean what; the first name that is there counts."""
+
+    time: Names = Field(
+        (
+            "timestamp",
+            "time",
+            "@timestamp",
+            "ts",
+            "datetime",
+            "date",
+            "event_time",
+            "time_unix_nano",
+            "start_time",
+            "startTime",
+            "start",
+        ),
+        description="time of the record (start of a span)",
+    )
+    time_format: TimeFormat = Field(
+        "auto", description="auto (RFC 3339, or an epoch told by its size), rfc3339, or epoch s, ms, us, ns"
+    )
+    message: Names = Field(("message", "msg", "body", "log", "text"), description="message of a log record")
+    severity: Names = Field(
+        ("severity", "level", "severity_text", "log_level", "loglevel", "lvl"), description="severity of a log record"
+    )
+    service: Names = Field(("service.name", "service_name", "service", "app"), description="name of the service")
+    trace_id: Names = Field(("trace_id", "traceId", "traceid"), description="trace id, as hex")
+    span_id: Names = Field(("span_id", "spanId", "spanid"), description="span id, as hex")
+    parent_span_id: Names = Field(("parent_span_id", "parentSpanId", "parent_id"), description="parent span id, as hex")
+    name: Names = Field(
+        ("metric_name", "metric", "operation_name", "operation", "name", "__name__"),
+        description="name of a metric or span",
+    )
+    value: Names = Field(("value", "val"), description="value of a metric point")
+    unit: Names = Field(("unit",), description="unit of a metric")
+    end: Names = Field(("end_time", "endTime", "end", "end_time_unix_nano"), description="end of a span")
+    duration_ms: Names = Field(("duration_ms", "duration"), description="duration of a span in milliseconds")
+    attributes: Names = Field(
+        ("attributes", "labels", "tags"), description="object whose entries are attributes of the record"
+    )
+    resource: Names = Field(
+        ("resource_attrs", "resource_attributes", "resource"), description="object whose entries describe the resource"
+    )
+
+
+class IngestConfig(Section):
+    """How records are taken in."""
+
+    max_future_seconds: int = Field(
+        86_400, ge=0, le=10 * 365 * 86_400, description="a record with a later time than this from now is quarantined"
+    )
+    task_bytes: int = Field(
+        64 * MB, ge=1024, le=4096 * MB, description="how many bytes of files one Spark task reads, at about"
+    )
+    batch_bytes: int = Field(16 * 1024 * MB, ge=1024, description="how many bytes of files go into one commit, at most")
+    flush_bytes: int = Field(
+        256 * MB, ge=MB, le=8192 * MB, description="how many decoded bytes a task holds before it writes files"
+    )
+    quarantine_bytes: int = Field(
+        16 * MB, ge=0, le=1024 * MB, description="largest payload that quarantine keeps; above that only its source"
+    )
+    fields: FieldsConfig = Field(FieldsConfig(), description="meaning of fields in generic files")

@@ -1,0 +1,115 @@
+"""Find the files that a user means: paths, folders and globs, on disk or in object storage."""
+
+from __future__ import annotations
+
+import glob
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.fs as pafs
+
+from neve.errors import InputError
+from neve.ingest.formats import EXTENSIONS, Format, read_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from neve.lake.config import S3Config
+
+READABLE = ", ".join(EXTENSIONS)
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file as it was found."""
+
+    path: str
+    size: int
+    modified_us: int
+
+    @property
+    def seen_as(self) -> tuple[str, int, int]:
+        """What tells that a file was seen before without reading it."""
+        return self.path, self.size, self.modified_us
+
+
+@dataclass(frozen=True)
+class Found:
+    """The files to read, and those in the named folders that are not telemetry."""
+
+    files: tuple[SourceFile, ...]
+    ignored: tuple[str, ...]
+
+
+def find_files(paths: Sequence[str], s3: S3Config, form: Format | None = None) -> Found:
+    """Every file that the paths name; a file that is named itself must be readable, in a folder others are passed by."""
+    files: dict[str, SourceFile] = {}
+    ignored: list[str] = []
+    for path in paths:
+        for file, named in _expand(path, s3):
+            if form is None and read_name(file.path).format is None:
+                if named:
+                    raise InputError(
+                        f"{file.path} has no ending that says its format",
+                        hint=f"known endings are {READABLE}, each also with .gz or .zst; or pass --format",
+                    )
+                ignored.append(file.path)
+            else:
+                files[file.path] = file
+    return Found(tuple(sorted(files.values(), key=lambda file: file.path)), tuple(sorted(ignored)))
+
+
+def filesystem_of(path: str, s3: S3Config) -> tuple[pafs.FileSystem, str]:
+    """The file system that a path is on, and the path inside it."""
+    if not path.startswith("s3://"):
+        return pafs.LocalFileSystem(), path
+    options = {
+        "endpoint_override": s3.endpoint,
+        "region": s3.region,
+        "access_key": s3.access_key,
+        "secret_key": s3.secret_key.get_secret_value(),
+        "force_virtual_addressing": not s3.path_style,
+    }
+    return pafs.S3FileSystem(**{key: value for key, value in options.items() if value}), path.removeprefix("s3://")
+
+
+def _expand(path: str, s3: S3Config) -> Iterator[tuple[SourceFile, bool]]:
+    """Files under a path, each with whether the user named it itself."""
+    if "://" not in path:
+        path = str(Path(path).expanduser())
+        matches = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) else [path]
+        if not matches:
+            raise InputError(f"nothing matches {path}")
+        for match in matches:
+            yield from _walk(str(Path(match).resolve()), s3)
+    elif path.startswith("s3://"):
+        yield from _walk(path, s3)
+    else:
+        raise InputError(f"{path} is neither a local path nor an s3:// address")
+
+
+def _walk(path: str, s3: S3Config) -> Iterator[tuple[SourceFile, bool]]:
+    filesystem, inner = filesystem_of(path, s3)
+    info = _info(filesystem, inner, path)
+    if info.type == pafs.FileType.File:
+        yield _source(info, path), True
+    elif info.type == pafs.FileType.Directory:
+        prefix = "s3://" if path.startswith("s3://") else ""
+        for entry in filesystem.get_file_info(pafs.FileSelector(inner, recursive=True)):
+            hidden = entry.base_name.startswith((".", "_"))
+            if entry.type == pafs.FileType.File and not hidden:
+                yield _source(entry, prefix + entry.path), False
+    else:
+        raise InputError(f"{path} does not exist")
+
+
+def _info(filesystem: pafs.FileSystem, inner: str, path: str) -> pafs.FileInfo:
+    try:
+        return filesystem.get_file_info(inner)
+    except OSError as error:
+        raise InputError(f"can't look at {path}: {error}") from error
+
+
+def _source(info: pafs.FileInfo, path: str) -> SourceFile:
+    return SourceFile(path, info.size, (info.mtime_ns or 0) // 1000)

@@ -1,0 +1,103 @@
+"""A file's bytes: unpacked, and cut into OTLP messages of one signal."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from neve.errors import InputError
+from neve.ingest.formats import Compression, Format, read_name, signal_hint
+from neve.ingest.generic import GenericReader
+from neve.ingest.sniff import is_otlp_json, json_signal, proto_signal
+from neve.otlp.json import to_protobuf
+
+if TYPE_CHECKING:
+    from neve.ingest.config import FieldsConfig
+    from neve.model.signals import Signal
+    from neve.otlp import Rejected
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user said about the files, where names and contents do not say it."""
+
+    signal: Signal | None = None
+    format: Format | None = None
+
+
+@dataclass(frozen=True)
+class Messages:
+    """The OTLP messages of one file."""
+
+    signal: Signal
+    format: Format
+    messages: pa.BinaryArray
+    index: tuple[int, ...]
+    rejected: tuple[Rejected, ...] = ()
+
+
+def unpack(path: str, raw: bytes) -> bytes:
+    """The bytes inside a compressed file; raises `InputError` when they are cut short or not what the name says."""
+    compression = read_name(path).compression
+    if compression is Compression.NONE:
+        return raw
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(raw), compression.value) as stream:
+            unpacked: bytes = stream.read()
+            return unpacked
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"can't unpack {compression} data: {error}") from error
+
+
+def read_messages(path: str, data: bytes, wanted: Wanted, fields: FieldsConfig) -> Messages:
+    """The messages of an unpacked file; generic formats are turned into messages first."""
+    form = wanted.format or read_name(path).format or Format.JSON_LINES
+    if wanted.format is None and form in (Format.OTLP_JSON, Format.JSON_LINES):
+        form = Format.OTLP_JSON if is_otlp_json(data) else Format.JSON_LINES
+    if form is Format.OTLP_PROTO:
+        return _proto(path, data, wanted)
+    if form is Format.OTLP_JSON:
+        return _json(path, data, wanted)
+    signal = wanted.signal or signal_hint(path)
+    if signal is None:
+        raise InputError(
+            f"can't tell whether this {form} file holds logs, metrics or traces",
+            hint="pass --signal, or put the word into the file's or its folder's name",
+        )
+    read = GenericReader(signal, fields).read(form, data)
+    return Messages(signal, form, read.messages, tuple(range(len(read.messages))), read.rejected)
+
+
+def _proto(path: str, data: bytes, wanted: Wanted) -> Messages:
+    messages = pa.array(split_messages(data), pa.binary())
+    signal = wanted.signal or signal_hint(path) or proto_signal(messages)
+    if signal is None:
+        raise InputError("can't tell whether this protobuf file holds logs, metrics or traces", hint="pass --signal")
+    return Messages(signal, Format.OTLP_PROTO, messages, tuple(range(len(messages))))
+
+
+def _json(path: str, data: bytes, wanted: Wanted) -> Messages:
+    signal = wanted.signal or json_signal(data) or signal_hint(path)
+    if signal is None:
+        raise InputError("can't tell whether this OTLP JSON file holds logs, metrics or traces", hint="pass --signal")
+    read = to_protobuf(signal, data)
+    return Messages(signal, Format.OTLP_JSON, read.messages, read.index, read.rejected)
+
+
+def split_messages(data: bytes) -> list[bytes]:
+    """The messages of a protobuf file: one, or several that each stand behind their length.
+
+    The collector's file exporter writes the second kind, with a length of four bytes, the highest first.
+    """
+    messages, start = [], 0
+    while start + 4 <= len(data):
+        (length,) = struct.unpack_from(">I", data, start)
+        start += 4
+        if length == 0 or start + length > len(data):
+            return [data]
+        messages.append(data[start : start + length])
+        start += length
+    return messages if start == len(data) and messages else [data]

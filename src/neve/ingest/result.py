@@ -1,0 +1,57 @@
+"""What a run of ingestion did, as a value that can be printed or turned into JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from neve.ingest.plan import Skipped
+
+
+@dataclass(frozen=True)
+class IngestResult:
+    """Files, records, rejections, bytes and seconds of one run."""
+
+    organization_id: str
+    batches: tuple[str, ...]
+    resumed: tuple[str, ...]
+    files: int
+    skipped: tuple[Skipped, ...]
+    ignored: tuple[str, ...]
+    lost: tuple[Skipped, ...]
+    records: dict[str, int]
+    rejected: dict[str, int]
+    duplicate_keys: int
+    pointless_metrics: int
+    bytes_in: int
+    bytes_unpacked: int
+    bytes_out: int
+    data_files: int
+    seconds: float
+
+    @property
+    def total_records(self) -> int:
+        """Records of all signals."""
+        return sum(self.records.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """The same, for `--json`."""
+        return {
+            "organization_id": self.organization_id,
+            "batches": list(self.batches),
+            "resumed_batches": list(self.resumed),
+            "files": self.files,
+            "skipped": [{"path": file.path, "reason": file.reason} for file in self.skipped],
+            "ignored": list(self.ignored),
+            "lost": [{"path": file.path, "reason": file.reason} for file in self.lost],
+            "records": self.records,
+            "rejected": self.rejected,
+            "duplicate_attribute_keys": self.duplicate_keys,
+            "metrics_without_points": self.pointless_metrics,
+            "bytes_in": self.bytes_in,
+            "bytes_unpacked": self.bytes_unpacked,
+            "bytes_out": self.bytes_out,
+            "data_files": self.data_files,
+            "seconds": round(self.seconds, 3),
+        }

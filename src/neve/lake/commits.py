@@ -1,0 +1,126 @@
+"""Commits that happen once: a batch that is in the table already is recognised by its id and not written again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import CommitFailedException
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from neve import __version__
+from neve.errors import CommitConflict, CommitUnknown
+from neve.model.commits import BATCH_ID, OPERATION, VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+
+ATTEMPTS = 12
+LONGEST_WAIT_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What a commit did: the snapshot that holds the batch, and whether this call made it."""
+
+    table: str
+    snapshot_id: int
+    new: bool
+
+
+class TableMoved(CommitConflict):
+    """Raised when a table was to be at a snapshot and is at another."""
+
+
+ANYWHERE = -1
+
+
+def append_once(
+    table: Table,
+    files: Iterable[DataFile],
+    *,
+    batch_id: str,
+    operation: str,
+    summary: Mapping[str, str] | None = None,
+    only_at: int | None = ANYWHERE,
+) -> Commit:
+    """Add files in one snapshot that carries the batch's id, unless a snapshot carries it already.
+
+    Every attempt looks at the table as it is then, so two writers of the same batch can't both succeed. With `only_at`
+    the table must still be at that snapshot (`None`: still be empty), or `TableMoved` is raised.
+    """
+    properties = {BATCH_ID: batch_id, OPERATION: operation, VERSION: __version__, **(summary or {})}
+    added = list(files)
+    name = ".".join(table.name())
+    attempts = Retrying(
+        retry=retry_if_exception_type(CommitFailedException),
+        stop=stop_after_attempt(ATTEMPTS),
+        wait=wait_random_exponential(multiplier=0.05, max=LONGEST_WAIT_SECONDS),
+        reraise=True,
+    )
+    try:
+        return attempts(_attempt, table, added, batch_id, properties, only_at)
+    except CommitFailedException as error:
+        raise CommitConflict(
+            f"other writers changed {name} {ATTEMPTS} times while batch {batch_id} was being committed",
+            hint="nothing was added; run the command again",
+        ) from error
+
+
+def find_batch(table: Table, batch_id: str) -> int | None:
+    """The snapshot that carries a batch's id."""
+    for snapshot in reversed(table.metadata.snapshots):
+        if snapshot.summary is not None and snapshot.summary.additional_properties.get(BATCH_ID) == batch_id:
+            return snapshot.snapshot_id
+    return None
+
+
+def _attempt(
+    table: Table, files: list[DataFile], batch_id: str, properties: dict[str, str], only_at: int | None
+) -> Commit:
+    name = ".".join(table.name())
+    table.refresh()
+    there = find_batch(table, batch_id)
+    if there is not None:
+        return Commit(name, there, new=False)
+    if only_at not in (ANYWHERE, table.metadata.current_snapshot_id):
+        raise TableMoved(f"{name} is at snapshot {table.metadata.current_snapshot_id}, expected {only_at}")
+    _append(table, files, properties, name, batch_id)
+    snapshot = find_batch(table, batch_id)
+    if snapshot is None:
+        raise CommitUnknown(f"{name} took batch {batch_id}, but shows no snapshot with its id", hint=_HINT)
+    return Commit(name, snapshot, new=True)
+
+
+def _append(table: Table, files: list[DataFile], properties: dict[str, str], name: str, batch_id: str) -> None:
+    # pyiceberg's own retry would append again without looking for the batch; ours looks first.
+    once = {**table.metadata.properties, "commit.retry.num-retries": "0"}
+    table.metadata = table.metadata.model_copy(update={"properties": once})
+    try:
+        with table.transaction() as transaction, transaction.update_snapshot(properties).fast_append() as append:
+            for file in files:
+                append.append_data_file(file)
+    except CommitFailedException:
+        raise
+    except Exception as error:
+        _settle(table, name, batch_id, error)
+
+
+def _settle(table: Table, name: str, batch_id: str, error: Exception) -> None:
+    """Find out whether a commit that ended in an error happened; where nobody can tell, say so."""
+    try:
+        table.refresh()
+    except Exception:
+        raise CommitUnknown(
+            f"the commit of batch {batch_id} to {name} ended in an error: {error}", hint=_HINT
+        ) from error
+    if find_batch(table, batch_id) is None:
+        raise CommitUnknown(
+            f"the commit of batch {batch_id} to {name} ended in an error: {error}", hint=_HINT
+        ) from error
+
+
+_HINT = "its files are kept; run the same command again, the batch is recognised by its id if it did happen"

@@ -1,0 +1,83 @@
+"""The Arrow lane: Spark hands out tasks and retries them; inside a task whole files are worked on in Arrow.
+
+Only descriptions go through the JVM, in both directions: what to do, and which files came of it.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+from uuid import uuid4
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+POLL_SECONDS = 0.2
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks run at once; Spark Connect does not tell, so a few are assumed."""
+    context = getattr(spark, "_sc", None)
+    return int(context.defaultParallelism) if context is not None else 8
+
+
+def run_tasks(
+    spark: SparkSession,
+    work: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Result]:
+    """Do the work for every task on Spark, and give the results in the order of the tasks."""
+    if not tasks:
+        return []
+
+    def on_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                yield pa.RecordBatch.from_pydict({"task": [index], "result": [pickle.dumps(work(tasks[index]))]})
+
+    indices = spark.range(0, len(tasks), 1, len(tasks))
+    with _watched(spark, len(tasks), progress):
+        rows = indices.mapInArrow(on_worker, "task long, result binary").collect()
+    return [pickle.loads(row.result) for row in sorted(rows, key=lambda row: int(row.task))]  # noqa: S301 - our own
+
+
+@contextmanager
+def _watched(spark: SparkSession, total: int, progress: Callable[[int, int], None] | None) -> Iterator[None]:
+    """Tell how many tasks are done while a job runs."""
+    context = getattr(spark, "_sc", None)
+    if progress is None or context is None:
+        yield
+        return
+    group = f"neve-{uuid4()}"
+    context.setJobGroup(group, "neve")
+    done = threading.Event()
+
+    def watch() -> None:
+        tracker = context.statusTracker()
+        while not done.wait(POLL_SECONDS):
+            finished = 0
+            for job_id in tracker.getJobIdsForGroup(group):
+                job = tracker.getJobInfo(job_id)
+                stages = [tracker.getStageInfo(stage) for stage in (job.stageIds if job else [])]
+                finished += sum(stage.numCompletedTasks for stage in stages if stage)
+            progress(min(finished, total), total)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+        context.setLocalProperty("spark.jobGroup.id", None)
+    progress(total, total)
