@@ -49,6 +49,11 @@ def init_tables(lake: Lake, tables: Iterable[Table] = TABLES) -> tuple[Outcome, 
     return tuple(_apply(lake, table, existing, changes) for table, existing, changes in plan)
 
 
+def pending_changes(lake: Lake, tables: Iterable[Table] = TABLES) -> list[tuple[str, tuple[Change, ...]]]:
+    """What `init_tables` would change in the tables that exist; raises `IncompatibleTable` where it would refuse."""
+    return [(table.name, _existing(lake, table)[1]) for table in tables]
+
+
 def _existing(lake: Lake, table: Table) -> tuple[IcebergTable | None, tuple[Change, ...]]:
     try:
         existing = lake.catalog.load_table((NAMESPACE, table.name))

@@ -116,7 +116,6 @@ SPANS = Table(
         *("organization_id", "timestamp", "trace_id", "service_name", "operation_name", "span_kind", "status_code"),
         *("duration_ms", "ingested_at"),
     ),
-    blooms=("trace_id", "span_id"),
 )
 
 LOGS = Table(
@@ -151,7 +150,6 @@ LOGS = Table(
         "trace_id",
         "ingested_at",
     ),
-    blooms=("trace_id",),
 )
 
 METRICS = Table(
@@ -233,6 +231,7 @@ INGESTED_FILES = Table(
     partition=(("organization_id", "identity"),),
     sort=("recorded_at",),
     bounded=("organization_id", "recorded_at", "batch_id", "content_hash"),
+    blooms=("content_hash",),
 )
 
 TABLES = (SPANS, LOGS, METRICS, QUARANTINE, INGESTED_FILES)

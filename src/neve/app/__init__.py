@@ -1,0 +1,1 @@
+"""The application: root configuration, wiring, and the jobs that span rooms."""

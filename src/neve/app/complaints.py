@@ -1,0 +1,66 @@
+"""What is wrong with a configuration, in words: the key, the value, what was expected, the nearest right key."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, SecretStr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+HIDDEN = "********"
+
+
+def complain(
+    root: type[BaseModel], error: ValidationError, file: str, origins: Mapping[tuple[str, ...], str]
+) -> Iterator[str]:
+    """One line for each thing that is wrong."""
+    for detail in error.errors(include_url=False, include_context=False):
+        keys = tuple(str(part) for part in detail["loc"])
+        yield f"{_where(keys, file, origins)}: {_what(root, keys, detail)}"
+
+
+def _where(keys: tuple[str, ...], file: str, origins: Mapping[tuple[str, ...], str]) -> str:
+    for length in range(len(keys), 0, -1):
+        if keys[:length] in origins:
+            return origins[keys[:length]]
+    return f"{file}: {'.'.join(keys)}"
+
+
+def _what(root: type[BaseModel], keys: tuple[str, ...], detail: ErrorDetails) -> str:
+    if detail["type"] == "extra_forbidden":
+        return f"unknown key {keys[-1]!r}{_nearest(root, keys)}"
+    value = HIDDEN if _is_secret(root, keys) else repr(detail["input"])
+    expected = detail["msg"].removeprefix("Input ").removeprefix("Value error, ")
+    return f"got {value}, it {expected[0].lower()}{expected[1:]}"
+
+
+def _nearest(root: type[BaseModel], keys: tuple[str, ...]) -> str:
+    section = _section(root, keys[:-1])
+    known = list(section.model_fields) if section else []
+    near = difflib.get_close_matches(keys[-1], known, n=1, cutoff=0.6)
+    if near:
+        return f", did you mean {near[0]!r}?"
+    return f", expected one of {', '.join(known)}" if known else ""
+
+
+def _section(root: type[BaseModel], keys: tuple[str, ...]) -> type[BaseModel] | None:
+    section: Any = root
+    for key in keys:
+        field = section.model_fields.get(key)
+        section = field.annotation if field else None
+        if not (isinstance(section, type) and issubclass(section, BaseModel)):
+            return None
+    found: type[BaseModel] = section
+    return found
+
+
+def _is_secret(root: type[BaseModel], keys: tuple[str, ...]) -> bool:
+    section = _section(root, keys[:-1])
+    field = section.model_fields.get(keys[-1]) if section else None
+    return field is not None and field.annotation is SecretStr

@@ -1,0 +1,141 @@
+"""The demo: telemetry made, tables made, files taken in, questions asked. Each step says what it did."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from neve.app.settings import Settings, load_settings
+from neve.app.wiring import build_lake
+from neve.demo import generate
+from neve.demo.questions import QUESTIONS, Question
+from neve.ingest.job import FileRequest, ingest_files
+from neve.lake.tables import init_tables
+from neve.query.run import run_query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from neve.ingest.result import IngestResult
+    from neve.lake.lake import Lake
+    from neve.lake.tables import Outcome
+
+ORGANIZATION = "shop"
+HOUR_NANOS = 3600 * 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folder of a demo and what is in it."""
+
+    folder: Path
+
+    @property
+    def telemetry(self) -> Path:
+        """The OTLP files."""
+        return self.folder / "telemetry"
+
+    @property
+    def facts(self) -> Path:
+        """What is known of the telemetry; written last, so that it stands for whole files."""
+        return self.folder / "telemetry.json"
+
+    @property
+    def config(self) -> Path:
+        """The configuration that other commands can go on with."""
+        return self.folder / "neve.yaml"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was made, and the truth that the answers can be held against."""
+
+    files: int
+    bytes: int
+    traces: int
+    spans: int
+    logs: int
+    points: int
+    incident_service: str
+    incident_start_unix_nano: int
+    incident_end_unix_nano: int
+    requests_in_window: int
+    failed_in_window: int
+
+
+def make_telemetry(place: Place, now_unix_nano: int, minutes: int = 60) -> tuple[Facts, bool]:
+    """The demo's files, and whether they had to be made."""
+    if place.facts.exists():
+        return Facts(**json.loads(place.facts.read_text())), False
+    shutil.rmtree(place.telemetry, ignore_errors=True)
+    start = now_unix_nano // HOUR_NANOS * HOUR_NANOS - minutes * 60 * 1_000_000_000
+    made = generate(place.telemetry, start_unix_nano=start, minutes=minutes)
+    facts = Facts(
+        files=len(made.files),
+        bytes=made.bytes,
+        traces=made.traces,
+        spans=made.spans,
+        logs=made.logs,
+        points=made.points,
+        incident_service=made.incident.service,
+        incident_start_unix_nano=made.incident.window.start,
+        incident_end_unix_nano=made.incident.window.end,
+        requests_in_window=made.truth.payment_in_window.requests,
+        failed_in_window=made.truth.payment_in_window.failed,
+    )
+    place.facts.write_text(json.dumps(vars(facts), indent=2))
+    return facts, True
+
+
+def demo_settings(place: Place) -> Settings:
+    """Settings for a lake inside the demo's folder, also written there as a file."""
+    lake = place.folder.resolve() / "lake"
+    values = {
+        "organization": ORGANIZATION,
+        "lake": {"warehouse": str(lake / "warehouse")},
+        "catalog": {"path": str(lake / "catalog.db")},
+        "spark": {"log_file": str(lake / "spark.log")},
+    }
+    place.folder.mkdir(parents=True, exist_ok=True)
+    place.config.write_text(yaml.safe_dump(values, sort_keys=False))
+    return load_settings(str(place.config), {})
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A demo in its place."""
+
+    place: Place
+    settings: Settings
+    lake: Lake
+
+    @classmethod
+    def at(cls, folder: Path) -> Demo:
+        """The demo in this folder."""
+        place = Place(folder)
+        settings = demo_settings(place)
+        return cls(place, settings, build_lake(settings))
+
+    def init(self) -> tuple[Outcome, ...]:
+        """Make the tables."""
+        return init_tables(self.lake)
+
+    def ingest(self, say: Callable[[str, int, int], None]) -> IngestResult:
+        """Take the files in."""
+        request = FileRequest((str(self.place.telemetry),), ORGANIZATION)
+        return ingest_files(self.lake, self.settings.ingest, request, say)
+
+    def answers(self) -> Iterator[tuple[Question, pa.RecordBatchReader, float]]:
+        """Each question with its answer and the seconds that it took."""
+        for question in QUESTIONS:
+            started = time.monotonic()
+            table = run_query(self.lake, self.settings.query, question.sql, ORGANIZATION).read_all()
+            yield question, table.to_reader(), time.monotonic() - started

@@ -1,0 +1,140 @@
+"""What is installed, found, reachable, and what is wrong, with the remedy."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+from uuid import uuid4
+
+from neve.errors import IncompatibleTable, NeveError
+from neve.lake.duck import connect
+from neve.lake.jars import cache_dir, needed
+from neve.lake.java import find_java
+from neve.lake.tables import pending_changes
+from neve.model.tables import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from neve.app.settings import Settings
+    from neve.lake.lake import Lake
+
+Status = Literal["ok", "note", "wrong"]
+
+PACKAGES = ("neve", "pyspark", "pyiceberg", "pyarrow", "duckdb", "ptars", "opentelemetry-proto")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    status: Status
+    detail: str
+    remedy: str | None = None
+
+
+def examine(settings: Settings, lake: Lake, *, config_file: str, start_spark: bool = False) -> Iterator[Finding]:
+    """Look at everything that a command may need; one broken thing never hides the next."""
+    yield Finding("python", "ok", platform.python_version())
+    yield Finding("packages", "ok", ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES))
+    yield Finding("configuration", "ok" if Path(config_file).exists() else "note", _config(config_file))
+    checks: list[tuple[str, Callable[[], Finding]]] = [
+        ("java", _java),
+        ("jars", lambda: _jars(settings)),
+        ("duckdb", lambda: _duckdb(lake)),
+        ("warehouse", lambda: _warehouse(lake)),
+        ("catalog", lambda: _catalog(lake)),
+        ("tables", lambda: _tables(lake)),
+    ]
+    if start_spark:
+        checks.append(("spark", lambda: _spark(lake)))
+    for what, check in checks:
+        yield _guarded(what, check)
+
+
+def _guarded(what: str, check: Callable[[], Finding]) -> Finding:
+    try:
+        return check()
+    except NeveError as error:
+        return Finding(what, "wrong", error.message, error.hint)
+    except Exception as error:  # noqa: BLE001 - a doctor does not fall over
+        return Finding(what, "wrong", f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+
+
+def _config(config_file: str) -> str:
+    if Path(config_file).exists():
+        return str(Path(config_file).resolve())
+    return f"no {config_file}: every key has its default"
+
+
+def _java() -> Finding:
+    java = find_java()
+    return Finding("java", "ok", f"{java.version} at {java.path}")
+
+
+def _jars(settings: Settings) -> Finding:
+    jars = needed(settings.catalog.kind, on_s3=settings.lake.on_s3)
+    folder = cache_dir() / "jars"
+    missing = [jar.file_name for jar in jars if not (folder / jar.file_name).exists()]
+    if missing:
+        return Finding("jars", "note", f"not yet in {folder}: {', '.join(missing)}", "fetched when Spark first starts")
+    return Finding("jars", "ok", f"{len(jars)} in {folder}")
+
+
+def _duckdb(lake: Lake) -> Finding:
+    with connect(lake.s3, on_s3=lake.lake.on_s3):
+        return Finding("duckdb", "ok", "starts, with the iceberg, avro and httpfs extensions")
+
+
+def _warehouse(lake: Lake) -> Finding:
+    if lake.lake.on_s3:
+        return _bucket(lake)
+    folder = Path(lake.lake.location.removeprefix("file://"))
+    above = next(path for path in (folder, *folder.parents) if path.exists())
+    if not os.access(above, os.W_OK):
+        return Finding("warehouse", "wrong", f"{above} can't be written to", "change its owner, or lake.warehouse")
+    free = os.statvfs(above)
+    return Finding("warehouse", "ok", f"{folder}, {free.f_bavail * free.f_frsize / 1e9:.0f} GB free")
+
+
+def _bucket(lake: Lake) -> Finding:
+    from pyiceberg.io import load_file_io  # noqa: PLC0415 - only for those who keep tables in object storage
+
+    from neve.lake.catalog import pyiceberg_properties  # noqa: PLC0415
+
+    location = f"{lake.lake.location}/.neve-doctor-{uuid4()}"
+    io = load_file_io(pyiceberg_properties(lake.catalog_config, lake.lake, lake.s3), location)
+    with io.new_output(location).create() as stream:
+        stream.write(b"neve doctor")
+    io.delete(location)
+    return Finding("warehouse", "ok", f"{lake.lake.location}, writable")
+
+
+def _catalog(lake: Lake) -> Finding:
+    config = lake.catalog_config
+    where = config.path if config.kind == "sqlite" else config.uri
+    namespaces = lake.catalog.list_namespaces()
+    return Finding("catalog", "ok", f"{config.kind} {where}".strip() + f", {len(namespaces)} namespaces")
+
+
+def _tables(lake: Lake) -> Finding:
+    names = set(lake.table_names())
+    missing = [table.name for table in TABLES if table.name not in names]
+    if missing:
+        return Finding("tables", "wrong", f"missing: {', '.join(missing)}", "run `neve init`")
+    try:
+        older = [name for name, changes in pending_changes(lake) if changes]
+    except IncompatibleTable as error:
+        return Finding("tables", "wrong", error.message, error.hint)
+    if older:
+        return Finding("tables", "note", f"made by an older release: {', '.join(older)}", "run `neve init`")
+    return Finding("tables", "ok", f"{len(TABLES)} tables, up to date")
+
+
+def _spark(lake: Lake) -> Finding:
+    return Finding("spark", "ok", f"{lake.spark.version} on {lake.spark_config.connect or lake.spark_config.master}")

@@ -1,0 +1,101 @@
+"""The root of the configuration: one frozen tree, from `neve.yaml` and `NEVE_…` variables."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from pydantic import Field, ValidationError
+
+from neve.app.complaints import complain
+from neve.errors import ConfigError
+from neve.ingest.config import IngestConfig
+from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
+from neve.model.section import Section
+from neve.query.config import QueryConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PREFIX = "NEVE_"
+NESTED = "__"
+CONFIG_FILE = "neve.yaml"
+# Variables that are about the process, not keys of the tree.
+NOT_KEYS = ("NEVE_CONFIG", "NEVE_CACHE")
+
+
+class Settings(Section):
+    """Everything that a user can set."""
+
+    organization: str = Field(
+        "default", pattern=r"^[A-Za-z0-9._-]{1,64}$", description="organization that commands work for without --org"
+    )
+    lake: LakeConfig = Field(LakeConfig(), description="where the tables live")
+    catalog: CatalogConfig = Field(CatalogConfig(), description="which catalog knows the tables")
+    s3: S3Config = Field(S3Config(), description="how to reach object storage")
+    spark: SparkConfig = Field(SparkConfig(), description="where Spark runs")
+    ingest: IngestConfig = Field(IngestConfig(), description="how records are taken in")
+    query: QueryConfig = Field(QueryConfig(), description="how interactive queries run")
+
+
+def load_settings(path: str | None = None, environment: Mapping[str, str] = os.environ) -> Settings:
+    """Read the configuration; raises `ConfigError` that names every key that is wrong."""
+    chosen = path or environment.get("NEVE_CONFIG")
+    file = Path(chosen) if chosen else Path(CONFIG_FILE)
+    values = _read_file(file, required=bool(chosen))
+    overrides = _read_environment(environment)
+    for keys, value, variable in overrides:
+        _put(values, keys, value, variable)
+    origins = {keys: variable for keys, _value, variable in overrides}
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError("\n".join(complain(Settings, error, str(file), origins))) from None
+
+
+def _read_file(path: Path, *, required: bool) -> dict[str, Any]:
+    if not path.exists():
+        if required:
+            raise ConfigError(f"the configuration file {path} does not exist")
+        return {}
+    try:
+        values = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not YAML: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"can't read {path}: {error.strerror}") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} holds {type(values).__name__}, expected keys and values")
+    return values
+
+
+def _read_environment(environment: Mapping[str, str]) -> list[tuple[tuple[str, ...], Any, str]]:
+    found = []
+    for variable, text in sorted(environment.items()):
+        if variable.startswith(PREFIX) and variable not in NOT_KEYS:
+            keys = tuple(variable.removeprefix(PREFIX).lower().split(NESTED))
+            found.append((keys, _value(text, variable), variable))
+    return found
+
+
+def _value(text: str, variable: str) -> Any:
+    """Text as it is; a list or a map where it looks like one."""
+    if not text.lstrip().startswith(("[", "{")):
+        return text
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ConfigError(f"{variable} looks like a list or a map, but is not valid YAML or JSON") from None
+
+
+def _put(values: dict[str, Any], keys: tuple[str, ...], value: Any, variable: str) -> None:
+    *above, last = keys
+    for key in above:
+        values = values.setdefault(key, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"{variable} sets a key below {key}, but {key} has a plain value in the file")
+    values[last] = value

@@ -1,0 +1,32 @@
+"""What every command needs: the settings and the lake, made when they are first asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from neve.app.settings import Settings
+    from neve.lake.lake import Lake
+
+
+@dataclass(frozen=True)
+class Context:
+    """The command line's own state."""
+
+    config: str | None = None
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The configuration, read once."""
+        from neve.app.settings import load_settings  # noqa: PLC0415 - keeps --help quick
+
+        return load_settings(self.config)
+
+    @cached_property
+    def lake(self) -> Lake:
+        """The lake that the configuration describes."""
+        from neve.app.wiring import build_lake  # noqa: PLC0415
+
+        return build_lake(self.settings)

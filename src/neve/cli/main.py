@@ -1,0 +1,54 @@
+"""The command `neve`. Modules here import nothing heavy at the top: `neve --help` must answer at once."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from neve import __version__
+from neve.cli.context import Context
+from neve.cli.demo import demo
+from neve.cli.doctor import doctor
+from neve.cli.ingest import ingest
+from neve.cli.init import init
+from neve.cli.output import complain
+from neve.cli.query import query
+from neve.cli.tables import tables
+from neve.errors import NeveError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--config", "-c", metavar="FILE", help="Configuration file.  [default: neve.yaml, where it exists]")
+@click.version_option(__version__, prog_name="neve")
+@click.pass_context
+def neve(context: click.Context, config: str | None) -> None:
+    """A telemetry lakehouse that tends itself: OpenTelemetry in, Apache Iceberg out.
+
+    Settings come from neve.yaml and from NEVE_… variables (NEVE_SPARK__MASTER sets spark.master).
+    """
+    context.obj = Context(config)
+
+
+for command in (init, ingest, query, tables, doctor, demo):
+    neve.add_command(command)
+
+
+def main() -> None:
+    """Run, and turn what a user can act on into words and an exit code of 1."""
+    try:
+        neve(standalone_mode=False)
+    except NeveError as error:
+        complain(error, as_json="--json" in sys.argv)
+        sys.exit(1)
+    except click.exceptions.Exit as ended:
+        sys.exit(ended.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output went away: that is no error of ours
+        sys.exit(0)

@@ -1,0 +1,90 @@
+"""`neve query`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from neve.cli.context import Context
+from neve.cli.output import note, org_option, table
+from neve.errors import QueryError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMATS = ("table", "jsonl", "csv", "parquet", "arrow")
+BINARY = ("parquet", "arrow")
+
+
+@click.command()
+@click.argument("sql")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines: the same as --format jsonl.")
+@click.option("--output", "-o", type=click.Path(dir_okay=False, writable=True), help="Write to a file.")
+@org_option
+@click.pass_obj
+def query(context: Context, sql: str, form: str, as_json: bool, output: str | None, org: str | None) -> None:
+    """Ask the lake in SQL (DuckDB's dialect); every table holds the organization's rows only.
+
+    \b
+    Examples:
+      neve query "SELECT service_name, count(*) FROM spans GROUP BY ALL ORDER BY 2 DESC"
+      neve query "SELECT * FROM logs WHERE severity_number >= 17" --format parquet -o errors.parquet
+    """
+    from neve.query.output import write_result  # noqa: PLC0415
+    from neve.query.run import run_query
+
+    form = "jsonl" if as_json else form
+    if form in BINARY and not output and sys.stdout.isatty():
+        raise QueryError(f"{form} is not for a terminal", hint="add --output FILE, or send the output somewhere")
+    settings = context.settings
+    reader = run_query(context.lake, settings.query, sql, org or settings.organization)
+    if form == "table" and not output:
+        show(reader, settings.query.max_rows)
+        return
+    with open(output, "wb") if output else sys.stdout.buffer as sink:
+        rows = write_result(reader, "csv" if form == "table" else form, sink)
+    if output:
+        note(f"{rows:,} rows in {output}")
+
+
+def show(reader: pa.RecordBatchReader, most: int, *, footer: bool = True) -> None:
+    """The first rows as a table."""
+    rows: list[list[str]] = []
+    more = False
+    for batch in reader:
+        taken = batch.slice(0, most - len(rows))
+        rows += [[cell(value) for value in row.values()] for row in taken.to_pylist()]
+        more = more or taken.num_rows < batch.num_rows
+        if len(rows) >= most and more:
+            break
+    numbers = [position for position, field in enumerate(reader.schema) if _is_number(field.type)]
+    table(reader.schema.names, rows, right=numbers)
+    if more:
+        note(f"first {most:,} rows; query.max_rows sets how many, --format gives all")
+    elif footer:
+        note(f"{len(rows):,} rows")
+
+
+def cell(value: object) -> str:
+    """One value as a person reads it."""
+    import json  # noqa: PLC0415
+    from datetime import datetime
+
+    from neve.query.output import plain
+
+    if isinstance(value, datetime):
+        text = value.strftime("%Y-%m-%d %H:%M:%S.%f")
+        return text.rstrip("0").rstrip(".")
+    said = plain(value)
+    if said is None:
+        return ""
+    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

@@ -1,0 +1,69 @@
+"""DuckDB over the lake's tables: extensions from the installed packages, nothing downloaded."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from neve.errors import EnvironmentFault
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from neve.lake.config import S3Config
+
+EXTENSIONS = ("avro", "httpfs", "iceberg")
+
+
+def connect(s3: S3Config, *, on_s3: bool, threads: int = 0, memory_limit: str = "4GB") -> duckdb.DuckDBPyConnection:
+    """An in-memory DuckDB that can read Iceberg tables."""
+    connection = duckdb.connect(config={"memory_limit": memory_limit, **({"threads": threads} if threads else {})})
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET autoinstall_known_extensions = false")
+    for name in EXTENSIONS:
+        connection.execute(f"LOAD '{extension_path(name)}'")
+    if on_s3:
+        connection.execute(_secret(s3))
+    return connection
+
+
+def extension_path(name: str) -> Path:
+    """Where an extension's package keeps it."""
+    spec = importlib.util.find_spec(f"duckdb_extension_{name}")
+    if spec is None or spec.origin is None:
+        raise EnvironmentFault(f"the package duckdb-extension-{name} is not installed", hint="pip install neve")
+    folder = Path(spec.origin).parent / "extensions" / f"v{duckdb.__version__}"
+    path = folder / f"{name}.duckdb_extension"
+    if not path.exists():
+        raise EnvironmentFault(
+            f"duckdb is {duckdb.__version__}, but duckdb-extension-{name} has no build for that version",
+            hint="install both in the same version",
+        )
+    return path
+
+
+def scan(table: Table) -> str:
+    """The SQL that reads a table at its current snapshot."""
+    return f"iceberg_scan({_literal(table.metadata_location)})"
+
+
+def _secret(s3: S3Config) -> str:
+    options = {
+        "TYPE": "s3",
+        "PROVIDER": "config" if s3.access_key else "credential_chain",
+        "REGION": _literal(s3.region),
+        "URL_STYLE": _literal("path" if s3.path_style else "vhost"),
+    }
+    if s3.access_key:
+        options |= {"KEY_ID": _literal(s3.access_key), "SECRET": _literal(s3.secret_key.get_secret_value())}
+    if s3.endpoint:
+        scheme, _, host = s3.endpoint.rpartition("://")
+        options |= {"ENDPOINT": _literal(host), "USE_SSL": str(scheme != "http").lower()}
+    return f"CREATE SECRET lake ({', '.join(f'{key} {value}' for key, value in options.items())})"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,1 @@
+"""Query: SQL over the lake."""
