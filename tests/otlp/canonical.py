@@ -20,7 +20,7 @@ def canonical(signal: Signal, message: Message) -> bytes:
     copy = type(message)()
     copy.CopyFrom(message)
     _sort_maps(copy)
-    levels = [lambda group, name=name: getattr(group, name) for name in FIELDS[signal]]
+    levels: list[Any] = [lambda group, name=name: getattr(group, name) for name in FIELDS[signal]]
     if signal is Signal.METRICS:
         levels.append(_points)
     _drop_empty(levels[0](copy), levels[1:])
@@ -75,7 +75,7 @@ def _copy(message: Any) -> Any:
 
 def _sort_maps(message: Message) -> None:
     for field, value in message.ListFields():
-        if field.name in MAPS and field.message_type.name == "KeyValue":
+        if field.name in MAPS and field.message_type is not None and field.message_type.name == "KeyValue":
             value.sort(key=lambda entry: entry.key)
         elif field.message_type is not None and field.message_type.name != "AnyValue":
             for item in value if field.is_repeated else [value]:

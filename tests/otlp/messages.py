@@ -235,12 +235,10 @@ MESSAGES: dict[Signal, Strategy] = {
     ),
     Signal.METRICS: st.builds(
         ExportMetricsServiceRequest,
-        resource_metrics=some(
-            _groups(ResourceMetrics, ScopeMetrics, "scope_metrics", "metrics")(metrics)
-        ),
+        resource_metrics=some(_groups(ResourceMetrics, ScopeMetrics, "scope_metrics", "metrics")(metrics)),
     ),
 }
-CLASSES = {
+CLASSES: dict[Signal, Any] = {
     Signal.TRACES: ExportTraceServiceRequest,
     Signal.LOGS: ExportLogsServiceRequest,
     Signal.METRICS: ExportMetricsServiceRequest,

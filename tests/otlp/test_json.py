@@ -29,7 +29,9 @@ def test_json_says_what_protobuf_says(signal: Signal, data: st.DataObject) -> No
     lines = "\n".join(to_json(signal, message.SerializeToString()) for message in messages)
     back = to_protobuf(signal, lines.encode())
     assert back.rejected == ()
-    assert [_bytes(CLASSES[signal].FromString(wire)) for wire in back.messages.to_pylist()] == list(map(_bytes, messages))
+    assert [_bytes(CLASSES[signal].FromString(wire)) for wire in back.messages.to_pylist()] == list(
+        map(_bytes, messages)
+    )
 
 
 def test_integers_may_be_numbers_or_text_and_ids_are_hex() -> None:

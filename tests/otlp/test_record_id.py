@@ -1,9 +1,17 @@
 """`record_id`: equal for a resend, different for anything else."""
 
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
-from opentelemetry.proto.metrics.v1.metrics_pb2 import Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    AGGREGATION_TEMPORALITY_CUMULATIVE,
+    Gauge,
+    Metric,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
@@ -22,7 +30,7 @@ def ids(signal: Signal, *messages: bytes, received: int = NOW) -> list[bytes]:
 
 def traces(service: str | None, scope: str, *names: str) -> bytes:
     """A message with a span for each name."""
-    resource = Resource(attributes=[KeyValue(key="service.name", value=AnyValue(string_value=service))])
+    resource = Resource(attributes=[KeyValue(key="service.name", value=AnyValue(string_value=service or ""))])
     spans = [Span(trace_id=b"t" * 16, span_id=b"s" * 8, name=name, start_time_unix_nano=NOW) for name in names]
     group = ScopeSpans(scope=InstrumentationScope(name=scope), spans=spans)
     message = ResourceSpans(resource=resource if service else None, scope_spans=[group])
@@ -51,7 +59,9 @@ def test_the_metric_belongs_to_its_point() -> None:
         Metric(name="b", gauge=Gauge(data_points=point)),
         Metric(name="a", unit="s", gauge=Gauge(data_points=point)),
         Metric(name="a", sum=Sum(data_points=point)),
-        Metric(name="a", sum=Sum(data_points=point, aggregation_temporality=2)),
+        Metric(name="a", sum=Sum(data_points=point, aggregation_temporality=AGGREGATION_TEMPORALITY_CUMULATIVE)),
     ]
-    message = ExportMetricsServiceRequest(resource_metrics=[ResourceMetrics(scope_metrics=[ScopeMetrics(metrics=metrics)])])
+    message = ExportMetricsServiceRequest(
+        resource_metrics=[ResourceMetrics(scope_metrics=[ScopeMetrics(metrics=metrics)])]
+    )
     assert len(set(ids(Signal.METRICS, message.SerializeToString()))) == len(metrics)

@@ -119,7 +119,9 @@ def test_a_metric_point_without_time_is_refused_with_its_metric() -> None:
 def test_metrics_without_points_are_counted() -> None:
     """A metric that holds no point makes no row, and that is said."""
     empty = [Metric(name="a", gauge=Gauge()), Metric(name="b")]
-    message = ExportMetricsServiceRequest(resource_metrics=[ResourceMetrics(scope_metrics=[ScopeMetrics(metrics=empty)])])
+    message = ExportMetricsServiceRequest(
+        resource_metrics=[ResourceMetrics(scope_metrics=[ScopeMetrics(metrics=empty)])]
+    )
     decoded = decode(Signal.METRICS, [message.SerializeToString()], INTAKE)
     assert (decoded.batch.num_rows, decoded.pointless_metrics) == (0, 2)
 

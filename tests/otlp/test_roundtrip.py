@@ -11,7 +11,9 @@ from tests.otlp.canonical import canonical
 from tests.otlp.messages import CLASSES, MESSAGES, NOW
 
 INTAKE = Intake(organization_id="acme", received_unix_nano=NOW)
-THOROUGH = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.shrink))
+THOROUGH = settings(
+    max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.shrink)
+)
 
 
 def same_after_a_round_trip(signal: Signal, messages: list[Message]) -> None:

@@ -62,7 +62,7 @@ def _guarded(what: str, check: Callable[[], Finding]) -> Finding:
         return check()
     except NeveError as error:
         return Finding(what, "wrong", error.message, error.hint)
-    except Exception as error:  # noqa: BLE001 - a doctor does not fall over
+    except Exception as error:
         return Finding(what, "wrong", f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
 
 

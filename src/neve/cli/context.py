@@ -20,13 +20,13 @@ class Context:
     @cached_property
     def settings(self) -> Settings:
         """The configuration, read once."""
-        from neve.app.settings import load_settings  # noqa: PLC0415 - keeps --help quick
+        from neve.app.settings import load_settings
 
         return load_settings(self.config)
 
     @cached_property
     def lake(self) -> Lake:
         """The lake that the configuration describes."""
-        from neve.app.wiring import build_lake  # noqa: PLC0415
+        from neve.app.wiring import build_lake
 
         return build_lake(self.settings)

@@ -13,6 +13,8 @@ from neve.cli.ingest import show as show_summary
 from neve.cli.output import progress, say, size
 from neve.cli.query import show
 
+NEXT_QUERY = "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY 2 DESC"
+
 
 @click.command()
 @click.option("--dir", "folder", default="demo", show_default=True, help="Folder of the demo.")
@@ -26,21 +28,18 @@ def demo(folder: str, fresh: bool, minutes: int) -> None:
     place = Path(folder)
     if fresh and (place / "telemetry.json").exists():
         shutil.rmtree(place)
-    from neve.app.demo import Demo, make_telemetry  # noqa: PLC0415 - after the help, before the work
+    from neve.app.demo import Demo, make_telemetry
 
     run = Demo.at(place)
     _step(1, "make telemetry: a shop of a dozen services, with one incident, as OTLP files of a collector")
     facts, made = make_telemetry(run.place, time.time_ns(), minutes)
-    say(
-        f"   {facts.traces:,} traces with {facts.spans:,} spans, {facts.logs:,} log records, {facts.points:,} metric points"
-    )
+    say(f"   {facts.traces:,} traces with {facts.spans:,} spans, {facts.logs:,} logs, {facts.points:,} metric points")
     say(f"   {facts.files} files, {size(facts.bytes)} in {run.place.telemetry}{'' if made else ' (made earlier)'}")
 
     _step(2, "make the tables: Iceberg, in a catalog that Spark, pyiceberg and DuckDB share")
     outcomes = run.init()
-    say(
-        f"   {sum(outcome.created for outcome in outcomes)} created, {len(outcomes)} in all, at {run.settings.lake.location}"
-    )
+    created = sum(outcome.created for outcome in outcomes)
+    say(f"   {created} created, {len(outcomes)} in all, at {run.settings.lake.location}")
 
     _step(3, "take the files in: a Spark job decodes and writes them, one commit for each table")
     with progress(True) as tell:
@@ -52,12 +51,12 @@ def demo(folder: str, fresh: bool, minutes: int) -> None:
         click.secho(f"\n{number}. {question.words} ({seconds:.2f} s)", bold=True)
         show(answer, 40, footer=False)
     start, end = (_clock(at) for at in (facts.incident_start_unix_nano, facts.incident_end_unix_nano))
-    say(f"\nthe generator's own record: {facts.incident_service} was ill from {start} to {end} UTC, ")
-    say(f"where {facts.failed_in_window} of {facts.requests_in_window} requests failed")
+    say(f"\nthe generator's own record: {facts.incident_service} was ill from {start} to {end} UTC,")
+    say(f"when {facts.failed_in_window} of its {facts.requests_in_window} requests failed")
     say(f"\ndone in {time.monotonic() - started:.0f} s. Go on with the same lake, for example:")
     config = run.place.config
     say(f"   neve -c {config} tables")
-    say(f"""   neve -c {config} query "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY 2 DESC\"""")
+    say(f'   neve -c {config} query "{NEXT_QUERY}"')
 
 
 def _step(number: int, words: str) -> None:

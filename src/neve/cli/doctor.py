@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from neve.cli.context import Context
 from neve.cli.output import emit, json_option, say
+
+if TYPE_CHECKING:
+    from neve.cli.context import Context
 
 MARKS = {
     "ok": click.style("ok   ", fg="green"),
@@ -20,7 +24,7 @@ MARKS = {
 @click.pass_obj
 def doctor(context: Context, spark: bool, as_json: bool) -> None:
     """What is installed, found and reachable, and what is wrong, with the remedy. Exits with 1 when something is."""
-    from neve.app.doctor import examine  # noqa: PLC0415
+    from neve.app.doctor import examine
     from neve.app.settings import CONFIG_FILE
 
     found = []

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from neve.cli.context import Context
 from neve.cli.output import emit, json_option, note, org_option, progress, say, size
 
 if TYPE_CHECKING:
+    from neve.cli.context import Context
     from neve.ingest.result import IngestResult
 
 SIGNALS = ("logs", "metrics", "traces")
@@ -33,7 +33,7 @@ def ingest() -> None:
 def files(
     context: Context, paths: tuple[str, ...], signal: str | None, form: str | None, org: str | None, as_json: bool
 ) -> None:
-    """Take in files: OTLP protobuf (.binpb, .pb), OTLP JSON (.json), JSON lines, CSV and Parquet, plain, .gz or .zst.
+    r"""Take in files: OTLP protobuf (.binpb, .pb), OTLP JSON (.json), JSON lines, CSV and Parquet, plain, .gz or .zst.
 
     PATH is a file, a folder, a glob or an s3:// address. Files are remembered by content: running the same command
     again adds nothing. Records that can't be accepted go to the table quarantine with their reason.
@@ -44,7 +44,7 @@ def files(
       neve ingest files 's3://raw/otel/2026-11-15/'
       neve ingest files access.csv.gz --signal logs --org acme
     """
-    from neve.ingest.formats import Format  # noqa: PLC0415
+    from neve.ingest.formats import Format
     from neve.ingest.job import FileRequest, ingest_files
     from neve.ingest.read import Wanted
     from neve.model.signals import Signal
@@ -66,9 +66,7 @@ def show(result: IngestResult) -> None:
     for file in result.lost:
         note(f"warning: {file.path} was planned, but {file.reason}; nothing of it was taken in")
     if result.ignored:
-        say(
-            f"          - {len(result.ignored)} ignored: no known ending ({result.ignored[0]}{' …' if len(result.ignored) > 1 else ''})"
-        )
+        say(f"          - {len(result.ignored)} ignored: no known ending, for example {result.ignored[0]}")
     counts = ", ".join(f"{count:,} {signal}" for signal, count in sorted(result.records.items())) or "none"
     say(f"records   {counts}")
     total = sum(result.rejected.values())

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from neve.cli.context import Context
 from neve.cli.output import emit, json_option, say
+
+if TYPE_CHECKING:
+    from neve.cli.context import Context
 
 
 @click.command()
@@ -17,7 +21,7 @@ def init(context: Context, as_json: bool) -> None:
     Runs as often as you like: what is there stays, new columns are added without rewriting a file, and a change that
     would need a rewrite is refused by name.
     """
-    from neve.lake.tables import init_tables  # noqa: PLC0415
+    from neve.lake.tables import init_tables
 
     outcomes = init_tables(context.lake)
     if as_json:

@@ -44,7 +44,7 @@ def complain(error: NeveError, *, as_json: bool) -> None:
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
     """A table for a person; columns in `right` hold numbers."""
-    from rich.console import Console  # noqa: PLC0415 - a tenth of a second that --help need not pay
+    from rich.console import Console
     from rich.table import Table
 
     drawn = Table(box=None, pad_edge=False, header_style="bold")
@@ -62,7 +62,7 @@ def progress(enabled: bool) -> Iterator[Callable[[str, int, int], None]]:
     if not (enabled and sys.stderr.isatty()):
         yield lambda _step, _done, _total: None
         return
-    from rich.console import Console  # noqa: PLC0415
+    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from neve.cli.context import Context
 from neve.cli.output import note, org_option, table
 from neve.errors import QueryError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from neve.cli.context import Context
 
 FORMATS = ("table", "jsonl", "csv", "parquet", "arrow")
 BINARY = ("parquet", "arrow")
@@ -26,14 +27,14 @@ BINARY = ("parquet", "arrow")
 @org_option
 @click.pass_obj
 def query(context: Context, sql: str, form: str, as_json: bool, output: str | None, org: str | None) -> None:
-    """Ask the lake in SQL (DuckDB's dialect); every table holds the organization's rows only.
+    r"""Ask the lake in SQL (DuckDB's dialect); every table holds the organization's rows only.
 
     \b
     Examples:
       neve query "SELECT service_name, count(*) FROM spans GROUP BY ALL ORDER BY 2 DESC"
       neve query "SELECT * FROM logs WHERE severity_number >= 17" --format parquet -o errors.parquet
     """
-    from neve.query.output import write_result  # noqa: PLC0415
+    from neve.query.output import write_result
     from neve.query.run import run_query
 
     form = "jsonl" if as_json else form
@@ -70,7 +71,7 @@ def show(reader: pa.RecordBatchReader, most: int, *, footer: bool = True) -> Non
 
 def cell(value: object) -> str:
     """One value as a person reads it."""
-    import json  # noqa: PLC0415
+    import json
     from datetime import datetime
 
     from neve.query.output import plain
@@ -85,6 +86,6 @@ def cell(value: object) -> str:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa
 
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

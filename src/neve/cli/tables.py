@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from neve.cli.context import Context
 from neve.cli.output import emit, json_option, size, table
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from neve.cli.context import Context
 
 
 @click.command()
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def tables(context: Context, as_json: bool) -> None:
     """What is in the lake: rows, files, bytes, snapshots and time range of each table, from metadata alone."""
-    from neve.errors import TableMissing  # noqa: PLC0415
+    from neve.errors import TableMissing
     from neve.lake.statistics import table_statistics
 
     names = context.lake.table_names()

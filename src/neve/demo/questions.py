@@ -79,7 +79,8 @@ WITH RECURSIVE failed AS (
   ORDER BY duration_ms DESC LIMIT 1),
 trace AS (SELECT spans.* FROM spans JOIN failed USING (trace_id)),
 tree AS (
-  SELECT span_id, 0 AS depth, [(timestamp, span_id)] AS path, * EXCLUDE (span_id) FROM trace WHERE parent_span_id IS NULL
+  SELECT span_id, 0 AS depth, [(timestamp, span_id)] AS path, * EXCLUDE (span_id)
+  FROM trace WHERE parent_span_id IS NULL
   UNION ALL
   SELECT t.span_id, depth + 1, list_append(path, (t.timestamp, t.span_id)), t.* EXCLUDE (span_id)
   FROM trace AS t JOIN tree ON t.parent_span_id = tree.span_id)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from neve.lake.config import S3Config
 
-READABLE = ", ".join(EXTENSIONS)
+HINT = f"known endings are {', '.join(EXTENSIONS)}, each also with .gz or .zst; or pass --format"
 
 
 @dataclass(frozen=True)
@@ -43,17 +43,14 @@ class Found:
 
 
 def find_files(paths: Sequence[str], s3: S3Config, form: Format | None = None) -> Found:
-    """Every file that the paths name; a file that is named itself must be readable, in a folder others are passed by."""
+    """Every file that the paths name; one that is named itself must be readable, in a folder others are passed by."""
     files: dict[str, SourceFile] = {}
     ignored: list[str] = []
     for path in paths:
         for file, named in _expand(path, s3):
             if form is None and read_name(file.path).format is None:
                 if named:
-                    raise InputError(
-                        f"{file.path} has no ending that says its format",
-                        hint=f"known endings are {READABLE}, each also with .gz or .zst; or pass --format",
-                    )
+                    raise InputError(f"{file.path} has no ending that says its format", hint=HINT)
                 ignored.append(file.path)
             else:
                 files[file.path] = file

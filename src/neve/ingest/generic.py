@@ -25,8 +25,22 @@ if TYPE_CHECKING:
 NANOS_PER_MS = 1_000_000
 KINDS = {"VARCHAR": None, "BOOLEAN": "bool", "BIGINT": "int", "UBIGINT": "int", "OBJECT": "map", "ARRAY": "array"}
 SEVERITIES = {
-    **{"trace": 1, "verbose": 1, "debug": 5, "info": 9, "information": 9, "notice": 10, "warn": 13, "warning": 13},
-    **{"err": 17, "error": 17, "crit": 21, "critical": 21, "alert": 22, "emerg": 23, "fatal": 21, "panic": 21},
+    "trace": 1,
+    "verbose": 1,
+    "debug": 5,
+    "info": 9,
+    "information": 9,
+    "notice": 10,
+    "warn": 13,
+    "warning": 13,
+    "err": 17,
+    "error": 17,
+    "crit": 21,
+    "critical": 21,
+    "alert": 22,
+    "emerg": 23,
+    "fatal": 21,
+    "panic": 21,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,11 +12,11 @@ from uuid import uuid4
 from neve.errors import InputError
 from neve.ingest.files import Found, SourceFile, find_files
 from neve.ingest.hashing import HashedFile, hash_files
-from neve.ingest.ledger import DONE, LOST, Ledger, Line, read_ledger, write_ended, write_planned
+from neve.ingest.ledger import DONE, LOST, LedgerTable, Line
 from neve.ingest.plan import Selection, Skipped, cut, select_new
 from neve.ingest.read import Wanted
 from neve.ingest.result import IngestResult
-from neve.ingest.task import Assignment, FileOutcome, Tally, ingest_group
+from neve.ingest.task import Assignment, FileOutcome, Tally, TaskResult, ingest_group
 from neve.lake.commits import TableMoved, append_once, find_batch
 from neve.lake.lane import parallelism, run_tasks
 from neve.lake.writer import Target
@@ -24,7 +25,7 @@ from neve.model.tables import BY_SIGNAL, QUARANTINE
 from neve.otlp import Intake
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from pyiceberg.manifest import DataFile
 
@@ -35,6 +36,8 @@ TABLES = (QUARANTINE.name, *(table.name for table in BY_SIGNAL.values()))
 CLAIM_ATTEMPTS = 10
 HASHES_PER_TASK = 2000
 
+Say = Callable[[str, int, int], None]
+
 
 @dataclass(frozen=True)
 class FileRequest:
@@ -42,12 +45,12 @@ class FileRequest:
 
     paths: tuple[str, ...]
     organization_id: str
-    wanted: Wanted = Wanted()
+    wanted: Wanted = field(default_factory=Wanted)
 
 
 @dataclass
-class _Run:
-    """What has been done so far."""
+class Taken:
+    """What a run has done so far."""
 
     batches: list[str] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)
@@ -56,101 +59,106 @@ class _Run:
     tally: Tally = field(default_factory=Tally)
 
 
-def ingest_files(
-    lake: Lake, config: IngestConfig, request: FileRequest, say: Callable[[str, int, int], None] = lambda *_: None
-) -> IngestResult:
+def ingest_files(lake: Lake, config: IngestConfig, request: FileRequest, say: Say = lambda *_: None) -> IngestResult:
     """Take in every file that the lake does not have yet. `say` is told the step and how far it is."""
-    started = time.monotonic()
-    found = find_files(request.paths, lake.s3, request.wanted.format)
-    run = _Run()
-    for batch_id, files in read_ledger(lake, request.organization_id).pending.items():
-        run.resumed.append(batch_id)
-        _ingest_batch(lake, config, request, batch_id, files, run, say)
-    skipped = _ingest_new(lake, config, request, found.files, run, say)
-    return _result(request, found, run, skipped, time.monotonic() - started)
+    return FileJob(lake, config, request, say).run()
 
 
-def _ingest_new(
-    lake: Lake,
-    config: IngestConfig,
-    request: FileRequest,
-    files: Sequence[SourceFile],
-    run: _Run,
-    say: Callable[[str, int, int], None],
-) -> list[Skipped]:
-    seen = read_ledger(lake, request.organization_id).seen
-    known = [Skipped(file.path, "it was ingested before") for file in files if file.seen_as in seen]
-    hashed, unreadable = _hash(lake, [file for file in files if file.seen_as not in seen], say)
-    skipped: list[Skipped] = []
-    for piece in cut(hashed, config.batch_bytes):
-        batch_id = str(uuid4())
-        selection = _claim(lake, request.organization_id, batch_id, piece)
-        skipped += selection.skipped
-        if selection.new:
-            _ingest_batch(lake, config, request, batch_id, selection.new, run, say)
-    return [*known, *unreadable, *skipped]
+@dataclass(frozen=True)
+class FileJob:
+    """One run of `neve ingest files`."""
 
+    lake: Lake
+    config: IngestConfig
+    request: FileRequest
+    say: Say
 
-def _hash(
-    lake: Lake, files: list[SourceFile], say: Callable[[str, int, int], None]
-) -> tuple[list[HashedFile], list[Skipped]]:
-    if not files:
-        return [], []
-    size = max(1, min(HASHES_PER_TASK, -(-len(files) // parallelism(lake.spark))))
-    groups = [tuple(files[start : start + size]) for start in range(0, len(files), size)]
-    results = run_tasks(lake.spark, partial(hash_files, lake.s3), groups, partial(say, "reading"))
-    outcomes = list(zip(files, (outcome for group in results for outcome in group), strict=True))
-    hashed = [outcome for _file, outcome in outcomes if isinstance(outcome, HashedFile)]
-    return hashed, [Skipped(file.path, outcome) for file, outcome in outcomes if isinstance(outcome, str)]
+    @property
+    def ledger(self) -> LedgerTable:
+        """The ledger of the organization's files."""
+        return LedgerTable(self.lake, self.request.organization_id)
 
+    def run(self) -> IngestResult:
+        """First finish what an earlier run began, then take in what is new."""
+        started = time.monotonic()
+        found = find_files(self.request.paths, self.lake.s3, self.request.wanted.format)
+        taken = Taken()
+        ledger = self.ledger.read()
+        for batch_id, files in ledger.pending.items():
+            taken.resumed.append(batch_id)
+            self._take(batch_id, files, taken)
+        skipped = self._take_new(found.files, taken)
+        return _result(self.request, found, taken, skipped, time.monotonic() - started)
 
-def _claim(lake: Lake, organization_id: str, batch_id: str, files: Sequence[HashedFile]) -> Selection:
-    """Choose the new files and write them down as ours; another run that was quicker is seen and respected."""
-    for _attempt in range(CLAIM_ATTEMPTS):
-        ledger: Ledger = read_ledger(lake, organization_id)
-        selection = select_new(files, ledger)
-        if not selection.new:
+    def _take_new(self, files: Sequence[SourceFile], taken: Taken) -> list[Skipped]:
+        seen = self.ledger.read().seen
+        skipped = [Skipped(file.path, "it was ingested before") for file in files if file.seen_as in seen]
+        hashed, unreadable = self._hash([file for file in files if file.seen_as not in seen])
+        skipped += unreadable
+        for piece in cut(hashed, self.config.batch_bytes):
+            batch_id = str(uuid4())
+            selection = self._claim(batch_id, piece)
+            skipped += selection.skipped
+            if selection.new:
+                self._take(batch_id, selection.new, taken)
+        return skipped
+
+    def _hash(self, files: list[SourceFile]) -> tuple[list[HashedFile], list[Skipped]]:
+        if not files:
+            return [], []
+        spark = self.lake.spark
+        size = max(1, min(HASHES_PER_TASK, -(-len(files) // parallelism(spark))))
+        groups = [tuple(files[start : start + size]) for start in range(0, len(files), size)]
+        results = run_tasks(spark, partial(hash_files, self.lake.s3), groups, partial(self.say, "reading"))
+        outcomes = list(zip(files, (outcome for group in results for outcome in group), strict=True))
+        hashed = [outcome for _file, outcome in outcomes if isinstance(outcome, HashedFile)]
+        return hashed, [Skipped(file.path, outcome) for file, outcome in outcomes if isinstance(outcome, str)]
+
+    def _claim(self, batch_id: str, files: Sequence[HashedFile]) -> Selection:
+        """Choose the new files and write them down as ours; another run that was quicker is seen and respected."""
+        for _attempt in range(CLAIM_ATTEMPTS):
+            ledger = self.ledger.read()
+            selection = select_new(files, ledger)
+            if not selection.new:
+                return selection
+            try:
+                self.ledger.plan(batch_id, selection.new, read_at=ledger.snapshot_id)
+            except TableMoved:
+                continue
             return selection
-        try:
-            write_planned(lake, organization_id, batch_id, selection.new, _now_us(), ledger.snapshot_id)
-        except TableMoved:
-            continue
-        return selection
-    raise InputError(f"other runs kept claiming files while batch {batch_id} was being planned", hint="run it again")
+        raise InputError(f"other runs kept claiming files while batch {batch_id} was planned", hint="run it again")
 
+    def _take(self, batch_id: str, files: Sequence[HashedFile], taken: Taken) -> None:
+        """Decode a batch on Spark, commit it table by table, and write down that it is done."""
+        results = self._decode(batch_id, files)
+        tally = Tally()
+        for result in results:
+            tally.add(result.tally)
+        summary = _summary(tally, files)
+        for done, name in enumerate(TABLES):
+            self.say("committing", done, len(TABLES))
+            added = [file for result in results for file in result.files.get(name, [])]
+            if added:
+                table = self.lake.table(name)
+                append_once(table, added, batch_id=batch_id, operation="ingest-files", summary=summary)
+            taken.files += added
+        outcomes = [outcome for result in results for outcome in result.outcomes]
+        self.ledger.end(batch_id, [_line(outcome) for outcome in outcomes])
+        self.say("committing", len(TABLES), len(TABLES))
+        taken.batches.append(batch_id)
+        taken.outcomes += outcomes
+        taken.tally.add(tally)
 
-def _ingest_batch(
-    lake: Lake,
-    config: IngestConfig,
-    request: FileRequest,
-    batch_id: str,
-    files: Sequence[HashedFile],
-    run: _Run,
-    say: Callable[[str, int, int], None],
-) -> None:
-    """Decode a batch on Spark and commit it; tables that have it already are left as they are."""
-    tables = {name: lake.table(name) for name in TABLES}
-    targets = {name: Target.of(table) for name, table in tables.items() if find_batch(table, batch_id) is None}
-    intake = Intake(request.organization_id, time.time_ns(), config.max_future_seconds * 1_000_000_000)
-    assignment = Assignment(batch_id, intake, config, request.wanted, lake.s3, targets)
-    groups = cut(files, config.task_bytes, at_least=parallelism(lake.spark))
-    results = run_tasks(lake.spark, partial(ingest_group, assignment), groups, partial(say, "decoding"))
-    tally = Tally()
-    for result in results:
-        tally.add(result.tally)
-    summary = _summary(tally, files)
-    for done, name in enumerate(TABLES):
-        say("committing", done, len(TABLES))
-        added = [file for result in results for file in result.files.get(name, [])]
-        if added:
-            append_once(tables[name], added, batch_id=batch_id, operation="ingest-files", summary=summary)
-        run.files += added
-    outcomes = [outcome for result in results for outcome in result.outcomes]
-    write_ended(lake, request.organization_id, batch_id, [_line(outcome) for outcome in outcomes], _now_us())
-    say("committing", len(TABLES), len(TABLES))
-    run.batches.append(batch_id)
-    run.outcomes += outcomes
-    run.tally.add(tally)
+    def _decode(self, batch_id: str, files: Sequence[HashedFile]) -> list[TaskResult]:
+        """Data files for every table that does not have the batch yet."""
+        tables = {name: self.lake.table(name) for name in TABLES}
+        targets = {name: Target.of(table) for name, table in tables.items() if find_batch(table, batch_id) is None}
+        max_future = self.config.max_future_seconds * 1_000_000_000
+        intake = Intake(self.request.organization_id, time.time_ns(), max_future)
+        assignment = Assignment(batch_id, intake, self.config, self.request.wanted, self.lake.s3, targets)
+        spark = self.lake.spark
+        groups = cut(files, self.config.task_bytes, at_least=parallelism(spark))
+        return run_tasks(spark, partial(ingest_group, assignment), groups, partial(self.say, "decoding"))
 
 
 def _line(outcome: FileOutcome) -> Line:
@@ -166,27 +174,23 @@ def _summary(tally: Tally, files: Sequence[HashedFile]) -> dict[str, str]:
     }
 
 
-def _result(request: FileRequest, found: Found, run: _Run, skipped: list[Skipped], seconds: float) -> IngestResult:
-    read = [outcome for outcome in run.outcomes if not outcome.lost]
+def _result(request: FileRequest, found: Found, taken: Taken, skipped: list[Skipped], seconds: float) -> IngestResult:
+    read = [outcome for outcome in taken.outcomes if not outcome.lost]
     return IngestResult(
         organization_id=request.organization_id,
-        batches=tuple(run.batches),
-        resumed=tuple(run.resumed),
+        batches=tuple(taken.batches),
+        resumed=tuple(taken.resumed),
         files=len(read),
         skipped=tuple(skipped),
         ignored=found.ignored,
-        lost=tuple(Skipped(bad.file.source.path, bad.lost) for bad in run.outcomes if bad.lost),
-        records=dict(run.tally.records),
-        rejected=dict(run.tally.rejected),
-        duplicate_keys=run.tally.duplicate_keys,
-        pointless_metrics=run.tally.pointless_metrics,
+        lost=tuple(Skipped(bad.file.source.path, bad.lost) for bad in taken.outcomes if bad.lost),
+        records=dict(taken.tally.records),
+        rejected=dict(taken.tally.rejected),
+        duplicate_keys=taken.tally.duplicate_keys,
+        pointless_metrics=taken.tally.pointless_metrics,
         bytes_in=sum(outcome.file.source.size for outcome in read),
-        bytes_unpacked=run.tally.unpacked_bytes,
-        bytes_out=sum(file.file_size_in_bytes for file in run.files),
-        data_files=len(run.files),
+        bytes_unpacked=taken.tally.unpacked_bytes,
+        bytes_out=sum(file.file_size_in_bytes for file in taken.files),
+        data_files=len(taken.files),
         seconds=seconds,
     )
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000

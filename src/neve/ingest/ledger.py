@@ -1,20 +1,21 @@
 """The ledger of files: what was planned, what is done, and what was begun and never finished.
 
-A run writes `planned` lines before it commits data and `done` lines after. Whoever finds a batch that was planned and not
-done finishes it under its own id: tables that took it already recognise the id, the others take it then.
+A run writes `planned` lines before it commits data and `done` lines after. Whoever finds a batch that was planned and
+not done finishes it under its own id: tables that took it already recognise the id, the others take it then.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyiceberg.expressions import EqualTo
+from pyiceberg.expressions import EqualTo, Reference
 
 from neve.ingest.files import SourceFile
 from neve.ingest.hashing import HashedFile
-from neve.lake.commits import append_once
+from neve.lake.commits import ANYWHERE, append_once
 from neve.lake.writer import Target, write_files
 from neve.model.columns import TIMESTAMP
 from neve.model.tables import INGESTED_FILES
@@ -38,12 +39,14 @@ class Ledger:
     pending: dict[str, tuple[HashedFile, ...]]
 
 
-def read_ledger(lake: Lake, organization_id: str) -> Ledger:
-    """The ledger as it is now."""
-    table = lake.table(INGESTED_FILES.name)
-    scan = table.scan(row_filter=EqualTo("organization_id", organization_id), selected_fields=READ)
-    rows = scan.to_arrow() if table.current_snapshot() else INGESTED_FILES.schema.empty_table().select(READ)
-    return fold_ledger(rows, table.metadata.current_snapshot_id)
+@dataclass(frozen=True)
+class Line:
+    """What is to be remembered of one file."""
+
+    file: HashedFile
+    state: str
+    signal: str | None = None
+    format: str | None = None
 
 
 def fold_ledger(rows: pa.Table, snapshot_id: int | None) -> Ledger:
@@ -68,44 +71,44 @@ def fold_ledger(rows: pa.Table, snapshot_id: int | None) -> Ledger:
 
 
 @dataclass(frozen=True)
-class Line:
-    """What is to be remembered of one file."""
+class LedgerTable:
+    """The table that holds an organization's ledger."""
 
-    file: HashedFile
-    state: str
-    signal: str | None = None
-    format: str | None = None
+    lake: Lake
+    organization_id: str
 
+    def read(self) -> Ledger:
+        """The ledger as it is now."""
+        table = self.lake.table(INGESTED_FILES.name)
+        scan = table.scan(row_filter=EqualTo(Reference("organization_id"), value=self.organization_id), selected_fields=READ)
+        rows = scan.to_arrow() if table.current_snapshot() else INGESTED_FILES.schema.empty_table().select(READ)
+        return fold_ledger(rows, table.metadata.current_snapshot_id)
 
-def write_planned(
-    lake: Lake, organization_id: str, batch_id: str, files: Iterable[HashedFile], now_us: int, read_at: int | None
-) -> None:
-    """Claim files for a batch; raises `TableMoved` when the ledger has changed since it was read."""
-    lines = [Line(file, PLANNED) for file in files]
-    _append(lake, organization_id, batch_id, lines, now_us, f"{batch_id}:{PLANNED}", only_at=read_at)
+    def plan(self, batch_id: str, files: Iterable[HashedFile], *, read_at: int | None) -> None:
+        """Claim files for a batch; raises `TableMoved` when the ledger has changed since it was read."""
+        self._append(batch_id, PLANNED, [Line(file, PLANNED) for file in files], only_at=read_at)
 
+    def end(self, batch_id: str, lines: list[Line]) -> None:
+        """Remember how each file of a batch ended."""
+        self._append(batch_id, DONE, lines)
 
-def write_ended(lake: Lake, organization_id: str, batch_id: str, lines: list[Line], now_us: int) -> None:
-    """Remember how each file of a batch ended."""
-    _append(lake, organization_id, batch_id, lines, now_us, f"{batch_id}:{DONE}")
+    def _append(self, batch_id: str, step: str, lines: list[Line], only_at: int | None = ANYWHERE) -> None:
+        table = self.lake.table(INGESTED_FILES.name)
+        files = write_files(Target.of(table), self._rows(batch_id, lines))
+        append_once(table, files, batch_id=f"{batch_id}:{step}", operation="ingest-ledger", only_at=only_at)
 
-
-def _append(
-    lake: Lake, organization_id: str, batch_id: str, lines: list[Line], now_us: int, commit_id: str, **how: int | None
-) -> None:
-    table = lake.table(INGESTED_FILES.name)
-    columns = {
-        "organization_id": [organization_id] * len(lines),
-        "recorded_at": pa.array([now_us] * len(lines), TIMESTAMP),
-        "batch_id": [batch_id] * len(lines),
-        "state": [line.state for line in lines],
-        "content_hash": [line.file.content_hash for line in lines],
-        "path": [line.file.source.path for line in lines],
-        "size_bytes": [line.file.source.size for line in lines],
-        "modified_at": pa.array([line.file.source.modified_us for line in lines], TIMESTAMP),
-        "signal": pa.array([line.signal for line in lines], pa.string()),
-        "format": pa.array([line.format for line in lines], pa.string()),
-    }
-    rows = pa.Table.from_pydict(columns, schema=INGESTED_FILES.schema)
-    files = write_files(Target.of(table), rows)
-    append_once(table, files, batch_id=commit_id, operation="ingest-ledger", **how)
+    def _rows(self, batch_id: str, lines: list[Line]) -> pa.Table:
+        now = time.time_ns() // 1000
+        columns = {
+            "organization_id": [self.organization_id] * len(lines),
+            "recorded_at": pa.array([now] * len(lines), TIMESTAMP),
+            "batch_id": [batch_id] * len(lines),
+            "state": [line.state for line in lines],
+            "content_hash": [line.file.content_hash for line in lines],
+            "path": [line.file.source.path for line in lines],
+            "size_bytes": [line.file.source.size for line in lines],
+            "modified_at": pa.array([line.file.source.modified_us for line in lines], TIMESTAMP),
+            "signal": pa.array([line.signal for line in lines], pa.string()),
+            "format": pa.array([line.format for line in lines], pa.string()),
+        }
+        return pa.Table.from_pydict(columns, schema=INGESTED_FILES.schema)

@@ -85,7 +85,7 @@ def _postgres_address(catalog: CatalogConfig) -> str:
 
 
 def _without_login(uri: str) -> str:
-    return uri.split("://")[0] + "://…@" + uri.rsplit("@", 1)[1] if "@" in uri else uri
+    return uri.split("://", maxsplit=1)[0] + "://…@" + uri.rsplit("@", 1)[1] if "@" in uri else uri
 
 
 def _rest(catalog: CatalogConfig, lake: LakeConfig) -> Properties:

@@ -78,15 +78,16 @@ def _combined(columns: list[pa.ChunkedArray], rows: int) -> tuple[Codes, Codes]:
 def _codes(column: pa.ChunkedArray | pa.Array) -> Codes:
     encoded = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     encoded = encoded.dictionary_encode(null_encoding="encode")
-    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    codes: Codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
 
 
 def _ranks(column: pa.ChunkedArray) -> Codes:
     """Numbers that sort as the column does, nulls first."""
     plain = column.combine_chunks()
     if pa.types.is_integer(plain.type) or pa.types.is_timestamp(plain.type):
-        numbers = plain.cast(pa.int64()).fill_null(np.iinfo(np.int64).min)
-        return numbers.to_numpy(zero_copy_only=False)
+        numbers: Codes = plain.cast(pa.int64()).fill_null(np.iinfo(np.int64).min).to_numpy(zero_copy_only=False)
+        return numbers
     encoded = plain.dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     rank = np.empty(len(order), dtype=np.int64)

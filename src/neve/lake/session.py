@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from neve.errors import EnvironmentFault
 from neve.lake.catalog import spark_properties
-from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.jars import local_paths, needed
 from neve.lake.java import find_java
 
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+    from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 
 LOCAL = {
     "spark.driver.host": "127.0.0.1",

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pyiceberg.conversions import from_bytes
+from pyiceberg.types import TimestamptzType
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -48,6 +49,7 @@ def table_statistics(table: Table) -> TableStatistics:
 def _time_range(table: Table) -> tuple[datetime | None, datetime | None]:
     """The smallest and largest time by the bounds in the manifests; no data file is opened."""
     field = next((field for field in table.schema().fields if field.name in TIME_COLUMNS), None)
+    time_type = TimestamptzType()
     snapshot = table.current_snapshot()
     if field is None or snapshot is None:
         return None, None
@@ -58,8 +60,8 @@ def _time_range(table: Table) -> tuple[datetime | None, datetime | None]:
             lowest = (file.lower_bounds or {}).get(field.field_id)
             highest = (file.upper_bounds or {}).get(field.field_id)
             if lowest is not None and highest is not None:
-                lows.append(from_bytes(field.field_type, lowest))
-                highs.append(from_bytes(field.field_type, highest))
+                lows.append(int(from_bytes(time_type, lowest)))
+                highs.append(int(from_bytes(time_type, highest)))
     return (_moment(min(lows)), _moment(max(highs))) if lows else (None, None)
 
 

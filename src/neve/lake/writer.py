@@ -2,7 +2,7 @@
 
 What pyiceberg's own writer does (partition values, field ids, statistics) is done here for all partitions in one sort
 instead of one filter a partition, and with what it leaves out: the sort order inside a file, bloom filters, row groups
-sized in bytes. Everything private of pyiceberg that the lane needs is imported in this file, `fields.py` or `tables.py`.
+sized in bytes. What of pyiceberg is private and needed is imported here, in `fields.py` or in `tables.py`.
 """
 
 from __future__ import annotations

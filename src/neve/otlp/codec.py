@@ -13,7 +13,7 @@ from neve.otlp.batch import Decoded, Intake, Rejected
 from neve.otlp.checks import Check, refusals
 from neve.otlp.columns import constant
 from neve.otlp.digest import digests, record_ids
-from neve.otlp.envelope import Envelope, decode_context, encode_context, open_messages, seal
+from neve.otlp.envelope import RESOURCE, SCOPE, Envelope, decode_context, encode_context, open_messages, seal
 from neve.otlp.parse import malformed, parse
 from neve.otlp.rows import Columns, Rows
 from neve.otlp.wire import MESSAGES, RECORDS, handler
@@ -45,14 +45,13 @@ def encode(signal: Signal, rows: pa.RecordBatch) -> bytes:
     """Encode rows of the signal's table as one OTLP protobuf message."""
     if rows.num_rows == 0:
         return b""
-    resource, resource_url, scope, scope_url = encode_context(rows)
+    around = encode_context(rows)
     if signal is Signal.METRICS:
-        records, starts = metrics.encode_points(rows, resource, resource_url, scope, scope_url)
-        at = pa.array(starts)
-        return seal(signal, records, resource.take(at), resource_url.take(at), scope.take(at), scope_url.take(at))
+        records, starts = metrics.encode_points(rows, around)
+        return seal(signal, records, around.take(starts))
     columns = ENCODERS[signal](rows)
     records = handler(RECORDS[signal]).record_batch_to_array(pa.RecordBatch.from_pydict(columns))
-    return seal(signal, records, resource, resource_url, scope, scope_url)
+    return seal(signal, records, around)
 
 
 def _open(signal: Signal, column: pa.BinaryArray) -> tuple[Envelope, list[Rejected]]:
@@ -72,10 +71,7 @@ def _open(signal: Signal, column: pa.BinaryArray) -> tuple[Envelope, list[Reject
 def _with_sound_groups(envelope: Envelope) -> tuple[Envelope, list[Rejected]]:
     """Refuse the records whose resource or scope is malformed."""
     bad: dict[int, str] = {}
-    for name, column in (
-        ("resource.v1.Resource", envelope.resource),
-        ("common.v1.InstrumentationScope", envelope.scope),
-    ):
+    for name, column in ((RESOURCE, envelope.groups.resource), (SCOPE, envelope.groups.scope)):
         bad |= malformed(handler(name), column)
     if not bad:
         return envelope, []
@@ -102,7 +98,7 @@ def _decode_records(envelope: Envelope, intake: Intake) -> Rows:
 
 def _finish(rows: Rows, intake: Intake, rejected: list[Rejected]) -> Decoded:
     """Add what the records of a group share, and what the receiver knows; select the table's columns in their order."""
-    context = decode_context(rows.envelope)
+    context = decode_context(rows.envelope.groups)
     group = rows.envelope.group
     shared = context.columns.take(pa.array(group))
     count = len(group)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from neve.model.signals import Signal
 from neve.otlp.attributes import decode_attributes, encode_attributes
 from neve.otlp.batch import Rejected
-from neve.otlp.columns import integers, list_of, optional, required, some_text, with_nulls
+from neve.otlp.columns import integers, list_of, optional, required, some_text, struct, with_nulls
 from neve.otlp.digest import Digests, digests
 from neve.otlp.texts import nulls
 from neve.otlp.wire import MESSAGES, Handler, handler
@@ -24,11 +24,32 @@ from neve.otlp.wire import MESSAGES, Handler, handler
 Indices = npt.NDArray[np.int64]
 
 SERVICE_NAME = "service.name"
+RESOURCE = "resource.v1.Resource"
+SCOPE = "common.v1.InstrumentationScope"
 NAMES = {
     Signal.TRACES: ("resource_spans", "scope_spans", "spans"),
     Signal.LOGS: ("resource_logs", "scope_logs", "log_records"),
     Signal.METRICS: ("resource_metrics", "scope_metrics", "metrics"),
 }
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What stands around records on the wire: resource and scope as bytes (null when not sent), each with its URL."""
+
+    resource: pa.BinaryArray
+    resource_schema_url: pa.StringArray
+    scope: pa.BinaryArray
+    scope_schema_url: pa.StringArray
+
+    @property
+    def columns(self) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
+        """All four."""
+        return self.resource, self.resource_schema_url, self.scope, self.scope_schema_url
+
+    def take(self, index: Indices) -> "Surroundings":
+        """Some of the rows."""
+        return Surroundings(*(column.take(pa.array(index)) for column in self.columns))
 
 
 @dataclass(frozen=True)
@@ -39,10 +60,7 @@ class Envelope:
     records: pa.BinaryArray
     group: Indices
     message: Indices
-    resource: pa.BinaryArray
-    resource_schema_url: pa.StringArray
-    scope: pa.BinaryArray
-    scope_schema_url: pa.StringArray
+    groups: Surroundings
 
     def select(self, keep: npt.NDArray[np.bool_] | Indices) -> "Envelope":
         """The same groups with only some of the records."""
@@ -56,15 +74,14 @@ class Envelope:
 
     def without_groups(self, groups: Indices) -> "Envelope":
         """The same envelope with nothing known of some groups, which must hold no records."""
-        lost = np.isin(np.arange(len(self.resource)), groups)
-        return replace(self, resource=with_nulls(self.resource, lost), scope=with_nulls(self.scope, lost))
+        lost = np.isin(np.arange(len(self.groups.resource)), groups)
+        resource, scope = with_nulls(self.groups.resource, lost), with_nulls(self.groups.scope, lost)
+        return replace(self, groups=replace(self.groups, resource=resource, scope=scope))
 
     def alone(self, record: int, wire: bytes | None = None) -> bytes:
         """A whole message that holds one record, or `wire` in its place, with its resource and scope."""
-        group = int(self.group[record])
-        columns = (self.resource, self.resource_schema_url, self.scope, self.scope_schema_url)
         records = self.records.slice(record, 1) if wire is None else pa.array([wire], pa.binary())
-        return seal(self.signal, records, *(column.slice(group, 1) for column in columns))
+        return seal(self.signal, records, self.groups.take(self.group[record : record + 1]))
 
     def reject(self, record: int, reason: str, detail: str, wire: bytes | None = None) -> Rejected:
         """Refuse one record, or `wire` in its place."""
@@ -88,10 +105,12 @@ def open_messages(signal: Signal, messages: pa.BinaryArray) -> Envelope:
         records=record_lists.flatten(),
         group=group,
         message=message_of_resource[resource_of_scope.to_numpy()[group]],
-        resource=resource.field("resource").take(resource_of_scope),
-        resource_schema_url=resource.field("schema_url").take(resource_of_scope),
-        scope=scope.field("scope"),
-        scope_schema_url=scope.field("schema_url"),
+        groups=Surroundings(
+            resource=resource.field("resource").take(resource_of_scope),
+            resource_schema_url=resource.field("schema_url").take(resource_of_scope),
+            scope=scope.field("scope"),
+            scope_schema_url=scope.field("schema_url"),
+        ),
     )
 
 
@@ -104,30 +123,30 @@ class Context:
     duplicate_keys: int
 
 
-def decode_context(envelope: Envelope) -> Context:
+def decode_context(groups: Surroundings) -> Context:
     """Decode each group's resource and scope; raises `ValueError` when one is malformed."""
-    resource = handler("resource.v1.Resource").array_to_record_batch(envelope.resource)
-    scope = handler("common.v1.InstrumentationScope").array_to_record_batch(envelope.scope)
+    resource = handler(RESOURCE).array_to_record_batch(groups.resource)
+    scope = handler(SCOPE).array_to_record_batch(groups.scope)
     resource_maps = decode_attributes(resource.column("attributes"))
     scope_maps = decode_attributes(scope.column("attributes"))
-    resource_null, scope_null = nulls(envelope.resource), nulls(envelope.scope)
+    resource_null, scope_null = nulls(groups.resource), nulls(groups.scope)
     columns = {
         "service_name": _service_name(resource_maps.attributes),
         "resource_attrs": with_nulls(resource_maps.attributes, resource_null),
         "resource_attr_types": with_nulls(resource_maps.types, resource_null),
         "resource_dropped_attributes_count": integers(resource.column("dropped_attributes_count")),
         "resource_entity_refs": resource.column("entity_refs"),
-        "resource_schema_url": optional(envelope.resource_schema_url),
+        "resource_schema_url": optional(groups.resource_schema_url),
         "scope_name": with_nulls(scope.column("name"), scope_null),
         "scope_version": optional(scope.column("version")),
         "scope_attrs": with_nulls(scope_maps.attributes, scope_null),
         "scope_attr_types": with_nulls(scope_maps.types, scope_null),
         "scope_dropped_attributes_count": integers(scope.column("dropped_attributes_count")),
-        "scope_schema_url": optional(envelope.scope_schema_url),
+        "scope_schema_url": optional(groups.scope_schema_url),
     }
     return Context(
         pa.RecordBatch.from_pydict(columns),
-        _context_digests(envelope),
+        _context_digests(groups),
         resource_maps.duplicate_keys + scope_maps.duplicate_keys,
     )
 
@@ -136,19 +155,18 @@ def _service_name(attributes: pa.MapArray) -> pa.StringArray:
     return pc.map_lookup(attributes, SERVICE_NAME, "first")
 
 
-def _context_digests(envelope: Envelope) -> Digests:
+def _context_digests(groups: Surroundings) -> Digests:
     """One digest for what surrounds a record; each part has its own place, so that parts can't change places."""
-    parts = (envelope.resource, envelope.resource_schema_url, envelope.scope, envelope.scope_schema_url)
     texts: list[pa.Array] = []
-    for part in parts:
+    for part in groups.columns:
         length = pc.binary_length(part).cast(pa.string()).fill_null("absent")
         texts += [length.cast(pa.binary()), part.cast(pa.binary()).fill_null(b"")]
     return digests(pc.binary_join_element_wise(*texts, b":"))
 
 
-def encode_context(batch: pa.RecordBatch) -> tuple[pa.BinaryArray, pa.StringArray, pa.BinaryArray, pa.StringArray]:
-    """Resource, its schema URL, scope and its schema URL for every row, as they go on the wire."""
-    resource_wire, scope_wire = handler("resource.v1.Resource"), handler("common.v1.InstrumentationScope")
+def encode_context(batch: pa.RecordBatch) -> Surroundings:
+    """What stands around every row, as it goes on the wire."""
+    resource_wire, scope_wire = handler(RESOURCE), handler(SCOPE)
     resource = _encode(
         resource_wire,
         {
@@ -166,7 +184,7 @@ def encode_context(batch: pa.RecordBatch) -> tuple[pa.BinaryArray, pa.StringArra
             "dropped_attributes_count": required(batch.column("scope_dropped_attributes_count"), pa.uint32()),
         },
     )
-    return (
+    return Surroundings(
         with_nulls(resource, nulls(batch.column("resource_attrs"))),
         some_text(batch.column("resource_schema_url")),
         with_nulls(scope, nulls(batch.column("scope_attrs"))),
@@ -178,36 +196,19 @@ def _encode(wire: Handler, columns: dict[str, pa.Array]) -> pa.BinaryArray:
     return wire.record_batch_to_array(pa.RecordBatch.from_pydict(columns))
 
 
-def seal(
-    signal: Signal,
-    records: pa.BinaryArray,
-    resource: pa.BinaryArray,
-    resource_schema_url: pa.StringArray,
-    scope: pa.BinaryArray,
-    scope_schema_url: pa.StringArray,
-) -> bytes:
+def seal(signal: Signal, records: pa.BinaryArray, around: Surroundings) -> bytes:
     """One message of these records; neighbours with the same resource and scope share their group."""
     if len(records) == 0:
         return b""
-    new_resource = changes(resource, resource_schema_url)
-    new_scope = new_resource | changes(scope, scope_schema_url)
+    new_resource = changes(around.resource, around.resource_schema_url)
+    new_scope = new_resource | changes(around.scope, around.scope_schema_url)
     scope_at, resource_at = np.flatnonzero(new_scope), np.flatnonzero(new_resource)
     resource_groups, scope_groups, record_lists = NAMES[signal]
-    scopes = pa.StructArray.from_arrays(
-        [
-            scope.take(pa.array(scope_at)),
-            runs(records, scope_at),
-            scope_schema_url.take(pa.array(scope_at)),
-        ],
-        names=["scope", record_lists, "schema_url"],
-    )
-    resources = pa.StructArray.from_arrays(
-        [
-            resource.take(pa.array(resource_at)),
-            runs(scopes, np.searchsorted(scope_at, resource_at)),
-            resource_schema_url.take(pa.array(resource_at)),
-        ],
-        names=["resource", scope_groups, "schema_url"],
+    scope, resource = around.take(scope_at), around.take(resource_at)
+    scopes = struct({"scope": scope.scope, record_lists: runs(records, scope_at), "schema_url": scope.scope_schema_url})
+    nested = runs(scopes, np.searchsorted(scope_at, resource_at))
+    resources = struct(
+        {"resource": resource.resource, scope_groups: nested, "schema_url": resource.resource_schema_url}
     )
     message = pa.RecordBatch.from_arrays([runs(resources, np.array([0]))], names=[resource_groups])
     sealed: bytes = handler(MESSAGES[signal]).record_batch_to_array(message)[0].as_py()

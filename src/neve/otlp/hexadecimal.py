@@ -10,10 +10,10 @@ for _digit in "0123456789abcdefABCDEF":
 
 
 def from_hex(text: pa.StringArray) -> pa.BinaryArray:
-    """The bytes that each hex text says; raises `ValueError` where one is not hex.
+    r"""The bytes that each hex text says; raises `ValueError` where one is not hex.
 
     >>> from_hex(pa.array(["00ff", ""])).to_pylist()
-    [b'\\x00\\xff', b'']
+    [b'\x00\xff', b'']
     """
     offsets = np.frombuffer(text.buffers()[1], dtype=np.int32)[text.offset : text.offset + len(text) + 1]
     if np.any(np.diff(offsets) % 2):

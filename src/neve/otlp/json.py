@@ -1,8 +1,8 @@
-"""OTLP JSON to OTLP protobuf, and back: the standard's mapping, with hex ids, enums as numbers, 64-bit integers as text.
+"""OTLP JSON to OTLP protobuf, and back, as the standard maps them: hex ids, enums as numbers, 64-bit integers as text.
 
-JSON is read by DuckDB with the exact type of the message, whole files at a time, and what Arrow holds then is encoded as
-protobuf; from there on both encodings take the same path. Text that the fast way refuses (an enum by its name, say) is
-read once more message by message with protobuf's own JSON reader, which accepts more and says precisely what is wrong.
+JSON is read by DuckDB with the exact type of the message, whole files at a time, and what Arrow holds then is encoded
+as protobuf; from there on both encodings take the same path. Text that the fast way refuses (an enum by its name, say)
+is read once more message by message with protobuf's own JSON reader, which accepts more and says what is wrong.
 """
 
 import base64

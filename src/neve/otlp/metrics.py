@@ -13,7 +13,7 @@ from neve.otlp.batch import Intake, Rejected
 from neve.otlp.checks import check_text, check_time, refusals
 from neve.otlp.columns import constant, optional, relist, required, some_text, struct, timestamps
 from neve.otlp.digest import Digests, digests
-from neve.otlp.envelope import Envelope, changes, runs
+from neve.otlp.envelope import Envelope, Surroundings, changes, runs
 from neve.otlp.parse import parse
 from neve.otlp.points import Columns, decode_point_columns, encode_point_columns
 from neve.otlp.rows import Rows
@@ -170,7 +170,7 @@ def _pointless(metrics: pa.RecordBatch) -> int:
     return int(np.sum(counts == 0))
 
 
-def encode_points(rows: pa.RecordBatch, *context: pa.Array) -> tuple[pa.BinaryArray, Indices]:
+def encode_points(rows: pa.RecordBatch, around: Surroundings) -> tuple[pa.BinaryArray, Indices]:
     """`Metric` messages of these rows, and the row that each begins at; neighbours of one metric share a message."""
     points = _encode_all(rows)
     description = {
@@ -181,7 +181,7 @@ def encode_points(rows: pa.RecordBatch, *context: pa.Array) -> tuple[pa.BinaryAr
     }
     types = (rows.column(name) for name in ("metric_type", "aggregation_temporality", "is_monotonic"))
     header = handler(METRIC).record_batch_to_array(_metric_batch(rows, description, None))
-    starts = np.flatnonzero(changes(header, *types, *context))
+    starts = np.flatnonzero(changes(header, *types, *around.columns))
     first = rows.take(pa.array(starts))
     described = {name: column.take(pa.array(starts)) for name, column in description.items()}
     return handler(METRIC).record_batch_to_array(_metric_batch(first, described, runs(points, starts))), starts

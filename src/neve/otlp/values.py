@@ -70,7 +70,7 @@ def to_plain(value: AnyValue) -> Any:
             return getattr(value, name)
 
 
-def to_value(plain: Any) -> AnyValue:
+def to_value(plain: Any) -> AnyValue:  # noqa: PLR0911 - one way out for each type
     """What a JSON value says, as an OTLP value.
 
     >>> to_value({"a": 1}).kvlist_value.values[0].value.int_value

@@ -116,7 +116,7 @@ def _pools(whole: bool) -> tuple[descriptor_pool.DescriptorPool, HandlerPool]:
         module.DESCRIPTOR.CopyToProto(file)
         for message in file.message_type:
             _rewrite(message, opaque)
-        pool.Add(file)  # type: ignore[no-untyped-call]
+        pool.Add(file)
     services = (module.DESCRIPTOR.name for module in MODULES[-3:])
     return pool, HandlerPool([pool.FindFileByName(name) for name in services])
 

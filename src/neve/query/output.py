@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 FORMATS = ("table", "jsonl", "csv", "parquet", "arrow")
 
@@ -22,9 +21,9 @@ def write_result(reader: pa.RecordBatchReader, form: str, sink: BinaryIO) -> int
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON says it: ids as hex, times as RFC 3339, maps as objects.
+    r"""A value as JSON says it: ids as hex, times as RFC 3339, maps as objects.
 
-    >>> plain(b"\\x01\\xff")
+    >>> plain(b"\x01\xff")
     '01ff'
     """
     match value:
