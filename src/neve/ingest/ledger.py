@@ -80,7 +80,9 @@ class LedgerTable:
     def read(self) -> Ledger:
         """The ledger as it is now."""
         table = self.lake.table(INGESTED_FILES.name)
-        scan = table.scan(row_filter=EqualTo(Reference("organization_id"), value=self.organization_id), selected_fields=READ)
+        scan = table.scan(
+            row_filter=EqualTo(Reference("organization_id"), value=self.organization_id), selected_fields=READ
+        )
         rows = scan.to_arrow() if table.current_snapshot() else INGESTED_FILES.schema.empty_table().select(READ)
         return fold_ledger(rows, table.metadata.current_snapshot_id)
 
