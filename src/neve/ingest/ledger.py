@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyiceberg.expressions import EqualTo, Reference
+from pyiceberg.expressions import EqualTo
 
 from neve.ingest.files import SourceFile
 from neve.ingest.hashing import HashedFile
@@ -80,9 +80,8 @@ class LedgerTable:
     def read(self) -> Ledger:
         """The ledger as it is now."""
         table = self.lake.table(INGESTED_FILES.name)
-        scan = table.scan(
-            row_filter=EqualTo(Reference("organization_id"), value=self.organization_id), selected_fields=READ
-        )
+        own = EqualTo("organization_id", self.organization_id)  # type: ignore[call-arg, misc]
+        scan = table.scan(row_filter=own, selected_fields=READ)
         rows = scan.to_arrow() if table.current_snapshot() else INGESTED_FILES.schema.empty_table().select(READ)
         return fold_ledger(rows, table.metadata.current_snapshot_id)
 

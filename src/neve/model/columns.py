@@ -1,6 +1,6 @@
 """Columns and tables as data: what `model.tables` is written in."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -57,6 +57,15 @@ class Table:
         wrong = [column.name for column in self.columns if column.name in self.blooms and column.type == pa.binary()]
         if wrong:
             raise ValueError(f"{self.name}: no bloom filter on binary columns: {', '.join(wrong)}")
+
+    def without(self, *names: str) -> "Table":
+        """The same table as an older release might have had it: without some columns."""
+        return replace(self, columns=tuple(column for column in self.columns if column.name not in names))
+
+    def with_column(self, changed: Column) -> "Table":
+        """The same table with one column replaced."""
+        columns = tuple(changed if column.name == changed.name else column for column in self.columns)
+        return replace(self, columns=columns)
 
     @property
     def schema(self) -> pa.Schema:

@@ -1,0 +1,94 @@
+"""Fixtures that all tests share: one Spark session, lakes in temporary folders, and the real parts."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
+from neve.lake.jars import ALL, local_paths
+from neve.lake.lake import Lake
+from neve.lake.session import build_session
+from neve.lake.tables import init_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+pytest_plugins = ["tests.parts.fixtures"]
+
+SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
+# A small, quick JVM: start-up costs more than throughput in tests.
+TEST_CONF = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "1",
+}
+_numbers = itertools.count()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by the fixtures that they use, so that nobody forgets to."""
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if "spark" in fixtures:
+            item.add_marker("spark")
+        if "shared_data" in fixtures:
+            item.add_marker("shared_data")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real data that stands beside a developer's clone."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip("shared data: there is no ../shared/data beside this clone")
+    return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+    """The one session of the whole run, with the jars of every catalog."""
+    folder = tmp_path_factory.mktemp("spark")
+    jars = ",".join(map(str, local_paths(ALL)))
+    config = SparkConfig(
+        master="local[2]",
+        driver_memory="1g",
+        conf={**TEST_CONF, "spark.jars": jars},
+        log_file=str(folder / "spark.log"),
+    )
+    lake = LakeConfig(warehouse=str(folder / "warehouse"))
+    return build_session(config, CatalogConfig(name="unused", path=str(folder / "catalog.db")), lake, S3Config())
+
+
+@pytest.fixture
+def make_lake(tmp_path: Path) -> Callable[..., Lake]:
+    """Lakes with a SQLite catalog in a temporary folder; Spark knows each by a name of its own."""
+
+    def make(folder: Path = tmp_path, *, init: bool = True) -> Lake:
+        name = f"lake{next(_numbers)}"
+        lake = Lake(
+            LakeConfig(warehouse=str(folder / "warehouse")),
+            CatalogConfig(name=name, path=str(folder / "catalog.db")),
+            spark_config=SparkConfig(master="local[2]", log_file=str(folder / "spark.log")),
+        )
+        if init:
+            init_tables(lake)
+        return lake
+
+    return make
+
+
+@pytest.fixture
+def lake(make_lake: Callable[..., Lake]) -> Lake:
+    """A lake with all tables."""
+    return make_lake()
+
+
+@pytest.fixture
+def spark_lake(spark: SparkSession, lake: Lake) -> Lake:
+    """A lake with all tables that Spark can reach."""
+    assert lake.spark is spark
+    return lake
