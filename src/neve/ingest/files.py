@@ -42,13 +42,19 @@ class Found:
     ignored: tuple[str, ...]
 
 
-def find_files(paths: Sequence[str], s3: S3Config, form: Format | None = None) -> Found:
-    """Every file that the paths name; one that is named itself must be readable, in a folder others are passed by."""
+def find_files(paths: Sequence[str], s3: S3Config, form: Format | None = None, *, lake: str = "") -> Found:
+    """Every file that the paths name; one that is named itself must be readable, in a folder others are passed by.
+
+    Files below `lake`, the URI of the warehouse, are never sources, whatever folder they were found in.
+    """
+    own = lake.removeprefix("file://").rstrip("/") + "/"
     files: dict[str, SourceFile] = {}
     ignored: list[str] = []
     for path in paths:
         for file, named in _expand(path, s3):
-            if form is None and read_name(file.path).format is None:
+            if len(own) > 1 and file.path.startswith(own):
+                ignored.append(file.path)
+            elif form is None and read_name(file.path).format is None:
                 if named:
                     raise InputError(f"{file.path} has no ending that says its format", hint=HINT)
                 ignored.append(file.path)

@@ -81,7 +81,8 @@ class FileJob:
     def run(self) -> IngestResult:
         """First finish what an earlier run began, then take in what is new."""
         started = time.monotonic()
-        found = find_files(self.request.paths, self.lake.s3, self.request.wanted.format)
+        own = self.lake.lake.location
+        found = find_files(self.request.paths, self.lake.s3, self.request.wanted.format, lake=own)
         taken = Taken()
         ledger = self.ledger.read()
         for batch_id, files in ledger.pending.items():
