@@ -66,9 +66,7 @@ def show(result: IngestResult) -> None:
     for file in result.lost:
         note(f"warning: {file.path} was planned, but {file.reason}; nothing of it was taken in")
     if result.ignored:
-        say(
-            f"          - {len(result.ignored)} ignored: no telemetry by their name or place, for example {result.ignored[0]}"
-        )
+        say(f"          - {len(result.ignored)} ignored: not telemetry, for example {result.ignored[0]}")
     counts = ", ".join(f"{count:,} {signal}" for signal, count in sorted(result.records.items())) or "none"
     say(f"records   {counts}")
     total = sum(result.rejected.values())

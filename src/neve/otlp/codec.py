@@ -13,7 +13,7 @@ from neve.otlp.batch import Decoded, Intake, Rejected
 from neve.otlp.checks import Check, refusals
 from neve.otlp.columns import constant
 from neve.otlp.digest import digests, record_ids
-from neve.otlp.envelope import RESOURCE, SCOPE, Envelope, decode_context, encode_context, open_messages, seal
+from neve.otlp.envelope import RESOURCE, SCOPE, Context, Envelope, decode_context, encode_context, open_messages, seal
 from neve.otlp.parse import malformed, parse
 from neve.otlp.rows import Columns, Rows
 from neve.otlp.wire import MESSAGES, RECORDS, handler
@@ -36,9 +36,9 @@ def decode(signal: Signal, messages: Sequence[bytes] | pa.BinaryArray, intake: I
     """Decode OTLP protobuf messages into one batch of the signal's table; what can't be accepted is in `rejected`."""
     column = messages if isinstance(messages, pa.BinaryArray) else pa.array(messages, pa.binary())
     envelope, malformed_messages = _open(signal, column)
-    envelope, malformed_groups = _with_sound_groups(envelope)
+    envelope, context, malformed_groups = _decode_context(envelope)
     rows = (metrics.decode_points if signal is Signal.METRICS else _decode_records)(envelope, intake)
-    return _finish(rows, intake, [*malformed_messages, *malformed_groups])
+    return _finish(rows, context, intake, [*malformed_messages, *malformed_groups])
 
 
 def encode(signal: Signal, rows: pa.RecordBatch) -> bytes:
@@ -68,17 +68,19 @@ def _open(signal: Signal, column: pa.BinaryArray) -> tuple[Envelope, list[Reject
     return envelope.renumbered(good), rejected
 
 
-def _with_sound_groups(envelope: Envelope) -> tuple[Envelope, list[Rejected]]:
-    """Refuse the records whose resource or scope is malformed."""
-    bad: dict[int, str] = {}
-    for name, column in ((RESOURCE, envelope.groups.resource), (SCOPE, envelope.groups.scope)):
-        bad |= malformed(handler(name), column)
-    if not bad:
-        return envelope, []
-    lost = np.flatnonzero(np.isin(envelope.group, np.fromiter(bad, np.int64, len(bad))))
+def _decode_context(envelope: Envelope) -> tuple[Envelope, Context, list[Rejected]]:
+    """Decode what the records of a group share; records whose resource or scope is malformed are refused."""
+    try:
+        return envelope, decode_context(envelope.groups), []
+    except ValueError:
+        bad: dict[int, str] = {}
+        for name, column in ((RESOURCE, envelope.groups.resource), (SCOPE, envelope.groups.scope)):
+            bad |= malformed(handler(name), column)
+    groups = np.fromiter(bad, np.int64, len(bad))
+    lost = np.flatnonzero(np.isin(envelope.group, groups))
     rejected = [envelope.reject(row, "malformed_context", bad[int(envelope.group[row])]) for row in lost.tolist()]
-    kept = envelope.select(np.setdiff1d(np.arange(len(envelope.records)), lost))
-    return kept.without_groups(np.fromiter(bad, np.int64, len(bad))), rejected
+    kept = envelope.select(np.setdiff1d(np.arange(len(envelope.records)), lost)).without_groups(groups)
+    return kept, decode_context(kept.groups), rejected
 
 
 def _decode_records(envelope: Envelope, intake: Intake) -> Rows:
@@ -96,9 +98,8 @@ def _decode_records(envelope: Envelope, intake: Intake) -> Rows:
     return Rows(columns, kept, digests(kept.records), tuple(rejected), duplicates)
 
 
-def _finish(rows: Rows, intake: Intake, rejected: list[Rejected]) -> Decoded:
+def _finish(rows: Rows, context: Context, intake: Intake, rejected: list[Rejected]) -> Decoded:
     """Add what the records of a group share, and what the receiver knows; select the table's columns in their order."""
-    context = decode_context(rows.envelope.groups)
     group = rows.envelope.group
     shared = context.columns.take(pa.array(group))
     count = len(group)

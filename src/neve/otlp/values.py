@@ -6,6 +6,7 @@ This is the one place of the wire that works value by value; lists and maps insi
 import base64
 import json
 import math
+from functools import lru_cache
 from typing import Any
 
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
@@ -16,12 +17,16 @@ EXACT = "exact:"
 
 Rendered = tuple[str, str]
 
+CACHED_VALUES = 4096  # the same command line or the same list of hosts stands in every message of a process
 
+
+@lru_cache(CACHED_VALUES)
 def render_array(wire: bytes) -> Rendered:
     """Text and type of an encoded `ArrayValue`."""
     return _render(AnyValue(array_value=ArrayValue.FromString(wire)), ARRAY)
 
 
+@lru_cache(CACHED_VALUES)
 def render_map(wire: bytes) -> Rendered:
     """Text and type of an encoded `KeyValueList`."""
     return _render(AnyValue(kvlist_value=KeyValueList.FromString(wire)), MAP)
@@ -35,18 +40,26 @@ def parse_nested(text: str, kind: str) -> AnyValue:
 
 
 def _render(value: AnyValue, kind: str) -> Rendered:
-    plain = to_plain(value)
-    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), default=_base64)
-    if _says_everything(plain, value):
+    text = json.dumps(to_plain(value), ensure_ascii=False, separators=(",", ":"), default=_base64)
+    if json_says_everything(value):
         return text, kind
     return text, EXACT + base64.b64encode(value.SerializeToString(deterministic=True)).decode()
 
 
-def _says_everything(plain: Any, value: AnyValue) -> bool:
-    try:
-        return to_value(plain) == value
-    except TypeError:
-        return False
+def json_says_everything(value: AnyValue) -> bool:
+    """Whether plain JSON keeps the value: no bytes, no infinities, no key twice, no entry without a value."""
+    match value.WhichOneof("value"):
+        case "array_value":
+            return all(map(json_says_everything, value.array_value.values))
+        case "kvlist_value":
+            entries = value.kvlist_value.values
+            distinct = len({entry.key for entry in entries}) == len(entries)
+            return distinct and all(entry.HasField("value") and json_says_everything(entry.value) for entry in entries)
+        case "double_value":
+            return math.isfinite(value.double_value)
+        case "string_value" | "int_value" | "bool_value" | None:
+            return True
+    return False
 
 
 def _base64(value: Any) -> str:

@@ -1,0 +1,76 @@
+"""CPU seconds and peak memory of this process and all that it started: Spark's JVM and its Python workers too."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+import psutil
+
+SAMPLE_SECONDS = 0.1
+
+
+@dataclass
+class Usage:
+    """What a stretch of work cost."""
+
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+    peak_mb: float = 0.0
+
+    def per_second(self, count: int) -> float:
+        """How many of something one CPU second does."""
+        return count / self.cpu_s
+
+
+class Meter:
+    """Measures the work inside a `with` block."""
+
+    def __enter__(self) -> Usage:
+        self.usage = Usage()
+        self._stop = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._started = time.monotonic()
+        self._cpu = _tree_cpu()
+        self._watcher.start()
+        return self.usage
+
+    def __exit__(self, *_error: object) -> None:
+        self._stop.set()
+        self._watcher.join()
+        self.usage.cpu_s = _tree_cpu() - self._cpu
+        self.usage.wall_s = time.monotonic() - self._started
+
+    def _watch(self) -> None:
+        while True:
+            self.usage.peak_mb = max(self.usage.peak_mb, _tree_memory() / 1e6)
+            if self._stop.wait(SAMPLE_SECONDS):
+                return
+
+
+def _tree() -> list[psutil.Process]:
+    me = psutil.Process()
+    return [me, *me.children(recursive=True)]
+
+
+def _tree_cpu() -> float:
+    """CPU of living processes, plus what children that ended had used before this process waited for them."""
+    total = 0.0
+    for process in _tree():
+        try:
+            times = process.cpu_times()
+        except psutil.Error:
+            continue
+        total += times.user + times.system + times.children_user + times.children_system
+    return total
+
+
+def _tree_memory() -> int:
+    total = 0
+    for process in _tree():
+        try:
+            total += process.memory_info().rss
+        except psutil.Error:
+            continue
+    return total
