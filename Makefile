@@ -10,7 +10,7 @@ BENCH ?= all
 .PHONY: help setup jars demo test test-fast test-spark test-e2e check format bench docs lock parts parts-cheap clean
 
 help: ## what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): requirements/dev.lock pyproject.toml
 	@echo "setting up $(VENV) (once; a few minutes)"

@@ -5,6 +5,7 @@ r"""The one error tree.
     ├── EnvironmentFault       Java, a jar or a package that is missing or too old
     ├── WireError              bytes that are not the OTLP message they claim to be
     ├── InputError             a file that can't be read as the format it claims
+    │   └── UnknownSignal      a file that may hold logs, metrics or traces
     ├── LakeError              the catalog, the warehouse or a table
     │   ├── TableMissing       a table that was never created
     │   ├── IncompatibleTable  a table whose columns can't become the declared ones
@@ -42,6 +43,10 @@ class WireError(NeveError):
 
 class InputError(NeveError):
     """Raised when a file can't be read as the format that it claims to be."""
+
+
+class UnknownSignal(InputError):
+    """Raised when neither a file's name nor its content tells its signal."""
 
 
 class LakeError(NeveError):

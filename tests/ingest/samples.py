@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
-from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
+from opentelemetry.proto.logs.v1.logs_pb2 import SEVERITY_NUMBER_INFO, LogRecord, ResourceLogs, ScopeLogs
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
@@ -81,7 +81,7 @@ def otlp(signal: Signal, name: str = "cart") -> Message:
     """A message of one record, as a real sender would write it."""
     resource = Resource(attributes=[KeyValue(key="service.name", value=AnyValue(string_value=name))])
     if signal is Signal.LOGS:
-        log = LogRecord(time_unix_nano=AT, severity_number=9, body=AnyValue(string_value="hello"))
+        log = LogRecord(time_unix_nano=AT, severity_number=SEVERITY_NUMBER_INFO, body=AnyValue(string_value="hello"))
         return ExportLogsServiceRequest(
             resource_logs=[ResourceLogs(resource=resource, scope_logs=[ScopeLogs(log_records=[log])])]
         )

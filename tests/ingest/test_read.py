@@ -3,7 +3,7 @@
 import gzip
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from neve.errors import InputError
@@ -48,6 +48,7 @@ def test_a_damaged_gzip_file_is_refused() -> None:
         unpack("x.jsonl.gz", bytes(raw))
 
 
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.binary(min_size=1, max_size=40), min_size=1, max_size=5))
 def test_messages_behind_lengths_are_cut_apart(messages: list[bytes]) -> None:
     """Any messages, whatever their bytes."""

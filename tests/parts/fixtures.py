@@ -11,6 +11,7 @@ from tests.parts import postgres as postgres_part
 from tests.parts import redis as redis_part
 from tests.parts import rest_catalog as rest_catalog_part
 from tests.parts import s3 as s3_part
+from tests.parts import spark_connect as spark_connect_part
 
 
 @pytest.fixture(scope="session")
@@ -79,3 +80,11 @@ def _need(reason: str | None) -> None:
     """Skip the test that asked, with the reason, when its part can't run here."""
     if reason is not None:
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def spark_connect() -> Iterator[spark_connect_part.SparkConnect]:
+    """Run a Spark Connect server."""
+    _need(spark_connect_part.missing())
+    with spark_connect_part.spark_connect() as part:
+        yield part

@@ -26,9 +26,10 @@ def complain(
 
 
 def _where(keys: tuple[str, ...], file: str, origins: Mapping[tuple[str, ...], str]) -> str:
-    for length in range(len(keys), 0, -1):
-        if keys[:length] in origins:
-            return origins[keys[:length]]
+    for set_keys, variable in origins.items():
+        shared = min(len(keys), len(set_keys))
+        if keys[:shared] == set_keys[:shared]:
+            return variable
     return f"{file}: {'.'.join(keys)}"
 
 

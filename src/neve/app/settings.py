@@ -13,6 +13,7 @@ from neve.app.complaints import complain
 from neve.errors import ConfigError
 from neve.ingest.config import IngestConfig
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
+from neve.model.organization import PATTERN
 from neve.model.section import Section
 from neve.query.config import QueryConfig
 
@@ -30,7 +31,7 @@ class Settings(Section):
     """Everything that a user can set."""
 
     organization: str = Field(
-        "default", pattern=r"^[A-Za-z0-9._-]{1,64}$", description="organization that commands work for without --org"
+        "default", pattern=PATTERN, description="organization that commands work for without --org"
     )
     lake: LakeConfig = Field(LakeConfig(), description="where the tables live")
     catalog: CatalogConfig = Field(CatalogConfig(), description="which catalog knows the tables")
@@ -42,9 +43,8 @@ class Settings(Section):
 
 def load_settings(path: str | None = None, environment: Mapping[str, str] = os.environ) -> Settings:
     """Read the configuration; raises `ConfigError` that names every key that is wrong."""
-    chosen = path or environment.get("NEVE_CONFIG")
-    file = Path(chosen) if chosen else Path(CONFIG_FILE)
-    values = _read_file(file, required=bool(chosen))
+    file = config_file(path, environment)
+    values = _read_file(file, required=str(file) != CONFIG_FILE)
     overrides = _read_environment(environment)
     for keys, value, variable in overrides:
         _put(values, keys, value, variable)
@@ -53,6 +53,11 @@ def load_settings(path: str | None = None, environment: Mapping[str, str] = os.e
         return Settings.model_validate(values)
     except ValidationError as error:
         raise ConfigError("\n".join(complain(Settings, error, str(file), origins))) from None
+
+
+def config_file(path: str | None = None, environment: Mapping[str, str] = os.environ) -> Path:
+    """The file that the configuration is read from: the one that was named, else `neve.yaml` where that exists."""
+    return Path(path or environment.get("NEVE_CONFIG") or CONFIG_FILE)
 
 
 def _read_file(path: Path, *, required: bool) -> dict[str, Any]:

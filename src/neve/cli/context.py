@@ -24,6 +24,12 @@ class Context:
 
         return load_settings(self.config)
 
+    def organization(self, given: str | None) -> str:
+        """The organization that a command works for."""
+        from neve.model.organization import check_organization
+
+        return check_organization(given) if given else self.settings.organization
+
     @cached_property
     def lake(self) -> Lake:
         """The lake that the configuration describes."""

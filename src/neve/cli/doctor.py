@@ -25,11 +25,11 @@ MARKS = {
 def doctor(context: Context, spark: bool, as_json: bool) -> None:
     """What is installed, found and reachable, and what is wrong, with the remedy. Exits with 1 when something is."""
     from neve.app.doctor import examine
-    from neve.app.settings import CONFIG_FILE
+    from neve.app.settings import config_file
 
     found = []
     for finding in examine(
-        context.settings, context.lake, config_file=context.config or CONFIG_FILE, start_spark=spark
+        context.settings, context.lake, config_file=str(config_file(context.config)), start_spark=spark
     ):
         found.append(finding)
         if not as_json:

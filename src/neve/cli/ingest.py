@@ -33,7 +33,7 @@ def ingest() -> None:
 def files(
     context: Context, paths: tuple[str, ...], signal: str | None, form: str | None, org: str | None, as_json: bool
 ) -> None:
-    r"""Take in files: OTLP protobuf (.binpb, .pb), OTLP JSON (.json), JSON lines, CSV and Parquet, plain, .gz or .zst.
+    """Take in files: OTLP protobuf (.binpb, .pb), OTLP JSON (.json), JSON lines, CSV and Parquet, plain, .gz or .zst.
 
     PATH is a file, a folder, a glob or an s3:// address. Files are remembered by content: running the same command
     again adds nothing. Records that can't be accepted go to the table quarantine with their reason.
@@ -50,10 +50,12 @@ def files(
     from neve.model.signals import Signal
 
     wanted = Wanted(Signal(signal) if signal else None, Format(form) if form else None)
-    request = FileRequest(paths, org or context.settings.organization, wanted)
+    request = FileRequest(paths, context.organization(org), wanted)
     with progress(not as_json) as tell:
         result = ingest_files(context.lake, context.settings.ingest, request, tell)
     emit(result.to_json()) if as_json else show(result)
+    if result.failed or result.lost:
+        raise click.exceptions.Exit(1)
 
 
 def show(result: IngestResult) -> None:
@@ -64,7 +66,9 @@ def show(result: IngestResult) -> None:
     for reason, count in _counted([file.reason for file in result.skipped]):
         say(f"          - {count} skipped: {reason}")
     for file in result.lost:
-        note(f"warning: {file.path} was planned, but {file.reason}; nothing of it was taken in")
+        note(f"warning: nothing of {file.path} was taken in: {file.reason}")
+    for batch in result.failed:
+        note(f"warning: batch {batch.path} of an earlier run could not be finished: {batch.reason}")
     if result.ignored:
         say(f"          - {len(result.ignored)} ignored: not telemetry, for example {result.ignored[0]}")
     counts = ", ".join(f"{count:,} {signal}" for signal, count in sorted(result.records.items())) or "none"

@@ -37,12 +37,10 @@ for command in (init, ingest, query, tables, doctor, demo):
 def main() -> None:
     """Run, and turn what a user can act on into words and an exit code of 1."""
     try:
-        neve(standalone_mode=False)
+        sys.exit(neve(standalone_mode=False) or 0)
     except NeveError as error:
         complain(error, as_json="--json" in sys.argv)
         sys.exit(1)
-    except click.exceptions.Exit as ended:
-        sys.exit(ended.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

@@ -21,13 +21,15 @@ BINARY = ("parquet", "arrow")
 
 @click.command()
 @click.argument("sql")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print.")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), help="How to print.  [default: table; with --output by its ending]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines: the same as --format jsonl.")
 @click.option("--output", "-o", type=click.Path(dir_okay=False, writable=True), help="Write to a file.")
 @org_option
 @click.pass_obj
-def query(context: Context, sql: str, form: str, as_json: bool, output: str | None, org: str | None) -> None:
-    r"""Ask the lake in SQL (DuckDB's dialect); every table holds the organization's rows only.
+def query(context: Context, sql: str, form: str | None, as_json: bool, output: str | None, org: str | None) -> None:
+    """Ask the lake in SQL (DuckDB's dialect); every table holds the organization's rows only.
 
     \b
     Examples:
@@ -37,18 +39,32 @@ def query(context: Context, sql: str, form: str, as_json: bool, output: str | No
     from neve.query.output import write_result
     from neve.query.run import run_query
 
-    form = "jsonl" if as_json else form
+    form = "jsonl" if as_json else form or _form_of(output)
     if form in BINARY and not output and sys.stdout.isatty():
         raise QueryError(f"{form} is not for a terminal", hint="add --output FILE, or send the output somewhere")
     settings = context.settings
-    reader = run_query(context.lake, settings.query, sql, org or settings.organization)
-    if form == "table" and not output:
+    reader = run_query(context.lake, settings.query, sql, context.organization(org))
+    if form == "table":
+        if output:
+            raise QueryError("a table is for a terminal", hint=f"choose one of {', '.join(FORMATS[1:])} for a file")
         show(reader, settings.query.max_rows)
         return
     with open(output, "wb") if output else sys.stdout.buffer as sink:
-        rows = write_result(reader, "csv" if form == "table" else form, sink)
+        rows = write_result(reader, form, sink)
     if output:
         note(f"{rows:,} rows in {output}")
+
+
+def _form_of(output: str | None) -> str:
+    if output is None:
+        return "table"
+    ending = output.rsplit(".", 1)[-1].lower()
+    if ending not in FORMATS[1:]:
+        raise QueryError(
+            f"{output} has no ending that says its format",
+            hint="name it .jsonl, .csv, .parquet or .arrow, or pass --format",
+        )
+    return ending
 
 
 def show(reader: pa.RecordBatchReader, most: int, *, footer: bool = True) -> None:

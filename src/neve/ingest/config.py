@@ -67,7 +67,11 @@ class IngestConfig(Section):
     task_bytes: int = Field(
         64 * MB, ge=1024, le=4096 * MB, description="how many bytes of files one Spark task reads, at about"
     )
-    batch_bytes: int = Field(16 * 1024 * MB, ge=1024, description="how many bytes of files go into one commit, at most")
+    batch_bytes: int = Field(
+        16 * 1024 * MB,
+        ge=1024,
+        description="how many bytes of files go into one commit, at about (packed files count eightfold)",
+    )
     flush_bytes: int = Field(
         256 * MB, ge=MB, le=8192 * MB, description="how many decoded bytes a task holds before it writes files"
     )

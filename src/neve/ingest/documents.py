@@ -52,7 +52,7 @@ def _json_lines(data: bytes, engine: duckdb.DuckDBPyConnection) -> Documents:
     if pc.all(is_object, min_count=0).as_py():
         return Documents(texts, positions)
     rejected = tuple(
-        Rejected("malformed_line", "the line is not a JSON object", at, line)
+        Rejected("malformed_line", "the line is not a JSON object", at, line, Format.JSON_LINES)
         for (at, line), good in zip(lines, is_object.to_pylist(), strict=True)
         if not good
     )
@@ -67,7 +67,7 @@ def _csv(data: bytes) -> tuple[pa.Table, tuple[Rejected, ...]]:
 
     def skip(row: pacsv.InvalidRow) -> str:
         detail = f"the line has {row.actual_columns} columns, expected {row.expected_columns}"
-        rejected.append(Rejected("malformed_line", detail, row.number or 0, (row.text or "").encode()))
+        rejected.append(Rejected("malformed_line", detail, row.number or 0, (row.text or "").encode(), Format.CSV))
         return "skip"
 
     try:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from neve.lake.config import S3Config
 
+LEFTOVERS = ("_temporary", "_spark_metadata", "_delta_log")
 HINT = f"known endings are {', '.join(EXTENSIONS)}, each also with .gz or .zst; or pass --format"
 
 
@@ -100,11 +101,16 @@ def _walk(path: str, s3: S3Config) -> Iterator[tuple[SourceFile, bool]]:
     elif info.type == pafs.FileType.Directory:
         prefix = "s3://" if path.startswith("s3://") else ""
         for entry in filesystem.get_file_info(pafs.FileSelector(inner, recursive=True)):
-            hidden = entry.base_name.startswith((".", "_"))
-            if entry.type == pafs.FileType.File and not hidden:
+            if entry.type == pafs.FileType.File and not _is_hidden(entry.path.removeprefix(inner)):
                 yield _source(entry, prefix + entry.path), False
     else:
         raise InputError(f"{path} does not exist")
+
+
+def _is_hidden(path: str) -> bool:
+    """Whether a path below the given folder is what tools leave behind; `_part_id=…` is a partition, not that."""
+    *folders, name = path.strip("/").split("/")
+    return name.startswith((".", "_")) or any(folder.startswith(".") or folder in LEFTOVERS for folder in folders)
 
 
 def _info(filesystem: pafs.FileSystem, inner: str, path: str) -> pafs.FileInfo:

@@ -66,12 +66,14 @@ def read_name(path: str) -> Named:
 
 
 def signal_hint(path: str) -> Signal | None:
-    """The signal that a path speaks of: the file's own name first, then its folders from the nearest on.
+    """The signal that a file's own name or else its folder's speaks of.
 
-    >>> signal_hint("logs/2026/traces-01.binpb"), signal_hint("x/catalog.pb")
-    (<Signal.TRACES: 'traces'>, None)
+    Folders further up do not count: a project that is called logs may hold traces.
+
+    >>> signal_hint("logs/traces-01.binpb"), signal_hint("logs/01.pb"), signal_hint("logs/2026/01.pb")
+    (<Signal.TRACES: 'traces'>, <Signal.LOGS: 'logs'>, None)
     """
-    for part in reversed(path.lower().split("/")):
+    for part in reversed(path.lower().split("/")[-2:]):
         for signal, words in HINTS:
             if words.search(part):
                 return signal

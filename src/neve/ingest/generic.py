@@ -73,7 +73,7 @@ class GenericReader:
         keep = np.array([row for row in range(found.num_rows) if row not in bad], dtype=np.int64)
         positions, texts = found.column("position"), found.column("document")
         rejected = [
-            Rejected(reason, detail, positions[row].as_py(), texts[row].as_py().encode())
+            Rejected(reason, detail, positions[row].as_py(), texts[row].as_py().encode(), Format.JSON_LINES)
             for row, reason, detail in refused
         ]
         rows = _rows(self.signal, found.take(pa.array(keep)), engine)

@@ -17,10 +17,12 @@ CHUNK_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True)
 class HashedFile:
-    """A file and the hash of its bytes, as hex."""
+    """A file, the hash of its bytes as hex, and what the user said of it when it was planned."""
 
     source: SourceFile
     content_hash: str
+    signal: str | None = None
+    format: str | None = None
 
 
 def hash_files(s3: S3Config, files: tuple[SourceFile, ...]) -> list[HashedFile | str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from neve.errors import InputError
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
 from neve.ingest.files import Found, SourceFile, find_files
 from neve.ingest.hashing import HashedFile, hash_files
 from neve.ingest.ledger import DONE, LOST, LedgerTable, Line
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
 
 TABLES = (QUARANTINE.name, *(table.name for table in BY_SIGNAL.values()))
-CLAIM_ATTEMPTS = 10
+CLAIM_ATTEMPTS = 30
 HASHES_PER_TASK = 2000
 
 Say = Callable[[str, int, int], None]
@@ -54,6 +55,7 @@ class Taken:
 
     batches: list[str] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)
+    failed: list[Skipped] = field(default_factory=list)
     outcomes: list[FileOutcome] = field(default_factory=list)
     files: list[DataFile] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
@@ -86,10 +88,18 @@ class FileJob:
         taken = Taken()
         ledger = self.ledger.read()
         for batch_id, files in ledger.pending.items():
-            taken.resumed.append(batch_id)
-            self._take(batch_id, files, taken)
+            self._resume(batch_id, files, taken)
         skipped = self._take_new(found.files, taken)
         return _result(self.request, found, taken, skipped, time.monotonic() - started)
+
+    def _resume(self, batch_id: str, files: Sequence[HashedFile], taken: Taken) -> None:
+        """Finish a batch; one that can't be finished is said and does not stand in the way of new files."""
+        try:
+            self._take(batch_id, files, taken)
+        except Exception as error:
+            taken.failed.append(Skipped(batch_id, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"))
+        else:
+            taken.resumed.append(batch_id)
 
     def _take_new(self, files: Sequence[SourceFile], taken: Taken) -> list[Skipped]:
         seen = self.ledger.read().seen
@@ -112,22 +122,30 @@ class FileJob:
         groups = [tuple(files[start : start + size]) for start in range(0, len(files), size)]
         results = run_tasks(spark, partial(hash_files, self.lake.s3), groups, partial(self.say, "reading"))
         outcomes = list(zip(files, (outcome for group in results for outcome in group), strict=True))
-        hashed = [outcome for _file, outcome in outcomes if isinstance(outcome, HashedFile)]
+        wanted = self.request.wanted
+        hashed = [
+            replace(outcome, signal=wanted.signal, format=wanted.format)
+            for _file, outcome in outcomes
+            if isinstance(outcome, HashedFile)
+        ]
         return hashed, [Skipped(file.path, outcome) for file, outcome in outcomes if isinstance(outcome, str)]
 
     def _claim(self, batch_id: str, files: Sequence[HashedFile]) -> Selection:
         """Choose the new files and write them down as ours; another run that was quicker is seen and respected."""
-        for _attempt in range(CLAIM_ATTEMPTS):
-            ledger = self.ledger.read()
-            selection = select_new(files, ledger)
-            if not selection.new:
-                return selection
-            try:
-                self.ledger.plan(batch_id, selection.new, read_at=ledger.snapshot_id)
-            except TableMoved:
-                continue
-            return selection
-        raise InputError(f"other runs kept claiming files while batch {batch_id} was planned", hint="run it again")
+        attempts = Retrying(
+            retry=retry_if_exception_type(TableMoved),
+            stop=stop_after_attempt(CLAIM_ATTEMPTS),
+            wait=wait_random_exponential(multiplier=0.05, max=5),
+            reraise=True,
+        )
+        return attempts(self._claim_once, batch_id, files)
+
+    def _claim_once(self, batch_id: str, files: Sequence[HashedFile]) -> Selection:
+        ledger = self.ledger.read()
+        selection = select_new(files, ledger)
+        if selection.new:
+            self.ledger.plan(batch_id, selection.new, read_at=ledger.snapshot_id)
+        return selection
 
     def _take(self, batch_id: str, files: Sequence[HashedFile], taken: Taken) -> None:
         """Decode a batch on Spark, commit it table by table, and write down that it is done."""
@@ -156,7 +174,7 @@ class FileJob:
         targets = {name: Target.of(table) for name, table in tables.items() if find_batch(table, batch_id) is None}
         max_future = self.config.max_future_seconds * 1_000_000_000
         intake = Intake(self.request.organization_id, time.time_ns(), max_future)
-        assignment = Assignment(batch_id, intake, self.config, self.request.wanted, self.lake.s3, targets)
+        assignment = Assignment(batch_id, intake, self.config, self.lake.s3, targets)
         spark = self.lake.spark
         groups = cut(files, self.config.task_bytes, at_least=parallelism(spark))
         return run_tasks(spark, partial(ingest_group, assignment), groups, partial(self.say, "decoding"))
@@ -181,6 +199,7 @@ def _result(request: FileRequest, found: Found, taken: Taken, skipped: list[Skip
         organization_id=request.organization_id,
         batches=tuple(taken.batches),
         resumed=tuple(taken.resumed),
+        failed=tuple(taken.failed),
         files=len(read),
         skipped=tuple(skipped),
         ignored=found.ignored,

@@ -1,7 +1,8 @@
 """The ledger of files: what was planned, what is done, and what was begun and never finished.
 
 A run writes `planned` lines before it commits data and `done` lines after. Whoever finds a batch that was planned and
-not done finishes it under its own id: tables that took it already recognise the id, the others take it then.
+not done finishes it under its own id: tables that took it already recognise the id, the others take it then. A planned
+line keeps the signal and format that the user named, so that whoever finishes reads the file in the same way.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
 
 PLANNED, DONE, LOST = "planned", "done", "lost"
-READ = ("batch_id", "state", "content_hash", "path", "size_bytes", "modified_at")
+READ = ("batch_id", "state", "content_hash", "path", "size_bytes", "signal", "format", "modified_at")
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ def fold_ledger(rows: pa.Table, snapshot_id: int | None) -> Ledger:
     ended: set[str] = set()
     done: set[str] = set()
     seen: set[tuple[str, int, int]] = set()
-    for batch_id, state, content_hash, path, size, changed in zip(*columns, modified, strict=True):
-        file = HashedFile(SourceFile(path, size, changed), content_hash)
+    for batch_id, state, content_hash, path, size, signal, form, changed in zip(*columns, modified, strict=True):
+        file = HashedFile(SourceFile(path, size, changed), content_hash, signal, form)
         if state == PLANNED:
             planned.setdefault(batch_id, []).append(file)
         else:
@@ -87,7 +88,9 @@ class LedgerTable:
 
     def plan(self, batch_id: str, files: Iterable[HashedFile], *, read_at: int | None) -> None:
         """Claim files for a batch; raises `TableMoved` when the ledger has changed since it was read."""
-        self._append(batch_id, PLANNED, [Line(file, PLANNED) for file in files], only_at=read_at)
+        self._append(
+            batch_id, PLANNED, [Line(file, PLANNED, file.signal, file.format) for file in files], only_at=read_at
+        )
 
     def end(self, batch_id: str, lines: list[Line]) -> None:
         """Remember how each file of a batch ended."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from neve.errors import InputError
+from neve.errors import InputError, UnknownSignal
 from neve.ingest.formats import Compression, Format, read_name, signal_hint
 from neve.ingest.generic import GenericReader
 from neve.ingest.sniff import is_otlp_json, json_signal, proto_signal
@@ -63,7 +63,7 @@ def read_messages(path: str, data: bytes, wanted: Wanted, fields: FieldsConfig) 
         return _json(path, data, wanted)
     signal = wanted.signal or signal_hint(path)
     if signal is None:
-        raise InputError(
+        raise UnknownSignal(
             f"can't tell whether this {form} file holds logs, metrics or traces",
             hint="pass --signal, or put the word into the file's or its folder's name",
         )
@@ -75,14 +75,16 @@ def _proto(path: str, data: bytes, wanted: Wanted) -> Messages:
     messages = pa.array(split_messages(data), pa.binary())
     signal = wanted.signal or signal_hint(path) or proto_signal(messages)
     if signal is None:
-        raise InputError("can't tell whether this protobuf file holds logs, metrics or traces", hint="pass --signal")
+        raise UnknownSignal("can't tell whether this protobuf file holds logs, metrics or traces", hint="pass --signal")
     return Messages(signal, Format.OTLP_PROTO, messages, tuple(range(len(messages))))
 
 
 def _json(path: str, data: bytes, wanted: Wanted) -> Messages:
     signal = wanted.signal or json_signal(data) or signal_hint(path)
     if signal is None:
-        raise InputError("can't tell whether this OTLP JSON file holds logs, metrics or traces", hint="pass --signal")
+        raise UnknownSignal(
+            "can't tell whether this OTLP JSON file holds logs, metrics or traces", hint="pass --signal"
+        )
     read = to_protobuf(signal, data)
     return Messages(signal, Format.OTLP_JSON, read.messages, read.index, read.rejected)
 

@@ -16,6 +16,7 @@ class IngestResult:
     organization_id: str
     batches: tuple[str, ...]
     resumed: tuple[str, ...]
+    failed: tuple[Skipped, ...]
     files: int
     skipped: tuple[Skipped, ...]
     ignored: tuple[str, ...]
@@ -41,6 +42,7 @@ class IngestResult:
             "organization_id": self.organization_id,
             "batches": list(self.batches),
             "resumed_batches": list(self.resumed),
+            "failed_batches": [{"batch": batch.path, "reason": batch.reason} for batch in self.failed],
             "files": self.files,
             "skipped": [{"path": file.path, "reason": file.reason} for file in self.skipped],
             "ignored": list(self.ignored),

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neve.errors import InputError
+from neve.errors import InputError, UnknownSignal
 from neve.ingest.files import filesystem_of
+from neve.ingest.formats import Format
 from neve.ingest.hashing import HashedFile, hash_bytes
 from neve.ingest.read import Messages, Wanted, read_messages, unpack
 from neve.lake.writer import Target, write_files
 from neve.model.columns import TIMESTAMP
+from neve.model.signals import Signal
 from neve.model.tables import BY_SIGNAL, QUARANTINE
 from neve.otlp import Intake, Rejected, decode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyiceberg.manifest import DataFile
 
     from neve.ingest.config import IngestConfig
@@ -34,7 +38,6 @@ class Assignment:
     batch_id: str
     intake: Intake
     config: IngestConfig
-    wanted: Wanted
     s3: S3Config
     targets: dict[str, Target]
 
@@ -104,9 +107,11 @@ class _TaskIntake:
         config = self.assignment.config
         try:
             data = unpack(path, raw)
-            read = read_messages(path, data, self.assignment.wanted, config.fields)
+            read = read_messages(path, data, _wanted(file), config.fields)
+        except UnknownSignal as error:
+            return FileOutcome(file, lost=str(error))  # not remembered as done: the user can say what it is
         except InputError as error:
-            self._quarantine(path, "", "file", [Rejected("unreadable_file", str(error), 0, raw)])
+            self._quarantine(path, "", [Rejected("unreadable_file", str(error), 0, raw, "file")])
             return FileOutcome(file)
         self.tally.unpacked_bytes += len(data)
         self._decode(path, read)
@@ -122,7 +127,7 @@ class _TaskIntake:
             return None
 
     def _decode(self, path: str, read: Messages) -> None:
-        self._quarantine(path, read.signal, read.format.value, read.rejected)
+        self._quarantine(path, read.signal, read.rejected)
         start = 0
         for chunk in _chunks(read.messages):
             decoded = decode(read.signal, chunk, self.assignment.intake)
@@ -130,16 +135,11 @@ class _TaskIntake:
             self.tally.records[read.signal.value] += decoded.batch.num_rows
             self.tally.duplicate_keys += decoded.duplicate_keys
             self.tally.pointless_metrics += decoded.pointless_metrics
-            placed = [
-                Rejected(bad.reason, bad.detail, read.index[start + bad.message], bad.payload)
-                for bad in decoded.rejected
-            ]
-            self._quarantine(path, read.signal, "otlp_proto", placed)
+            placed = [replace(bad, message=read.index[start + bad.message]) for bad in decoded.rejected]
+            self._quarantine(path, read.signal, placed)
             start += len(chunk)
 
-    def _quarantine(
-        self, path: str, signal: str, encoding: str, rejected: list[Rejected] | tuple[Rejected, ...]
-    ) -> None:
+    def _quarantine(self, path: str, signal: str, rejected: Sequence[Rejected]) -> None:
         if not rejected:
             return
         self.tally.rejected.update(bad.reason for bad in rejected)
@@ -154,7 +154,7 @@ class _TaskIntake:
             "detail": [bad.detail for bad in rejected],
             "source": [path] * count,
             "position": [bad.message for bad in rejected],
-            "encoding": [encoding] * count,
+            "encoding": [bad.encoding for bad in rejected],
             "payload": pa.array([bad.payload if len(bad.payload) <= limit else None for bad in rejected], pa.binary()),
             "batch_id": [self.assignment.batch_id] * count,
         }
@@ -173,6 +173,10 @@ class _TaskIntake:
             if target is not None:  # a table that took this batch in an earlier run needs no files
                 self.files.setdefault(table, []).extend(write_files(target, pa.Table.from_batches(batches)))
         self._held, self._held_bytes = {}, 0
+
+
+def _wanted(file: HashedFile) -> Wanted:
+    return Wanted(Signal(file.signal) if file.signal else None, Format(file.format) if file.format else None)
 
 
 def _chunks(messages: pa.BinaryArray) -> list[pa.BinaryArray]:

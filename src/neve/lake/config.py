@@ -26,7 +26,8 @@ class LakeConfig(Section):
         """The warehouse as a URI."""
         if "://" in self.warehouse:
             return self.warehouse
-        return Path(self.warehouse).expanduser().resolve().as_uri()
+        # Not `as_uri`: neither pyiceberg nor Spark takes %20 for a space.
+        return f"file://{Path(self.warehouse).expanduser().resolve()}"
 
 
 class CatalogConfig(Section):

@@ -23,11 +23,20 @@ def connect(s3: S3Config, *, on_s3: bool, threads: int = 0, memory_limit: str = 
     connection = duckdb.connect(config={"memory_limit": memory_limit, **({"threads": threads} if threads else {})})
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET autoinstall_known_extensions = false")
-    for name in EXTENSIONS:
+    chain = ("aws",) if on_s3 and not s3.access_key else ()
+    for name in (*EXTENSIONS, *chain):
         connection.execute(f"LOAD '{extension_path(name)}'")
     if on_s3:
         connection.execute(_secret(s3))
     return connection
+
+
+def confine(connection: duckdb.DuckDBPyConnection, locations: list[str]) -> None:
+    """Let statements reach these tables' files and nothing else of the machine, for good."""
+    folders = [location.removeprefix("file://").rstrip("/") + "/" for location in locations]
+    connection.execute(f"SET allowed_directories = [{', '.join(map(literal, folders))}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
 
 
 def extension_path(name: str) -> Path:
@@ -47,23 +56,24 @@ def extension_path(name: str) -> Path:
 
 def scan(table: Table) -> str:
     """The SQL that reads a table at its current snapshot."""
-    return f"iceberg_scan({_literal(table.metadata_location)})"
+    return f"iceberg_scan({literal(table.metadata_location)})"
 
 
 def _secret(s3: S3Config) -> str:
     options = {
         "TYPE": "s3",
         "PROVIDER": "config" if s3.access_key else "credential_chain",
-        "REGION": _literal(s3.region),
-        "URL_STYLE": _literal("path" if s3.path_style else "vhost"),
+        "REGION": literal(s3.region),
+        "URL_STYLE": literal("path" if s3.path_style else "vhost"),
     }
     if s3.access_key:
-        options |= {"KEY_ID": _literal(s3.access_key), "SECRET": _literal(s3.secret_key.get_secret_value())}
+        options |= {"KEY_ID": literal(s3.access_key), "SECRET": literal(s3.secret_key.get_secret_value())}
     if s3.endpoint:
         scheme, _, host = s3.endpoint.rpartition("://")
-        options |= {"ENDPOINT": _literal(host), "USE_SSL": str(scheme != "http").lower()}
+        options |= {"ENDPOINT": literal(host), "USE_SSL": str(scheme != "http").lower()}
     return f"CREATE SECRET lake ({', '.join(f'{key} {value}' for key, value in options.items())})"
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
+    """A text as SQL writes it."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,8 +1,7 @@
 """The jars that Spark needs: pinned, fetched once into the user's cache, checked by hash.
 
 Spark could resolve them at each start; that costs seconds and needs the network every time. Here they are fetched with
-the Ivy that pyspark brings along (so that a user's own Ivy settings and mirrors apply) when a command first needs them,
-and afterwards a session is given plain paths.
+the Ivy that pyspark brings along when a command first needs them, and afterwards a session is given plain paths.
 """
 
 import hashlib

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
+from pyiceberg.table.sorting import NullOrder, SortDirection
 from pyiceberg.transforms import IdentityTransform
 
 if TYPE_CHECKING:
@@ -46,14 +47,20 @@ def lay_out(table: pa.Table, schema: Schema, spec: PartitionSpec, order: SortOrd
 
 
 def sort_columns(schema: Schema, order: SortOrder) -> list[str]:
-    """The columns of a sort order that can be sorted as they are."""
+    """The leading columns of a sort order that are sorted as they are, rising, nulls first."""
     names = []
     for field in order.fields:
         name = schema.find_column_name(field.source_id)
-        if name is None or "." in name or not isinstance(field.transform, IdentityTransform):
+        rising = field.direction is SortDirection.ASC and field.null_order is NullOrder.NULLS_FIRST
+        if name is None or "." in name or not rising or not isinstance(field.transform, IdentityTransform):
             break
         names.append(name)
     return names
+
+
+def sorts_fully(schema: Schema, order: SortOrder) -> bool:
+    """Whether `lay_out` sorts by the whole sort order, so that a file may say that it has it."""
+    return len(sort_columns(schema, order)) == len(order.fields)
 
 
 def _partition_values(table: pa.Table, schema: Schema, spec: PartitionSpec) -> list[pa.ChunkedArray]:

@@ -26,12 +26,14 @@ LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-ALWAYS = {
-    "spark.app.name": "neve",
-    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+SESSION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+ALWAYS = {
+    "spark.app.name": "neve",
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     # A worker keeps what it imported and built for the tasks that follow.
     "spark.python.worker.reuse": "true",
     "spark.log.level": "WARN",
@@ -40,11 +42,10 @@ ALWAYS = {
 
 def session_conf(spark: SparkConfig, catalog: CatalogConfig, lake: LakeConfig, s3: S3Config) -> dict[str, str]:
     """Every Spark setting of a session, as data; what the user set wins."""
-    conf = {**ALWAYS, **spark_properties(catalog, lake, s3), "spark.sql.defaultCatalog": catalog.name}
+    conf = {**SESSION, **spark_properties(catalog, lake, s3)}
     if spark.connect:
-        return {**conf, **spark.conf}
-    conf["spark.master"] = spark.master
-    conf["spark.driver.memory"] = spark.driver_memory
+        return {**conf, **spark.conf}  # the rest was decided when the server was started
+    conf |= {**ALWAYS, "spark.master": spark.master, "spark.driver.memory": spark.driver_memory}
     return {**conf, **(LOCAL if spark.master.startswith("local") else {}), **spark.conf}
 
 

@@ -23,7 +23,7 @@ from pyiceberg.table.locations import load_location_provider
 from pyiceberg.typedef import Record
 
 from neve.lake.fields import conform, file_schema
-from neve.lake.layout import Slice, lay_out
+from neve.lake.layout import Slice, lay_out, sorts_fully
 from neve.model.columns import BLOOM_FILTER_PREFIX, TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _describe(
         file_format=FileFormat.PARQUET,
         partition=key.partition if key else Record(),
         file_size_in_bytes=size,
-        sort_order_id=metadata.default_sort_order_id,
+        sort_order_id=metadata.default_sort_order_id if sorts_fully(schema, metadata.sort_order()) else None,
         spec_id=metadata.default_spec_id,
         equality_ids=None,
         key_metadata=None,

@@ -29,6 +29,7 @@ class Rejected:
     detail: str
     message: int
     payload: bytes
+    encoding: str = "otlp_proto"
 
 
 @dataclass(frozen=True)

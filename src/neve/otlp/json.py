@@ -165,7 +165,9 @@ def _one_by_one(signal: Signal, text: bytes) -> Transcoded:
             plain = _ids(json.loads(document), _hex_to_base64)
             message = json_format.ParseDict(plain, CLASSES[signal](), ignore_unknown_fields=True)
         except (ValueError, AttributeError, json_format.ParseError) as error:
-            rejected.append(Rejected("malformed_message", f"not OTLP JSON for {signal}: {error}", position, document))
+            rejected.append(
+                Rejected("malformed_message", f"not OTLP JSON for {signal}: {error}", position, document, "otlp_json")
+            )
         else:
             messages.append(message.SerializeToString())
             index.append(position)

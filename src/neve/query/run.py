@@ -7,42 +7,55 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from neve.errors import QueryError, TableMissing
-from neve.lake.duck import connect, scan
-from neve.model.tables import NAMESPACE, TABLES
+from neve.lake.duck import confine, connect, literal, scan
+from neve.model.tables import NAMESPACE, ORGANIZATION
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyiceberg.table import Table
 
     from neve.lake.lake import Lake
     from neve.query.config import QueryConfig
 
+TENANT = ORGANIZATION.name
+
+
+READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+
 
 def run_query(lake: Lake, config: QueryConfig, sql: str, organization_id: str) -> pa.RecordBatchReader:
     """Answer one statement; every table name stands for the organization's rows of that table."""
+    tables = [lake.table(name) for name in lake.table_names()]
+    if not tables:
+        raise TableMissing("the lake has no tables", hint="run `neve init`")
     connection = connect(lake.s3, on_s3=lake.lake.on_s3, threads=config.threads, memory_limit=config.memory_limit)
-    _create_views(connection, lake, organization_id)
+    for table in tables:
+        _create_views(connection, table, organization_id)
+    confine(connection, [table.metadata.location for table in tables])
     try:
-        return connection.execute(sql).to_arrow_reader()
+        statement = _one_that_reads(connection.extract_statements(sql))
+        return connection.execute(statement).to_arrow_reader()
     except duckdb.Error as error:
         raise QueryError(_say(error), hint=_hint(error)) from error
 
 
-def _create_views(connection: duckdb.DuckDBPyConnection, lake: Lake, organization_id: str) -> None:
-    """A view for each table, inside the schema that the tables have in the catalog and outside it."""
-    names = lake.table_names()
-    if not names:
-        raise TableMissing("the lake has no tables", hint="run `neve init`")
-    connection.execute(f"CREATE SCHEMA {NAMESPACE}")
-    owner = organization_id.replace("'", "''")
-    for name in names:
-        source = scan(lake.table(name))
-        where = f"WHERE organization_id = '{owner}'" if _has_tenant(name) else ""
-        for view in (f'main."{name}"', f'{NAMESPACE}."{name}"'):
-            connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {source} {where}")  # noqa: S608 - quoted above
+def _one_that_reads(statements: list[duckdb.Statement]) -> duckdb.Statement:
+    if len(statements) != 1:
+        raise QueryError(f"got {len(statements)} statements, expected one")
+    [statement] = statements
+    if statement.type not in READING:
+        raise QueryError(f"got a statement of type {statement.type.name}, expected one that only reads")
+    return statement
 
 
-def _has_tenant(name: str) -> bool:
-    return any(table.name == name for table in TABLES)
+def _create_views(connection: duckdb.DuckDBPyConnection, table: Table, organization_id: str) -> None:
+    """A view of the organization's rows, in the schema that the table has in the catalog and outside it."""
+    name = table.name()[-1]
+    tenant = any(field.name == TENANT for field in table.schema().fields)
+    where = f"WHERE {TENANT} = {literal(organization_id)}" if tenant else ""
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {NAMESPACE}")
+    for view in (f'main."{name}"', f'{NAMESPACE}."{name}"'):
+        connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {scan(table)} {where}")  # noqa: S608 - quoted
 
 
 def _say(error: duckdb.Error) -> str:
