@@ -24,7 +24,9 @@ pytest_plugins = ["tests.parts.fixtures"]
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 # A small, quick JVM: start-up costs more than throughput in tests.
 TEST_CONF = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # Iceberg's Glue client knows only the usual AWS chain; these are what the moto server takes.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    "-Daws.accessKeyId=test -Daws.secretAccessKey=test",
     "spark.sql.shuffle.partitions": "1",
 }
 _numbers = itertools.count()

@@ -8,6 +8,7 @@ def fake_java(home: Path, version: str, *, code: int = 0, before: str = "") -> P
     path = home / "bin" / "java"
     path.parent.mkdir(parents=True, exist_ok=True)
     said = f'{before}openjdk version "{version}" 2025-04-15' if version else before
-    path.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nOpenJDK Runtime Environment\nEND\nexit {code}\n")
+    lines = "\n".join(f"echo '{line}' >&2" for line in (*said.splitlines(), "OpenJDK Runtime Environment"))
+    path.write_text(f"#!/bin/sh\n{lines}\nexit {code}\n")
     path.chmod(0o755)
     return home

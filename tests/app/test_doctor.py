@@ -103,9 +103,6 @@ def test_the_free_space_of_the_warehouse_is_said(tmp_path: Path) -> None:
     assert finding.detail.endswith(" GB free")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="lake/config.py location: as_uri() writes %20, which pyiceberg takes for the folder's name"
-)
 def test_a_folder_with_a_space_in_its_name_holds_the_lake(tmp_path: Path) -> None:
     """The tables are made where the user said, and the doctor says that place."""
     settings = load_settings(None, {"NEVE_LAKE__WAREHOUSE": str(tmp_path / "my lake")})

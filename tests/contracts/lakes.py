@@ -6,9 +6,11 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import psycopg2
+import pyarrow.fs as pafs
 import pytest
+from pydantic import SecretStr
 
-from neve.lake.config import CatalogConfig, LakeConfig, SparkConfig
+from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.lake import Lake
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from tests.parts.postgres import Postgres
     from tests.parts.rest_catalog import RestCatalog
+    from tests.parts.s3 import S3
 
 _numbers = itertools.count()
 
@@ -46,10 +49,31 @@ def rest(folder: Path, part: RestCatalog) -> Lake:
     return lake
 
 
-def _lake(folder: Path, catalog: dict[str, Any]) -> Lake:
+def glue(folder: Path, part: S3) -> Lake:
+    """AWS Glue's interface and S3, both played by one moto server."""
+    bucket = f"glue{next(_numbers)}"
+    options = {"endpoint_override": part.endpoint, "access_key": part.access_key, "secret_key": part.secret_key}
+    pafs.S3FileSystem(**options, region=part.region, allow_bucket_creation=True).create_dir(bucket)
+    properties = {
+        "glue.endpoint": part.endpoint,
+        "glue.region": part.region,
+        "glue.access-key-id": part.access_key,
+        "glue.secret-access-key": part.secret_key,
+    }
+    s3 = S3Config(
+        endpoint=part.endpoint, region=part.region, access_key=part.access_key, secret_key=SecretStr(part.secret_key)
+    )
+    lake = _lake(folder, {"kind": "glue", "properties": properties}, f"s3://{bucket}/warehouse", s3)
+    for name in lake.table_names():
+        lake.catalog.drop_table(("telemetry", name))
+    return lake
+
+
+def _lake(folder: Path, catalog: dict[str, Any], warehouse: str = "", s3: S3Config | None = None) -> Lake:
     return Lake(
-        LakeConfig(warehouse=str(folder / "warehouse")),
+        LakeConfig(warehouse=warehouse or str(folder / "warehouse")),
         CatalogConfig(name=f"contract{next(_numbers)}", **catalog),
+        s3 or S3Config(),
         spark_config=SparkConfig(master="local[2]", log_file=str(folder / "spark.log")),
     )
 
@@ -58,6 +82,7 @@ MAKERS: dict[str, tuple[str | None, Callable[[Path, Any], Lake]]] = {
     "sqlite": (None, sqlite),
     "postgres": ("postgres", postgres),
     "rest": ("rest_catalog", rest),
+    "glue": ("s3", glue),
 }
 
 

@@ -78,6 +78,7 @@ def test_a_commit_carries_its_keys_and_happens_once(any_lake: Lake, spark: Spark
 
 def test_writers_that_meet_all_get_in(any_lake: Lake) -> None:
     """Conflicting commits are tried again until each batch is there exactly once."""
+    needs_versions(any_lake)
     init_tables(any_lake)
     batches = [f"b{number}" for number in range(6)]
     in_parallel([lambda batch=batch: append_spans(any_lake, batch) for batch in batches])
@@ -89,10 +90,17 @@ def test_writers_that_meet_all_get_in(any_lake: Lake) -> None:
 
 def test_two_writers_of_one_batch_write_it_once(any_lake: Lake) -> None:
     """Whoever comes second finds the batch's id and leaves the table alone."""
+    needs_versions(any_lake)
     init_tables(any_lake)
     in_parallel([lambda: append_spans(any_lake, "same")] * 4)
     assert len(any_lake.table("spans").metadata.snapshots) == 1
     assert rows_by_duckdb(any_lake) == 3
+
+
+def needs_versions(lake: Lake) -> None:
+    """Skip where the server does not notice that a table has changed since it was read."""
+    if lake.catalog_config.kind == "glue":
+        pytest.skip("Glue: the moto server does not check table versions, so commits that meet overwrite each other")
 
 
 def in_parallel(works: list[object]) -> None:

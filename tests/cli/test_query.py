@@ -1,0 +1,154 @@
+"""`neve query`: every format, to a file and to standard output, and one organization's rows only."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from neve.cli.query import cell, show
+from tests.cli.runner import run
+from tests.query.lakes import ACME, OTHER
+
+LOGS = "SELECT message, timestamp, attributes FROM logs ORDER BY message"
+ESCAPES = "cli/output.py table: a backslash before a bracket undoes the escape; rich.text.Text needs none"
+BACKSLASH = pytest.param("C:\\[x]", marks=pytest.mark.xfail(strict=True, reason=ESCAPES))
+CLOSING = pytest.param("\\[/x]", marks=pytest.mark.xfail(strict=True, reason=ESCAPES))
+OTHERS_SQL = "SELECT organization_id, count(*) AS n FROM logs GROUP BY ALL"
+
+
+def test_a_table_for_a_person(config: str) -> None:
+    """Columns under their names, times to the microsecond, maps as JSON; how many rows stands apart."""
+    ended = run("-c", config, "query", LOGS)
+    assert ended.code == 0
+    header, first, second = ended.text.splitlines()
+    assert header.split() == ["message", "timestamp", "attributes"]
+    assert [part.strip() for part in first.split("  ") if part.strip()] == [
+        "first, with a comma",
+        "2025-10-09 08:53:20.123456",
+        '{"user": "7"}',
+    ]
+    assert second.startswith("second ")
+    assert ended.errors == "2 rows\n"
+
+
+@pytest.mark.parametrize("option", [["--format", "jsonl"], ["--json"]])
+def test_json_lines(config: str, option: list[str]) -> None:
+    """The short option says the same."""
+    ended = run("-c", config, "query", LOGS, *option)
+    assert (ended.code, ended.errors) == (0, "")
+    assert json.loads(ended.text.splitlines()[0]) == {
+        "message": "first, with a comma",
+        "timestamp": "2025-10-09T08:53:20.123456+00:00",
+        "attributes": {"user": "7"},
+    }
+
+
+def test_csv(config: str) -> None:
+    """With a header and quotes where they are needed."""
+    ended = run(
+        "-c", config, "query", "SELECT message, span_id, severity_number FROM logs ORDER BY 1", "--format", "csv"
+    )
+    assert ended.text == '"message","span_id","severity_number"\n"first, with a comma",,17\n"second",,17\n'
+
+
+def test_arrow_to_standard_output(config: str) -> None:
+    """A stream that any Arrow library reads."""
+    ended = run("-c", config, "query", "SELECT trace_id FROM spans ORDER BY 1 LIMIT 1", "--format", "arrow")
+    assert pa.ipc.open_stream(ended.data).read_all().to_pylist() == [{"trace_id": b"\x01" * 16}]
+
+
+def test_parquet_to_a_file(config: str) -> None:
+    """The ending says the format; the count goes to standard error, and nothing to standard output."""
+    ended = run("-c", config, "query", LOGS, "-o", "out.parquet")
+    assert (ended.code, ended.data, ended.errors) == (0, b"", "2 rows in out.parquet\n")
+    table = pq.read_table("out.parquet")
+    assert table.column("message").to_pylist() == ["first, with a comma", "second"]
+    assert table.schema.field("timestamp").type == pa.timestamp("us", tz="UTC")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-o", "out.txt"], "out.txt has no ending that says its format"),
+        (["-o", "out.csv", "--format", "table"], "a table is for a terminal"),
+        (["--org", "not a name"], "organization is 'not a name', expected 1 to 64 letters"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(config: str, arguments: list[str], words: str) -> None:
+    """In words, and no file is made."""
+    ended = run("-c", config, "query", "SELECT 1", *arguments)
+    assert (ended.code, ended.data) == (1, b"")
+    assert words in ended.errors
+    assert list(Path.cwd().glob("out.*")) == []
+
+
+@pytest.mark.xfail(strict=True, raises=FileNotFoundError, reason="cli/query.py does not catch the OSError of open()")
+def test_a_file_that_cannot_be_written_is_said(config: str) -> None:
+    """A folder that is not there is what a user can act on."""
+    ended = run("-c", config, "query", "SELECT 1 AS x", "-o", "gone/out.csv")
+    assert ended.code == 1
+    assert "gone/out.csv" in ended.errors
+
+
+def test_rows_of_another_organization_are_not_visible(config: str) -> None:
+    """The configured organization is asked for without --org; another one has its own rows or none."""
+    assert run("-c", config, "query", OTHERS_SQL, "--json").json == {"organization_id": ACME, "n": 2}
+    assert run("-c", config, "query", OTHERS_SQL, "--json", "--org", "nobody").data == b""
+
+
+def test_the_other_organization_sees_only_its_own(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks in its name gets its one log."""
+    monkeypatch.setattr("neve.cli.context.Context.organization", lambda *_: OTHER)
+    assert run("-c", config, "query", "SELECT message FROM logs", "--json").json == {"message": "secret"}
+
+
+def test_a_bad_statement_is_said(config: str) -> None:
+    """As text, and as JSON where JSON was asked for; with exit code 1 and nothing on standard output."""
+    text = run("-c", config, "query", "SELECT * FROM traces")
+    assert (text.code, text.data) == (1, b"")
+    assert text.errors.startswith("error: Catalog Error: Table with name traces does not exist!")
+    assert "hint: `neve tables` lists the tables" in text.errors
+    as_json = json.loads(run("-c", config, "query", "SELEKT", "--json").errors)
+    assert as_json == {"error": 'Parser Error: syntax error at or near "SELEKT"', "hint": None}
+
+
+def reader(rows: int) -> pa.RecordBatchReader:
+    """A result of numbers, three to a batch."""
+    table = pa.table({"n": range(rows)})
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=3))
+
+
+@pytest.mark.parametrize(("rows", "shown", "said"), [(5, 5, "5 rows"), (7, 5, "first 5 rows"), (0, 0, "0 rows")])
+def test_a_long_table_is_cut_and_says_so(rows: int, shown: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A terminal gets the first rows, and the words how to get all."""
+    show(reader(rows), 5)
+    printed = capsys.readouterr()
+    assert [line.strip() for line in printed.out.splitlines()[1:]] == [str(number) for number in range(shown)]
+    assert printed.err.startswith(said)
+
+
+def test_a_table_that_is_cut_between_batches_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Six rows at a limit of three are two batches of three."""
+    show(reader(6), 3)
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 1 + 3
+    assert printed.err.startswith("first 3 rows")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(None, ""), ("text", "text"), (b"\x01\xff", "01ff"), (1.5, "1.5"), (True, "true"), ([("a", "b")], '{"a": "b"}')],
+)
+def test_cells(value: object, said: str) -> None:
+    """One value as a person reads it."""
+    assert cell(value) == said
+
+
+@pytest.mark.parametrize("text", ["[red]alarm[/red]", "[/]", "a [b", BACKSLASH, CLOSING])
+def test_text_in_brackets_is_text(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing in a row is taken for markup."""
+    table = pa.table({"x": [text]})
+    show(pa.RecordBatchReader.from_batches(table.schema, table.to_batches()), 5)
+    assert capsys.readouterr().out.splitlines()[1].strip() == text

@@ -1,0 +1,88 @@
+"""The demo, as a newcomer runs it: every answer is held against the generator's own record."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+NEVE = str(Path(sys.executable).with_name("neve"))
+
+
+def neve(*arguments: str, cwd: Path) -> str:
+    """Run a command in a folder, and give what it printed."""
+    done = subprocess.run([NEVE, *arguments], cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the demo has run once."""
+    folder = tmp_path_factory.mktemp("newcomer")
+    (folder / "first.txt").write_text(neve("demo", cwd=folder))
+    return folder
+
+
+def query(place: Path, sql: str) -> list[dict[str, object]]:
+    """Rows of an answer, asked with the configuration that the demo left behind."""
+    printed = neve("-c", "demo/neve.yaml", "query", "--json", sql, cwd=place)
+    return [json.loads(line) for line in printed.splitlines()]
+
+
+def test_every_record_that_was_made_is_in_the_lake(place: Path) -> None:
+    """Spans, logs and points: as many as were generated, none rejected."""
+    facts = json.loads((place / "demo/telemetry.json").read_text())
+    tables = {
+        table["name"]: table["rows"]
+        for table in json.loads(neve("-c", "demo/neve.yaml", "tables", "--json", cwd=place))
+    }
+    assert tables["spans"] == facts["spans"]
+    assert tables["logs"] == facts["logs"]
+    assert tables["metrics"] == facts["points"]
+    assert tables["quarantine"] == 0
+
+
+def test_the_answers_tell_the_incident(place: Path) -> None:
+    """The service, the minutes, the failures and the cause are in what the demo printed."""
+    facts = json.loads((place / "demo/telemetry.json").read_text())
+    printed = (place / "first.txt").read_text()
+    start, end = (
+        time.strftime("%H:%M", time.gmtime(facts[f"incident_{edge}_unix_nano"] // 10**9)) for edge in ("start", "end")
+    )
+    answer = printed.split("2. When did it begin and end?")[1].splitlines()[2].split()
+    assert answer[:4] == [start, end, str(facts["requests_in_window"]), str(facts["failed_in_window"])]
+    worst = printed.split("1. Which service slowed down and failed?")[1].splitlines()[2]
+    assert worst.startswith(facts["incident_service"])
+    assert "connection pool exhausted" in printed
+    assert "frontend: POST /checkout" in printed.split("5. What did the slowest failed checkout")[1]
+
+
+def test_correlated_signals_join(place: Path) -> None:
+    """Logs point to spans that are there, and exemplars of metrics to traces that are there."""
+    [answer] = query(
+        place,
+        "SELECT count(*) AS logs, count(s.span_id) AS found FROM logs l "
+        "LEFT JOIN spans s ON s.trace_id = l.trace_id AND s.span_id = l.span_id WHERE l.span_id IS NOT NULL",
+    )
+    assert answer["logs"] == answer["found"] != 0
+    [exemplars] = query(
+        place,
+        "WITH e AS (SELECT unnest(exemplars) AS x FROM metrics WHERE len(exemplars) > 0) "
+        "SELECT count(*) AS n, count(*) FILTER (x.trace_id IN (SELECT trace_id FROM spans)) AS found FROM e",
+    )
+    assert exemplars["n"] == exemplars["found"] != 0
+
+
+def test_a_second_demo_is_quick_and_adds_nothing(place: Path) -> None:
+    """Files are remembered; only the questions are asked again, without starting Spark."""
+    started = time.monotonic()
+    printed = neve("demo", cwd=place)
+    assert time.monotonic() - started < 30
+    assert "0 read, 36 skipped" in printed
+    assert "(made earlier)" in printed

@@ -1,0 +1,88 @@
+"""Commits that happen once, and that say so when nobody can tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyiceberg.exceptions import CommitFailedException
+
+from neve.errors import CommitConflict, CommitUnknown
+from neve.lake import commits
+from neve.lake.commits import TableMoved, append_once
+from neve.lake.writer import Target, write_files
+from neve.model.signals import Signal
+from tests.telemetry import decoded, traces
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+
+    from neve.lake.lake import Lake
+
+
+def files_for(table: Table) -> list[DataFile]:
+    """Data files that wait to be committed."""
+    return write_files(Target.of(table), pa.Table.from_batches([decoded(Signal.TRACES, traces(3)).batch]))
+
+
+def paths(files: list[DataFile]) -> list[Path]:
+    """Where data files are on disk."""
+    from pathlib import Path
+
+    return [Path(file.file_path.removeprefix("file://")) for file in files]
+
+
+def test_a_lost_answer_is_settled_by_looking(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit happened, its answer did not arrive: the batch is found in the table, and all is well."""
+    table = lake.table("spans")
+    commit = lake.catalog.commit_table
+
+    def committed_but_deaf(*args: object) -> object:
+        commit(*args)  # type: ignore[arg-type]
+        raise ConnectionError("the line went dead")
+
+    monkeypatch.setattr(lake.catalog, "commit_table", committed_but_deaf)
+    assert append_once(table, files_for(table), batch_id="b", operation="test").new
+    assert table.scan().to_arrow().num_rows == 3
+
+
+def test_an_outcome_that_nobody_knows_is_said_and_keeps_its_files(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what to do, the files stay, and running again ends well."""
+    table = lake.table("spans")
+    files = files_for(table)
+
+    def dead(*_args: object) -> object:
+        raise ConnectionError("the line went dead")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lake.catalog, "commit_table", dead)
+        with pytest.raises(CommitUnknown, match="run the same command again"):
+            append_once(table, files, batch_id="b", operation="test")
+    assert all(path.exists() for path in paths(files))
+    assert append_once(table, files, batch_id="b", operation="test").new
+
+
+def test_conflicts_without_end_are_given_up_by_name(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the last attempt the error names the table, the batch and the number of attempts."""
+    table = lake.table("spans")
+
+    def taken(*_args: object) -> object:
+        raise CommitFailedException("someone was quicker")
+
+    monkeypatch.setattr(lake.catalog, "commit_table", taken)
+    monkeypatch.setattr(commits, "LONGEST_WAIT_SECONDS", 0)
+    with pytest.raises(CommitConflict, match=r"telemetry.spans 12 times while batch b"):
+        append_once(table, files_for(table), batch_id="b", operation="test")
+
+
+def test_a_commit_only_at_a_snapshot_refuses_any_other(lake: Lake) -> None:
+    """What was read must still be true when it is acted upon."""
+    table = lake.table("spans")
+    first = append_once(table, files_for(table), batch_id="a", operation="test", only_at=None)
+    append_once(table, files_for(table), batch_id="b", operation="test", only_at=first.snapshot_id)
+    with pytest.raises(TableMoved, match=f"expected {first.snapshot_id}"):
+        append_once(table, files_for(table), batch_id="c", operation="test", only_at=first.snapshot_id)
