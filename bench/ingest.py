@@ -9,9 +9,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -28,6 +28,9 @@ from neve.lake.lake import Lake
 from neve.lake.tables import init_tables
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 SEEDS = (7, 8, 9)
 ROUNDS = 2

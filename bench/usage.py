@@ -1,12 +1,18 @@
-"""CPU seconds and peak memory of this process and all that it started: Spark's JVM and its Python workers too."""
+"""CPU seconds and memory of this process and all that it started: Spark's JVM and its Python workers too.
+
+Peak memory is how much the tree grew above what it held when the work began, so that what an earlier way left behind is
+not counted again.
+"""
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from dataclasses import dataclass
 
 import psutil
+import pyarrow as pa
 
 SAMPLE_SECONDS = 0.1
 
@@ -31,6 +37,9 @@ class Meter:
         self.usage = Usage()
         self._stop = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
+        gc.collect()
+        pa.default_memory_pool().release_unused()
+        self._memory = _tree_memory()
         self._started = time.monotonic()
         self._cpu = _tree_cpu()
         self._watcher.start()
@@ -44,7 +53,7 @@ class Meter:
 
     def _watch(self) -> None:
         while True:
-            self.usage.peak_mb = max(self.usage.peak_mb, _tree_memory() / 1e6)
+            self.usage.peak_mb = max(self.usage.peak_mb, (_tree_memory() - self._memory) / 1e6)
             if self._stop.wait(SAMPLE_SECONDS):
                 return
 

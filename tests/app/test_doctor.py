@@ -11,14 +11,16 @@ from neve.lake.lake import Lake
 from neve.lake.tables import init_tables
 from neve.model.tables import TABLES
 from tests.app.java_scripts import fake_java
+from tests.query.quick import connect, connect_quickly
 
 CHECKS = ["python", "packages", "configuration", "java", "jars", "duckdb", "warehouse", "catalog", "tables"]
 
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of its own, a Java, and no jars."""
+    """A folder of its own, a Java, no jars, and a DuckDB that starts at once."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("duckdb.connect", connect_quickly)
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", "17.0.15")))
     monkeypatch.setenv("NEVE_CACHE", str(tmp_path / "cache"))
 
@@ -93,6 +95,12 @@ def test_a_warehouse_that_cannot_be_written_to_is_wrong(monkeypatch: pytest.Monk
     finding = look()["warehouse"]
     assert (finding.status, finding.detail) == ("wrong", f"{tmp_path} can't be written to")
     assert "lake.warehouse" in str(finding.remedy)
+
+
+def test_duckdb_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the extensions of the installed packages."""
+    monkeypatch.setattr("duckdb.connect", connect)
+    assert look()["duckdb"] == Finding("duckdb", "ok", "starts, with the iceberg, avro and httpfs extensions")
 
 
 def test_the_free_space_of_the_warehouse_is_said(tmp_path: Path) -> None:

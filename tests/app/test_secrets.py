@@ -12,6 +12,7 @@ from neve.app.doctor import examine
 from neve.app.settings import Settings, load_settings
 from neve.app.wiring import build_lake
 from neve.errors import ConfigError
+from tests.query.quick import connect_quickly
 
 SECRET = "hunter2"  # noqa: S105 - a secret that is not one
 CLOSED = "127.0.0.1:9"  # nobody listens there
@@ -110,6 +111,7 @@ def test_the_doctor_keeps_secrets(
         reason = "lake/catalog.py _rest prints catalog.uri as it is, login and all"
         request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("duckdb.connect", connect_quickly)
     settings = with_secrets(**catalog)
     findings = list(examine(settings, build_lake(settings), config_file="neve.yaml"))
     assert {"catalog", "tables"} <= {finding.what for finding in findings}
@@ -120,6 +122,7 @@ def test_the_doctor_keeps_secrets(
 def test_the_doctor_does_not_say_a_password_in_the_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PostgreSQL takes a password as a parameter of the address, too."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("duckdb.connect", connect_quickly)
     settings = with_secrets(kind="postgres", uri=f"postgresql://{CLOSED}/lake?password={SECRET}")
     lake = build_lake(settings)
     lake.__dict__["catalog"] = _Reachable()

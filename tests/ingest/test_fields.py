@@ -181,7 +181,8 @@ def test_any_other_field_becomes_an_attribute(documents: list[Document]) -> None
 def test_a_plain_field_and_an_entry_of_the_same_name_both_survive() -> None:
     """Neither of the two values is dropped."""
     [row] = logs({"message": "m", "host": "plain", "attributes": {"host": "inner"}})
-    assert {"plain", "inner"} <= set(str(dict(row["attributes"])).replace("'", " ").split())
+    assert "plain" in str(row["attributes"])
+    assert "inner" in str(row["attributes"])
 
 
 @pytest.mark.xfail(strict=True, reason="mapping.py map_concat lets the service replace the resource's service.name")

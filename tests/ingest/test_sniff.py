@@ -41,7 +41,8 @@ def test_other_endings_say_nothing(name: str) -> None:
     [
         ("traces.json", Signal.TRACES),
         ("x/spans-01.csv", Signal.TRACES),
-        ("/data/metrics/2025/part-0.parquet", Signal.METRICS),
+        ("/data/metrics/part-0.parquet", Signal.METRICS),
+        ("/data/metrics/2025/part-0.parquet", None),
         ("Metric_2025.csv", Signal.METRICS),
         ("var/log/app.jsonl", Signal.LOGS),
         ("k8s-events.csv", Signal.LOGS),
@@ -54,7 +55,7 @@ def test_other_endings_say_nothing(name: str) -> None:
     ],
 )
 def test_hints_are_whole_words_and_the_nearest_counts(path: str, signal: Signal | None) -> None:
-    """The file's own name comes before its folders, the nearest folder first."""
+    """The file's own name comes first, then its folder's; folders further up say nothing."""
     assert signal_hint(path) is signal
 
 

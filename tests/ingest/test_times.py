@@ -26,7 +26,7 @@ from tests.ingest.samples import (
 NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 FIRST = int(datetime(1990, 1, 1, tzinfo=UTC).timestamp())
 LAST = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp())
-MOST = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
+MOST = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
 
 
 def times(*given: object, form: str = "auto") -> list[int]:

@@ -23,7 +23,7 @@ from neve.otlp import Intake, decode
 
 NOW = 1_760_000_000_123_456_789  # 2025-10-09 08:53:20.123456789
 TRACES = tuple(bytes([number]) * 16 for number in range(1, 9))
-ACME, OTHER = "acme", "o'ther"
+ACME, OTHER = "acme", "globex"
 
 
 def settings_of(folder: Path) -> dict[str, dict[str, str]]:

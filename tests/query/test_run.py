@@ -54,9 +54,12 @@ def test_rows_come_back_as_they_were_written(lake: Lake) -> None:
     assert len(row["record_id"]) == 16
 
 
-@pytest.mark.parametrize(("organization", "counts"), [(ACME, [8, 2, 1]), (OTHER, [1, 1, 0]), ("nobody", [0, 0, 0])])
+@pytest.mark.parametrize(
+    ("organization", "counts"),
+    [(ACME, [8, 2, 1]), (OTHER, [1, 1, 0]), (f"x' OR organization_id = '{OTHER}", [0, 0, 0])],
+)
 def test_an_organization_sees_its_own_rows(lake: Lake, organization: str, counts: list[int]) -> None:
-    """Under both names of each table; an organization with a quote in its name is no hole."""
+    """Under both names of each table; a quote in the organization's name opens nothing."""
     tables = [f"{schema}{name}" for schema in ("", "telemetry.") for name in ("spans", "logs", "metrics")]
     selects = ", ".join(f"(SELECT count(*) FROM {table}) AS c{number}" for number, table in enumerate(tables))
     [row] = ask(lake, f"SELECT {selects}", organization)
@@ -65,20 +68,20 @@ def test_an_organization_sees_its_own_rows(lake: Lake, organization: str, counts
 
 def test_a_condition_of_the_user_cannot_widen_the_view(lake: Lake) -> None:
     """An OR is inside the user's own statement."""
-    assert ask(
-        lake, f"SELECT message FROM logs WHERE true OR organization_id = '{OTHER.replace(chr(39), 2 * chr(39))}'"
-    ) == [
-        {"message": "first, with a comma"},
-        {"message": "second"},
-    ]
+    found = ask(lake, f"SELECT message FROM logs WHERE true OR organization_id = '{OTHER}' ORDER BY 1")
+    assert [row["message"] for row in found] == ["first, with a comma", "second"]
 
 
 @pytest.mark.xfail(strict=True, reason="query/run.py: table functions reach the files of the tables, past the views")
-@pytest.mark.parametrize("function", ["iceberg_scan('{folder}')", "read_parquet('{folder}/data/**/*.parquet')"])
+@pytest.mark.parametrize("function", ["iceberg_scan('{metadata}')", "read_parquet('{folder}/data/**/*.parquet')"])
 def test_another_organizations_rows_cannot_be_reached_by_their_files(lake: Lake, function: str) -> None:
     """SQL can't reach another's rows (guarantee 5)."""
-    source = function.format(folder=folder_of(lake, "logs"))
-    assert "one" in str(refused(lake, f"SELECT message FROM {source}"))
+    source = function.format(folder=folder_of(lake, "logs"), metadata=lake.table("logs").metadata_location)
+    try:
+        found = ask(lake, f"SELECT message FROM {source}")
+    except QueryError:
+        found = []
+    assert "secret" not in str(found)
 
 
 @pytest.mark.xfail(
@@ -102,7 +105,6 @@ def test_explain_analyze_cannot_write(lake: Lake) -> None:
     [
         ("SELECT * FROM read_text('/etc/hostname')", "file system operations are disabled"),
         ("COPY (SELECT 1) TO '/tmp/neve-test.csv'", "got a statement of type COPY, expected one that only reads"),
-        ("SET threads = 8", "got a statement of type SET"),
         ("SELECT 1; DROP VIEW logs", "got 2 statements, expected one"),
         (" -- nothing", "got 0 statements, expected one"),
     ],
@@ -129,7 +131,6 @@ def test_a_pivot_is_one_statement(lake: Lake) -> None:
     [
         ("SELEKT 1", 'Parser Error: syntax error at or near "SELEKT"'),
         ("SELECT servce_name FROM spans", 'Referenced column "servce_name" not found'),
-        ("SELECT CAST(message AS INT) FROM logs", "Could not convert string"),
     ],
 )
 def test_a_bad_statement_is_refused_in_words(lake: Lake, sql: str, words: str) -> None:

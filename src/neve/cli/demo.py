@@ -6,31 +6,41 @@ import shutil
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from neve.cli.ingest import show as show_summary
-from neve.cli.output import progress, say, size
-from neve.cli.query import show
+from neve.cli.ingest import show as show_ingest
+from neve.cli.output import emit, json_option, progress, say, size
+from neve.cli.query import show as show_answer
+
+if TYPE_CHECKING:
+    from neve.app.demo import Demo, Facts, Place
 
 NEXT_QUERY = "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY 2 DESC"
 
 
 @click.command()
-@click.option("--dir", "folder", default="demo", show_default=True, help="Folder of the demo.")
-@click.option("--fresh", is_flag=True, help="Begin anew: remove the folder first.")
+@click.option("--dir", "folder", default="demo", show_default=True, help="Folder of the demo and of its own lake.")
+@click.option("--fresh", is_flag=True, help="Begin anew: remove what an earlier demo left in the folder.")
 @click.option(
     "--minutes", default=60, show_default=True, type=click.IntRange(10, 240), help="How much telemetry to make."
 )
-def demo(folder: str, fresh: bool, minutes: int) -> None:
-    """An hour of a shop's telemetry: made, taken in, and asked what went wrong."""
-    started = time.monotonic()
-    place = Path(folder)
-    if fresh and (place / "telemetry.json").exists():
-        shutil.rmtree(place)
+@json_option
+def demo(folder: str, fresh: bool, minutes: int, as_json: bool) -> None:
+    """An hour of a shop's telemetry: made, taken in, and asked what went wrong.
+
+    The demo has a lake and a configuration of its own in its folder; a second run finds them and is quick.
+    """
     from neve.app.demo import Demo, make_telemetry
 
-    run = Demo.at(place)
+    started = time.monotonic()
+    if fresh and (Path(folder) / "telemetry.json").exists():
+        shutil.rmtree(folder)
+    run = Demo.at(Path(folder))
+    if as_json:
+        _for_programs(run, minutes)
+        return
     _step(1, "make telemetry: a shop of a dozen services, with one incident, as OTLP files of a collector")
     facts, made = make_telemetry(run.place, time.time_ns(), minutes)
     say(f"   {facts.traces:,} traces with {facts.spans:,} spans, {facts.logs:,} logs, {facts.points:,} metric points")
@@ -42,25 +52,40 @@ def demo(folder: str, fresh: bool, minutes: int) -> None:
     say(f"   {created} created, {len(outcomes)} in all, at {run.settings.lake.location}")
 
     _step(3, "take the files in: a Spark job decodes and writes them, one commit for each table")
-    with progress(True) as tell:
-        result = run.ingest(tell)
-    show_summary(result)
+    with progress(True) as bar:
+        result = run.ingest(bar)
+    show_ingest(result)
 
     _step(4, "ask five questions in SQL, on DuckDB, over the same tables")
     for number, (question, answer, seconds) in enumerate(run.answers(), 1):
         click.secho(f"\n{number}. {question.words} ({seconds:.2f} s)", bold=True)
-        show(answer, 40, footer=False)
-    start, end = (_clock(at) for at in (facts.incident_start_unix_nano, facts.incident_end_unix_nano))
-    say(f"\nthe generator's own record: {facts.incident_service} was ill from {start} to {end} UTC,")
-    say(f"when {facts.failed_in_window} of its {facts.requests_in_window} requests failed")
-    say(f"\ndone in {time.monotonic() - started:.0f} s. Go on with the same lake, for example:")
-    config = run.place.config
-    say(f"   neve -c {config} tables")
-    say(f'   neve -c {config} query "{NEXT_QUERY}"')
+        show_answer(answer, 40, footer=False)
+    _end(facts, run.place, time.monotonic() - started)
+
+
+def _for_programs(run: Demo, minutes: int) -> None:
+    from neve.app.demo import make_telemetry
+
+    facts, _made = make_telemetry(run.place, time.time_ns(), minutes)
+    run.init()
+    result = run.ingest(lambda *_: None)
+    answers = [
+        {"question": question.words, "rows": answer.read_all().to_pylist()} for question, answer, _ in run.answers()
+    ]
+    emit({"telemetry": vars(facts), "ingest": result.to_json(), "answers": answers})
 
 
 def _step(number: int, words: str) -> None:
     click.secho(f"\n== {number}. {words}", fg="cyan", bold=True)
+
+
+def _end(facts: Facts, place: Place, seconds: float) -> None:
+    start, end = (_clock(at) for at in (facts.incident_start_unix_nano, facts.incident_end_unix_nano))
+    say(f"\nthe generator's own record: {facts.incident_service} was ill from {start} to {end} UTC,")
+    say(f"when {facts.failed_in_window} of its {facts.requests_in_window} requests failed")
+    say(f"\ndone in {seconds:.0f} s. Go on with the same lake, for example:")
+    say(f"   neve -c {place.config} tables")
+    say(f'   neve -c {place.config} query "{NEXT_QUERY}"')
 
 
 def _clock(unix_nano: int) -> str:
