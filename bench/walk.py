@@ -176,7 +176,7 @@ def _points(message: bytes) -> Iterable[Row]:
         for scope in resource.scope_metrics:
             context = _context(resource, scope)
             for metric in scope.metrics:
-                kind = metric.WhichOneof("data")
+                kind = str(metric.WhichOneof("data"))
                 data = getattr(metric, kind)
                 shared = context | _metric(metric, kind, data)
                 for point in data.data_points:

@@ -145,7 +145,7 @@ def pack(ending: str, data: bytes) -> bytes:
 
 def read(name: str, raw: bytes, wanted: Wanted | None = None, fields: FieldsConfig = FIELDS) -> Messages:
     """What a file of that name and content holds."""
-    return read_messages(name, unpack(name, raw), wanted or Wanted(), fields)
+    return read_messages(name, unpack(name, raw), wanted or Wanted(), fields)[0]
 
 
 def rows(found: Messages) -> list[Row]:

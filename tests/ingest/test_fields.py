@@ -177,7 +177,6 @@ def test_any_other_field_becomes_an_attribute(documents: list[Document]) -> None
     ]
 
 
-@pytest.mark.xfail(strict=True, reason="mapping.py map_concat lets the object's entry replace the plain field")
 def test_a_plain_field_and_an_entry_of_the_same_name_both_survive() -> None:
     """Neither of the two values is dropped."""
     [row] = logs({"message": "m", "host": "plain", "attributes": {"host": "inner"}})
@@ -185,7 +184,6 @@ def test_a_plain_field_and_an_entry_of_the_same_name_both_survive() -> None:
     assert "inner" in str(row["attributes"])
 
 
-@pytest.mark.xfail(strict=True, reason="mapping.py map_concat lets the service replace the resource's service.name")
 def test_a_service_and_another_service_name_of_the_resource_both_survive() -> None:
     """The name that is not used for the column is still somewhere in the row."""
     [row] = logs({"service": "cart", "resource": {"service.name": "shop"}})
@@ -193,7 +191,6 @@ def test_a_service_and_another_service_name_of_the_resource_both_survive() -> No
     assert "shop" in str(row)
 
 
-@pytest.mark.xfail(strict=True, reason="mapping.py calls `duration` chosen even where `end` gives the end")
 def test_an_unused_duration_is_an_attribute() -> None:
     """With an end and a duration that disagrees, the duration is not dropped."""
     row = span({"end": AT + 1_000_000_000, "duration": 5})

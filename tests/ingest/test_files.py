@@ -82,9 +82,6 @@ def test_globs(tmp_path: Path, pattern: str, names: list[str]) -> None:
     assert found(tmp_path, pattern) == names
 
 
-@pytest.mark.xfail(
-    strict=True, reason="files.py _expand takes the brackets for a glob even where a file has that very name"
-)
 def test_a_file_with_brackets_in_its_name_can_be_named(tmp_path: Path) -> None:
     """What exists is meant as it is."""
     make(tmp_path, "logs[1].json")

@@ -69,10 +69,8 @@ def test_generic_files(signal: Signal, packing: str, form: Format) -> None:
 @EACH_SIGNAL
 @EACH_PACKING
 @pytest.mark.parametrize("how", OTLP)
-def test_otlp_files(signal: Signal, packing: str, how: str, request: pytest.FixtureRequest) -> None:
+def test_otlp_files(signal: Signal, packing: str, how: str) -> None:
     """The messages are the ones that were written, in their order."""
-    if how == "pretty-printed documents" and signal is Signal.METRICS:
-        request.applymarker(pytest.mark.xfail(strict=True, reason=BOOLEANS))
     ending, form, count, write = OTLP[how]
     messages = [otlp(signal, name) for name in ("cart", "shop")[:count]]
     found = read(f"{signal}.{ending}{packing}", pack(packing, write(signal, messages)))

@@ -101,10 +101,7 @@ def test_any_rfc_3339_time_survives_exactly(moments: list[tuple[datetime, int, i
     "text",
     [
         "2025-01-01T00:00:00.123456789Z",
-        pytest.param(
-            "2025-01-01t00:00:00.123456789z",
-            marks=pytest.mark.xfail(strict=True, reason="RFC 3339 allows small t and z, DuckDB's cast does not"),
-        ),
+        "2025-01-01t00:00:00.123456789z",
         "2025-01-01 00:00:00.123456789",
         "2025-01-01T05:30:00.123456789+05:30",
         "2024-12-31T19:00:00.123456789-0500",
@@ -125,7 +122,7 @@ def test_what_is_no_time_is_refused_alone(text: str) -> None:
     found = read("logs.jsonl", lines({"time": AT, "msg": "ok"}, {"time": text, "msg": "bad"}))
     [bad] = found.rejected
     assert (bad.reason, bad.message) == ("bad_time", 1)
-    assert bad.detail == f"time is {text!r}, expected RFC 3339 or an epoch"
+    assert bad.detail == f"time is {text!r}, expected RFC 3339 or an epoch, from 1970 to 2262"
     assert bad.payload == lines({"time": text, "msg": "bad"})
     assert [row["message"] for row in rows(found)] == ["ok"]
 
@@ -140,7 +137,7 @@ def test_a_named_format_refuses_the_others() -> None:
 def test_the_end_of_a_span_must_be_a_time_too() -> None:
     """And is named as the end."""
     [bad] = read("spans.jsonl", lines({"start": AT, "end": "later"})).rejected
-    assert (bad.reason, bad.detail) == ("bad_time", "end is 'later', expected RFC 3339 or an epoch")
+    assert (bad.reason, bad.detail) == ("bad_time", "end is 'later', expected RFC 3339 or an epoch, from 1970 to 2262")
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
@@ -154,9 +151,6 @@ def test_parquet_timestamps_of_every_kind(unit: str, zone: str | None) -> None:
 
 
 @pytest.mark.parametrize("form", ["rfc3339", "s", "ms", "us"])
-@pytest.mark.xfail(
-    strict=True, reason="documents.py makes a number of the timestamp, which is then read by time_format"
-)
 def test_a_parquet_timestamp_needs_no_format(form: str) -> None:
     """A column that says its unit is not read by the format that is meant for texts and numbers."""
     column = pa.array([AT], pa.timestamp("ns", tz="UTC"))
@@ -164,9 +158,6 @@ def test_a_parquet_timestamp_needs_no_format(form: str) -> None:
     assert [row["time_unix_nano"] for row in rows(found)] == [AT]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="documents.py makes nanoseconds of the timestamp, which auto reads as microseconds"
-)
 def test_a_parquet_timestamp_of_1971_is_itself() -> None:
     """A typed time is never guessed by its size."""
     column = pa.array([365 * 86_400], pa.timestamp("s", tz="UTC"))
@@ -174,9 +165,6 @@ def test_a_parquet_timestamp_of_1971_is_itself() -> None:
     assert [row["time_unix_nano"] for row in rows(found)] == [365 * 86_400 * 10**9]
 
 
-@pytest.mark.xfail(
-    strict=True, raises=pa.ArrowInvalid, reason="documents.py _sayable casts to ns and does not catch the overflow"
-)
 def test_a_parquet_timestamp_beyond_2262_is_refused_alone() -> None:
     """Nanoseconds can't say it; the other rows of the file can be said."""
     column = pa.array([AT // 1000, 253_370_764_800_000_000], pa.timestamp("us", tz="UTC"))
@@ -185,9 +173,6 @@ def test_a_parquet_timestamp_beyond_2262_is_refused_alone() -> None:
     assert reasons(found.rejected) == [("bad_time", 1)]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a time before 1970 wraps to the year 2554 and is refused as timestamp_in_future"
-)
 @pytest.mark.parametrize("text", ["1969-12-31T23:59:59Z", "-5"])
 def test_a_time_before_1970_is_called_a_bad_time(text: str) -> None:
     """OTLP has no such times, and the words must say so."""

@@ -124,13 +124,11 @@ def test_plain_values(value: Any, said: Any) -> None:
     assert plain(value) == said
 
 
-@pytest.mark.xfail(strict=True, reason="query/output.py plain: an empty list of pairs is not known as a map")
 def test_an_empty_map_is_an_object() -> None:
     """The same column must not be an object in one row and a list in the next."""
     assert json.loads(one([], MAP)) == {"x": {}}
 
 
-@pytest.mark.xfail(strict=True, reason="query/output.py _jsonl: json.dumps writes NaN and Infinity, which are not JSON")
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_json_lines_are_json_whatever_the_numbers(value: float) -> None:
     """Metrics have such values, and strict readers refuse the line."""
@@ -141,15 +139,11 @@ def test_json_lines_are_json_whatever_the_numbers(value: float) -> None:
     assert "x" in json.loads(one(value, pa.float64()), parse_constant=refuse)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="query/output.py plain: a decimal becomes text; DuckDB's sum() of integers is one"
-)
 def test_a_sum_of_integers_is_a_number() -> None:
     """`SELECT sum(count)` gives a decimal without digits after the point."""
     assert json.loads(one(Decimal(42), pa.decimal128(38, 0))) == {"x": 42}
 
 
-@pytest.mark.xfail(strict=True, reason="query/output.py: to_pylist makes one entry of two columns of the same name")
 def test_columns_of_the_same_name_are_both_there() -> None:
     """`SELECT a.*, b.*` of a join has such columns."""
     schema = pa.schema([("x", pa.int64()), ("x", pa.int64())])
@@ -159,9 +153,6 @@ def test_columns_of_the_same_name_are_both_there() -> None:
     assert set(json.loads(sink.getvalue()).values()) == {1, 2}
 
 
-@pytest.mark.xfail(
-    strict=True, raises=pa.ArrowNotImplementedError, reason="query/output.py: neither CSV nor Parquet knows intervals"
-)
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_a_difference_of_times_can_be_written(form: str) -> None:
     """`SELECT max(timestamp) - min(timestamp)` is an interval."""

@@ -36,9 +36,16 @@ def _where(keys: tuple[str, ...], file: str, origins: Mapping[tuple[str, ...], s
 def _what(root: type[BaseModel], keys: tuple[str, ...], detail: ErrorDetails) -> str:
     if detail["type"] == "extra_forbidden":
         return f"unknown key {keys[-1]!r}{_nearest(root, keys)}"
-    value = HIDDEN if _is_secret(root, keys) else repr(detail["input"])
-    expected = detail["msg"].removeprefix("Input ").removeprefix("Value error, ")
-    return f"got {value}, it {expected[0].lower()}{expected[1:]}"
+    if _section(root, keys):
+        return f"got {type(detail['input']).__name__}, expected keys and values"
+    value = HIDDEN if _is_secret(root, keys) else _shown(detail["input"])
+    expected = detail["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
+    return f"got {value}, which {expected[0].lower()}{expected[1:]}"
+
+
+def _shown(value: object) -> str:
+    """A value as it was written; of a list or a map only that it is one, for what is in it may be secret."""
+    return type(value).__name__ if isinstance(value, dict | list) else repr(value)
 
 
 def _nearest(root: type[BaseModel], keys: tuple[str, ...]) -> str:

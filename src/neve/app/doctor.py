@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from uuid import uuid4
 
 from neve.errors import IncompatibleTable, NeveError
+from neve.lake.catalog import pyiceberg_properties, without_secrets
 from neve.lake.duck import connect
 from neve.lake.jars import cache_dir, needed
 from neve.lake.java import find_java
@@ -105,8 +106,6 @@ def _warehouse(lake: Lake) -> Finding:
 def _bucket(lake: Lake) -> Finding:
     from pyiceberg.io import load_file_io  # noqa: PLC0415 - only for those who keep tables in object storage
 
-    from neve.lake.catalog import pyiceberg_properties  # noqa: PLC0415
-
     location = f"{lake.lake.location}/.neve-doctor-{uuid4()}"
     io = load_file_io(pyiceberg_properties(lake.catalog_config, lake.lake, lake.s3), location)
     with io.new_output(location).create() as stream:
@@ -117,7 +116,7 @@ def _bucket(lake: Lake) -> Finding:
 
 def _catalog(lake: Lake) -> Finding:
     config = lake.catalog_config
-    where = config.path if config.kind == "sqlite" else config.uri
+    where = config.path if config.kind == "sqlite" else without_secrets(config.uri)
     namespaces = lake.catalog.list_namespaces()
     return Finding("catalog", "ok", f"{config.kind} {where}".strip() + f", {len(namespaces)} namespaces")
 

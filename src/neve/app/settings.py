@@ -44,7 +44,7 @@ class Settings(Section):
 def load_settings(path: str | None = None, environment: Mapping[str, str] = os.environ) -> Settings:
     """Read the configuration; raises `ConfigError` that names every key that is wrong."""
     file = config_file(path, environment)
-    values = _read_file(file, required=str(file) != CONFIG_FILE)
+    values = _read_file(file, required=bool(path or environment.get("NEVE_CONFIG")))
     overrides = _read_environment(environment)
     for keys, value, variable in overrides:
         _put(values, keys, value, variable)
@@ -67,15 +67,28 @@ def _read_file(path: Path, *, required: bool) -> dict[str, Any]:
         return {}
     try:
         values = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not YAML: {error}") from None
+    except yaml.MarkedYAMLError as error:
+        # The error's own words quote the line, which may hold a secret.
+        mark = error.context_mark or error.problem_mark
+        raise ConfigError(f"{path} is not YAML{f' (line {mark.line + 1})' if mark else ''}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not YAML in UTF-8: {type(error).__name__}") from None
     except OSError as error:
         raise ConfigError(f"can't read {path}: {error.strerror}") from None
     if values is None:
         return {}
     if not isinstance(values, dict):
         raise ConfigError(f"{path} holds {type(values).__name__}, expected keys and values")
-    return values
+    return _without_nulls(values)
+
+
+def _without_nulls(values: dict[str, Any]) -> dict[str, Any]:
+    """A key without a value is a key that was not set: a section whose lines are all commented out, say."""
+    return {
+        key: _without_nulls(value) if isinstance(value, dict) else value
+        for key, value in values.items()
+        if value is not None
+    }
 
 
 def _read_environment(environment: Mapping[str, str]) -> list[tuple[tuple[str, ...], Any, str]]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
+from typing import Any
 
 import click
 
@@ -18,7 +21,29 @@ from neve.cli.tables import tables
 from neve.errors import NeveError
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class ReaderGone(Exception):
+    """Raised when nobody reads our output any more, as in `neve query … | head`: no error, though click takes it so."""
+
+
+class Commands(click.Group):
+    """The commands, for which a closed pipe is a reason to stop and not a failure."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the arguments; `--help` and `--version` print here."""
+        try:
+            return super().make_context(*args, **kwargs)
+        except BrokenPipeError as error:
+            raise ReaderGone from error
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderGone from error
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option("--config", "-c", metavar="FILE", help="Configuration file.  [default: neve.yaml, where it exists]")
 @click.version_option(__version__, prog_name="neve")
 @click.pass_context
@@ -37,16 +62,18 @@ for command in (init, ingest, query, tables, doctor, demo):
 def main() -> None:
     """Run, and turn what a user can act on into words and an exit code of 1."""
     try:
-        sys.exit(neve(standalone_mode=False) or 0)
+        code = neve(standalone_mode=False) or 0
+    except ReaderGone:
+        with suppress(OSError):  # what is left to flush goes nowhere
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
     except NeveError as error:
         complain(error, as_json="--json" in sys.argv)
-        sys.exit(1)
+        code = 1
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away: that is no error of ours
-        sys.exit(0)
+        code = 130
+    sys.exit(code)

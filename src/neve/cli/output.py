@@ -46,12 +46,13 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Seque
     """A table for a person; columns in `right` hold numbers."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     for position, header in enumerate(headers):
-        drawn.add_column(header, justify="right" if position in right else "left", overflow="fold")
+        drawn.add_column(Text(header), justify="right" if position in right else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*(cell.replace("[", "\\[") for cell in row))
+        drawn.add_row(*(Text(cell) for cell in row))
     width = None if sys.stdout.isatty() else 200
     Console(width=width, highlight=False).print(drawn)
 

@@ -49,10 +49,15 @@ def query(context: Context, sql: str, form: str | None, as_json: bool, output: s
             raise QueryError("a table is for a terminal", hint=f"choose one of {', '.join(FORMATS[1:])} for a file")
         show(reader, settings.query.max_rows)
         return
-    with open(output, "wb") if output else sys.stdout.buffer as sink:
-        rows = write_result(reader, form, sink)
-    if output:
-        note(f"{rows:,} rows in {output}")
+    if output is None:
+        write_result(reader, form, sys.stdout.buffer)
+        return
+    try:
+        with open(output, "wb") as sink:
+            rows = write_result(reader, form, sink)
+    except OSError as error:
+        raise QueryError(f"can't write {output}: {error.strerror or error}") from error
+    note(f"{rows:,} rows in {output}")
 
 
 def _form_of(output: str | None) -> str:
@@ -73,7 +78,8 @@ def show(reader: pa.RecordBatchReader, most: int, *, footer: bool = True) -> Non
     more = False
     for batch in reader:
         taken = batch.slice(0, most - len(rows))
-        rows += [[cell(value) for value in row.values()] for row in taken.to_pylist()]
+        columns = [[cell(value, column.type) for value in column.to_pylist()] for column in taken.columns]
+        rows += [list(row) for row in zip(*columns, strict=True)]
         more = more or taken.num_rows < batch.num_rows
         if len(rows) >= most and more:
             break
@@ -85,7 +91,7 @@ def show(reader: pa.RecordBatchReader, most: int, *, footer: bool = True) -> Non
         note(f"{len(rows):,} rows")
 
 
-def cell(value: object) -> str:
+def cell(value: object, kind: pa.DataType | None = None) -> str:
     """One value as a person reads it."""
     import json
     from datetime import datetime
@@ -95,7 +101,7 @@ def cell(value: object) -> str:
     if isinstance(value, datetime):
         text = value.strftime("%Y-%m-%d %H:%M:%S.%f")
         return text.rstrip("0").rstrip(".")
-    said = plain(value)
+    said = plain(value, kind)
     if said is None:
         return ""
     return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,10 +15,14 @@ import pyarrow.parquet as pq
 
 from neve.errors import InputError
 from neve.ingest.formats import Format
+from neve.ingest.mapping import NANOS, TYPED_TIME, literal
 from neve.otlp import Rejected
 
-if TYPE_CHECKING:
-    import duckdb
+HEADER_AND_ONE = 2  # pyarrow counts lines from 1 and the header with them
+OBJECTS = """
+SELECT CASE WHEN json_valid(line) THEN
+  json_type(line) = 'OBJECT' AND len(json_keys(line)) = len(list_distinct(json_keys(line)))
+END FROM given_lines"""
 
 
 @dataclass(frozen=True)
@@ -37,22 +41,33 @@ def read_documents(form: Format, data: bytes, engine: duckdb.DuckDBPyConnection)
     table, rejected = _csv(data) if form is Format.CSV else (_parquet(data), ())
     if table.num_columns == 0 or table.num_rows == 0:
         return Documents(pa.array([], pa.string()), pa.array([], pa.int64()), rejected)
-    engine.register("given", table)
-    texts = _column(engine, "SELECT to_json(given) FROM given")
-    return Documents(texts, pa.array(np.arange(len(texts))), rejected)
+    bad = [row.message for row in rejected]
+    positions = np.setdiff1d(np.arange(table.num_rows + len(bad)), bad)
+    return Documents(_as_json(table, engine), pa.array(positions), rejected)
+
+
+def _as_json(table: pa.Table, engine: duckdb.DuckDBPyConnection) -> pa.StringArray:
+    """Every row as a JSON object; columns go by number, for DuckDB takes `Time` and `time` for the same name."""
+    numbered = [f"c{number}" for number in range(table.num_columns)]
+    pairs = ", ".join(f"{literal(name)}, {column}" for name, column in zip(table.column_names, numbered, strict=True))
+    try:
+        engine.register("given_rows", table.rename_columns(numbered))
+        return _column(engine, f"SELECT json_object({pairs}) FROM given_rows")  # noqa: S608 - names are literals
+    except duckdb.Error as error:
+        raise InputError(f"a column can't be said in JSON: {str(error).splitlines()[0]}") from error
 
 
 def _json_lines(data: bytes, engine: duckdb.DuckDBPyConnection) -> Documents:
     lines = [(at, line) for at, line in enumerate(data.split(b"\n")) if line.strip()]
     texts = pa.array([line.decode(errors="replace") for _at, line in lines], pa.string())
     positions = pa.array([at for at, _line in lines], pa.int64())
-    engine.register("given", pa.table({"line": texts}))
-    is_object = _column(engine, "SELECT CASE WHEN json_valid(line) THEN json_type(line) = 'OBJECT' END FROM given")
+    engine.register("given_lines", pa.table({"line": texts}))
+    is_object = _column(engine, OBJECTS)
     is_object = pc.fill_null(is_object, False)
     if pc.all(is_object, min_count=0).as_py():
         return Documents(texts, positions)
     rejected = tuple(
-        Rejected("malformed_line", "the line is not a JSON object", at, line, Format.JSON_LINES)
+        Rejected("malformed_line", "the line is not a JSON object with each key once", at, line, Format.JSON_LINES)
         for (at, line), good in zip(lines, is_object.to_pylist(), strict=True)
         if not good
     )
@@ -67,7 +82,15 @@ def _csv(data: bytes) -> tuple[pa.Table, tuple[Rejected, ...]]:
 
     def skip(row: pacsv.InvalidRow) -> str:
         detail = f"the line has {row.actual_columns} columns, expected {row.expected_columns}"
-        rejected.append(Rejected("malformed_line", detail, row.number or 0, (row.text or "").encode(), Format.CSV))
+        rejected.append(
+            Rejected(
+                "malformed_line",
+                detail,
+                (row.number or HEADER_AND_ONE) - HEADER_AND_ONE,
+                (row.text or "").encode(),
+                Format.CSV,
+            )
+        )
         return "skip"
 
     try:
@@ -96,12 +119,19 @@ def _parquet(data: bytes) -> pa.Table:
 
 
 def _sayable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Times as nanoseconds and bytes as hex: what JSON can say without loss."""
-    if pa.types.is_timestamp(column.type):
-        return column.cast(pa.timestamp("ns", tz=column.type.tz)).cast(pa.int64())
-    if pa.types.is_binary(column.type) or pa.types.is_fixed_size_binary(column.type):
+    """Times as nanoseconds that say so, and bytes as hex: what JSON can say without loss."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return pa.chunked_array(
+            [[_moment(value, NANOS[kind.unit]) for value in column.cast(pa.int64()).to_pylist()]], pa.string()
+        )
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return pa.chunked_array([[None if value is None else value.hex() for value in column.to_pylist()]], pa.string())
     return column
+
+
+def _moment(value: int | None, nanos: int) -> str | None:
+    return None if value is None else f"{TYPED_TIME}{value * nanos}"
 
 
 def _column(engine: duckdb.DuckDBPyConnection, statement: str) -> pa.Array:

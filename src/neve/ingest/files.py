@@ -82,7 +82,8 @@ def _expand(path: str, s3: S3Config) -> Iterator[tuple[SourceFile, bool]]:
     """Files under a path, each with whether the user named it itself."""
     if "://" not in path:
         path = str(Path(path).expanduser())
-        matches = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) else [path]
+        is_pattern = glob.has_magic(path) and not Path(path).exists()
+        matches = sorted(glob.glob(path, recursive=True)) if is_pattern else [path]
         if not matches:
             raise InputError(f"nothing matches {path}")
         for match in matches:

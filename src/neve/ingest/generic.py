@@ -90,19 +90,23 @@ def _engine() -> duckdb.DuckDBPyConnection:
 
 
 def _refusals(signal: Signal, found: pa.Table) -> list[tuple[int, str, str]]:
-    """Records whose time or value is there but can't be understood."""
-    checks = [("time_text", "time_nanos", "bad_time", "expected RFC 3339 or an epoch")]
+    """Records whose time, value or duration is there but can't be understood."""
+    time, number = "expected RFC 3339 or an epoch, from 1970 to 2262", "expected a number"
+    checks = [("time_text", "time_nanos", "bad_time", time)]
     if signal is Signal.TRACES:
-        checks.append(("end_text", "end_nanos", "bad_time", "expected RFC 3339 or an epoch"))
+        checks += [("end_text", "end_nanos", "bad_time", time), ("duration_text", "duration_ms", "bad_value", number)]
     if signal is Signal.METRICS:
-        checks.append(("value_text", "value", "bad_value", "expected a number"))
+        checks.append(("value_text", "value", "bad_value", number))
     refused = []
     for given, understood, reason, expected in checks:
-        bad = pc.and_(pc.is_valid(found.column(given)), pc.is_null(found.column(understood)))
+        column = found.column(understood)
+        wrong = pc.is_null(column)
+        if reason == "bad_time":
+            wrong = pc.or_kleene(wrong, pc.less(column, 0))
+        bad = pc.and_kleene(pc.is_valid(found.column(given)), wrong)
         for row in np.flatnonzero(bad.to_numpy()).tolist():
-            refused.append(
-                (row, reason, f"{given.removesuffix('_text')} is {found.column(given)[row].as_py()!r}, {expected}")
-            )
+            said = found.column(given)[row].as_py()
+            refused.append((row, reason, f"{given.removesuffix('_text')} is {said!r}, {expected}"))
     if signal is Signal.METRICS:
         missing = np.flatnonzero(pc.is_null(found.column("value_text")).to_numpy()).tolist()
         refused += [(row, "missing_value", "the record has no field for the value") for row in missing]
@@ -147,6 +151,7 @@ def _metric_columns(found: pa.Table) -> dict[str, pa.Array]:
         "metric_type": pa.array(["gauge"] * found.num_rows, pa.string()),
         "unit": found.column("unit"),
         "value": found.column("value"),
+        "value_int": found.column("value_int"),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,13 +11,16 @@ import pyarrow as pa
 from neve.errors import InputError, UnknownSignal
 from neve.ingest.formats import Compression, Format, read_name, signal_hint
 from neve.ingest.generic import GenericReader
-from neve.ingest.sniff import is_otlp_json, json_signal, proto_signal
-from neve.otlp.json import to_protobuf
+from neve.ingest.sniff import is_otlp_json, json_signal, json_signals, proto_signal
+from neve.otlp.json import documents, to_protobuf
 
 if TYPE_CHECKING:
     from neve.ingest.config import FieldsConfig
     from neve.model.signals import Signal
     from neve.otlp import Rejected
+
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -52,13 +55,14 @@ def unpack(path: str, raw: bytes) -> bytes:
         raise InputError(f"can't unpack {compression} data: {error}") from error
 
 
-def read_messages(path: str, data: bytes, wanted: Wanted, fields: FieldsConfig) -> Messages:
-    """The messages of an unpacked file; generic formats are turned into messages first."""
+def read_messages(path: str, data: bytes, wanted: Wanted, fields: FieldsConfig) -> list[Messages]:
+    """The messages of an unpacked file, for each signal that it holds; generic records become messages first."""
+    data = data.removeprefix(BYTE_ORDER_MARK)
     form = wanted.format or read_name(path).format or Format.JSON_LINES
     if wanted.format is None and form in (Format.OTLP_JSON, Format.JSON_LINES):
         form = Format.OTLP_JSON if is_otlp_json(data) else Format.JSON_LINES
     if form is Format.OTLP_PROTO:
-        return _proto(path, data, wanted)
+        return [_proto(path, data, wanted)]
     if form is Format.OTLP_JSON:
         return _json(path, data, wanted)
     signal = wanted.signal or signal_hint(path)
@@ -68,7 +72,7 @@ def read_messages(path: str, data: bytes, wanted: Wanted, fields: FieldsConfig) 
             hint="pass --signal, or put the word into the file's or its folder's name",
         )
     read = GenericReader(signal, fields).read(form, data)
-    return Messages(signal, form, read.messages, tuple(range(len(read.messages))), read.rejected)
+    return [Messages(signal, form, read.messages, tuple(range(len(read.messages))), read.rejected)]
 
 
 def _proto(path: str, data: bytes, wanted: Wanted) -> Messages:
@@ -79,14 +83,32 @@ def _proto(path: str, data: bytes, wanted: Wanted) -> Messages:
     return Messages(signal, Format.OTLP_PROTO, messages, tuple(range(len(messages))))
 
 
-def _json(path: str, data: bytes, wanted: Wanted) -> Messages:
-    signal = wanted.signal or json_signal(data) or signal_hint(path)
+def _json(path: str, data: bytes, wanted: Wanted) -> list[Messages]:
+    present = json_signals(data)
+    if wanted.signal is None and len(present) > 1:
+        return _mixed_json(data)
+    signal = wanted.signal or next(iter(present), None) or signal_hint(path)
     if signal is None:
         raise UnknownSignal(
             "can't tell whether this OTLP JSON file holds logs, metrics or traces", hint="pass --signal"
         )
     read = to_protobuf(signal, data)
-    return Messages(signal, Format.OTLP_JSON, read.messages, read.index, read.rejected)
+    return [Messages(signal, Format.OTLP_JSON, read.messages, read.index, read.rejected)]
+
+
+def _mixed_json(data: bytes) -> list[Messages]:
+    """A file whose lines are of several signals: each line goes to its own; what is none goes with the first."""
+    lines = [line for line in documents(data) if line.strip()]
+    signals = [json_signal(line) for line in lines]
+    first = next(signal for signal in signals if signal)
+    found = []
+    for signal in dict.fromkeys(signal or first for signal in signals):
+        places = [place for place, own in enumerate(signals) if (own or first) is signal]
+        read = to_protobuf(signal, b"\n".join(b" ".join(lines[place].splitlines()) for place in places))
+        rejected = tuple(replace(bad, message=places[bad.message]) for bad in read.rejected)
+        index = tuple(places[position] for position in read.index)
+        found.append(Messages(signal, Format.OTLP_JSON, read.messages, index, rejected))
+    return found
 
 
 def split_messages(data: bytes) -> list[bytes]:
@@ -97,9 +119,11 @@ def split_messages(data: bytes) -> list[bytes]:
     messages, start = [], 0
     while start + 4 <= len(data):
         (length,) = struct.unpack_from(">I", data, start)
-        start += 4
-        if length == 0 or start + length > len(data):
-            return [data]
-        messages.append(data[start : start + length])
-        start += length
-    return messages if start == len(data) and messages else [data]
+        if start + 4 + length > len(data):
+            break
+        messages.append(data[start + 4 : start + 4 + length])
+        start += 4 + length
+    if not messages:
+        return [data]
+    cut_short = [data[start:]] if start < len(data) else []  # whoever decodes it will say so
+    return [message for message in messages if message] + cut_short

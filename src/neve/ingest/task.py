@@ -114,8 +114,9 @@ class _TaskIntake:
             self._quarantine(path, "", [Rejected("unreadable_file", str(error), 0, raw, "file")])
             return FileOutcome(file)
         self.tally.unpacked_bytes += len(data)
-        self._decode(path, read)
-        return FileOutcome(file, read.signal.value, read.format.value)
+        for messages in read:
+            self._decode(path, messages)
+        return FileOutcome(file, ",".join(messages.signal for messages in read), read[0].format.value)
 
     def _read(self, path: str) -> bytes | None:
         filesystem, inner = filesystem_of(path, self.assignment.s3)

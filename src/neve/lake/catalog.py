@@ -78,19 +78,24 @@ def _postgres_address(catalog: CatalogConfig) -> str:
     parts = urlsplit(catalog.uri)
     if parts.scheme not in ("postgres", "postgresql") or not parts.hostname or parts.username or parts.password:
         raise ConfigError(
-            f"catalog.uri is {_without_login(catalog.uri)!r}, expected postgresql://host:port/database",
+            f"catalog.uri is {without_secrets(catalog.uri)!r}, expected postgresql://host:port/database",
             hint="user and password have keys of their own: catalog.user and catalog.password",
         )
     return f"{parts.netloc}{parts.path}" + (f"?{parts.query}" if parts.query else "")
 
 
-def _without_login(uri: str) -> str:
-    return uri.split("://", maxsplit=1)[0] + "://…@" + uri.rsplit("@", 1)[1] if "@" in uri else uri
+def without_secrets(uri: str) -> str:
+    """An address that can be shown: without a login and without parameters."""
+    parts = urlsplit(uri)
+    host = parts.netloc.rsplit("@", 1)[-1]
+    return f"{parts.scheme}://{host}{parts.path}" if parts.scheme else parts.path
 
 
 def _rest(catalog: CatalogConfig, lake: LakeConfig) -> Properties:
     if not catalog.uri.startswith(("http://", "https://")):
-        raise ConfigError(f"catalog.uri is {catalog.uri!r}, expected the http:// or https:// URL of a REST catalog")
+        raise ConfigError(
+            f"catalog.uri is {without_secrets(catalog.uri)!r}, expected the http:// or https:// URL of a REST catalog"
+        )
     options = {
         "type": "rest",
         "uri": catalog.uri,

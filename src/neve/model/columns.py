@@ -34,6 +34,11 @@ class Column:
     required: bool = False
 
     @property
+    def is_text(self) -> bool:
+        """Whether the values are strings."""
+        return bool(pa.types.is_string(self.type) or pa.types.is_large_string(self.type))
+
+    @property
     def field(self) -> pa.Field:
         """The Arrow field, with the comment where Iceberg looks for it."""
         return pa.field(self.name, self.type, nullable=not self.required, metadata={"doc": self.comment})
@@ -54,9 +59,9 @@ class Table:
 
     def __post_init__(self) -> None:
         # DuckDB 1.5 probes a bloom filter on binary values with their printed form and finds nothing (ADR 5).
-        wrong = [column.name for column in self.columns if column.name in self.blooms and column.type == pa.binary()]
+        wrong = [column.name for column in self.columns if column.name in self.blooms and not column.is_text]
         if wrong:
-            raise ValueError(f"{self.name}: no bloom filter on binary columns: {', '.join(wrong)}")
+            raise ValueError(f"{self.name}: bloom filters are for text only: {', '.join(wrong)}")
 
     def without(self, *names: str) -> "Table":
         """The same table as an older release might have had it: without some columns."""

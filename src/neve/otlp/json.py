@@ -40,6 +40,7 @@ TOP = {Signal.TRACES: "resource_spans", Signal.LOGS: "resource_logs", Signal.MET
 IDS = ("trace_id", "span_id", "parent_span_id")
 JSON_IDS = ("traceId", "spanId", "parentSpanId")
 NESTED = ("array_value", "kvlist_value")
+DEFAULTS = {pa.string(): "", pa.bool_(): False}
 CONVERTERS: dict[str, Callable[[str], bytes]] = {
     "array_value": lambda text: _nested(text, ArrayValue()),
     "kvlist_value": lambda text: _nested(text, KeyValueList()),
@@ -121,7 +122,7 @@ def _conform(array: pa.Array, field: pa.Field) -> pa.Array:
     if pa.types.is_binary(field.type):
         return _binary(array, field)
     if array.null_count and not field.nullable:
-        array = array.fill_null("" if field.type == pa.string() else 0)
+        array = array.fill_null(DEFAULTS.get(field.type, 0))
     return array.cast(field.type)
 
 
@@ -175,12 +176,18 @@ def _one_by_one(signal: Signal, text: bytes) -> Transcoded:
 
 
 def documents(text: bytes) -> list[bytes]:
-    """The documents of a text: all of it where it is one, its lines where it is not."""
+    """The documents of a text, one after the other; its lines where one of them is not JSON."""
+    decoder = json.JSONDecoder()
     try:
-        json.loads(text)
+        rest = text.decode()
+        found = []
+        while rest := rest.lstrip():
+            _value, end = decoder.raw_decode(rest)
+            found.append(rest[:end].encode())
+            rest = rest[end:]
     except ValueError:
         return [line for line in text.splitlines() if line.strip()]
-    return [text]
+    return found
 
 
 def _ids(plain: Any, convert: Any) -> Any:

@@ -96,8 +96,8 @@ def to_value(plain: Any) -> AnyValue:  # noqa: PLR0911 - one way out for each ty
             return AnyValue(bool_value=plain)
         case int() if -(2**63) <= plain < 2**63:
             return AnyValue(int_value=plain)
-        case float() if math.isfinite(plain):
-            return AnyValue(double_value=plain)
+        case int() | float():
+            return AnyValue(double_value=float(plain))  # OTLP has no larger integer
         case str():
             return AnyValue(string_value=plain)
         case list():

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import duckdb
+import pyarrow as pa
 
 from neve.errors import QueryError, TableMissing
 from neve.lake.duck import confine, connect, literal, scan
 from neve.model.tables import NAMESPACE, ORGANIZATION
+from neve.query.statement import check_statement
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from collections.abc import Iterator
+
     from pyiceberg.table import Table
 
     from neve.lake.lake import Lake
     from neve.query.config import QueryConfig
 
 TENANT = ORGANIZATION.name
-
-
-READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 
 
 def run_query(lake: Lake, config: QueryConfig, sql: str, organization_id: str) -> pa.RecordBatchReader:
@@ -33,19 +33,19 @@ def run_query(lake: Lake, config: QueryConfig, sql: str, organization_id: str) -
         _create_views(connection, table, organization_id)
     confine(connection, [table.metadata.location for table in tables])
     try:
-        statement = _one_that_reads(connection.extract_statements(sql))
-        return connection.execute(statement).to_arrow_reader()
+        check_statement(connection, sql)
+        reader = connection.execute(sql).to_arrow_reader()
     except duckdb.Error as error:
         raise QueryError(_say(error), hint=_hint(error)) from error
+    return pa.RecordBatchReader.from_batches(reader.schema, _in_words(reader))
 
 
-def _one_that_reads(statements: list[duckdb.Statement]) -> duckdb.Statement:
-    if len(statements) != 1:
-        raise QueryError(f"got {len(statements)} statements, expected one")
-    [statement] = statements
-    if statement.type not in READING:
-        raise QueryError(f"got a statement of type {statement.type.name}, expected one that only reads")
-    return statement
+def _in_words(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The batches of a result; an error in a late row is said like one in the first."""
+    try:
+        yield from reader
+    except (duckdb.Error, OSError, pa.ArrowException) as error:
+        raise QueryError(_say(error)) from error
 
 
 def _create_views(connection: duckdb.DuckDBPyConnection, table: Table, organization_id: str) -> None:
@@ -58,7 +58,7 @@ def _create_views(connection: duckdb.DuckDBPyConnection, table: Table, organizat
         connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {scan(table)} {where}")  # noqa: S608 - quoted
 
 
-def _say(error: duckdb.Error) -> str:
+def _say(error: Exception) -> str:
     return str(error).split("\n\nLINE ")[0].strip()
 
 
