@@ -17,7 +17,9 @@ from neve.ingest import job as job_module
 from neve.ingest import ledger as ledger_module
 from neve.ingest.config import IngestConfig
 from neve.ingest.job import FileRequest, ingest_files
+from neve.ingest.read import Wanted
 from neve.lake.commits import append_once
+from neve.model.signals import Signal
 from tests.telemetry import logs, metrics, traces
 
 if TYPE_CHECKING:
@@ -119,6 +121,52 @@ def test_a_pending_batch_whose_file_is_gone_is_said_and_ended(
     assert ingest(spark_lake, folder).resumed == ()
 
 
+def test_a_pending_batch_is_finished_as_it_was_begun(
+    spark_lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal that the user named is remembered with the plan; the run that finishes it may name another."""
+    (tmp_path / "unclear.csv").write_text("timestamp,message\n1700000000,hello\n")
+    (tmp_path / "other.csv").write_text("timestamp,metric,value\n1700000000,cpu,0.5\n")
+    first = FileRequest((str(tmp_path / "unclear.csv"),), "acme", Wanted(signal=Signal.LOGS))
+    with monkeypatch.context() as patch:
+        patch.setattr(job_module, "append_once", die_at(0, after=False))
+        with pytest.raises(Killed):
+            ingest_files(spark_lake, IngestConfig(), first)
+    second = FileRequest((str(tmp_path / "other.csv"),), "acme", Wanted(signal=Signal.METRICS))
+    assert ingest_files(spark_lake, IngestConfig(), second).records == {"logs": 1, "metrics": 1}
+
+
+def test_a_pending_batch_that_fails_does_not_block_new_files(
+    spark_lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told with its reason and stays planned; what is new is taken in."""
+    (tmp_path / "traces-1.binpb").write_bytes(traces(3))
+    with monkeypatch.context() as patch:
+        patch.setattr(job_module, "append_once", die_at(0, after=False))
+        with pytest.raises(Killed):
+            ingest(spark_lake, tmp_path)
+    (tmp_path / "traces-2.binpb").write_bytes(traces(3, first=10))
+    with monkeypatch.context() as patch:
+        patch.setattr(job_module, "append_once", fail_at_first())
+        result = ingest(spark_lake, tmp_path)
+    assert (result.resumed, result.files) == ((), 1)
+    assert "RuntimeError: no luck" in result.failed[0].reason
+    assert len(ingest(spark_lake, tmp_path).resumed) == 1
+    assert totals(spark_lake)["spans"] == (6, 6)
+
+
+def fail_at_first() -> Callable[..., object]:
+    """An `append_once` that fails at its first call and works afterwards."""
+    calls = iter(range(100))
+
+    def failing(*args: object, **kwargs: object) -> object:
+        if next(calls) == 0:
+            raise RuntimeError("no luck")
+        return append_once(*args, **kwargs)  # type: ignore[arg-type]
+
+    return failing
+
+
 def test_two_runs_at_once_take_each_file_once(spark_lake: Lake, tmp_path: Path) -> None:
     """They meet at the ledger: one claims the files, the other sees that."""
     write_files(tmp_path)
@@ -144,6 +192,7 @@ SCRIPT = """
     from neve.app.settings import load_settings
     from neve.app.wiring import build_lake
     from neve.ingest.job import FileRequest, ingest_files
+from neve.ingest.read import Wanted
     settings = load_settings(sys.argv[1], {})
     lake = build_lake(settings)
     lake.spark

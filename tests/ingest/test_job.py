@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from neve.ingest.config import IngestConfig
 from neve.ingest.job import FileRequest, ingest_files
+from neve.ingest.read import Wanted
 from neve.model.commits import BATCH_ID, RECORDS, REJECTED, SOURCE_FILES
 from neve.model.signals import Signal
 from neve.otlp.json import to_json
@@ -105,17 +106,26 @@ def test_bad_files_go_to_quarantine_and_the_rest_goes_on(spark_lake: Lake, tmp_p
         "logs-cut.binpb.gz": whole[: len(whole) // 2],
         "traces-noise.binpb": b"\xff\xff\xff",
         "metrics.parquet": b"PAR1 not really",
-        "unclear.csv": b"a,b\n1,2\n",
     }
     for name, data in bad.items():
         (tmp_path / name).write_bytes(data)
     (tmp_path / "traces.binpb").write_bytes(traces(3))
     result = ingest(spark_lake, tmp_path)
     assert result.records == {"traces": 3}
-    assert result.rejected == {"unreadable_file": 3, "malformed_message": 1}
+    assert result.rejected == {"unreadable_file": 2, "malformed_message": 1}
     rows = spark_lake.table("quarantine").scan().to_arrow().to_pylist()
     assert {row["source"].rsplit("/", 1)[-1]: row["payload"] for row in rows} == bad
     assert all(row["detail"] and row["batch_id"] == result.batches[0] for row in rows)
+
+
+def test_a_file_of_unknown_signal_waits_until_the_user_says_it(spark_lake: Lake, tmp_path: Path) -> None:
+    """It is named with what to do, not remembered as done, and taken in when the same file comes with --signal."""
+    (tmp_path / "unclear.csv").write_text("timestamp,message\n1700000000,hello\n")
+    result = ingest(spark_lake, tmp_path / "unclear.csv")
+    assert (result.files, result.rejected) == (0, {})
+    assert "pass --signal" in result.lost[0].reason
+    request = FileRequest((str(tmp_path / "unclear.csv"),), "acme", Wanted(signal=Signal.LOGS))
+    assert ingest_files(spark_lake, IngestConfig(), request).records == {"logs": 1}
 
 
 def test_bad_records_go_to_quarantine_with_their_place(spark_lake: Lake, tmp_path: Path) -> None:
