@@ -1,7 +1,7 @@
 """CPU seconds and memory of this process and all that it started: Spark's JVM and its Python workers too.
 
-Peak memory is how much the tree grew above what it held when the work began, so that what an earlier way left behind is
-not counted again.
+Peak memory is how much this process grew above what it held when the work began (what an earlier way left behind is not
+counted again), and with Spark also all that the JVM and its workers hold.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ class Usage:
 class Meter:
     """Measures the work inside a `with` block."""
 
+    def __init__(self, *, with_children: bool) -> None:
+        self._with_children = with_children
+
     def __enter__(self) -> Usage:
         self.usage = Usage()
         self._stop = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         gc.collect()
         pa.default_memory_pool().release_unused()
-        self._memory = _tree_memory()
+        self._memory = psutil.Process().memory_info().rss
         self._started = time.monotonic()
         self._cpu = _tree_cpu()
         self._watcher.start()
@@ -53,7 +56,9 @@ class Meter:
 
     def _watch(self) -> None:
         while True:
-            self.usage.peak_mb = max(self.usage.peak_mb, (_tree_memory() - self._memory) / 1e6)
+            held = _memory(psutil.Process().children(recursive=True)) if self._with_children else 0
+            own = psutil.Process().memory_info().rss - self._memory
+            self.usage.peak_mb = max(self.usage.peak_mb, (own + held) / 1e6)
             if self._stop.wait(SAMPLE_SECONDS):
                 return
 
@@ -75,9 +80,9 @@ def _tree_cpu() -> float:
     return total
 
 
-def _tree_memory() -> int:
+def _memory(processes: list[psutil.Process]) -> int:
     total = 0
-    for process in _tree():
+    for process in processes:
         try:
             total += process.memory_info().rss
         except psutil.Error:
