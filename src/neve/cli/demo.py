@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,8 +85,16 @@ def _end(facts: Facts, place: Place, seconds: float) -> None:
     say(f"\nthe generator's own record: {facts.incident_service} was ill from {start} to {end} UTC,")
     say(f"when {facts.failed_in_window} of its {facts.requests_in_window} requests failed")
     say(f"\ndone in {seconds:.0f} s. Go on with the same lake, for example:")
-    say(f"   neve -c {place.config} tables")
-    say(f'   neve -c {place.config} query "{NEXT_QUERY}"')
+    say(f"   {_command()} -c {place.config} tables")
+    say(f'   {_command()} -c {place.config} query "{NEXT_QUERY}"')
+
+
+def _command() -> str:
+    """The command as this shell finds it: `make demo` runs it from the environment that it made."""
+    if shutil.which("neve"):
+        return "neve"
+    called, here = Path(sys.argv[0]), Path.cwd()
+    return str(called.relative_to(here)) if called.is_relative_to(here) else str(called)
 
 
 def _clock(unix_nano: int) -> str:
