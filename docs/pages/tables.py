@@ -23,7 +23,7 @@ neve query "SELECT operation_name, duration_ms FROM spans WHERE trace_id = from_
 PROPERTIES = """
 A new table is created with these properties and with those that its own section names: its comment, `truncate(16)` for
 each column with statistics, `true` for each column with a bloom filter. A property that a table already has is left as
-it is. The format version of new tables is set by `lake.format_version`.
+it is. Tables have Iceberg format version 2.
 """
 SQL_NAMES = {
     pa.string(): "STRING",

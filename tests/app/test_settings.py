@@ -69,10 +69,10 @@ def test_settings_are_frozen() -> None:
 
 def test_the_file_is_read_and_variables_win() -> None:
     """Two underscores go down one level; keys that the variable does not name keep the file's value."""
-    text = "organization: acme\nlake: {warehouse: from-file, format_version: 3}\n"
+    text = "organization: acme\nlake: {warehouse: from-file}\nquery: {max_rows: 7}\n"
     settings = load(text, {"NEVE_LAKE__WAREHOUSE": "from-variable", "NEVE_QUERY__THREADS": "3", "OTHER": "x"})
     assert settings.organization == "acme"
-    assert (settings.lake.warehouse, settings.lake.format_version) == ("from-variable", 3)
+    assert (settings.lake.warehouse, settings.query.max_rows) == ("from-variable", 7)
     assert settings.query.threads == 3
 
 
@@ -98,11 +98,6 @@ def test_variables_may_hold_lists_and_maps() -> None:
     assert settings.ingest.fields.time == ("when", "then")
     assert settings.spark.conf == {"spark.executor.memory": "4g"}
     assert not settings.s3.path_style
-
-
-def test_the_format_version_can_be_a_variable() -> None:
-    """Every key can be set by a variable."""
-    assert load("", {"NEVE_LAKE__FORMAT_VERSION": "3"}).lake.format_version == 3
 
 
 @pytest.mark.parametrize(

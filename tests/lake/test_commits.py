@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.metadata import TableMetadataV3
 
-from neve.errors import CommitConflict, CommitUnknown
+from neve.errors import CommitConflict, CommitUnknown, LakeError
 from neve.lake import commits
 from neve.lake.commits import TableMoved, append_once
 from neve.lake.writer import Target, write_files
@@ -86,3 +87,13 @@ def test_a_commit_only_at_a_snapshot_refuses_any_other(lake: Lake) -> None:
     append_once(table, files_for(table), batch_id="b", operation="test", only_at=first.snapshot_id)
     with pytest.raises(TableMoved, match=f"expected {first.snapshot_id}"):
         append_once(table, files_for(table), batch_id="c", operation="test", only_at=first.snapshot_id)
+
+
+def test_a_table_of_format_version_3_is_refused_before_anything_is_written(lake: Lake) -> None:
+    """Pyiceberg can't commit to it; the error says so instead of leaving an outcome that nobody knows."""
+    table = lake.table("spans")
+    files = files_for(table)
+    newer = TableMetadataV3.model_validate(table.metadata.model_dump() | {"format-version": 3, "next-row-id": 0})
+    table.metadata = newer
+    with pytest.raises(LakeError, match="format version 3, Neve writes version 2"):
+        append_once(table, files, batch_id="b", operation="test")

@@ -9,7 +9,8 @@ from pyiceberg.exceptions import CommitFailedException
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from neve import __version__
-from neve.errors import CommitConflict, CommitUnknown
+from neve.errors import CommitConflict, CommitUnknown, LakeError
+from neve.model.columns import FORMAT_VERSION_DEFAULT
 from neve.model.commits import BATCH_ID, OPERATION, VERSION
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def append_once(
     Every attempt looks at the table as it is then, so two writers of the same batch can't both succeed. With `only_at`
     the table must still be at that snapshot (`None`: still be empty), or `TableMoved` is raised.
     """
+    _check_version(table)
     properties = {BATCH_ID: batch_id, OPERATION: operation, VERSION: __version__, **(summary or {})}
     added = list(files)
     name = ".".join(table.name())
@@ -68,6 +70,15 @@ def append_once(
             f"other writers changed {name} {ATTEMPTS} times while batch {batch_id} was being committed",
             hint="nothing was added; run the command again",
         ) from error
+
+
+def _check_version(table: Table) -> None:
+    if table.metadata.format_version > FORMAT_VERSION_DEFAULT:
+        raise LakeError(
+            f"{'.'.join(table.name())} has Iceberg format version {table.metadata.format_version}, "
+            f"Neve writes version {FORMAT_VERSION_DEFAULT}",
+            hint="pyiceberg can't commit to newer versions yet; they can be queried",
+        )
 
 
 def find_batch(table: Table, batch_id: str) -> int | None:

@@ -14,7 +14,6 @@ class LakeConfig(Section):
     """Where the tables live."""
 
     warehouse: str = Field("lake/warehouse", description="folder or s3:// prefix that holds the tables' files")
-    format_version: int = Field(2, ge=2, le=3, description="Iceberg format version of new tables")
 
     @property
     def on_s3(self) -> bool:

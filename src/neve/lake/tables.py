@@ -21,7 +21,7 @@ from neve.lake.evolution import (
     property_changes,
     schema_changes,
 )
-from neve.model.columns import FORMAT_VERSION
+from neve.model.columns import FORMAT_VERSION, FORMAT_VERSION_DEFAULT
 from neve.model.tables import NAMESPACE, TABLES
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _apply(lake: Lake, table: Table, existing: IcebergTable | None, changes: tup
 
 def _create(lake: Lake, table: Table) -> bool:
     schema = iceberg_schema(table)
-    properties = {**table.all_properties, FORMAT_VERSION: str(lake.lake.format_version)}
+    properties = {**table.all_properties, FORMAT_VERSION: str(FORMAT_VERSION_DEFAULT)}
     try:
         lake.catalog.create_table(
             (NAMESPACE, table.name),
