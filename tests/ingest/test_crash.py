@@ -192,7 +192,6 @@ SCRIPT = """
     from neve.app.settings import load_settings
     from neve.app.wiring import build_lake
     from neve.ingest.job import FileRequest, ingest_files
-from neve.ingest.read import Wanted
     settings = load_settings(sys.argv[1], {})
     lake = build_lake(settings)
     lake.spark
