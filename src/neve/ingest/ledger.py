@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyiceberg.expressions import EqualTo
+from pyiceberg.expressions import EqualTo, Reference
 
 from neve.ingest.files import SourceFile
 from neve.ingest.hashing import HashedFile
@@ -81,7 +81,7 @@ class LedgerTable:
     def read(self) -> Ledger:
         """The ledger as it is now."""
         table = self.lake.table(INGESTED_FILES.name)
-        own = EqualTo("organization_id", self.organization_id)  # type: ignore[call-arg, misc]
+        own = EqualTo(term=Reference("organization_id"), value=self.organization_id)
         scan = table.scan(row_filter=own, selected_fields=READ)
         rows = scan.to_arrow() if table.current_snapshot() else INGESTED_FILES.schema.empty_table().select(READ)
         return fold_ledger(rows, table.metadata.current_snapshot_id)
