@@ -7,11 +7,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from neve.ingest.config import FieldsConfig
 from neve.ingest.formats import EXTENSIONS, Compression, Format, Named, read_name, signal_hint
+from neve.ingest.read import Wanted, read_messages
 from neve.ingest.sniff import is_otlp_json, json_signal, proto_signal
 from neve.model.signals import Signal
 from tests.ingest.samples import json_text, otlp
 from tests.otlp.messages import MESSAGES
+from tests.telemetry import traces
 
 KEYS = {Signal.TRACES: "resourceSpans", Signal.LOGS: "resourceLogs", Signal.METRICS: "resourceMetrics"}
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
@@ -99,3 +102,18 @@ def test_bytes_without_records_are_of_no_signal(messages: list[bytes]) -> None:
 def test_formats_have_the_names_that_users_write() -> None:
     """They are the values of --format."""
     assert [str(form) for form in Format] == ["otlp_proto", "otlp_json", "json_lines", "csv", "parquet"]
+
+
+@pytest.mark.parametrize("head", [b'{"resourceLogs": [{"scope', b"{}", b"noise"])
+def test_a_spoilt_first_line_does_not_decide_what_a_file_is(head: bytes) -> None:
+    """The lines behind it are OTLP all the same."""
+    good = b'{"schemaUrl": "x", "resourceLogs": [{"scopeLogs": [{"logRecords": [{"severityText": "INFO"}]}]}]}'
+    [read] = read_messages("mixed.json", head + b"\n" + good, Wanted(), FieldsConfig())
+    assert (read.signal, read.format) == (Signal.LOGS, Format.OTLP_JSON)
+    assert sum(1 for wire in read.messages.to_pylist() if wire) == 1
+
+
+def test_the_content_of_protobuf_beats_its_name() -> None:
+    """A traces file in a folder of logs is a traces file."""
+    [read] = read_messages("logs/otel.binpb", traces(3), Wanted(), FieldsConfig())
+    assert read.signal is Signal.TRACES

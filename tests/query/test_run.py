@@ -116,9 +116,33 @@ def test_statements_that_ask_about_tables_are_answered(lake: Lake) -> None:
     assert [column["column_name"] for column in columns[:3]] == ["organization_id", "timestamp", "trace_id"]
 
 
-def test_a_pivot_is_one_statement(lake: Lake) -> None:
-    """What the user wrote is one statement that only reads."""
-    assert len(ask(lake, "PIVOT (SELECT severity_number FROM logs) ON severity_number USING count(*)")) == 1
+def test_a_pivot_with_its_columns_named_is_answered(lake: Lake) -> None:
+    """That DuckDB can write down what it parsed is what makes it checkable."""
+    pivot = "PIVOT (SELECT severity_number FROM logs) ON severity_number IN (9, 17) USING count(*)"
+    assert len(ask(lake, f"SELECT * FROM ({pivot})")) == 1
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "PIVOT '{folder}/data/**/*.parquet' ON organization_id USING first(message) GROUP BY severity_number",
+        "PIVOT (SELECT * FROM read_parquet('{folder}/data/**/*.parquet')) ON organization_id USING first(message)",
+        "SELECT * FROM '{folder}/data/**/*.parquet'",
+        "WITH x AS (SELECT * FROM iceberg_scan('{metadata}')) SELECT * FROM x",
+        "SELECT (SELECT max(message) FROM read_parquet('{folder}/data/**/*.parquet'))",
+        "/* x */ EXPLAIN ANALYZE SELECT * FROM read_parquet('{folder}/data/**/*.parquet')",
+        "SELECT sql FROM duckdb_views",
+        "SELECT * FROM duckdb_views()",
+        "SELECT definition FROM pg_catalog.pg_views",
+        "SELECT * FROM sqlite_master",
+        "SELECT * FROM information_schema.views",
+    ],
+)
+def test_ways_around_the_views_are_refused(lake: Lake, sql: str) -> None:
+    """Neither another organization's rows nor the places of the files can be had."""
+    statement = sql.format(folder=folder_of(lake, "logs"), metadata=lake.table("logs").metadata_location)
+    with pytest.raises(QueryError):
+        ask(lake, statement)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from neve.app.settings import Settings, load_settings
 from neve.app.wiring import build_lake
 from neve.demo import generate
 from neve.demo.questions import QUESTIONS, Question
+from neve.errors import ConfigError
 from neve.ingest.job import FileRequest, ingest_files
 from neve.lake.tables import init_tables
 from neve.query.run import run_query
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from neve.lake.tables import Outcome
 
 ORGANIZATION = "shop"
+OWN = "# made by `neve demo`\n"
 HOUR_NANOS = 3600 * 1_000_000_000
 
 
@@ -71,13 +73,20 @@ class Facts:
     failed_in_window: int
 
 
-def make_telemetry(place: Place, now_unix_nano: int, minutes: int = 60) -> tuple[Facts, bool]:
+def clear(place: Place) -> None:
+    """Remove what an earlier demo made in its place, and nothing else."""
+    for folder in (place.telemetry, place.folder / "lake"):
+        shutil.rmtree(folder, ignore_errors=True)
+    place.facts.unlink(missing_ok=True)
+
+
+def make_telemetry(place: Place, now_unix_nano: int) -> tuple[Facts, bool]:
     """The demo's files, and whether they had to be made."""
     if place.facts.exists():
         return Facts(**json.loads(place.facts.read_text())), False
     shutil.rmtree(place.telemetry, ignore_errors=True)
-    start = now_unix_nano // HOUR_NANOS * HOUR_NANOS - minutes * 60 * 1_000_000_000
-    made = generate(place.telemetry, start_unix_nano=start, minutes=minutes)
+    start = now_unix_nano // HOUR_NANOS * HOUR_NANOS - HOUR_NANOS
+    made = generate(place.telemetry, start_unix_nano=start)
     facts = Facts(
         files=len(made.files),
         bytes=made.bytes,
@@ -104,8 +113,10 @@ def demo_settings(place: Place) -> Settings:
         "catalog": {"path": str(lake / "catalog.db")},
         "spark": {"log_file": str(lake / "spark.log")},
     }
+    if place.config.exists() and not place.config.read_text().startswith(OWN):
+        raise ConfigError(f"{place.config} is not the demo's", hint="choose another folder with --dir")
     place.folder.mkdir(parents=True, exist_ok=True)
-    place.config.write_text(yaml.safe_dump(values, sort_keys=False))
+    place.config.write_text(OWN + yaml.safe_dump(values, sort_keys=False))
     return load_settings(str(place.config), {})
 
 

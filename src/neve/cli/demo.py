@@ -24,26 +24,24 @@ NEXT_QUERY = "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY 2 D
 @click.command()
 @click.option("--dir", "folder", default="demo", show_default=True, help="Folder of the demo and of its own lake.")
 @click.option("--fresh", is_flag=True, help="Begin anew: remove what an earlier demo left in the folder.")
-@click.option(
-    "--minutes", default=60, show_default=True, type=click.IntRange(10, 240), help="How much telemetry to make."
-)
 @json_option
-def demo(folder: str, fresh: bool, minutes: int, as_json: bool) -> None:
+def demo(folder: str, fresh: bool, as_json: bool) -> None:
     """An hour of a shop's telemetry: made, taken in, and asked what went wrong.
 
-    The demo has a lake and a configuration of its own in its folder; a second run finds them and is quick.
+    The demo has a lake and a configuration of its own in its folder, and takes no notice of yours; a second run finds
+    them and is quick.
     """
-    from neve.app.demo import Demo, make_telemetry
+    from neve.app.demo import Demo, clear, make_telemetry
 
     started = time.monotonic()
-    if fresh and (Path(folder) / "telemetry.json").exists():
-        shutil.rmtree(folder)
     run = Demo.at(Path(folder))
+    if fresh:
+        clear(run.place)
     if as_json:
-        _for_programs(run, minutes)
+        _for_programs(run)
         return
     _step(1, "make telemetry: a shop of a dozen services, with one incident, as OTLP files of a collector")
-    facts, made = make_telemetry(run.place, time.time_ns(), minutes)
+    facts, made = make_telemetry(run.place, time.time_ns())
     say(f"   {facts.traces:,} traces with {facts.spans:,} spans, {facts.logs:,} logs, {facts.points:,} metric points")
     say(f"   {facts.files} files, {size(facts.bytes)} in {run.place.telemetry}{'' if made else ' (made earlier)'}")
 
@@ -64,10 +62,10 @@ def demo(folder: str, fresh: bool, minutes: int, as_json: bool) -> None:
     _end(facts, run.place, time.monotonic() - started)
 
 
-def _for_programs(run: Demo, minutes: int) -> None:
+def _for_programs(run: Demo) -> None:
     from neve.app.demo import make_telemetry
 
-    facts, _made = make_telemetry(run.place, time.time_ns(), minutes)
+    facts, _made = make_telemetry(run.place, time.time_ns())
     run.init()
     result = run.ingest(lambda *_: None)
     answers = [

@@ -20,6 +20,8 @@ from neve.cli.query import query
 from neve.cli.tables import tables
 from neve.errors import NeveError
 
+OUTSIDE = ("botocore", "psycopg2", "pyiceberg", "requests", "sqlalchemy")
+
 
 class ReaderGone(Exception):
     """Raised when nobody reads our output any more, as in `neve query … | head`: no error, though click takes it so."""
@@ -67,13 +69,25 @@ def main() -> None:
         with suppress(OSError):  # what is left to flush goes nowhere
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        code = 130
     except NeveError as error:
         complain(error, as_json="--json" in sys.argv)
         code = 1
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("stopped", err=True)
-        code = 130
+    except Exception as error:
+        if not _from_outside(error):
+            raise
+        words = (str(error).splitlines() or [""])[0]
+        outside = NeveError(f"{type(error).__name__}: {words}", hint="`neve doctor` says what is reachable")
+        complain(outside, as_json="--json" in sys.argv)
+        code = 1
     sys.exit(code)
+
+
+def _from_outside(error: Exception) -> bool:
+    """Whether a disk, a network or a server failed, and not Neve."""
+    return isinstance(error, OSError) or type(error).__module__.split(".")[0] in OUTSIDE

@@ -19,7 +19,10 @@ from neve.ingest.mapping import NANOS, TYPED_TIME, literal
 from neve.otlp import Rejected
 
 HEADER_AND_ONE = 2  # pyarrow counts lines from 1 and the header with them
-OBJECTS = """
+OBJECTS = "SELECT CASE WHEN json_valid(line) THEN json_type(line) = 'OBJECT' END FROM given_lines"
+# Only a map that is made from entries is looked at for keys that stand twice.
+ALL_MAPS = "SELECT sum(cardinality(map_from_entries(map_entries(line::JSON::MAP(VARCHAR, JSON))))) FROM given_lines"
+EACH_KEY_ONCE = """
 SELECT CASE WHEN json_valid(line) THEN
   json_type(line) = 'OBJECT' AND len(json_keys(line)) = len(list_distinct(json_keys(line)))
 END FROM given_lines"""
@@ -63,6 +66,8 @@ def _json_lines(data: bytes, engine: duckdb.DuckDBPyConnection) -> Documents:
     positions = pa.array([at for at, _line in lines], pa.int64())
     engine.register("given_lines", pa.table({"line": texts}))
     is_object = _column(engine, OBJECTS)
+    if not _are_maps(engine):  # which lines have a key twice is asked only when some do
+        is_object = _column(engine, EACH_KEY_ONCE)
     is_object = pc.fill_null(is_object, False)
     if pc.all(is_object, min_count=0).as_py():
         return Documents(texts, positions)
@@ -72,6 +77,14 @@ def _json_lines(data: bytes, engine: duckdb.DuckDBPyConnection) -> Documents:
         if not good
     )
     return Documents(texts.filter(is_object), positions.filter(is_object), rejected)
+
+
+def _are_maps(engine: duckdb.DuckDBPyConnection) -> bool:
+    try:
+        engine.execute(ALL_MAPS).fetchall()
+    except duckdb.Error:
+        return False
+    return True
 
 
 def _csv(data: bytes) -> tuple[pa.Table, tuple[Rejected, ...]]:

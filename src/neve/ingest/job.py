@@ -56,6 +56,7 @@ class Taken:
     batches: list[str] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)
     failed: list[Skipped] = field(default_factory=list)
+    unreadable: list[Skipped] = field(default_factory=list)
     outcomes: list[FileOutcome] = field(default_factory=list)
     files: list[DataFile] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
@@ -105,7 +106,7 @@ class FileJob:
         seen = self.ledger.read().seen
         skipped = [Skipped(file.path, "it was ingested before") for file in files if file.seen_as in seen]
         hashed, unreadable = self._hash([file for file in files if file.seen_as not in seen])
-        skipped += unreadable
+        taken.unreadable += unreadable
         for piece in cut(hashed, self.config.batch_bytes):
             batch_id = str(uuid4())
             selection = self._claim(batch_id, piece)
@@ -203,7 +204,7 @@ def _result(request: FileRequest, found: Found, taken: Taken, skipped: list[Skip
         files=len(read),
         skipped=tuple(skipped),
         ignored=found.ignored,
-        lost=tuple(Skipped(bad.file.source.path, bad.lost) for bad in taken.outcomes if bad.lost),
+        lost=(*taken.unreadable, *(Skipped(bad.file.source.path, bad.lost) for bad in taken.outcomes if bad.lost)),
         records=dict(taken.tally.records),
         rejected=dict(taken.tally.rejected),
         duplicate_keys=taken.tally.duplicate_keys,

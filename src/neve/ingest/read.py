@@ -77,7 +77,7 @@ def read_messages(path: str, data: bytes, wanted: Wanted, fields: FieldsConfig) 
 
 def _proto(path: str, data: bytes, wanted: Wanted) -> Messages:
     messages = pa.array(split_messages(data), pa.binary())
-    signal = wanted.signal or signal_hint(path) or proto_signal(messages)
+    signal = wanted.signal or proto_signal(messages) or signal_hint(path)
     if signal is None:
         raise UnknownSignal("can't tell whether this protobuf file holds logs, metrics or traces", hint="pass --signal")
     return Messages(signal, Format.OTLP_PROTO, messages, tuple(range(len(messages))))

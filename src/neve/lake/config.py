@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator
 
 from neve.model.section import Section
 
@@ -15,10 +15,18 @@ class LakeConfig(Section):
 
     warehouse: str = Field("lake/warehouse", description="folder or s3:// prefix that holds the tables' files")
 
+    @field_validator("warehouse")
+    @classmethod
+    def _known_place(cls, value: str) -> str:
+        scheme, separator, _rest = value.partition("://")
+        if separator and scheme not in ("file", "s3"):
+            raise ValueError("should be a folder or an s3:// prefix")
+        return value
+
     @property
     def on_s3(self) -> bool:
         """Whether the warehouse is in object storage."""
-        return self.warehouse.startswith(("s3://", "s3a://"))
+        return self.warehouse.startswith("s3://")
 
     @property
     def location(self) -> str:
@@ -27,6 +35,19 @@ class LakeConfig(Section):
             return self.warehouse
         # Not `as_uri`: neither pyiceberg nor Spark takes %20 for a space.
         return f"file://{Path(self.warehouse).expanduser().resolve()}"
+
+
+def as_text(values: object) -> object:
+    """A map whose values are written plainly: 4 for "4", true for "true"."""
+    if not isinstance(values, dict):
+        return values
+    return {key: _plainly(value) for key, value in values.items()}
+
+
+def _plainly(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
 
 
 class CatalogConfig(Section):
@@ -42,6 +63,8 @@ class CatalogConfig(Section):
     credential: SecretStr = Field(SecretStr(""), description="client id:secret of a REST catalog that speaks OAuth2")
     warehouse: str = Field("", description="name of the warehouse in a REST catalog, where that is not lake.warehouse")
     properties: dict[str, str] = Field({}, description="further Iceberg catalog properties, passed on as they are")
+
+    _plain_properties = field_validator("properties", mode="before")(as_text)
 
 
 class S3Config(Section):
@@ -66,3 +89,5 @@ class SparkConfig(Section):
     log_file: str = Field(
         "lake/spark.log", description="where the embedded JVM's messages go; empty for standard error"
     )
+
+    _plain_conf = field_validator("conf", mode="before")(as_text)

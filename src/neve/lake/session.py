@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 
+CATALOG = "spark.sql.catalog."
 LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -65,12 +66,19 @@ def build_session(spark: SparkConfig, catalog: CatalogConfig, lake: LakeConfig, 
     builder = SparkSession.builder
     if spark.connect:
         builder = builder.remote(spark.connect)
+    # What a JVM is started with stands in the list of processes: catalogs, which hold passwords, are set afterwards.
+    later = {key: value for key, value in conf.items() if key.startswith(CATALOG)}
     for key, value in conf.items():
-        builder = builder.config(key, value)
+        if key not in later:
+            builder = builder.config(key, value)
     if spark.connect or not spark.log_file:
-        return builder.getOrCreate()
-    with _stderr_to(Path(spark.log_file)):
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+    else:
+        with _stderr_to(Path(spark.log_file)):
+            session = builder.getOrCreate()
+    for key, value in later.items():
+        session.conf.set(key, value)
+    return session
 
 
 @contextmanager
