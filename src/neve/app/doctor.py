@@ -117,6 +117,8 @@ def _bucket(lake: Lake) -> Finding:
 def _catalog(lake: Lake) -> Finding:
     config = lake.catalog_config
     where = config.path if config.kind == "sqlite" else without_secrets(config.uri)
+    if not lake.exists:
+        return Finding("catalog", "note", f"{config.kind} {where}, not there yet", "run `neve init`")
     namespaces = lake.catalog.list_namespaces()
     return Finding("catalog", "ok", f"{config.kind} {where}".strip() + f", {len(namespaces)} namespaces")
 

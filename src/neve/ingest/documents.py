@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from neve.errors import InputError
 from neve.ingest.formats import Format
-from neve.ingest.mapping import NANOS, TYPED_TIME, literal
+from neve.ingest.mapping import NANOS, TYPED_TIME
+from neve.lake.duck import literal
 from neve.otlp import Rejected
 
 HEADER_AND_ONE = 2  # pyarrow counts lines from 1 and the header with them

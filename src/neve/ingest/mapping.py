@@ -6,6 +6,7 @@ Every function returns an expression over `fields`, a map from the names in a re
 from collections.abc import Sequence
 
 from neve.ingest.config import FieldsConfig
+from neve.lake.duck import literal
 from neve.model.signals import Signal
 
 TYPED_TIME = "ns:"  # begins the text of a time that the file itself knew to be one, in nanoseconds
@@ -121,8 +122,3 @@ def _written_nanos(text: str, time_format: str) -> str:
     epoch = f"TRY_CAST(CASE {cases} ELSE {number} END AS BIGINT)"
     # A cast that fails costs a hundred times one that succeeds, so numbers are known by their look first.
     return f"CASE WHEN regexp_full_match({text}, '{NUMBER}') THEN {epoch} ELSE {calendar} END"
-
-
-def literal(text: str) -> str:
-    """A text as SQL writes it."""
-    return "'" + text.replace("'", "''") + "'"

@@ -34,8 +34,8 @@ class Lake:
         """The catalog, through pyiceberg."""
         config = self.catalog_config
         properties = pyiceberg_properties(config, self.lake, self.s3)
-        if config.kind == "sqlite":
-            sqlite_path(config).parent.mkdir(parents=True, exist_ok=True)
+        if not self.exists:
+            raise TableMissing(f"there is no lake at {sqlite_path(config)}", hint="run `neve init`")
         try:
             return load_catalog(config.name, **properties)
         except Exception as error:
@@ -43,6 +43,18 @@ class Lake:
                 f"can't open the {config.kind} catalog {config.name!r}: {type(error).__name__}: {_first_line(error)}",
                 hint="`neve doctor` says what is reachable",
             ) from error
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a catalog to look at; a server is taken to be there until it does not answer."""
+        return self.catalog_config.kind != "sqlite" or sqlite_path(self.catalog_config).exists()
+
+    def create(self) -> None:
+        """Make the file of an embedded catalog; looking at a lake that is not there makes nothing."""
+        if self.catalog_config.kind == "sqlite":
+            path = sqlite_path(self.catalog_config)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -60,6 +72,8 @@ class Lake:
 
     def table_names(self) -> list[str]:
         """The tables of the namespace, in order."""
+        if not self.exists:
+            return []
         try:
             return sorted(name for *_, name in self.catalog.list_tables(NAMESPACE))
         except NoSuchNamespaceError:

@@ -50,6 +50,15 @@ def session_conf(spark: SparkConfig, catalog: CatalogConfig, lake: LakeConfig, s
     return {**conf, **(LOCAL if spark.master.startswith("local") else {}), **spark.conf}
 
 
+def split_conf(conf: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """What a JVM is started with, and what is set afterwards.
+
+    The first stands in the list of processes, for everyone on the machine to read; catalogs hold passwords.
+    """
+    later = {key: value for key, value in conf.items() if key.startswith(CATALOG)}
+    return {key: value for key, value in conf.items() if key not in later}, later
+
+
 def build_session(spark: SparkConfig, catalog: CatalogConfig, lake: LakeConfig, s3: S3Config) -> SparkSession:
     """Start Spark, or join the session that this process already has."""
     conf = session_conf(spark, catalog, lake, s3)
@@ -66,11 +75,9 @@ def build_session(spark: SparkConfig, catalog: CatalogConfig, lake: LakeConfig, 
     builder = SparkSession.builder
     if spark.connect:
         builder = builder.remote(spark.connect)
-    # What a JVM is started with stands in the list of processes: catalogs, which hold passwords, are set afterwards.
-    later = {key: value for key, value in conf.items() if key.startswith(CATALOG)}
-    for key, value in conf.items():
-        if key not in later:
-            builder = builder.config(key, value)
+    launch, later = split_conf(conf)
+    for key, value in launch.items():
+        builder = builder.config(key, value)
     if spark.connect or not spark.log_file:
         session = builder.getOrCreate()
     else:

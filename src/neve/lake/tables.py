@@ -44,6 +44,7 @@ class Outcome:
 
 def init_tables(lake: Lake, tables: Iterable[Table] = TABLES) -> tuple[Outcome, ...]:
     """Create what is missing and evolve what is older; every table is checked before the first is touched."""
+    lake.create()
     lake.catalog.create_namespace_if_not_exists(NAMESPACE)
     plan = [(table, *_existing(lake, table)) for table in tables]
     return tuple(_apply(lake, table, existing, changes) for table, existing, changes in plan)

@@ -1,0 +1,39 @@
+"""The settings of a Spark session, as data."""
+
+from pydantic import SecretStr
+
+from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
+from neve.lake.session import session_conf, split_conf
+
+CATALOG = CatalogConfig(kind="postgres", uri="postgresql://db:5432/x", user="u", password=SecretStr("hunter2"))
+S3 = S3Config(access_key="k", secret_key=SecretStr("hunter3"))
+LAKE = LakeConfig(warehouse="s3://bucket/x")
+
+
+def test_no_secret_is_on_the_command_line_of_the_jvm() -> None:
+    """A list of processes is for everyone to read."""
+    launch, later = split_conf(session_conf(SparkConfig(), CATALOG, LAKE, S3))
+    assert "hunter" not in str(launch)
+    assert {"hunter2", "hunter3"} <= set(later.values())
+
+
+def test_what_the_user_set_wins() -> None:
+    """Further Spark configuration is the last word."""
+    spark = SparkConfig(master="spark://cluster:7077", conf={"spark.sql.session.timeZone": "Europe/Berlin"})
+    conf = session_conf(spark, CatalogConfig(), LakeConfig(), S3Config())
+    assert conf["spark.master"] == "spark://cluster:7077"
+    assert conf["spark.sql.session.timeZone"] == "Europe/Berlin"
+    assert "spark.driver.host" not in conf
+
+
+def test_nothing_is_resolved_at_start() -> None:
+    """Jars are given as paths, so that Spark never looks for packages."""
+    conf = session_conf(SparkConfig(), CatalogConfig(), LakeConfig(), S3Config())
+    assert not any("packages" in key for key in conf)
+
+
+def test_spark_connect_gets_only_what_a_running_server_takes() -> None:
+    """Static settings were decided when the server was started."""
+    conf = session_conf(SparkConfig(connect="sc://host:15002"), CatalogConfig(), LakeConfig(), S3Config())
+    assert "spark.master" not in conf
+    assert "spark.sql.extensions" not in conf
