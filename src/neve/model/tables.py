@@ -240,8 +240,3 @@ INGESTED_FILES = Table(
 
 TABLES = (SPANS, LOGS, METRICS, QUARANTINE, INGESTED_FILES)
 BY_SIGNAL = {Signal.TRACES: SPANS, Signal.LOGS: LOGS, Signal.METRICS: METRICS}
-
-
-def table_named(name: str) -> Table:
-    """The declared table of that name."""
-    return next(table for table in TABLES if table.name == name)
