@@ -38,6 +38,7 @@ CLAIM_ATTEMPTS = 30
 HASHES_PER_TASK = 2000
 
 Say = Callable[[str, int, int], None]
+Seen = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ class FileJob:
         ledger = self.ledger.read()
         for batch_id, files in ledger.pending.items():
             self._resume(batch_id, files, taken)
-        skipped = self._take_new(found.files, taken)
+        seen = (self.ledger.read() if taken.resumed else ledger).seen
+        skipped = self._take_new(found.files, seen, taken)
         return _result(self.request, found, taken, skipped, time.monotonic() - started)
 
     def _resume(self, batch_id: str, files: Sequence[HashedFile], taken: Taken) -> None:
@@ -102,8 +104,7 @@ class FileJob:
         else:
             taken.resumed.append(batch_id)
 
-    def _take_new(self, files: Sequence[SourceFile], taken: Taken) -> list[Skipped]:
-        seen = self.ledger.read().seen
+    def _take_new(self, files: Sequence[SourceFile], seen: frozenset[Seen], taken: Taken) -> list[Skipped]:
         skipped = [Skipped(file.path, "it was ingested before") for file in files if file.seen_as in seen]
         hashed, unreadable = self._hash([file for file in files if file.seen_as not in seen])
         taken.unreadable += unreadable

@@ -11,9 +11,6 @@ from neve.otlp.texts import nulls
 
 Columns = dict[str, pa.Array]
 
-COUNTS = pa.list_(pa.int64())
-WIRE_COUNTS = pa.list_(pa.uint64())
-
 
 def decode_point_columns(kind: str, points: pa.RecordBatch) -> tuple[Columns, int]:
     """The table's columns that this type of point has, and how many duplicate attribute keys were dropped."""
