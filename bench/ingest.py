@@ -22,7 +22,7 @@ from bench.report import Report
 from bench.telemetry import hour
 from bench.usage import Meter, Usage
 from neve.ingest.config import IngestConfig
-from neve.ingest.job import FileRequest, ingest_files
+from neve.ingest.files.job import FileRequest, ingest_files
 from neve.lake.config import CatalogConfig, LakeConfig, SparkConfig
 from neve.lake.lake import Lake
 from neve.lake.tables import init_tables

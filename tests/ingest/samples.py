@@ -21,8 +21,8 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
 from neve.ingest.config import FieldsConfig
-from neve.ingest.formats import Format
-from neve.ingest.read import Messages, Wanted, read_messages, unpack
+from neve.ingest.files.formats import Format
+from neve.ingest.files.read import Messages, Wanted, read_messages, unpack
 from neve.model.signals import Signal
 from neve.otlp import Intake, Rejected, decode
 from neve.otlp.json import to_json

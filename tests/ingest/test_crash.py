@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.ingest import job as job_module
-from neve.ingest import ledger as ledger_module
 from neve.ingest.config import IngestConfig
-from neve.ingest.job import FileRequest, ingest_files
-from neve.ingest.read import Wanted
+from neve.ingest.files import job as job_module
+from neve.ingest.files import ledger as ledger_module
+from neve.ingest.files.job import FileRequest, ingest_files
+from neve.ingest.files.read import Wanted
 from neve.lake.commits import append_once
 from neve.model.signals import Signal
 from tests.telemetry import logs, metrics, traces
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from neve.ingest.result import IngestResult
+    from neve.ingest.files.result import IngestResult
     from neve.lake.lake import Lake
 
 # plan, quarantine, spans, logs, metrics, done: a run of the files below commits six times.
@@ -191,7 +191,7 @@ SCRIPT = """
     import sys
     from neve.app.settings import load_settings
     from neve.app.wiring import build_lake
-    from neve.ingest.job import FileRequest, ingest_files
+    from neve.ingest.files.job import FileRequest, ingest_files
     settings = load_settings(sys.argv[1], {})
     lake = build_lake(settings)
     lake.spark

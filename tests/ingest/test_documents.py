@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from neve.errors import InputError
-from neve.ingest.formats import Format
-from neve.ingest.read import Messages, Wanted
+from neve.ingest.files.formats import Format
+from neve.ingest.files.read import Messages, Wanted
 from neve.model.signals import Signal
 from tests.ingest.samples import AT, Row, csv, lines, parquet, read, reasons, rows
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from neve.errors import InputError
-from neve.ingest.files import SourceFile, find_files
-from neve.ingest.formats import Format
-from neve.ingest.hashing import HashedFile, hash_bytes, hash_files
+from neve.ingest.files.find import SourceFile, find_files
+from neve.ingest.files.formats import Format
+from neve.ingest.files.hashing import HashedFile, hash_bytes, hash_files
 from neve.lake.config import S3Config
 
 S3 = S3Config()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from neve.ingest.config import IngestConfig
-from neve.ingest.job import FileRequest, ingest_files
-from neve.ingest.read import Wanted
+from neve.ingest.files.job import FileRequest, ingest_files
+from neve.ingest.files.read import Wanted
 from neve.model.commits import BATCH_ID, RECORDS, REJECTED, SOURCE_FILES
 from neve.model.signals import Signal
 from neve.otlp.json import to_json
@@ -20,7 +20,7 @@ from tests.telemetry import NOW, SECOND, logs, metrics, traces
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from neve.ingest.result import IngestResult
+    from neve.ingest.files.result import IngestResult
     from neve.lake.lake import Lake
 
 

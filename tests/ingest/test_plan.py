@@ -5,10 +5,10 @@ from itertools import chain
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from neve.ingest.files import SourceFile
-from neve.ingest.hashing import HashedFile
-from neve.ingest.ledger import Ledger
-from neve.ingest.plan import Skipped, cut, select_new, weight
+from neve.ingest.files.find import SourceFile
+from neve.ingest.files.hashing import HashedFile
+from neve.ingest.files.ledger import Ledger
+from neve.ingest.files.plan import Skipped, cut, select_new, weight
 
 QUICK = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NOTHING = Ledger(None, frozenset(), frozenset(), {})

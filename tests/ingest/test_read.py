@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from neve.errors import InputError
-from neve.ingest.formats import Format
-from neve.ingest.read import Wanted, read_messages, split_messages, unpack
+from neve.ingest.files.formats import Format
+from neve.ingest.files.read import Wanted, read_messages, split_messages, unpack
 from neve.model.signals import Signal
 from tests.ingest.samples import FIELDS, json_text, lines, otlp, pack, prefixed, read, rows
 

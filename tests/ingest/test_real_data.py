@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from neve.ingest.config import FieldsConfig
-from neve.ingest.read import Wanted, read_messages
+from neve.ingest.files.read import Wanted, read_messages
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode, encode
 from tests.otlp.canonical import canonical

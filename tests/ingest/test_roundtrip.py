@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from google.protobuf.message import Message
 
-from neve.ingest.formats import Format
-from neve.ingest.read import Wanted
+from neve.ingest.files.formats import Format
+from neve.ingest.files.read import Wanted
 from neve.model.signals import Signal
 from tests.ingest.samples import DOCUMENTS, FOUND, csv, generic, json_text, otlp, pack, parquet, prefixed, read, rows
 from tests.otlp.messages import CLASSES

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from neve.ingest.config import FieldsConfig
-from neve.ingest.formats import EXTENSIONS, Compression, Format, Named, read_name, signal_hint
-from neve.ingest.read import Wanted, read_messages
-from neve.ingest.sniff import is_otlp_json, json_signal, proto_signal
+from neve.ingest.files.formats import EXTENSIONS, Compression, Format, Named, read_name, signal_hint
+from neve.ingest.files.read import Wanted, read_messages
+from neve.ingest.files.sniff import is_otlp_json, json_signal, proto_signal
 from neve.model.signals import Signal
 from tests.ingest.samples import json_text, otlp
 from tests.otlp.messages import MESSAGES

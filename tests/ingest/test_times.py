@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from neve.ingest.formats import Format
-from neve.ingest.read import Wanted
+from neve.ingest.files.formats import Format
+from neve.ingest.files.read import Wanted
 from neve.model.signals import Signal
 from tests.ingest.samples import (
     AT,

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from neve.ingest.generic import SEVERITIES
+from neve.ingest.files.generic import SEVERITIES
 from neve.model.signals import Signal
 from neve.otlp import Rejected, decode
 from tests.ingest.samples import AT, INTAKE, SPAN, TRACE, Document, Row, lines, logs, parquet, read, reasons, rows

@@ -9,7 +9,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from neve.ingest.config import IngestConfig
-from neve.ingest.job import FileRequest, ingest_files
+from neve.ingest.files.job import FileRequest, ingest_files
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.lake import Lake
 from neve.lake.tables import init_tables

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
-from neve.ingest.files import SourceFile
-from neve.ingest.hashing import HashedFile
-from neve.ingest.ledger import LedgerTable
+from neve.ingest.files.find import SourceFile
+from neve.ingest.files.hashing import HashedFile
+from neve.ingest.files.ledger import LedgerTable
 from neve.lake import writer
 from neve.lake.writer import Target, write_files
 from neve.model.columns import TARGET_FILE_SIZE_BYTES

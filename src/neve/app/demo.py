@@ -15,7 +15,7 @@ from neve.app.wiring import build_lake
 from neve.demo import generate
 from neve.demo.questions import QUESTIONS, Question
 from neve.errors import ConfigError
-from neve.ingest.job import FileRequest, ingest_files
+from neve.ingest.files.job import FileRequest, ingest_files
 from neve.lake.tables import init_tables
 from neve.query.run import run_query
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from neve.ingest.result import IngestResult
+    from neve.ingest.files.result import IngestResult
     from neve.lake.lake import Lake
     from neve.lake.tables import Outcome
 

@@ -10,7 +10,7 @@ from neve.cli.output import emit, json_option, note, org_option, progress, say, 
 
 if TYPE_CHECKING:
     from neve.cli.context import Context
-    from neve.ingest.result import IngestResult
+    from neve.ingest.files.result import IngestResult
 
 SIGNALS = ("logs", "metrics", "traces")
 FORMATS = ("otlp_proto", "otlp_json", "json_lines", "csv", "parquet")
@@ -44,9 +44,9 @@ def files(
       neve ingest files 's3://raw/otel/2026-11-15/'
       neve ingest files access.csv.gz --signal logs --org acme
     """
-    from neve.ingest.formats import Format
-    from neve.ingest.job import FileRequest, ingest_files
-    from neve.ingest.read import Wanted
+    from neve.ingest.files.formats import Format
+    from neve.ingest.files.job import FileRequest, ingest_files
+    from neve.ingest.files.read import Wanted
     from neve.model.signals import Signal
 
     wanted = Wanted(Signal(signal) if signal else None, Format(form) if form else None)

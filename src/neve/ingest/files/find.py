@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow.fs as pafs
 
 from neve.errors import InputError
-from neve.ingest.formats import EXTENSIONS, Format, read_name
+from neve.ingest.files.formats import EXTENSIONS, Format, read_name
+from neve.lake.filesystem import filesystem_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,20 +63,6 @@ def find_files(paths: Sequence[str], s3: S3Config, form: Format | None = None, *
             else:
                 files[file.path] = file
     return Found(tuple(sorted(files.values(), key=lambda file: file.path)), tuple(sorted(ignored)))
-
-
-def filesystem_of(path: str, s3: S3Config) -> tuple[pafs.FileSystem, str]:
-    """The file system that a path is on, and the path inside it."""
-    if not path.startswith("s3://"):
-        return pafs.LocalFileSystem(), path
-    options = {
-        "endpoint_override": s3.endpoint,
-        "region": s3.region,
-        "access_key": s3.access_key,
-        "secret_key": s3.secret_key.get_secret_value(),
-        "force_virtual_addressing": not s3.path_style,
-    }
-    return pafs.S3FileSystem(**{key: value for key, value in options.items() if value}), path.removeprefix("s3://")
 
 
 def _expand(path: str, s3: S3Config) -> Iterator[tuple[SourceFile, bool]]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyiceberg.expressions import EqualTo, Reference
 
-from neve.ingest.files import SourceFile
-from neve.ingest.hashing import HashedFile
+from neve.ingest.files.find import SourceFile
+from neve.ingest.files.hashing import HashedFile
 from neve.lake.commits import ANYWHERE, append_once
 from neve.lake.writer import Target, write_files
 from neve.model.columns import TIMESTAMP

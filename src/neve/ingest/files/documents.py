@@ -14,8 +14,8 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from neve.errors import InputError
-from neve.ingest.formats import Format
-from neve.ingest.mapping import NANOS, TYPED_TIME
+from neve.ingest.files.formats import Format
+from neve.ingest.files.mapping import NANOS, TYPED_TIME
 from neve.lake.duck import literal
 from neve.otlp import Rejected
 

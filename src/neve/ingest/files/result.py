@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from neve.ingest.plan import Skipped
+    from neve.ingest.files.plan import Skipped
 
 
 @dataclass(frozen=True)

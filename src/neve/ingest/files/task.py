@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from neve.errors import InputError, UnknownSignal
-from neve.ingest.files import filesystem_of
-from neve.ingest.formats import Format
-from neve.ingest.hashing import HashedFile, hash_bytes
-from neve.ingest.read import Messages, Wanted, read_messages, unpack
+from neve.ingest.files.formats import Format
+from neve.ingest.files.hashing import HashedFile, hash_bytes
+from neve.ingest.files.read import Messages, Wanted, read_messages, unpack
+from neve.lake.filesystem import filesystem_of
 from neve.lake.writer import Target, write_files
 from neve.model.columns import TIMESTAMP
 from neve.model.signals import Signal

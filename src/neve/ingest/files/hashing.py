@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
-from neve.ingest.files import SourceFile, filesystem_of
+from neve.lake.filesystem import filesystem_of
 
 if TYPE_CHECKING:
+    from neve.ingest.files.find import SourceFile
     from neve.lake.config import S3Config
 
 CHUNK_BYTES = 4 * 1024 * 1024

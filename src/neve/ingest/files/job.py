@@ -11,13 +11,13 @@ from uuid import uuid4
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from neve.ingest.files import Found, SourceFile, find_files
-from neve.ingest.hashing import HashedFile, hash_files
-from neve.ingest.ledger import DONE, LOST, LedgerTable, Line
-from neve.ingest.plan import Selection, Skipped, cut, select_new
-from neve.ingest.read import Wanted
-from neve.ingest.result import IngestResult
-from neve.ingest.task import Assignment, FileOutcome, Tally, TaskResult, ingest_group
+from neve.ingest.files.find import Found, SourceFile, find_files
+from neve.ingest.files.hashing import HashedFile, hash_files
+from neve.ingest.files.ledger import DONE, LOST, LedgerTable, Line
+from neve.ingest.files.plan import Selection, Skipped, cut, select_new
+from neve.ingest.files.read import Wanted
+from neve.ingest.files.result import IngestResult
+from neve.ingest.files.task import Assignment, FileOutcome, Tally, TaskResult, ingest_group
 from neve.lake.commits import TableMoved, append_once, find_batch
 from neve.lake.lane import parallelism, run_tasks
 from neve.lake.writer import Target

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from neve.ingest.formats import Compression, read_name
+from neve.ingest.files.formats import Compression, read_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from neve.ingest.hashing import HashedFile
-    from neve.ingest.ledger import Ledger
+    from neve.ingest.files.hashing import HashedFile
+    from neve.ingest.files.ledger import Ledger
 
 UNPACKED_FACTOR = 8  # how much larger a compressed file is inside, for sharing out the work
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from neve.errors import InputError, UnknownSignal
-from neve.ingest.formats import Compression, Format, read_name, signal_hint
-from neve.ingest.generic import GenericReader
-from neve.ingest.sniff import is_otlp_json, json_signal, json_signals, proto_signal
+from neve.ingest.files.formats import Compression, Format, read_name, signal_hint
+from neve.ingest.files.generic import GenericReader
+from neve.ingest.files.sniff import is_otlp_json, json_signal, json_signals, proto_signal
 from neve.otlp.json import documents, to_protobuf
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neve.ingest.documents import read_documents
-from neve.ingest.formats import Format
-from neve.ingest.mapping import mapping_query
+from neve.ingest.files.documents import read_documents
+from neve.ingest.files.formats import Format
+from neve.ingest.files.mapping import mapping_query
 from neve.model.signals import Signal
 from neve.model.tables import BY_SIGNAL
 from neve.otlp import Rejected, encode

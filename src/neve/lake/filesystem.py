@@ -1,0 +1,24 @@
+"""Local folders and object storage as one kind of file system, without a JVM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow.fs as pafs
+
+if TYPE_CHECKING:
+    from neve.lake.config import S3Config
+
+
+def filesystem_of(path: str, s3: S3Config) -> tuple[pafs.FileSystem, str]:
+    """The file system that a path is on, and the path inside it."""
+    if not path.startswith("s3://"):
+        return pafs.LocalFileSystem(), path
+    options = {
+        "endpoint_override": s3.endpoint,
+        "region": s3.region,
+        "access_key": s3.access_key,
+        "secret_key": s3.secret_key.get_secret_value(),
+        "force_virtual_addressing": not s3.path_style,
+    }
+    return pafs.S3FileSystem(**{key: value for key, value in options.items() if value}), path.removeprefix("s3://")
