@@ -11,6 +11,7 @@ r"""The one error tree.
     │   ├── IncompatibleTable  a table whose columns can't become the declared ones
     │   ├── CommitConflict     another writer won, and retrying did not help
     │   └── CommitUnknown      nobody can tell whether the commit happened
+    ├── RawZoneError           what was received could not be made durable
     └── QueryError             SQL that can't be answered
 
 A message says what failed, the key or record, the value, what was expected and what to do: lower case, no full stop.
@@ -67,6 +68,10 @@ class CommitConflict(LakeError):
 
 class CommitUnknown(LakeError):
     """Raised when a commit may or may not have happened; its files must not be deleted."""
+
+
+class RawZoneError(NeveError):
+    """Raised when received bytes can't be made durable; whoever sent them must send them again."""
 
 
 class QueryError(NeveError):

@@ -16,6 +16,7 @@ from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.model.organization import PATTERN
 from neve.model.section import Section
 from neve.query.config import QueryConfig
+from neve.raw.config import RawConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +38,7 @@ class Settings(Section):
     catalog: CatalogConfig = Field(CatalogConfig(), description="which catalog knows the tables")
     s3: S3Config = Field(S3Config(), description="how to reach object storage")
     spark: SparkConfig = Field(SparkConfig(), description="where Spark runs")
+    raw: RawConfig = Field(RawConfig(), description="where received bytes are kept until they are in the tables")
     ingest: IngestConfig = Field(IngestConfig(), description="how records are taken in")
     query: QueryConfig = Field(QueryConfig(), description="how interactive queries run")
 

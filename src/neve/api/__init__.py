@@ -1,0 +1,1 @@
+"""The doors on the network: thin; what they do is in the rooms."""
