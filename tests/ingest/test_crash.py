@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from neve.ingest import publish as publish_module
 from neve.ingest.config import IngestConfig
-from neve.ingest.files import job as job_module
 from neve.ingest.files import ledger as ledger_module
 from neve.ingest.files.job import FileRequest, ingest_files
 from neve.ingest.files.read import Wanted
@@ -74,7 +74,7 @@ def test_a_run_that_dies_at_a_commit_is_finished_by_the_next(
     write_files(folder)
     with monkeypatch.context() as patch:
         dying = die_at(nth, after=after)
-        patch.setattr(job_module, "append_once", dying)
+        patch.setattr(publish_module, "append_once", dying)
         patch.setattr(ledger_module, "append_once", dying)
         with pytest.raises(Killed):
             ingest(spark_lake, folder)
@@ -111,7 +111,7 @@ def test_a_pending_batch_whose_file_is_gone_is_said_and_ended(
     folder.mkdir()
     write_files(folder)
     with monkeypatch.context() as patch:
-        patch.setattr(job_module, "append_once", die_at(0, after=False))
+        patch.setattr(publish_module, "append_once", die_at(0, after=False))
         with pytest.raises(Killed):
             ingest(spark_lake, folder)
     (folder / "metrics.binpb").unlink()
@@ -129,7 +129,7 @@ def test_a_pending_batch_is_finished_as_it_was_begun(
     (tmp_path / "other.csv").write_text("timestamp,metric,value\n1700000000,cpu,0.5\n")
     first = FileRequest((str(tmp_path / "unclear.csv"),), "acme", Wanted(signal=Signal.LOGS))
     with monkeypatch.context() as patch:
-        patch.setattr(job_module, "append_once", die_at(0, after=False))
+        patch.setattr(publish_module, "append_once", die_at(0, after=False))
         with pytest.raises(Killed):
             ingest_files(spark_lake, IngestConfig(), first)
     second = FileRequest((str(tmp_path / "other.csv"),), "acme", Wanted(signal=Signal.METRICS))
@@ -142,12 +142,12 @@ def test_a_pending_batch_that_fails_does_not_block_new_files(
     """It is told with its reason and stays planned; what is new is taken in."""
     (tmp_path / "traces-1.binpb").write_bytes(traces(3))
     with monkeypatch.context() as patch:
-        patch.setattr(job_module, "append_once", die_at(0, after=False))
+        patch.setattr(publish_module, "append_once", die_at(0, after=False))
         with pytest.raises(Killed):
             ingest(spark_lake, tmp_path)
     (tmp_path / "traces-2.binpb").write_bytes(traces(3, first=10))
     with monkeypatch.context() as patch:
-        patch.setattr(job_module, "append_once", fail_at_first())
+        patch.setattr(publish_module, "append_once", fail_at_first())
         result = ingest(spark_lake, tmp_path)
     assert (result.resumed, result.files) == ((), 1)
     assert "RuntimeError: no luck" in result.failed[0].reason

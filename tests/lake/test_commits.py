@@ -11,7 +11,7 @@ from pyiceberg.table.metadata import TableMetadataV3
 
 from neve.errors import CommitConflict, CommitUnknown, LakeError
 from neve.lake import commits
-from neve.lake.commits import TableMoved, append_once
+from neve.lake.commits import TableMoved, append_once, at_snapshot
 from neve.lake.writer import Target, write_files
 from neve.model.signals import Signal
 from tests.telemetry import decoded, traces
@@ -83,10 +83,10 @@ def test_conflicts_without_end_are_given_up_by_name(lake: Lake, monkeypatch: pyt
 def test_a_commit_only_at_a_snapshot_refuses_any_other(lake: Lake) -> None:
     """What was read must still be true when it is acted upon."""
     table = lake.table("spans")
-    first = append_once(table, files_for(table), batch_id="a", operation="test", only_at=None)
-    append_once(table, files_for(table), batch_id="b", operation="test", only_at=first.snapshot_id)
+    first = append_once(table, files_for(table), batch_id="a", operation="test", guard=at_snapshot(None))
+    append_once(table, files_for(table), batch_id="b", operation="test", guard=at_snapshot(first.snapshot_id))
     with pytest.raises(TableMoved, match=f"expected {first.snapshot_id}"):
-        append_once(table, files_for(table), batch_id="c", operation="test", only_at=first.snapshot_id)
+        append_once(table, files_for(table), batch_id="c", operation="test", guard=at_snapshot(first.snapshot_id))
 
 
 def test_a_table_of_format_version_3_is_refused_before_anything_is_written(lake: Lake) -> None:

@@ -44,6 +44,13 @@ def test_a_resend_has_the_same_id_however_it_is_batched() -> None:
     assert all(len(found) == 16 for found in alone)
 
 
+def test_equal_records_of_one_message_are_several() -> None:
+    """Nobody sends a record twice in one message: the second has an id of its own, and keeps it when it is resent."""
+    first, other, second, third = ids(Signal.TRACES, traces("cart", "lib", "a", "b", "a", "a"))
+    assert len({first, other, second, third}) == 4
+    assert ids(Signal.TRACES, traces("cart", "lib", "a"), traces("cart", "lib", "a", "a")) == [first, first, second]
+
+
 def test_the_resource_and_the_scope_belong_to_the_record() -> None:
     """The same bytes under another resource or scope are another record."""
     messages = [("cart", "lib"), ("shop", "lib"), ("cart", "other"), (None, "lib"), ("cart", "")]

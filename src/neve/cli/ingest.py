@@ -77,6 +77,8 @@ def show(result: IngestResult) -> None:
     say(f"rejected  {total:,}" + (" (in the table quarantine)" if total else ""))
     for reason, count in sorted(result.rejected.items()):
         say(f"          - {count:,} {reason}")
+    if result.duplicates:
+        say(f"known     {sum(result.duplicates.values()):,} records were in the lake already and were left out")
     if result.duplicate_keys:
         say(f"          {result.duplicate_keys:,} duplicate attribute keys: the last value was kept")
     if result.pointless_metrics:

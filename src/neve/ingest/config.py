@@ -64,6 +64,12 @@ class IngestConfig(Section):
     max_future_seconds: int = Field(
         86_400, ge=0, le=10 * 365 * 86_400, description="a record with a later time than this from now is quarantined"
     )
+    deduplicate_seconds: int = Field(
+        3600,
+        ge=0,
+        le=30 * 86_400,
+        description="a record that came in within this time before is not written again; 0 writes everything",
+    )
     task_bytes: int = Field(
         64 * MB, ge=1024, le=4096 * MB, description="how many bytes of files one Spark task reads, at about"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,9 @@ class TableMoved(CommitConflict):
     """Raised when a table was to be at a snapshot and is at another."""
 
 
-ANYWHERE = -1
+Guard = Callable[["Table"], None]
+
+MANIFESTS_KEPT_APART = 50  # a table that is committed to every few seconds would drown in manifests
 
 
 def append_once(
@@ -46,12 +49,12 @@ def append_once(
     batch_id: str,
     operation: str,
     summary: Mapping[str, str] | None = None,
-    only_at: int | None = ANYWHERE,
+    guard: Guard | None = None,
 ) -> Commit:
     """Add files in one snapshot that carries the batch's id, unless a snapshot carries it already.
 
-    Every attempt looks at the table as it is then, so two writers of the same batch can't both succeed. With `only_at`
-    the table must still be at that snapshot (`None`: still be empty), or `TableMoved` is raised.
+    Every attempt looks at the table as it is then, so two writers of the same batch can't both succeed. A `guard` looks
+    at the table that is about to be committed to, and raises what it has against it.
     """
     _check_version(table)
     properties = {BATCH_ID: batch_id, OPERATION: operation, VERSION: __version__, **(summary or {})}
@@ -64,7 +67,7 @@ def append_once(
         reraise=True,
     )
     try:
-        return attempts(_attempt, table, added, batch_id, properties, only_at)
+        return attempts(_attempt, table, added, batch_id, properties, guard)
     except CommitFailedException as error:
         raise CommitConflict(
             f"other writers changed {name} {ATTEMPTS} times while batch {batch_id} was being committed",
@@ -81,6 +84,17 @@ def _check_version(table: Table) -> None:
         )
 
 
+def at_snapshot(snapshot_id: int | None) -> Guard:
+    """The table must still be at a snapshot (`None`: still be empty), or `TableMoved` is raised."""
+
+    def check(table: Table) -> None:
+        if table.metadata.current_snapshot_id != snapshot_id:
+            name = ".".join(table.name())
+            raise TableMoved(f"{name} is at snapshot {table.metadata.current_snapshot_id}, expected {snapshot_id}")
+
+    return check
+
+
 def find_batch(table: Table, batch_id: str) -> int | None:
     """The snapshot that carries a batch's id."""
     for snapshot in reversed(table.metadata.snapshots):
@@ -90,15 +104,15 @@ def find_batch(table: Table, batch_id: str) -> int | None:
 
 
 def _attempt(
-    table: Table, files: list[DataFile], batch_id: str, properties: dict[str, str], only_at: int | None
+    table: Table, files: list[DataFile], batch_id: str, properties: dict[str, str], guard: Guard | None
 ) -> Commit:
     name = ".".join(table.name())
     table.refresh()
     there = find_batch(table, batch_id)
     if there is not None:
         return Commit(name, there, new=False)
-    if only_at not in (ANYWHERE, table.metadata.current_snapshot_id):
-        raise TableMoved(f"{name} is at snapshot {table.metadata.current_snapshot_id}, expected {only_at}")
+    if guard is not None:
+        guard(table)
     _append(table, files, properties, name, batch_id)
     snapshot = find_batch(table, batch_id)
     if snapshot is None:
@@ -108,10 +122,15 @@ def _attempt(
 
 def _append(table: Table, files: list[DataFile], properties: dict[str, str], name: str, batch_id: str) -> None:
     # pyiceberg's own retry would append again without looking for the batch; ours looks first.
-    once = {**table.metadata.properties, "commit.retry.num-retries": "0"}
+    once = {
+        **table.metadata.properties,
+        "commit.retry.num-retries": "0",
+        "commit.manifest-merge.enabled": "true",
+        "commit.manifest.min-count-to-merge": str(MANIFESTS_KEPT_APART),
+    }
     table.metadata = table.metadata.model_copy(update={"properties": once})
     try:
-        with table.transaction() as transaction, transaction.update_snapshot(properties).fast_append() as append:
+        with table.transaction() as transaction, transaction.update_snapshot(properties).merge_append() as append:
             for file in files:
                 append.append_data_file(file)
     except CommitFailedException:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import xxhash
 from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
 from pyiceberg.table.sorting import NullOrder, SortDirection
 from pyiceberg.transforms import IdentityTransform
@@ -44,6 +45,15 @@ def lay_out(table: pa.Table, schema: Schema, spec: PartitionSpec, order: SortOrd
     for start, end, first in zip(starts, [*starts[1:], table.num_rows], firsts, strict=True):
         key = _key([column[int(first)].as_py() for column in values], schema, spec)
         yield Slice(key, ordered.slice(start, end - start))
+
+
+def partition_hashes(table: pa.Table, schema: Schema, spec: PartitionSpec) -> npt.NDArray[np.uint64]:
+    """A number for each row that only its partition decides, the same in every process."""
+    values = _partition_values(table, schema, spec)
+    partition, firsts = _combined(values, table.num_rows)
+    names = [repr([column[int(first)].as_py() for column in values]) for first in firsts]
+    hashes = np.array([xxhash.xxh3_64_intdigest(name.encode()) for name in names], dtype=np.uint64)
+    return hashes[partition]
 
 
 def sort_columns(schema: Schema, order: SortOrder) -> list[str]:

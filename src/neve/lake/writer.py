@@ -8,6 +8,7 @@ sized in bytes. What of pyiceberg is private and needed is imported here, in `fi
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
+Sieve = Callable[[Slice], Slice]
+
 ROW_GROUP_BYTES = 128 * 1024 * 1024  # 128 MB in memory
 ZSTD_LEVEL = 3
 BLOOM_FALSE_POSITIVES = 0.01
@@ -58,11 +61,16 @@ class Target:
         return load_file_io(self.io_properties, self.metadata.location)
 
 
-def write_files(target: Target, table: pa.Table) -> list[DataFile]:
-    """Write a table's rows as data files of the target; nothing is visible before they are committed."""
+def write_files(target: Target, table: pa.Table, sieve: Sieve | None = None) -> list[DataFile]:
+    """Write a table's rows as data files of the target; nothing is visible before they are committed.
+
+    A sieve sees the rows of each partition before they are written, and gives back those that are to be kept.
+    """
     metadata, io = target.metadata, target.io
     rows = conform(table, file_schema(metadata.schema(), table.schema))
     slices = lay_out(rows, metadata.schema(), metadata.spec(), metadata.sort_order())
+    if sieve is not None:
+        slices = map(sieve, slices)
     return [file for piece in slices for file in _write_slice(metadata, io, piece)]
 
 

@@ -107,7 +107,7 @@ def _finish(rows: Rows, context: Context, intake: Intake, rejected: list[Rejecte
         **rows.columns,
         **{name: shared.column(name) for name in shared.schema.names},
         "organization_id": constant(intake.organization_id, pa.string(), count),
-        "record_id": record_ids(rows.digests, context.digests[group]),
+        "record_id": record_ids(rows.digests, context.digests[group], rows.envelope.message),
         "ingested_at": constant(intake.received_unix_nano // 1000, TIMESTAMP, count),
     }
     schema = BY_SIGNAL[rows.envelope.signal].schema

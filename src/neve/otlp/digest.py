@@ -16,9 +16,28 @@ def digests(wires: pa.BinaryArray) -> Digests:
     return np.frombuffer(joined, dtype=np.uint64).reshape(-1, 2)
 
 
-def record_ids(records: Digests, surroundings: Digests) -> pa.BinaryArray:
-    """Ids of records from the hash of their bytes and the hash of what they stand in."""
+def record_ids(records: Digests, surroundings: Digests, message: npt.NDArray[np.int64]) -> pa.BinaryArray:
+    """Ids of records from the hash of their bytes, the hash of what they stand in, and their place among equals.
+
+    Equal records of one message are so many records: nobody sends one twice in the same breath. The second gets another
+    id than the first, and a resend of the message gives both the ids that they had.
+    """
     # Adding a multiple keeps a record and its surroundings from cancelling out, as a plain xor of equal hashes would.
     words = records ^ (surroundings * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))
+    words = words + _places_among_equals(words, message)[:, None] * np.uint64(0xD6E8FEB86659FD93)
     offsets = np.arange(len(words) + 1, dtype=np.int32) * WIDTH
     return pa.BinaryArray.from_buffers(pa.binary(), len(words), [None, pa.py_buffer(offsets), pa.py_buffer(words)])
+
+
+def _places_among_equals(words: Digests, message: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """How many equal rows of the same message stand before each row."""
+    places = np.zeros(len(words), dtype=np.uint64)
+    in_order = np.sort(words[:, 0])
+    if not (in_order[1:] == in_order[:-1]).any():
+        return places
+    order = np.lexsort((np.arange(len(words)), words[:, 1], words[:, 0], message))
+    same = (words[order][1:] == words[order][:-1]).all(axis=1) & (message[order][1:] == message[order][:-1])
+    starts = np.flatnonzero(np.concatenate(([True], ~same)))
+    runs = np.diff(np.append(starts, len(words)))
+    places[order] = np.arange(len(words)) - np.repeat(starts, runs)
+    return places

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -17,13 +17,13 @@ from neve.ingest.files.ledger import DONE, LOST, LedgerTable, Line
 from neve.ingest.files.plan import Selection, Skipped, cut, select_new
 from neve.ingest.files.read import Wanted
 from neve.ingest.files.result import IngestResult
-from neve.ingest.files.task import Assignment, FileOutcome, Tally, TaskResult, ingest_group
-from neve.lake.commits import TableMoved, append_once, find_batch
-from neve.lake.lane import parallelism, run_tasks
-from neve.lake.writer import Target
-from neve.model.commits import RECORDS, REJECTED, SOURCE_BYTES, SOURCE_FILES
-from neve.model.tables import BY_SIGNAL, QUARANTINE
-from neve.otlp import Intake
+from neve.ingest.files.task import FileOutcome, FileTask
+from neve.ingest.gather import gather
+from neve.ingest.publish import Publisher, total
+from neve.ingest.tally import Tally
+from neve.lake.commits import TableMoved
+from neve.lake.lane import parallelism, run_shuffled, run_tasks
+from neve.model.commits import SOURCE_BYTES, SOURCE_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
 
     from neve.ingest.config import IngestConfig
+    from neve.ingest.gather import Written
     from neve.lake.lake import Lake
 
-TABLES = (QUARANTINE.name, *(table.name for table in BY_SIGNAL.values()))
 CLAIM_ATTEMPTS = 30
 HASHES_PER_TASK = 2000
 
@@ -76,6 +76,11 @@ class FileJob:
     config: IngestConfig
     request: FileRequest
     say: Say
+
+    @cached_property
+    def publisher(self) -> Publisher:
+        """Commits the batches of the run."""
+        return Publisher(self.lake, self.config, "ingest-files")
 
     @property
     def ledger(self) -> LedgerTable:
@@ -151,45 +156,31 @@ class FileJob:
 
     def _take(self, batch_id: str, files: Sequence[HashedFile], taken: Taken) -> None:
         """Decode a batch on Spark, commit it table by table, and write down that it is done."""
-        results = self._decode(batch_id, files)
-        tally = Tally()
-        for result in results:
-            tally.add(result.tally)
-        summary = _summary(tally, files)
-        for done, name in enumerate(TABLES):
-            self.say("committing", done, len(TABLES))
-            added = [file for result in results for file in result.files.get(name, [])]
-            if added:
-                table = self.lake.table(name)
-                append_once(table, added, batch_id=batch_id, operation="ingest-files", summary=summary)
-            taken.files += added
-        outcomes = [outcome for result in results for outcome in result.outcomes]
+        written = self._decode(batch_id, files)
+        taken.files += self.publisher.publish(batch_id, written, _summary(files), tell=partial(self.say, "committing"))
+        outcomes = [outcome for report in written.reports for outcome in report]
         self.ledger.end(batch_id, [_line(outcome) for outcome in outcomes])
-        self.say("committing", len(TABLES), len(TABLES))
         taken.batches.append(batch_id)
         taken.outcomes += outcomes
-        taken.tally.add(tally)
+        taken.tally.add(written.tally)
 
-    def _decode(self, batch_id: str, files: Sequence[HashedFile]) -> list[TaskResult]:
+    def _decode(self, batch_id: str, files: Sequence[HashedFile]) -> Written:
         """Data files for every table that does not have the batch yet."""
-        tables = {name: self.lake.table(name) for name in TABLES}
-        targets = {name: Target.of(table) for name, table in tables.items() if find_batch(table, batch_id) is None}
-        max_future = self.config.max_future_seconds * 1_000_000_000
-        intake = Intake(self.request.organization_id, time.time_ns(), max_future)
-        assignment = Assignment(batch_id, intake, self.config, self.lake.s3, targets)
         spark = self.lake.spark
         groups = cut(files, self.config.task_bytes, at_least=parallelism(spark))
-        return run_tasks(spark, partial(ingest_group, assignment), groups, partial(self.say, "decoding"))
+        assignment = self.publisher.assign(batch_id, self.publisher.tables(), writers=len(groups))
+        task = FileTask(assignment, self.request.organization_id, groups)
+        frame = spark.range(0, len(groups), 1, len(groups))
+        tell = partial(self.say, "decoding")
+        return total(run_shuffled(frame, task.scatter, partial(gather, assignment), len(groups), tell))
 
 
 def _line(outcome: FileOutcome) -> Line:
     return Line(outcome.file, LOST if outcome.lost else DONE, outcome.signal, outcome.format)
 
 
-def _summary(tally: Tally, files: Sequence[HashedFile]) -> dict[str, str]:
+def _summary(files: Sequence[HashedFile]) -> dict[str, str]:
     return {
-        RECORDS: str(sum(tally.records.values())),
-        REJECTED: str(sum(tally.rejected.values())),
         SOURCE_FILES: str(len(files)),
         SOURCE_BYTES: str(sum(file.source.size for file in files)),
     }
@@ -206,8 +197,9 @@ def _result(request: FileRequest, found: Found, taken: Taken, skipped: list[Skip
         skipped=tuple(skipped),
         ignored=found.ignored,
         lost=(*taken.unreadable, *(Skipped(bad.file.source.path, bad.lost) for bad in taken.outcomes if bad.lost)),
-        records=dict(taken.tally.records),
+        records=dict(taken.tally.written),
         rejected=dict(taken.tally.rejected),
+        duplicates=dict(taken.tally.duplicates),
         duplicate_keys=taken.tally.duplicate_keys,
         pointless_metrics=taken.tally.pointless_metrics,
         bytes_in=sum(outcome.file.source.size for outcome in read),

@@ -16,7 +16,7 @@ from pyiceberg.expressions import EqualTo, Reference
 
 from neve.ingest.files.find import SourceFile
 from neve.ingest.files.hashing import HashedFile
-from neve.lake.commits import ANYWHERE, append_once
+from neve.lake.commits import append_once, at_snapshot
 from neve.lake.writer import Target, write_files
 from neve.model.columns import TIMESTAMP
 from neve.model.tables import INGESTED_FILES
@@ -24,6 +24,7 @@ from neve.model.tables import INGESTED_FILES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from neve.lake.commits import Guard
     from neve.lake.lake import Lake
 
 PLANNED, DONE, LOST = "planned", "done", "lost"
@@ -89,17 +90,20 @@ class LedgerTable:
     def plan(self, batch_id: str, files: Iterable[HashedFile], *, read_at: int | None) -> None:
         """Claim files for a batch; raises `TableMoved` when the ledger has changed since it was read."""
         self._append(
-            batch_id, PLANNED, [Line(file, PLANNED, file.signal, file.format) for file in files], only_at=read_at
+            batch_id,
+            PLANNED,
+            [Line(file, PLANNED, file.signal, file.format) for file in files],
+            guard=at_snapshot(read_at),
         )
 
     def end(self, batch_id: str, lines: list[Line]) -> None:
         """Remember how each file of a batch ended."""
         self._append(batch_id, DONE, lines)
 
-    def _append(self, batch_id: str, step: str, lines: list[Line], only_at: int | None = ANYWHERE) -> None:
+    def _append(self, batch_id: str, step: str, lines: list[Line], guard: Guard | None = None) -> None:
         table = self.lake.table(INGESTED_FILES.name)
         files = write_files(Target.of(table), self._rows(batch_id, lines))
-        append_once(table, files, batch_id=f"{batch_id}:{step}", operation="ingest-ledger", only_at=only_at)
+        append_once(table, files, batch_id=f"{batch_id}:{step}", operation="ingest-ledger", guard=guard)
 
     def _rows(self, batch_id: str, lines: list[Line]) -> pa.Table:
         now = time.time_ns() // 1000

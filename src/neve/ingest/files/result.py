@@ -23,6 +23,7 @@ class IngestResult:
     lost: tuple[Skipped, ...]
     records: dict[str, int]
     rejected: dict[str, int]
+    duplicates: dict[str, int]
     duplicate_keys: int
     pointless_metrics: int
     bytes_in: int
@@ -49,6 +50,7 @@ class IngestResult:
             "lost": [{"path": file.path, "reason": file.reason} for file in self.lost],
             "records": self.records,
             "rejected": self.rejected,
+            "duplicates": self.duplicates,
             "duplicate_attribute_keys": self.duplicate_keys,
             "metrics_without_points": self.pointless_metrics,
             "bytes_in": self.bytes_in,
