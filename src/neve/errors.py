@@ -11,6 +11,7 @@ r"""The one error tree.
     │   ├── IncompatibleTable  a table whose columns can't become the declared ones
     │   ├── CommitConflict     another writer won, and retrying did not help
     │   └── CommitUnknown      nobody can tell whether the commit happened
+    ├── StreamFailed           a stream ended in an error
     ├── RawZoneError           what was received could not be made durable
     └── QueryError             SQL that can't be answered
 
@@ -68,6 +69,10 @@ class CommitConflict(LakeError):
 
 class CommitUnknown(LakeError):
     """Raised when a commit may or may not have happened; its files must not be deleted."""
+
+
+class StreamFailed(NeveError):
+    """Raised when a stream ends in an error; what it has committed stays, and it can be started again."""
 
 
 class RawZoneError(NeveError):

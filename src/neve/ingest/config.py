@@ -70,6 +70,13 @@ class IngestConfig(Section):
         le=30 * 86_400,
         description="a record that came in within this time before is not written again; 0 writes everything",
     )
+    commit_seconds: float = Field(
+        0, ge=0, le=3600, description="how often a stream commits; 0: every 10 s where Spark is local, else every 60 s"
+    )
+    checkpoints: str = Field(
+        "lake/checkpoints",
+        description="folder, or address that Spark can write to, where it keeps its plan of each stream",
+    )
     task_bytes: int = Field(
         64 * MB, ge=1024, le=4096 * MB, description="how many bytes of files one Spark task reads, at about"
     )

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from neve.ingest.quarantine import quarantine_rows
 from neve.ingest.route import route
 from neve.ingest.tally import Tally
-from neve.lake.lane import Parcel
+from neve.lake.exchange import Parcel
 from neve.model.tables import BY_SIGNAL, QUARANTINE
 from neve.otlp import Decoded, Intake, Rejected, decode
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
 
     from neve.ingest.assignment import Assignment
-    from neve.lake.lane import Parcel
+    from neve.lake.exchange import Parcel
 
 SIGNAL_OF = {table.name: signal.value for signal, table in BY_SIGNAL.items()}
 

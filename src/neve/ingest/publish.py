@@ -61,24 +61,23 @@ class Publisher:
         self,
         batch_id: str,
         written: Written,
-        summary: Mapping[str, str],
-        guards: Mapping[str, Guard] | None = None,
+        describe: Callable[[str], Mapping[str, str]],
+        guard: Callable[[str], Guard | None] = lambda _name: None,
         tell: Tell = lambda _done, _total: None,
     ) -> list[DataFile]:
-        """Commit a batch table by table; the files that were added."""
+        """Commit a batch table by table; the files that were added.
+
+        For each table `describe` says what its commit is to say beside the counts, and `guard` what it must find.
+        """
         added: list[DataFile] = []
-        counts = {**_counts(written.tally), **summary}
+        counts = _counts(written.tally)
         for done, name in enumerate(TABLES):
             tell(done, len(TABLES))
             files = written.files.get(name, [])
             if files:
+                table, summary = self.lake.table(name), {**counts, **describe(name)}
                 append_once(
-                    self.lake.table(name),
-                    files,
-                    batch_id=batch_id,
-                    operation=self.operation,
-                    summary=counts,
-                    guard=(guards or {}).get(name),
+                    table, files, batch_id=batch_id, operation=self.operation, summary=summary, guard=guard(name)
                 )
             added += files
         tell(len(TABLES), len(TABLES))

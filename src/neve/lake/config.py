@@ -14,6 +14,11 @@ class LakeConfig(Section):
     """Where the tables live."""
 
     warehouse: str = Field("lake/warehouse", description="folder or s3:// prefix that holds the tables' files")
+    exchange: str = Field(
+        "",
+        description="folder or s3:// prefix where Spark tasks hand each other rows; must be reachable by all of them "
+        "(empty: a temporary folder where Spark is local, else .exchange in the warehouse)",
+    )
 
     @field_validator("warehouse")
     @classmethod
@@ -89,5 +94,10 @@ class SparkConfig(Section):
     log_file: str = Field(
         "lake/spark.log", description="where the embedded JVM's messages go; empty for standard error"
     )
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Spark runs in this process."""
+        return not self.connect and self.master.startswith("local")
 
     _plain_conf = field_validator("conf", mode="before")(as_text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from neve.errors import LakeError, TableMissing
 from neve.lake.catalog import pyiceberg_properties, sqlite_path
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
+from neve.lake.exchange import Exchange
 from neve.lake.session import build_session
 from neve.model.tables import NAMESPACE
 
@@ -60,6 +62,16 @@ class Lake:
     def spark(self) -> SparkSession:
         """The Spark session; starts one when there is none."""
         return build_session(self.spark_config, self.catalog_config, self.lake, self.s3)
+
+    @property
+    def exchange(self) -> Exchange:
+        """Where the tasks of a job hand each other rows."""
+        folder = self.lake.exchange or (
+            f"{tempfile.gettempdir()}/neve-exchange"
+            if self.spark_config.is_local
+            else f"{self.lake.location.removeprefix('file://')}/.exchange"
+        )
+        return Exchange(folder, self.s3)
 
     def table(self, name: str) -> Table:
         """One of the lake's tables, as it is now."""

@@ -70,7 +70,7 @@ def to_protobuf(signal: Signal, text: bytes) -> Transcoded:
     """The messages of a JSON text: one document, or one a line."""
     try:
         messages = _encode(signal, _read(signal, text))
-    except (duckdb.Error, pa.ArrowInvalid, ValueError):
+    except (duckdb.Error, pa.ArrowInvalid, ValueError, RecursionError):
         return _one_by_one(signal, text)
     return Transcoded(messages, tuple(range(len(messages))))
 
@@ -165,7 +165,7 @@ def _one_by_one(signal: Signal, text: bytes) -> Transcoded:
         try:
             plain = _ids(json.loads(document), _hex_to_base64)
             message = json_format.ParseDict(plain, CLASSES[signal](), ignore_unknown_fields=True)
-        except (ValueError, AttributeError, json_format.ParseError) as error:
+        except (ValueError, AttributeError, RecursionError, json_format.ParseError) as error:
             rejected.append(
                 Rejected("malformed_message", f"not OTLP JSON for {signal}: {error}", position, document, "otlp_json")
             )
@@ -185,7 +185,7 @@ def documents(text: bytes) -> list[bytes]:
             _value, end = decoder.raw_decode(rest)
             found.append(rest[:end].encode())
             rest = rest[end:]
-    except ValueError:
+    except (ValueError, RecursionError):
         return [line for line in text.splitlines() if line.strip()]
     return found
 

@@ -22,7 +22,7 @@ from neve.ingest.gather import gather
 from neve.ingest.publish import Publisher, total
 from neve.ingest.tally import Tally
 from neve.lake.commits import TableMoved
-from neve.lake.lane import parallelism, run_shuffled, run_tasks
+from neve.lake.lane import parallelism, run_tasks
 from neve.model.commits import SOURCE_BYTES, SOURCE_FILES
 
 if TYPE_CHECKING:
@@ -157,7 +157,8 @@ class FileJob:
     def _take(self, batch_id: str, files: Sequence[HashedFile], taken: Taken) -> None:
         """Decode a batch on Spark, commit it table by table, and write down that it is done."""
         written = self._decode(batch_id, files)
-        taken.files += self.publisher.publish(batch_id, written, _summary(files), tell=partial(self.say, "committing"))
+        summary, tell = _summary(files), partial(self.say, "committing")
+        taken.files += self.publisher.publish(batch_id, written, lambda _table: summary, tell=tell)
         outcomes = [outcome for report in written.reports for outcome in report]
         self.ledger.end(batch_id, [_line(outcome) for outcome in outcomes])
         taken.batches.append(batch_id)
@@ -172,7 +173,7 @@ class FileJob:
         task = FileTask(assignment, self.request.organization_id, groups)
         frame = spark.range(0, len(groups), 1, len(groups))
         tell = partial(self.say, "decoding")
-        return total(run_shuffled(frame, task.scatter, partial(gather, assignment), len(groups), tell))
+        return total(self.lake.exchange.run(frame, task.scatter, partial(gather, assignment), len(groups), tell))
 
 
 def _line(outcome: FileOutcome) -> Line:

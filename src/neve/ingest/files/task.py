@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from neve.ingest.assignment import Assignment
-    from neve.lake.lane import Parcel
+    from neve.lake.exchange import Parcel
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,63 @@
+"""What ingestion says of itself to Prometheus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import Counter, Gauge, Histogram
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from neve.ingest.stream.result import BatchResult
+
+BATCHES = Counter("neve_ingest_batches", "batches that were committed", ["stream"])
+MESSAGES = Counter("neve_ingest_messages", "messages that were read", ["stream"])
+RECORDS = Counter("neve_ingest_records", "records that were written", ["stream", "signal"])
+REJECTED = Counter("neve_ingest_rejected", "records that went to quarantine", ["stream", "reason"])
+DUPLICATES = Counter("neve_ingest_duplicates", "records that were in the lake already", ["stream", "signal"])
+REPLAYED = Counter("neve_ingest_replayed", "messages that a table had already when they came again", ["stream"])
+BYTES_IN = Counter("neve_ingest_read_bytes", "bytes that were read", ["stream"])
+BYTES_OUT = Counter("neve_ingest_written_bytes", "bytes of data files that were committed", ["stream"])
+FILES = Counter("neve_ingest_data_files", "data files that were committed", ["stream"])
+BATCH_SECONDS = Histogram(
+    "neve_ingest_batch_seconds",
+    "from reading a batch to its last commit",
+    ["stream"],
+    buckets=(1, 2, 5, 10, 30, 60, 300),
+)
+COMMIT_SECONDS = Histogram(
+    "neve_ingest_commit_seconds", "for the commits of a batch", ["stream"], buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+)
+LAG_SECONDS = Gauge(
+    "neve_ingest_lag_seconds", "age of the newest message of a batch when it was in the tables", ["stream"]
+)
+LAG_OFFSETS = Gauge("neve_ingest_lag_offsets", "messages that wait to be read", ["stream"])
+FAILURES = Counter("neve_ingest_failures", "times that a stream ended in an error", ["stream"])
+
+
+def count_batch(result: BatchResult) -> None:
+    """Count a batch that is in the tables."""
+    stream = result.stream
+    BATCHES.labels(stream).inc()
+    MESSAGES.labels(stream).inc(result.messages)
+    REPLAYED.labels(stream).inc(result.replayed)
+    BYTES_IN.labels(stream).inc(result.bytes_in)
+    BYTES_OUT.labels(stream).inc(result.bytes_out)
+    FILES.labels(stream).inc(result.data_files)
+    BATCH_SECONDS.labels(stream).observe(result.seconds)
+    COMMIT_SECONDS.labels(stream).observe(result.commit_seconds)
+    for counter, counts in ((RECORDS, result.records), (REJECTED, result.rejected), (DUPLICATES, result.duplicates)):
+        for label, count in counts.items():
+            counter.labels(stream, label).inc(count)
+    if result.lag_seconds is not None:
+        LAG_SECONDS.labels(stream).set(result.lag_seconds)
+
+
+def watch_stream(stream: str, query: StreamingQuery) -> None:
+    """Look at how far behind a query is, where its source tells."""
+    progress: Any = query.lastProgress
+    for source in (progress or {}).get("sources", []):
+        waiting = (source.get("metrics") or {}).get("maxOffsetsBehindLatest")
+        if waiting is not None:
+            LAG_OFFSETS.labels(stream).set(float(waiting))

@@ -1,0 +1,139 @@
+"""A stream as a query of Structured Streaming: Spark keeps the time and the plan, the tables keep the positions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from pyspark.errors import StreamingQueryException
+
+from neve.errors import ConfigError, StreamFailed
+from neve.ingest.metrics import count_batch, watch_stream
+from neve.ingest.publish import Publisher
+from neve.ingest.stream.batch import StreamWriter
+from neve.ingest.stream.result import BatchResult, StreamResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from neve.ingest.config import IngestConfig
+    from neve.ingest.stream.batch import Work
+    from neve.ingest.stream.positions import Positions
+    from neve.lake.lake import Lake
+
+EMBEDDED_SECONDS, CLUSTER_SECONDS = 10, 60
+POLL_SECONDS = 1
+
+Tell = Callable[[BatchResult], None]
+
+
+class Source(Protocol):
+    """Where a stream comes from."""
+
+    def load(self, spark: SparkSession, positions: dict[str, Positions]) -> DataFrame:
+        """What comes in."""
+
+    def work(self, name: str, frame: DataFrame) -> Work | None:
+        """What a batch has to do; nothing where it is empty."""
+
+    def finished(self, result: BatchResult) -> None:
+        """A batch is in the tables."""
+
+    def caught_up(self) -> bool:
+        """Whether a run that stops at the end is done; asked when all that was there at its start is in the tables."""
+
+
+@dataclass
+class StreamJob:
+    """One run of a stream, until it is stopped or has caught up."""
+
+    lake: Lake
+    config: IngestConfig
+    stream: str
+    source: Source
+    tell: Tell = lambda _result: None
+    result: StreamResult = field(init=False)
+    _query: StreamingQuery | None = None
+    _stopped: bool = False
+
+    def __post_init__(self) -> None:
+        if self.lake.spark_config.connect:
+            raise ConfigError(
+                f"spark.connect is {self.lake.spark_config.connect!r}: streams need a driver of their own",
+                hint="set spark.master instead, to a cluster or to local[*]",
+            )
+        self.result = StreamResult(self.stream)
+        self.writer = StreamWriter(self.stream, Publisher(self.lake, self.config, "ingest-stream"))
+
+    def run(self, *, until_caught_up: bool = False) -> StreamResult:
+        """Take in what comes; raises `StreamFailed` when the query ends in an error."""
+        started = time.monotonic()
+        while not self._stopped:
+            self._query = self._start(until_caught_up)
+            self._wait(self._query)
+            if until_caught_up and self.source.caught_up():
+                break
+        self.result.seconds = time.monotonic() - started
+        return self.result
+
+    def stop(self) -> None:
+        """End after the batch that is under way; may be called from another thread or a signal's handler."""
+        self._stopped = True
+
+    def _start(self, until_caught_up: bool) -> StreamingQuery:
+        frame = self.source.load(self.lake.spark, self.writer.positions())
+        query = (
+            frame.writeStream.queryName(self.stream)
+            .option("checkpointLocation", self._checkpoint())
+            .foreachBatch(self._take)
+        )
+        if until_caught_up:
+            return query.trigger(availableNow=True).start()
+        return query.trigger(processingTime=f"{commit_seconds(self.config, self.lake)} seconds").start()
+
+    def _wait(self, query: StreamingQuery) -> None:
+        try:
+            while not query.awaitTermination(POLL_SECONDS):
+                watch_stream(self.stream, query)
+                if self._stopped and not query.status["isTriggerActive"]:
+                    query.stop()
+        except StreamingQueryException as error:
+            raise StreamFailed(f"the stream {self.stream} ended: {_cause(error)}", hint=HINT) from error
+
+    def _take(self, frame: DataFrame, epoch: int) -> None:
+        """What Spark calls for each micro-batch."""
+        query_id = self._query.id if self._query else "first"
+        work = self.source.work(f"{query_id}:{epoch}", frame)
+        if work is None:
+            return
+        result = self.writer.take(work)
+        self.source.finished(result)
+        self.result.add(result)
+        count_batch(result)
+        self.tell(result)
+
+    def _checkpoint(self) -> str:
+        """Where Spark keeps its plan of the stream."""
+        root = self.config.checkpoints
+        return f"{root if '://' in root else Path(root).expanduser().resolve()}/{self.stream}"
+
+
+HINT = "nothing that was committed is lost or doubled when it is started again; `neve doctor` says what is reachable"
+
+
+def commit_seconds(config: IngestConfig, lake: Lake) -> float:
+    """How often a stream commits."""
+    if config.commit_seconds:
+        return config.commit_seconds
+    return EMBEDDED_SECONDS if lake.spark_config.is_local else CLUSTER_SECONDS
+
+
+def _cause(error: Exception) -> str:
+    """The line of an error of the JVM that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if "Error" in line or "Exception" in line or line.startswith("neve.")]
+    return (told or lines or ["no reason was given"])[-1]

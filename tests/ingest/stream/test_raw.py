@@ -1,0 +1,83 @@
+"""From the raw zone into the tables, once."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from typing import TYPE_CHECKING
+
+import zstandard
+
+from neve.ingest.config import IngestConfig
+from neve.ingest.stream.job import StreamJob
+from neve.ingest.stream.positions import read_positions
+from neve.ingest.stream.raw import RawStream
+from neve.raw.frame import Kind, Packing
+from tests.ingest.stream.frames import frame, raw_config, receive, zone_of
+from tests.telemetry import logs, metrics, traces
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from neve.ingest.stream.result import StreamResult
+    from neve.lake.lake import Lake
+    from neve.raw.config import RawConfig
+
+
+def run(lake: Lake, folder: Path, raw: RawConfig, **settings: object) -> StreamResult:
+    """Take in all that is in the zone."""
+    config = IngestConfig.model_validate({"checkpoints": str(folder / "checkpoints"), **settings})
+    source = RawStream(zone_of(raw), raw, config)
+    return StreamJob(lake, config, "raw", source).run(until_caught_up=True)
+
+
+def count(lake: Lake, table: str) -> int:
+    """How many rows a table has."""
+    return int(lake.table(table).scan().count())
+
+
+def test_what_was_received_is_in_the_tables(spark_lake: Lake, tmp_path: Path) -> None:
+    """Every signal, every packing, of several writers and organizations, in one commit a table with its positions."""
+    raw = raw_config(tmp_path)
+    receive(
+        raw,
+        [frame(Kind.TRACES, traces(5)), frame(Kind.LOGS, gzip.compress(logs(4)), packing=Packing.GZIP)],
+        [
+            frame(Kind.METRICS, zstandard.compress(metrics(3)), packing=Packing.ZSTD),
+            frame(Kind.TRACES, traces(2, first=50), "umbrella"),
+        ],
+    )
+    result = run(spark_lake, tmp_path, raw)
+    assert result.records == {"traces": 7, "logs": 4, "metrics": 3}
+    assert (count(spark_lake, "spans"), count(spark_lake, "logs"), count(spark_lake, "metrics")) == (7, 4, 3)
+    writers = {segment.writer for segment in zone_of(raw).segments()}
+    assert read_positions(spark_lake.table("spans"), "raw") == dict.fromkeys(writers, 1)
+    assert zone_of(raw).backlog() == []
+    again = run(spark_lake, tmp_path, raw)
+    assert (again.batches, count(spark_lake, "spans")) == (0, 7)
+
+
+def test_a_lost_checkpoint_doubles_nothing(spark_lake: Lake, tmp_path: Path) -> None:
+    """Without Spark's own memory everything is read again, and the tables say that they have it."""
+    raw = raw_config(tmp_path)
+    receive(raw, [frame(Kind.TRACES, traces(5)), frame(Kind.TRACES, b"\xff\xff")])
+    run(spark_lake, tmp_path, raw)
+    shutil.rmtree(tmp_path / "checkpoints")
+    receive(raw, [frame(Kind.LOGS, logs(2))])
+    result = run(spark_lake, tmp_path, raw, deduplicate_seconds=0)
+    assert result.replayed == 2
+    assert (count(spark_lake, "spans"), count(spark_lake, "logs"), count(spark_lake, "quarantine")) == (5, 2, 1)
+
+
+def test_a_resend_is_one_record(spark_lake: Lake, tmp_path: Path) -> None:
+    """The same export twice in a batch, and again in a later one, is written once; others beside it are kept."""
+    raw = raw_config(tmp_path)
+    receive(raw, [frame(Kind.TRACES, traces(5)), frame(Kind.TRACES, traces(5)), frame(Kind.LOGS, logs(4))])
+    first = run(spark_lake, tmp_path, raw)
+    assert (first.records, first.duplicates) == ({"traces": 5, "logs": 4}, {"traces": 5})
+    receive(raw, [frame(Kind.TRACES, traces(8)), frame(Kind.LOGS, logs(4)), frame(Kind.LOGS, logs(4), "umbrella")])
+    second = run(spark_lake, tmp_path, raw)
+    assert (second.records, second.duplicates) == ({"traces": 3, "logs": 4}, {"traces": 5, "logs": 4})
+    assert (count(spark_lake, "spans"), count(spark_lake, "logs")) == (8, 8)
+    summary = spark_lake.table("spans").current_snapshot().summary.additional_properties  # type: ignore[union-attr]
+    assert summary["neve.duplicates"] == "9"
