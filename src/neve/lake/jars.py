@@ -57,7 +57,34 @@ POSTGRES = Jar(
     "42.7.7",
     "157963d60ae66d607e09466e8c0cdf8087e9cb20d0159899ffca96bca2528460",
 )
-ALL = (ICEBERG, SQLITE, POSTGRES, ICEBERG_AWS)
+KAFKA = (
+    Jar(
+        "org.apache.spark",
+        "spark-sql-kafka-0-10_2.13",
+        "4.1.3",
+        "cb31ffd9c8f5527dba061db8af671d295562092e4f3f5ff42fc249fab8a8fde6",
+    ),
+    # Delegation tokens. There is no 4.1 of it on every mirror, and 4.0.0 works with the source above.
+    Jar(
+        "org.apache.spark",
+        "spark-token-provider-kafka-0-10_2.13",
+        "4.0.0",
+        "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767",
+    ),
+    Jar(
+        "org.apache.kafka",
+        "kafka-clients",
+        "3.9.1",
+        "7568b998572d256f0b7bc0afdc1b7a2588b8b08415c62ce314c864a6851ae9d9",
+    ),
+    Jar(
+        "org.apache.commons",
+        "commons-pool2",
+        "2.12.1",
+        "5273c8bc8c0dca2211175c0d27efbd7228efae99689aac001a8e1ef8e872e9ef",
+    ),
+)
+ALL = (ICEBERG, SQLITE, POSTGRES, ICEBERG_AWS, *KAFKA)
 
 
 def needed(catalog_kind: str, *, on_s3: bool) -> tuple[Jar, ...]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
+    from neve.lake.jars import Jar
+
 
 @dataclass(frozen=True)
 class Lake:
@@ -30,6 +32,7 @@ class Lake:
     catalog_config: CatalogConfig = field(default_factory=CatalogConfig)
     s3: S3Config = field(default_factory=S3Config)
     spark_config: SparkConfig = field(default_factory=SparkConfig)
+    further_jars: tuple[Jar, ...] = ()
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -61,7 +64,7 @@ class Lake:
     @cached_property
     def spark(self) -> SparkSession:
         """The Spark session; starts one when there is none."""
-        return build_session(self.spark_config, self.catalog_config, self.lake, self.s3)
+        return build_session(self.spark_config, self.catalog_config, self.lake, self.s3, self.further_jars)
 
     @property
     def exchange(self) -> Exchange:

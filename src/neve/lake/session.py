@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
+    from neve.lake.jars import Jar
 
 CATALOG = "spark.sql.catalog."
 LOCAL = {
@@ -59,12 +60,14 @@ def split_conf(conf: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     return {key: value for key, value in conf.items() if key not in later}, later
 
 
-def build_session(spark: SparkConfig, catalog: CatalogConfig, lake: LakeConfig, s3: S3Config) -> SparkSession:
+def build_session(
+    spark: SparkConfig, catalog: CatalogConfig, lake: LakeConfig, s3: S3Config, further_jars: tuple[Jar, ...] = ()
+) -> SparkSession:
     """Start Spark, or join the session that this process already has."""
     conf = session_conf(spark, catalog, lake, s3)
     if not spark.connect:
         find_java()
-        jars = local_paths(needed(catalog.kind, on_s3=lake.on_s3))
+        jars = local_paths((*needed(catalog.kind, on_s3=lake.on_s3), *further_jars))
         conf["spark.jars"] = ",".join([*conf.get("spark.jars", "").split(","), *map(str, jars)]).strip(",")
         # Workers must run the Python that has Neve, not whichever `python3` comes first on PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
