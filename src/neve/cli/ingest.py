@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from neve.cli.output import emit, json_option, note, org_option, progress, say, size
+from neve.cli.streams import kafka, raw, watch
 
 if TYPE_CHECKING:
     from neve.cli.context import Context
@@ -56,6 +57,10 @@ def files(
     emit(result.to_json()) if as_json else show(result)
     if result.failed or result.lost:
         raise click.exceptions.Exit(1)
+
+
+for command in (raw, kafka, watch):
+    ingest.add_command(command)
 
 
 def show(result: IngestResult) -> None:

@@ -33,6 +33,11 @@ def emit(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
+def say_json(value: Any) -> None:
+    """One JSON document on a line of its own, for those who read line by line."""
+    click.echo(json.dumps(value, ensure_ascii=False, default=str))
+
+
 def complain(error: NeveError, *, as_json: bool) -> None:
     """Say what went wrong and what to do."""
     if as_json:

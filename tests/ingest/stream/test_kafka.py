@@ -11,6 +11,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from neve.ingest.config import IngestConfig
+from neve.ingest.publish import Publisher
+from neve.ingest.stream.batch import StreamWriter
 from neve.ingest.stream.job import StreamJob
 from neve.ingest.stream.kafka import KafkaStream
 from neve.ingest.stream.positions import read_positions
@@ -61,8 +63,8 @@ def topics(kafka: Kafka) -> Topics:
 def run(lake: Lake, folder: Path, topics: Topics, **settings: object) -> StreamResult:
     """Take in all that is in the topics."""
     config = IngestConfig.model_validate({"checkpoints": str(folder / "checkpoints"), **settings})
-    source = KafkaStream(topics.config, "acme", config.task_bytes)
-    return StreamJob(lake, config, "kafka", source).run(until_caught_up=True)
+    writer = StreamWriter("kafka", Publisher(lake, config, "ingest-stream"))
+    return StreamJob(lake, config, "kafka", KafkaStream(writer, topics.config, "acme")).run(until_caught_up=True)
 
 
 def count(lake: Lake, table: str) -> int:

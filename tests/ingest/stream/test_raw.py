@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 import zstandard
 
 from neve.ingest.config import IngestConfig
+from neve.ingest.publish import Publisher
+from neve.ingest.stream.batch import StreamWriter
 from neve.ingest.stream.job import StreamJob
 from neve.ingest.stream.positions import read_positions
 from neve.ingest.stream.raw import RawStream
+from neve.ingest.stream.raw_feed import RawFeed
 from neve.raw.frame import Kind, Packing
 from tests.ingest.stream.frames import frame, raw_config, receive, zone_of
 from tests.telemetry import logs, metrics, traces
@@ -27,8 +30,9 @@ if TYPE_CHECKING:
 def run(lake: Lake, folder: Path, raw: RawConfig, **settings: object) -> StreamResult:
     """Take in all that is in the zone."""
     config = IngestConfig.model_validate({"checkpoints": str(folder / "checkpoints"), **settings})
-    source = RawStream(zone_of(raw), raw, config)
-    return StreamJob(lake, config, "raw", source).run(until_caught_up=True)
+    writer = StreamWriter("raw", Publisher(lake, config, "ingest-stream"))
+    stream = RawStream(writer, RawFeed(zone_of(raw), config.batch_bytes, raw.keep_seconds))
+    return StreamJob(lake, config, "raw", stream).run(until_caught_up=True)
 
 
 def count(lake: Lake, table: str) -> int:

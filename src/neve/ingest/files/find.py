@@ -65,6 +65,18 @@ def find_files(paths: Sequence[str], s3: S3Config, form: Format | None = None, *
     return Found(tuple(sorted(files.values(), key=lambda file: file.path)), tuple(sorted(ignored)))
 
 
+def look_at(path: str, s3: S3Config) -> SourceFile | str:
+    """A file by its exact path, or why it is none."""
+    filesystem, inner = filesystem_of(path, s3)
+    try:
+        info = filesystem.get_file_info(inner)
+    except (OSError, ValueError) as error:
+        return f"can't look at it: {error}"
+    if info.type == pafs.FileType.File:
+        return _source(info, path)
+    return "it does not exist" if info.type == pafs.FileType.NotFound else "it is a folder"
+
+
 def _expand(path: str, s3: S3Config) -> Iterator[tuple[SourceFile, bool]]:
     """Files under a path, each with whether the user named it itself."""
     if "://" not in path:

@@ -75,7 +75,8 @@ class FileJob:
     lake: Lake
     config: IngestConfig
     request: FileRequest
-    say: Say
+    say: Say = lambda *_: None
+    found: Found | None = None  # where somebody has looked already
 
     @cached_property
     def publisher(self) -> Publisher:
@@ -90,8 +91,9 @@ class FileJob:
     def run(self) -> IngestResult:
         """First finish what an earlier run began, then take in what is new."""
         started = time.monotonic()
-        own = self.lake.lake.location
-        found = find_files(self.request.paths, self.lake.s3, self.request.wanted.format, lake=own)
+        found = self.found or find_files(
+            self.request.paths, self.lake.s3, self.request.wanted.format, lake=self.lake.lake.location
+        )
         taken = Taken()
         ledger = self.ledger.read()
         for batch_id, files in ledger.pending.items():

@@ -12,8 +12,6 @@ from pyspark.errors import StreamingQueryException
 
 from neve.errors import ConfigError, StreamFailed
 from neve.ingest.metrics import count_batch, watch_stream
-from neve.ingest.publish import Publisher
-from neve.ingest.stream.batch import StreamWriter
 from neve.ingest.stream.result import BatchResult, StreamResult
 
 if TYPE_CHECKING:
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from neve.ingest.config import IngestConfig
-    from neve.ingest.stream.batch import Work
-    from neve.ingest.stream.positions import Positions
     from neve.lake.lake import Lake
 
 EMBEDDED_SECONDS, CLUSTER_SECONDS = 10, 60
@@ -31,20 +27,17 @@ POLL_SECONDS = 1
 Tell = Callable[[BatchResult], None]
 
 
-class Source(Protocol):
-    """Where a stream comes from."""
+class Stream(Protocol):
+    """Something that comes in batches."""
 
-    def load(self, spark: SparkSession, positions: dict[str, Positions]) -> DataFrame:
-        """What comes in."""
+    def load(self, spark: SparkSession) -> DataFrame:
+        """What comes in, as a streaming frame."""
 
-    def work(self, name: str, frame: DataFrame) -> Work | None:
-        """What a batch has to do; nothing where it is empty."""
-
-    def finished(self, result: BatchResult) -> None:
-        """A batch is in the tables."""
+    def take(self, name: str, frame: DataFrame) -> BatchResult | None:
+        """Take a batch in; nothing where it is empty. The name is the same when the batch comes again."""
 
     def caught_up(self) -> bool:
-        """Whether a run that stops at the end is done; asked when all that was there at its start is in the tables."""
+        """Whether a run that stops at the end is done; asked when all that was there at its start was taken in."""
 
 
 @dataclass
@@ -53,8 +46,8 @@ class StreamJob:
 
     lake: Lake
     config: IngestConfig
-    stream: str
-    source: Source
+    name: str
+    stream: Stream
     tell: Tell = lambda _result: None
     result: StreamResult = field(init=False)
     _query: StreamingQuery | None = None
@@ -66,8 +59,7 @@ class StreamJob:
                 f"spark.connect is {self.lake.spark_config.connect!r}: streams need a driver of their own",
                 hint="set spark.master instead, to a cluster or to local[*]",
             )
-        self.result = StreamResult(self.stream)
-        self.writer = StreamWriter(self.stream, Publisher(self.lake, self.config, "ingest-stream"))
+        self.result = StreamResult(self.name)
 
     def run(self, *, until_caught_up: bool = False) -> StreamResult:
         """Take in what comes; raises `StreamFailed` when the query ends in an error."""
@@ -75,7 +67,7 @@ class StreamJob:
         while not self._stopped:
             self._query = self._start(until_caught_up)
             self._wait(self._query)
-            if until_caught_up and self.source.caught_up():
+            if until_caught_up and self.stream.caught_up():
                 break
         self.result.seconds = time.monotonic() - started
         return self.result
@@ -85,9 +77,9 @@ class StreamJob:
         self._stopped = True
 
     def _start(self, until_caught_up: bool) -> StreamingQuery:
-        frame = self.source.load(self.lake.spark, self.writer.positions())
+        frame = self.stream.load(self.lake.spark)
         query = (
-            frame.writeStream.queryName(self.stream)
+            frame.writeStream.queryName(self.name)
             .option("checkpointLocation", self._checkpoint())
             .foreachBatch(self._take)
         )
@@ -98,20 +90,18 @@ class StreamJob:
     def _wait(self, query: StreamingQuery) -> None:
         try:
             while not query.awaitTermination(POLL_SECONDS):
-                watch_stream(self.stream, query)
+                watch_stream(self.name, query)
                 if self._stopped and not query.status["isTriggerActive"]:
                     query.stop()
         except StreamingQueryException as error:
-            raise StreamFailed(f"the stream {self.stream} ended: {_cause(error)}", hint=HINT) from error
+            raise StreamFailed(f"the stream {self.name} ended: {_cause(error)}", hint=HINT) from error
 
     def _take(self, frame: DataFrame, epoch: int) -> None:
         """What Spark calls for each micro-batch."""
         query_id = self._query.id if self._query else "first"
-        work = self.source.work(f"{query_id}:{epoch}", frame)
-        if work is None:
+        result = self.stream.take(f"{query_id}:{epoch}", frame)
+        if result is None:
             return
-        result = self.writer.take(work)
-        self.source.finished(result)
         self.result.add(result)
         count_batch(result)
         self.tell(result)
@@ -119,7 +109,7 @@ class StreamJob:
     def _checkpoint(self) -> str:
         """Where Spark keeps its plan of the stream."""
         root = self.config.checkpoints
-        return f"{root if '://' in root else Path(root).expanduser().resolve()}/{self.stream}"
+        return f"{root if '://' in root else Path(root).expanduser().resolve()}/{self.name}"
 
 
 HINT = "nothing that was committed is lost or doubled when it is started again; `neve doctor` says what is reachable"

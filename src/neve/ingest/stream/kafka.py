@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
-
 from neve.ingest.stream.kafka_task import COLUMNS, KafkaTask
 from neve.ingest.stream.positions import Positions, furthest
 from neve.lake.lane import parallelism
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
 
     from neve.ingest.assignment import Assignment
     from neve.ingest.gather import Written
+    from neve.ingest.stream.batch import StreamWriter
     from neve.ingest.stream.result import BatchResult
     from neve.ingest.stream.topics import KafkaConfig, TopicConfig
 
@@ -50,11 +49,11 @@ class KafkaWork:
 
 @dataclass
 class KafkaStream:
-    """Reads topics of OTLP messages."""
+    """Takes topics of OTLP messages in."""
 
+    writer: StreamWriter
     config: KafkaConfig
     organization_id: str
-    task_bytes: int
     _last_bytes: int = 0
 
     @property
@@ -62,38 +61,38 @@ class KafkaStream:
         """Each topic by its name."""
         return {topic.topic: topic for topic in self.config.topics}
 
-    def load(self, spark: SparkSession, positions: dict[str, Positions]) -> DataFrame:
-        """The messages as they come; a stream that lost its checkpoint begins where the tables are."""
-        options = {
-            "kafka.bootstrap.servers": self.config.bootstrap_servers,
-            "subscribe": ",".join(self.topics),
-            "startingOffsets": self._starting(positions),
-            "maxOffsetsPerTrigger": str(self.config.batch_messages),
-            "failOnDataLoss": str(not self.config.allow_loss).lower(),
-            **self.config.options,
-        }
-        frame = spark.readStream.format("kafka").options(**options).load()
-        return frame.select(*(F.col(name) for name in COLUMNS))
+    def load(self, spark: SparkSession) -> DataFrame:
+        """The messages as they come.
 
-    def work(self, name: str, frame: DataFrame) -> KafkaWork:
-        """What a batch has to do; how many share it is told by the size of the last one."""
-        many = self._last_bytes > self.task_bytes and frame.rdd.getNumPartitions() > 1
+        A stream that the tables know and that has no checkpoint has lost it. It is read from the beginning: what the
+        tables have is skipped by its offset, unread by the decoder. (Spark's source takes offsets for all partitions of
+        all topics or for none.)
+        """
+        known = any(self.writer.positions().values())
+        starting = "earliest" if known else self.config.starting
+        return read_topics(spark, self.config, list(self.topics), starting)
+
+    def take(self, name: str, frame: DataFrame) -> BatchResult | None:
+        """Take a batch of messages in; how many tasks share the writing is told by the size of the last batch."""
+        many = self._last_bytes > self.writer.publisher.config.task_bytes and frame.rdd.getNumPartitions() > 1
         writers = parallelism(frame.sparkSession) if many else 1
-        return KafkaWork(name, frame, self.topics, self.organization_id, writers)
-
-    def finished(self, result: BatchResult) -> None:
-        """Remember how large the batch was."""
+        result = self.writer.take(KafkaWork(name, frame, self.topics, self.organization_id, writers))
         self._last_bytes = result.bytes_in
+        return result
 
     def caught_up(self) -> bool:
         """Spark reads all that was there when the run began."""
         return True
 
-    def _starting(self, positions: dict[str, Positions]) -> str:
-        """Where a stream without a checkpoint begins.
 
-        One that the tables know has lost it, and is read from the beginning: what the tables have is skipped by its
-        offset, unread by the decoder. (The source takes offsets for all partitions of all topics or for none.)
-        """
-        known = any(positions.values())
-        return "earliest" if known else self.config.starting
+def read_topics(spark: SparkSession, config: KafkaConfig, topics: list[str], starting: str) -> DataFrame:
+    """Messages of some topics as they come."""
+    options = {
+        "kafka.bootstrap.servers": config.bootstrap_servers,
+        "subscribe": ",".join(topics),
+        "startingOffsets": starting,
+        "maxOffsetsPerTrigger": str(config.batch_messages),
+        "failOnDataLoss": str(not config.allow_loss).lower(),
+        **config.options,
+    }
+    return spark.readStream.format("kafka").options(**options).load().select(*COLUMNS)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from neve.ingest.stream.positions import Positions, furthest
-from neve.ingest.stream.raw_source import NAME, RawSource
+from neve.ingest.stream.raw_feed import behind
 from neve.ingest.stream.raw_task import RawTask
 from neve.lake.lane import parallelism
-from neve.raw.zone import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,11 +15,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from neve.ingest.assignment import Assignment
-    from neve.ingest.config import IngestConfig
     from neve.ingest.gather import Written
+    from neve.ingest.stream.batch import StreamWriter
+    from neve.ingest.stream.positions import Positions
+    from neve.ingest.stream.raw_feed import RawFeed
     from neve.ingest.stream.result import BatchResult
-    from neve.raw.config import RawConfig
-    from neve.raw.zone import RawZone
+    from neve.raw.zone import RawZone, Segment
 
 PACKED_FACTOR = 4  # about how much larger what senders packed is inside, for sharing out the work
 
@@ -56,45 +54,34 @@ class RawWork:
 
     def read(self, written: Written) -> tuple[Positions, int]:
         """Behind the last segment of each writer."""
-        after = [{segment.writer: segment.number + 1} for group in self.groups for segment in group]
-        return furthest(*after), max(written.reports, default=0)
+        return behind([segment for group in self.groups for segment in group]), max(written.reports, default=0)
 
 
 @dataclass(frozen=True)
 class RawStream:
-    """Reads sealed segments, and cleans up behind itself."""
+    """Takes sealed segments of OTLP messages in."""
 
-    zone: RawZone
-    raw: RawConfig
-    ingest: IngestConfig
+    writer: StreamWriter
+    feed: RawFeed
 
-    def load(self, spark: SparkSession, _positions: dict[str, Positions]) -> DataFrame:
+    def load(self, spark: SparkSession) -> DataFrame:
         """The segments as they come."""
-        spark.dataSource.register(RawSource)
-        self.zone.recover()
-        reader = spark.readStream.format(NAME).option("location", self.zone.location)
-        secrets = self.zone.s3.model_dump() | {"secret_key": self.zone.s3.secret_key.get_secret_value()}
-        return reader.options(s3=json.dumps(secrets), batch_bytes=str(self.ingest.batch_bytes)).load()
+        return self.feed.load(spark)
 
-    def work(self, name: str, frame: DataFrame) -> RawWork | None:
-        """What a batch has to do; nothing where it names no segment."""
-        segments = [Segment(row.writer, row.number, row.path, row.size) for row in frame.collect()]
+    def take(self, name: str, frame: DataFrame) -> BatchResult | None:
+        """Take a batch of segments in, and clean up behind it."""
+        segments = self.feed.segments(frame)
         if not segments:
             return None
         spark = frame.sparkSession
-        return RawWork(name, spark, self.zone, share_out(segments, self.ingest.task_bytes, parallelism(spark)))
-
-    def finished(self, result: BatchResult) -> None:
-        """Write down how far the tables are, and remove what is no longer needed."""
-        there = {segment.writer for segment in self.zone.segments()}
-        consumed = furthest(self.zone.consumed(), result.positions)
-        self.zone.mark_consumed({writer: position for writer, position in consumed.items() if writer in there})
-        self.zone.clean(self.raw.keep_seconds)
+        groups = share_out(segments, self.writer.publisher.config.task_bytes, parallelism(spark))
+        result = self.writer.take(RawWork(name, spark, self.feed.zone, groups))
+        self.feed.finished(result.positions)
+        return result
 
     def caught_up(self) -> bool:
         """Whether everything that was sealed is in the tables."""
-        self.zone.recover()
-        return not self.zone.backlog()
+        return self.feed.caught_up()
 
 
 def share_out(segments: Sequence[Segment], task_bytes: int, most_at_once: int) -> list[list[Segment]]:

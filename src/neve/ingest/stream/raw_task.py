@@ -18,7 +18,7 @@ from neve.otlp.json import to_protobuf
 from neve.raw.frame import Encoding, Frame, Kind, Packing, decode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from neve.ingest.assignment import Assignment
     from neve.ingest.stream.positions import Positions
@@ -48,7 +48,7 @@ class RawTask:
                     newest = max(newest, (yield from self._take(decoder, segment)))
         yield from decoder.finish(newest)
 
-    def _take(self, decoder: Decoder, segment: Segment) -> Iterator[Parcel]:
+    def _take(self, decoder: Decoder, segment: Segment) -> Generator[Parcel, None, int]:
         """Decode a segment for the tables that do not have it; the time when its newest message came."""
         wanted = {name for name, at in self.positions.items() if segment.number >= at.get(segment.writer, 0)}
         source = f"raw:{segment.writer}/{segment.number}"

@@ -1,0 +1,160 @@
+"""Streams of ingestion as the settings describe them, and how they are kept running."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import structlog
+from tenacity import Retrying, retry_if_not_exception_type, stop_when_event_set, wait_random_exponential
+from tenacity.nap import sleep_using_event
+
+from neve.errors import ConfigError, EnvironmentFault, TableMissing
+from neve.ingest.metrics import FAILURES
+from neve.ingest.publish import Publisher
+from neve.ingest.stream.batch import StreamWriter
+from neve.ingest.stream.raw_feed import RawFeed
+from neve.ingest.watch.intake import EventIntake
+from neve.lake.jars import KAFKA
+from neve.raw.frame import Encoding, Frame, Kind
+from neve.raw.writer import open_writer
+from neve.raw.zone import EVENTS, OTLP, RawZone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tenacity import RetryCallState
+
+    from neve.app.settings import Settings
+    from neve.ingest.stream.job import Stream, StreamJob, Tell
+    from neve.ingest.stream.result import StreamResult
+    from neve.lake.lake import Lake
+
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1, 60
+# What another attempt does not mend.
+HOPELESS = (ConfigError, EnvironmentFault, TableMissing)
+
+log = structlog.get_logger("neve.ingest")
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Makes the streams of a lake."""
+
+    settings: Settings
+    lake: Lake
+
+    def raw(self, tell: Tell) -> StreamJob:
+        """What the receivers got."""
+        from neve.ingest.stream.raw import RawStream  # noqa: PLC0415 - a stream brings pyspark along
+
+        return self._job("raw", lambda lake: RawStream(self._writer("raw", lake), self._feed(OTLP)), tell)
+
+    def kafka(self, tell: Tell) -> StreamJob:
+        """Topics of OTLP messages."""
+        from neve.ingest.stream.kafka import KafkaStream  # noqa: PLC0415
+
+        config, organization = self.settings.kafka, self.settings.organization
+        return self._job(
+            "kafka", lambda lake: KafkaStream(self._writer("kafka", lake), config, organization), tell, kafka=True
+        )
+
+    def events(self, tell: Tell) -> StreamJob:
+        """Files that events announce which came over HTTP or from SQS."""
+        from neve.ingest.watch.streams import RawEvents  # noqa: PLC0415
+
+        return self._job("watch", lambda lake: RawEvents(self._intake("watch", lake), self._feed(EVENTS)), tell)
+
+    def kafka_events(self, tell: Tell) -> StreamJob:
+        """Files that topics of Kafka announce."""
+        from neve.ingest.watch.streams import KafkaEvents  # noqa: PLC0415
+
+        config, organization = self.settings.kafka, self.settings.organization
+        return self._job(
+            "watch-kafka",
+            lambda lake: KafkaEvents(self._intake("watch-kafka", lake), config, organization),
+            tell,
+            kafka=True,
+        )
+
+    def _job(self, name: str, make: Callable[[Lake], Stream], tell: Tell, *, kafka: bool = False) -> StreamJob:
+        from neve.ingest.stream.job import StreamJob  # noqa: PLC0415
+
+        lake = replace(self.lake, further_jars=KAFKA) if kafka else self.lake
+        return StreamJob(lake, self.settings.ingest, name, make(lake), tell)
+
+    def _writer(self, name: str, lake: Lake) -> StreamWriter:
+        return StreamWriter(name, Publisher(lake, self.settings.ingest, "ingest-stream"))
+
+    def _feed(self, zone: str) -> RawFeed:
+        raw = self.settings.raw
+        return RawFeed(
+            RawZone.of(raw.location, self.settings.s3, zone), self.settings.ingest.batch_bytes, raw.keep_seconds
+        )
+
+    def _intake(self, name: str, lake: Lake) -> EventIntake:
+        return EventIntake(lake, self.settings.ingest, self.settings.watch.places, name)
+
+
+def keep_running(job: StreamJob, stop: threading.Event) -> StreamResult | None:
+    """Run a stream until it is stopped; after an error it is started again, where it was, a little later each time."""
+
+    def failed(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        FAILURES.labels(job.name).inc()
+        pause = state.next_action.sleep if state.next_action else 0.0
+        log.error("stream failed", stream=job.name, error=str(error), pause_seconds=round(pause, 1))
+
+    attempts = Retrying(
+        stop=stop_when_event_set(stop),
+        sleep=sleep_using_event(stop),
+        wait=wait_random_exponential(multiplier=FIRST_PAUSE_SECONDS, max=LONGEST_PAUSE_SECONDS),
+        retry=retry_if_not_exception_type(HOPELESS),
+        before_sleep=failed,
+        retry_error_callback=lambda _state: None,
+        reraise=True,
+    )
+    watcher = threading.Thread(target=_stop_with, args=(job, stop), daemon=True)
+    watcher.start()
+    result: StreamResult | None = attempts(job.run)
+    return result
+
+
+def _stop_with(job: StreamJob, stop: threading.Event) -> None:
+    stop.wait()
+    job.stop()
+
+
+@contextmanager
+def sqs_bridge(settings: Settings, stop: threading.Event) -> Iterator[None]:
+    """Carries messages of the SQS queue into the raw zone while the block runs, where a queue is configured."""
+    if not settings.watch.sqs.queue_url:
+        yield
+        return
+    thread = threading.Thread(target=lambda: asyncio.run(_carry(settings, stop)), name="sqs", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(settings.watch.sqs.wait_seconds + 5)
+
+
+async def _carry(settings: Settings, stop: threading.Event) -> None:
+    from neve.ingest.watch.sqs import SqsPoller  # noqa: PLC0415 - brings boto3 along
+
+    writer = open_writer(settings.raw, settings.s3, EVENTS)
+    loop = asyncio.get_running_loop()
+
+    def keep(body: bytes) -> None:
+        frame = Frame(Kind.EVENT, settings.organization, time.time_ns(), body, Encoding.JSON)
+        asyncio.run_coroutine_threadsafe(writer.append(frame), loop).result()
+
+    try:
+        await asyncio.to_thread(SqsPoller(settings.watch.sqs, keep).run, stop)
+    finally:
+        await writer.close()

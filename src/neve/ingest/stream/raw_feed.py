@@ -1,0 +1,54 @@
+"""The segments of a zone, batch after batch, and what is done with them afterwards."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from neve.ingest.stream.positions import Positions, furthest
+from neve.ingest.stream.raw_source import NAME, RawSource
+from neve.raw.zone import Segment
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from neve.raw.zone import RawZone
+
+
+@dataclass(frozen=True)
+class RawFeed:
+    """Hands out sealed segments, remembers which were taken in, removes them in time."""
+
+    zone: RawZone
+    batch_bytes: int
+    keep_seconds: float
+
+    def load(self, spark: SparkSession) -> DataFrame:
+        """The segments as they come, a row each."""
+        spark.dataSource.register(RawSource)
+        self.zone.recover()
+        s3 = self.zone.s3.model_dump() | {"secret_key": self.zone.s3.secret_key.get_secret_value()}
+        options = {"location": self.zone.location, "s3": json.dumps(s3), "batch_bytes": str(self.batch_bytes)}
+        return spark.readStream.format(NAME).options(**options).load()
+
+    def segments(self, frame: DataFrame) -> list[Segment]:
+        """The segments of a batch."""
+        return [Segment(row.writer, row.number, row.path, row.size) for row in frame.collect()]
+
+    def finished(self, positions: Positions) -> None:
+        """Write down how far the tables are, and remove what is no longer needed."""
+        there = {segment.writer for segment in self.zone.segments()}
+        consumed = furthest(self.zone.consumed(), positions)
+        self.zone.mark_consumed({writer: position for writer, position in consumed.items() if writer in there})
+        self.zone.clean(self.keep_seconds)
+
+    def caught_up(self) -> bool:
+        """Whether everything that was sealed was taken in."""
+        self.zone.recover()
+        return not self.zone.backlog()
+
+
+def behind(segments: list[Segment]) -> Positions:
+    """The positions behind the last segment of each writer."""
+    return furthest(*({segment.writer: segment.number + 1} for segment in segments))

@@ -1,0 +1,158 @@
+"""An SQS queue, polled: a message is deleted after it was made durable, and not before.
+
+Nothing that fails here ends the poller. A message whose fate is open comes back, so that what stands behind must know
+the same event when it sees it twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from tenacity import Retrying, retry_if_exception_type, stop_when_event_set, wait_random_exponential
+from tenacity.nap import sleep_using_event
+
+from neve.errors import ConfigError, EnvironmentFault
+
+if TYPE_CHECKING:
+    from threading import Event
+
+    from tenacity import RetryCallState
+
+    from neve.ingest.watch.config import SqsConfig
+
+CONNECT_SECONDS = 5
+ANSWER_SECONDS = 10  # how much longer than the wait for messages an answer may take
+FIRST_PAUSE_SECONDS = 0.5
+
+log = structlog.get_logger(__name__)
+
+# Makes a message's body durable, or raises.
+Keep = Callable[[bytes], None]
+
+
+class NotKept(Exception):
+    """Raised when messages of a round could not be made durable, so that the next round waits."""
+
+
+@dataclass
+class Counts:
+    """What a poller has done since it was made."""
+
+    received: int = 0
+    kept: int = 0
+    failed: int = 0
+    deleted: int = 0
+    errors: int = 0
+
+
+class SqsPoller:
+    """Takes messages from a queue until it is told to stop."""
+
+    def __init__(self, config: SqsConfig, keep: Keep) -> None:
+        if not config.queue_url:
+            raise ConfigError("queue_url is empty, expected the URL of an SQS queue")
+        self._config = config
+        self._keep = keep
+        self._client = connect(config)
+        self.counts = Counts()
+
+    def run(self, stop: Event) -> None:
+        """Poll until `stop` is set, which is seen when the request under way ends: `wait_seconds` at most."""
+        attempts = Retrying(
+            stop=stop_when_event_set(stop),
+            sleep=sleep_using_event(stop),
+            wait=wait_random_exponential(multiplier=FIRST_PAUSE_SECONDS, max=self._config.retry_seconds),
+            retry=retry_if_exception_type(Exception),
+            before_sleep=self._tell,
+            retry_error_callback=lambda _state: None,
+        )
+        log.info("sqs poller started", queue=self._config.queue_url)
+        try:
+            while not stop.is_set():
+                attempts(self.poll)
+        finally:
+            self._client.close()
+            log.info("sqs poller stopped", queue=self._config.queue_url, **vars(self.counts))
+
+    def poll(self) -> None:
+        """One round: receive, keep, delete; raises when something of it failed."""
+        messages = self._receive()
+        self.counts.received += len(messages)
+        kept = [message for message in messages if self._kept(message)]
+        if kept:
+            self._delete(kept)
+        if len(kept) < len(messages):
+            raise NotKept(f"{len(messages) - len(kept)} of {len(messages)} messages could not be kept")
+
+    def _receive(self) -> list[dict[str, Any]]:
+        answer = self._client.receive_message(
+            QueueUrl=self._config.queue_url,
+            MaxNumberOfMessages=self._config.batch_messages,
+            WaitTimeSeconds=self._config.wait_seconds,
+            VisibilityTimeout=self._config.visibility_seconds,
+        )
+        messages: list[dict[str, Any]] = answer.get("Messages", [])
+        return messages
+
+    def _kept(self, message: dict[str, Any]) -> bool:
+        try:
+            self._keep(message["Body"].encode())
+        except Exception as error:
+            self.counts.failed += 1
+            log.warning("sqs message not kept", message_id=message.get("MessageId"), error=_said(error))
+            return False
+        self.counts.kept += 1
+        return True
+
+    def _delete(self, messages: list[dict[str, Any]]) -> None:
+        """Delete what was kept; what can't be deleted comes back and is kept again."""
+        entries = [
+            {"Id": str(number), "ReceiptHandle": message["ReceiptHandle"]} for number, message in enumerate(messages)
+        ]
+        answer = self._client.delete_message_batch(QueueUrl=self._config.queue_url, Entries=entries)
+        refused = answer.get("Failed", [])
+        self.counts.deleted += len(messages) - len(refused)
+        for entry in refused:
+            log.warning("sqs message not deleted", code=entry.get("Code"), message=entry.get("Message"))
+
+    def _tell(self, state: RetryCallState) -> None:
+        self.counts.errors += 1
+        error = state.outcome.exception() if state.outcome else None
+        pause = state.next_action.sleep if state.next_action else 0.0
+        log.warning(
+            "sqs round failed",
+            queue=self._config.queue_url,
+            error=_said(error),
+            attempt=state.attempt_number,
+            pause_seconds=round(pause, 1),
+        )
+
+
+def connect(config: SqsConfig) -> Any:
+    """A client of the queue's server; raises `EnvironmentFault` where boto3 is not installed."""
+    try:
+        boto3, settings = import_module("boto3"), import_module("botocore.config")
+    except ImportError as error:
+        raise EnvironmentFault(
+            "boto3 is not installed, which polling an SQS queue needs", hint="pip install 'neve[sqs]'"
+        ) from error
+    options = {
+        "endpoint_url": config.endpoint,
+        "aws_access_key_id": config.access_key,
+        "aws_secret_access_key": config.secret_key.get_secret_value(),
+    }
+    patience = settings.Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=config.wait_seconds + ANSWER_SECONDS,
+        retries={"total_max_attempts": 1},  # the poller has a patience of its own, which a stop can end
+    )
+    given = {key: value for key, value in options.items() if value}
+    return boto3.client("sqs", region_name=config.region, config=patience, **given)
+
+
+def _said(error: BaseException | None) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"

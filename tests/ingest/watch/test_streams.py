@@ -1,0 +1,98 @@
+"""Announced files into the tables, from the raw zone and from Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import time
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+
+from neve.ingest.config import IngestConfig
+from neve.ingest.stream.job import StreamJob
+from neve.ingest.stream.raw_feed import RawFeed
+from neve.ingest.stream.topics import KafkaConfig
+from neve.ingest.watch.intake import EventIntake
+from neve.ingest.watch.streams import KafkaEvents, RawEvents
+from neve.lake.config import S3Config
+from neve.raw.frame import Encoding, Frame, Kind
+from neve.raw.writer import open_writer
+from neve.raw.zone import EVENTS, RawZone
+from tests.ingest.stream.frames import raw_config
+from tests.telemetry import logs, traces
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from neve.ingest.stream.result import StreamResult
+    from neve.lake.lake import Lake
+    from neve.raw.config import RawConfig
+    from tests.parts.kafka import Kafka
+
+
+def announce(raw: RawConfig, *documents: object) -> None:
+    """Put events into the raw zone, as the webhook does."""
+
+    async def write() -> None:
+        writer = open_writer(raw, S3Config(), EVENTS)
+        for document in documents:
+            payload = document if isinstance(document, bytes) else json.dumps(document).encode()
+            await writer.append(Frame(Kind.EVENT, "acme", time.time_ns(), payload, Encoding.JSON))
+        await writer.close()
+
+    asyncio.run(write())
+
+
+def run(lake: Lake, folder: Path, raw: RawConfig) -> StreamResult:
+    """Take in all that was announced."""
+    config = IngestConfig.model_validate({"checkpoints": str(folder / "checkpoints")})
+    feed = RawFeed(RawZone.of(raw.location, S3Config(), EVENTS), config.batch_bytes, 0)
+    stream = RawEvents(EventIntake(lake, config, (str(folder),), "watch"), feed)
+    return StreamJob(lake, config, "watch", stream).run(until_caught_up=True)
+
+
+def test_announced_files_are_taken_in_once(spark_lake: Lake, tmp_path: Path) -> None:
+    """Good files are in the tables; missing, cut, foreign and malformed announcements are on record, each once."""
+    raw = raw_config(tmp_path)
+    good, packed, cut = tmp_path / "traces.binpb", tmp_path / "logs.binpb.gz", tmp_path / "logs-cut.binpb.gz"
+    good.write_bytes(traces(5))
+    packed.write_bytes(gzip.compress(logs(4)))
+    cut.write_bytes(gzip.compress(logs(40, first=100))[:-20])
+    announce(
+        raw,
+        {"paths": [str(good), str(packed), str(cut), str(tmp_path / "gone.json")]},
+        {"path": "/etc/hosts.json"},
+        b"no event at all",
+    )
+    first = run(spark_lake, tmp_path, raw)
+    assert first.records == {"traces": 5, "logs": 4}
+    expected = {"unreadable_file", "announced_file_missing", "refused_announcement", "malformed_event"}
+    assert first.rejected == dict.fromkeys(expected, 1)
+    refused = spark_lake.table("quarantine").scan().to_arrow().to_pylist()
+    assert {row["reason"] for row in refused} == expected
+    assert len(refused) == len(expected)
+    announce(raw, {"path": str(good)})
+    again = run(spark_lake, tmp_path, raw)
+    assert (again.records, spark_lake.table("spans").scan().count()) == ({}, 5)
+
+
+@pytest.mark.parts
+def test_events_in_kafka(spark_lake: Lake, tmp_path: Path, kafka: Kafka) -> None:
+    """The topic says the signal that a file's name leaves open; an event may name the organization."""
+    topic = f"{uuid4().hex[:8]}.logs"
+    lines = tmp_path / "a.jsonl"
+    lines.write_text('{"time": "2026-11-15T10:00:00Z", "message": "hello"}\n')
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer.produce(topic, json.dumps({"path": str(lines), "organization": "umbrella"}).encode())
+    assert producer.flush(20) == 0
+    config = IngestConfig.model_validate({"checkpoints": str(tmp_path / "checkpoints")})
+    topics = KafkaConfig.model_validate({"bootstrap_servers": kafka.bootstrap, "events": [topic]})
+    stream = KafkaEvents(EventIntake(spark_lake, config, (str(tmp_path),), "events"), topics, "acme")
+    result = StreamJob(spark_lake, config, "events", stream).run(until_caught_up=True)
+    assert result.records == {"logs": 1}
+    row = spark_lake.table("logs").scan().to_arrow().to_pylist()[0]
+    assert (row["organization_id"], row["message"]) == ("umbrella", "hello")
