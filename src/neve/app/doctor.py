@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from uuid import uuid4
 
-from neve.errors import IncompatibleTable, NeveError
+from neve.errors import IncompatibleTable, LakeError, NeveError
 from neve.lake.catalog import pyiceberg_properties, without_secrets
 from neve.lake.duck import connect
 from neve.lake.jars import cache_dir, needed
 from neve.lake.java import find_java
+from neve.lake.state import State
 from neve.lake.tables import pending_changes
 from neve.model.tables import TABLES
 
@@ -51,6 +52,7 @@ def examine(settings: Settings, lake: Lake, *, config_file: str, start_spark: bo
         ("warehouse", lambda: _warehouse(lake)),
         ("catalog", lambda: _catalog(lake)),
         ("tables", lambda: _tables(lake)),
+        ("state", lambda: _state(settings)),
     ]
     if start_spark:
         checks.append(("spark", lambda: _spark(lake)))
@@ -135,6 +137,20 @@ def _tables(lake: Lake) -> Finding:
     if older:
         return Finding("tables", "note", f"made by an older release: {', '.join(older)}", "run `neve init`")
     return Finding("tables", "ok", f"{len(TABLES)} tables, up to date")
+
+
+def _state(settings: Settings) -> Finding:
+    state, where = State(settings.state), settings.state.shown
+    if not state.exists:
+        return Finding("state", "note", f"{where}, not there yet", "made with the first API key")
+    try:
+        state.ping()
+    except LakeError as error:
+        # The usual hint leads here.
+        return Finding("state", "wrong", error.message, "look at state.url, state.user, state.password and state.path")
+    finally:
+        state.close()
+    return Finding("state", "ok", where)
 
 
 def _spark(lake: Lake) -> Finding:

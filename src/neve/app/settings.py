@@ -12,11 +12,15 @@ from pydantic import Field, ValidationError
 from neve.app.complaints import complain
 from neve.errors import ConfigError
 from neve.ingest.config import IngestConfig
+from neve.ingest.stream.topics import KafkaConfig
+from neve.ingest.watch.config import WatchConfig
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
+from neve.lake.state_config import StateConfig
 from neve.model.organization import PATTERN
 from neve.model.section import Section
 from neve.query.config import QueryConfig
 from neve.raw.config import RawConfig
+from neve.receive.config import ReceiverConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,8 +42,12 @@ class Settings(Section):
     catalog: CatalogConfig = Field(CatalogConfig(), description="which catalog knows the tables")
     s3: S3Config = Field(S3Config(), description="how to reach object storage")
     spark: SparkConfig = Field(SparkConfig(), description="where Spark runs")
+    state: StateConfig = Field(StateConfig(), description="where Neve keeps what is not telemetry")
     raw: RawConfig = Field(RawConfig(), description="where received bytes are kept until they are in the tables")
+    receiver: ReceiverConfig = Field(ReceiverConfig(), description="how telemetry is received")
     ingest: IngestConfig = Field(IngestConfig(), description="how records are taken in")
+    kafka: KafkaConfig = Field(KafkaConfig(), description="how to read telemetry from Kafka")
+    watch: WatchConfig = Field(WatchConfig(), description="which announced files are taken in")
     query: QueryConfig = Field(QueryConfig(), description="how interactive queries run")
 
 

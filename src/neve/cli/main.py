@@ -15,8 +15,10 @@ from neve.cli.demo import demo
 from neve.cli.doctor import doctor
 from neve.cli.ingest import ingest
 from neve.cli.init import init
+from neve.cli.keys import keys
 from neve.cli.output import complain
 from neve.cli.query import query
+from neve.cli.serve import serve
 from neve.cli.tables import tables
 from neve.errors import NeveError
 
@@ -57,7 +59,7 @@ def neve(context: click.Context, config: str | None) -> None:
     context.obj = Context(config)
 
 
-for command in (init, ingest, query, tables, doctor, demo):
+for command in (init, ingest, query, tables, keys, serve, doctor, demo):
     neve.add_command(command)
 
 

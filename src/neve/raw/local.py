@@ -163,7 +163,10 @@ def _seal_leftover(path: Path) -> str:
 
 def _claim_folder(zone: Path) -> tuple[Path, int]:
     """A new folder that is locked before anyone can see it."""
+    new = [path for path in (zone, *zone.parents) if not path.exists()]
     zone.mkdir(parents=True, exist_ok=True)
+    for path in new:
+        _sync_folder(path.parent)
     name = new_writer()
     hidden = zone / f".{name}"
     hidden.mkdir()

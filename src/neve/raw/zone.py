@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from contextlib import suppress
@@ -136,6 +137,7 @@ class RawZone:
             if lock is not None:
                 with suppress(OSError):
                     shutil.rmtree(folder)
+                os.close(lock)
 
 
 def _segment(entry: pafs.FileInfo, scheme: str) -> Segment | None:

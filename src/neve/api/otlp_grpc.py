@@ -1,0 +1,156 @@
+"""OTLP over gRPC.
+
+gRPC's own decompression is switched off: a packed message arrives as it was sent, is unpacked within our bounds and
+budget, and is kept packed. And the method is served as a stream of one message, so that a key is checked and a call is
+refused before its message is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import grpc  # type: ignore[import-untyped]
+import structlog
+from grpc import aio
+
+from neve.model.signals import Signal
+from neve.raw.frame import Encoding, Packing
+from neve.receive.keys import key_of
+from neve.receive.receiver import Export
+from neve.receive.refusal import Refusal, Verdict, too_large
+from neve.receive.reply import accepted, refused
+
+if TYPE_CHECKING:
+    from neve.receive.keys import Guard
+    from neve.receive.receiver import Receiver
+
+GRPC = "grpc"
+METHODS = {
+    "/opentelemetry.proto.collector.trace.v1.TraceService/Export": Signal.TRACES,
+    "/opentelemetry.proto.collector.logs.v1.LogsService/Export": Signal.LOGS,
+    "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export": Signal.METRICS,
+}
+CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
+DETAILS = "grpc-status-details-bin"
+
+log = structlog.get_logger("neve.api")
+
+
+@dataclass
+class GrpcDoor(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Serves the three export methods."""
+
+    receiver: Receiver
+    guard: Guard
+    _calls: int = 0
+    _handlers: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Make a handler for each method; without codecs, so that bytes stay bytes."""
+        for method, signal in METHODS.items():
+            self._handlers[method] = grpc.stream_unary_rpc_method_handler(partial(self._export, signal))
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        """The handler of a method; none makes gRPC say that there is no such method."""
+        return self._handlers.get(handler_call_details.method)
+
+    async def _export(self, signal: Signal, _messages: Any, context: aio.ServicerContext) -> bytes:
+        self._calls += 1
+        try:
+            outcome = await self._serve(signal, context)
+        except asyncio.CancelledError:
+            self.receiver.metrics.abandoned(GRPC)
+            raise
+        finally:
+            self._calls -= 1
+        if isinstance(outcome, Refusal):
+            await self._abort(signal, context, outcome)
+            raise outcome  # never reached: aborting raises
+        self.receiver.metrics.answered(signal, GRPC, grpc.StatusCode.OK.name)
+        return outcome
+
+    async def _serve(self, signal: Signal, context: aio.ServicerContext) -> bytes | Refusal:
+        """The reply or the refusal, which is a value here: gRPC keeps exceptions, and they keep what they passed."""
+        try:
+            self._check_calls()
+            metadata: dict[str, str] = dict(context.invocation_metadata() or ())
+            key = key_of(metadata.get("authorization"), metadata.get("x-api-key"))
+            organization = await self.guard.organization(key)
+            self.receiver.pressure.check()
+            message = await self._read(context)
+        except Refusal as refusal:
+            return refusal.detached()
+        # A caller that gives up must not take the bytes out of the count while they wait for the disk.
+        return await asyncio.shield(asyncio.ensure_future(self._accept(signal, organization, message)))
+
+    async def _accept(self, signal: Signal, organization: str, message: bytes) -> bytes | Refusal:
+        try:
+            with self.receiver.budget.hold() as hold:
+                hold.grow(len(message))
+                export = Export(signal, organization, message, packing=packing_of(message))
+                return accepted(await self.receiver.accept(export, hold), Encoding.PROTOBUF)
+        except Refusal as refusal:
+            return refusal.detached()
+        except Exception:
+            log.exception("a request failed", signal=signal, transport=GRPC)
+            return Refusal(Verdict.FAILED, "failed", "the receiver failed; its log says why")
+
+    async def _read(self, context: aio.ServicerContext) -> bytes:
+        seconds = self.receiver.config.body_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                message = await context.read()
+        except TimeoutError:
+            raise Refusal(
+                Verdict.SLOW, "slow_body", f"the message was not there after {seconds:g} s (receiver.body_seconds)"
+            ) from None
+        if message is aio.EOF:  # gRPC itself refuses a message over size, and tells us only that there is none
+            raise too_large("the message is missing or", self.receiver.config.max_message_bytes)
+        body: bytes = message
+        return body
+
+    async def _abort(self, signal: Signal, context: aio.ServicerContext, refusal: Refusal) -> None:
+        self.receiver.metrics.refused(GRPC, refusal.reason)
+        code = CODES[refusal.verdict.grpc]
+        self.receiver.metrics.answered(signal, GRPC, code.name)
+        details = refused(refusal, Encoding.PROTOBUF, self.receiver.config.retry_after_seconds)
+        await context.abort(code, refusal.message, ((DETAILS, details),))
+
+    def _check_calls(self) -> None:
+        limit = self.receiver.config.max_connections
+        if self._calls > limit:
+            raise Refusal(Verdict.BUSY, "too_many_calls", f"{limit} calls are being served (receiver.max_connections)")
+
+
+def packing_of(message: bytes) -> Packing:
+    r"""How a message is packed, told by its first bytes: gRPC says it in a flag that Python does not get to see.
+
+    No OTLP message begins so. 0x1f is a field of a wire type that does not exist; 0x78 is one of field 15, where OTLP
+    has only field 1.
+
+    >>> packing_of(b"\x1f\x8b\x08"), packing_of(b"\x78\x9c\x01"), packing_of(b"\x0a\x00")
+    (<Packing.GZIP: 1>, <Packing.DEFLATE: 3>, <Packing.NONE: 0>)
+    """
+    if message.startswith(b"\x1f\x8b"):
+        return Packing.GZIP
+    if message.startswith(b"\x78") and int.from_bytes(message[:2], "big") % 31 == 0:
+        return Packing.DEFLATE
+    return Packing.NONE
+
+
+def build_grpc_server(receiver: Receiver, guard: Guard) -> aio.Server:
+    """A server of the three methods that is not started yet."""
+    config = receiver.config
+    options = [
+        ("grpc.max_receive_message_length", config.max_message_bytes),
+        ("grpc.per_message_decompression", 0),
+        ("grpc.max_metadata_size", config.max_header_bytes),
+        ("grpc.absolute_max_metadata_size", config.max_header_bytes),
+        ("grpc.server_handshake_timeout_ms", int(config.header_seconds * 1000)),
+        ("grpc.max_connection_idle_ms", config.idle_seconds * 1000),
+        ("grpc.so_reuseport", 0),  # two receivers on one port would each get half of the traffic and say nothing
+    ]
+    return aio.server(handlers=(GrpcDoor(receiver, guard),), options=options)

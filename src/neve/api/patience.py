@@ -1,0 +1,169 @@
+"""What uvicorn leaves to others: clients that say too much before they say anything, or too little for too long.
+
+A request whose headers and body arrive together needs no clock; one is set only while something is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from neve.receive.config import ReceiverConfig
+
+GRACE_SECONDS = 5.0  # the application tells a slow client first; this is for one that was told and goes on
+REASONS = {
+    400: "Bad Request",
+    408: "Request Timeout",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+}
+
+
+class Phase(Enum):
+    """Where a connection is."""
+
+    IDLE = "between requests"
+    HEADERS = "inside headers"
+    BODY = "inside a body"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a client may ask of a connection, and who is told when one asks for more."""
+
+    config: ReceiverConfig
+    refused: Callable[[int, str], None]
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """HTTP/1.1 with bounds on headers, time and connections."""
+
+    limits: Limits
+
+    _phase = Phase.IDLE
+    _ended = False
+    _header_bytes = 0
+    _timer: asyncio.TimerHandle | None = None
+    _timed: Phase | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Greet a client, unless there are enough of them."""
+        full = len(self.connections) >= self.limits.config.max_connections
+        super().connection_made(transport)
+        if full:
+            self._end(503, "too_many_connections")
+        else:
+            self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the clock."""
+        self._set_timer(None)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes, and look where the client is now."""
+        if self._ended:
+            return
+        before = self._phase
+        super().data_received(data)
+        if self._ended or self.transport.is_closing():
+            return
+        if self._phase is Phase.HEADERS:
+            # What came while a body was being read is the body's, or the start of few headers: at most one read.
+            self._header_bytes += 0 if before is Phase.BODY else len(data)
+            if self._header_bytes > self.limits.config.max_header_bytes:
+                self._end(431, "header_flood")
+                return
+        self._watch()
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._phase = Phase.HEADERS
+        self._header_bytes = 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Headers are there; they may have come at once and still be too many."""
+        if self._ended:
+            return
+        self._phase = Phase.BODY
+        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        if size > self.limits.config.max_header_bytes:
+            self._end(431, "header_flood")
+            return
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        if not self._ended:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """A request is there."""
+        if not self._ended:
+            self._phase = Phase.IDLE
+            super().on_message_complete()
+
+    def send_400_response(self, _msg: str) -> None:
+        """Answer what is no HTTP."""
+        if not self._ended:
+            self._end(400, "bad_http")
+
+    def _watch(self) -> None:
+        """Set the clock that the phase needs."""
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if self._phase is Phase.IDLE and (answering or self.timeout_keep_alive_task is not None):
+            self._set_timer(None)
+        elif self._phase is not self._timed:
+            self._set_timer(self._phase)
+
+    def _set_timer(self, phase: Phase | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._timed = None, phase
+        config = self.limits.config
+        match phase:
+            case Phase.HEADERS:
+                self._timer = self.loop.call_later(config.header_seconds, self._end, 408, "slow_headers")
+            case Phase.BODY:
+                self._timer = self.loop.call_later(config.body_seconds + GRACE_SECONDS, self._end, None, "slow_body")
+            case Phase.IDLE:
+                # A status that nobody asked for would be taken for the answer to the next request.
+                seconds = config.header_seconds if self.cycle is None else config.idle_seconds
+                self._timer = self.loop.call_later(seconds, self._end, None, "idle")
+
+    def _end(self, status: int | None, reason: str) -> None:
+        """Say why, where that makes sense, and hang up."""
+        if self._ended or self.transport.is_closing():
+            return
+        self._ended = True
+        self._set_timer(None)
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if status is not None and not answering:
+            self.limits.refused(status, reason)
+            self.transport.write(_answer(status, reason, self.limits.config.retry_after_seconds))
+        self.transport.close()
+
+
+def patient(limits: Limits) -> type[PatientProtocol]:
+    """The protocol with its limits: uvicorn makes one for each connection and hands it nothing of ours."""
+    return type("BoundProtocol", (PatientProtocol,), {"limits": limits})
+
+
+def _answer(status: int, reason: str, retry_after_seconds: int) -> bytes:
+    words = reason.replace("_", " ").encode()
+    retry = b"retry-after: %d\r\n" % retry_after_seconds if status == 503 else b""
+    head = f"HTTP/1.1 {status} {REASONS[status]}\r\n".encode()
+    return b"%scontent-type: text/plain\r\ncontent-length: %d\r\n%sconnection: close\r\n\r\n%s" % (
+        head,
+        len(words),
+        retry,
+        words,
+    )

@@ -1,0 +1,125 @@
+"""The receiver as a running service: doors, writers and watchers in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal as signals
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+import uvicorn
+
+from neve.api.application import build_application
+from neve.api.listen import address, listen, listen_grpc
+from neve.api.otlp_grpc import build_grpc_server
+from neve.api.otlp_http import HTTP
+from neve.api.patience import Limits, patient
+from neve.app.service import receiver_parts
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from neve.app.service import ReceiverParts
+    from neve.app.settings import Settings
+
+log = structlog.get_logger("neve.api")
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where the doors are; none for one that is shut."""
+
+    http: str | None
+    grpc: str | None
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn without its own idea of signals: they are for the whole process."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve_receiver(settings: Settings, ready: Callable[[Addresses], None]) -> None:
+    """Receive until SIGTERM or SIGINT; then finish what was begun, seal the raw zone, and return."""
+    with _stop_signals() as stop:
+        async with running_receiver(settings) as addresses:
+            ready(addresses)
+            await stop.wait()
+            log.info("stopping: requests in flight are finished, new ones are not taken")
+    log.info("stopped")
+
+
+@asynccontextmanager
+async def running_receiver(settings: Settings) -> AsyncIterator[Addresses]:
+    """A receiver that runs while the block does."""
+    async with receiver_parts(settings) as parts, AsyncExitStack() as doors:
+        config = settings.receiver
+        grpc = await doors.enter_async_context(_grpc(parts)) if config.grpc else None
+        http = await doors.enter_async_context(_http(parts)) if config.http else None
+        doors.callback(parts.drain)
+        yield Addresses(f"http://{http}" if http else None, grpc)
+
+
+@asynccontextmanager
+async def _http(parts: ReceiverParts) -> AsyncIterator[str]:
+    config = parts.receiver.config
+    application = build_application(parts.receiver, parts.events, parts.guard)
+    sock = listen(config.host, config.http_port, HTTP)
+
+    def refused(status: int, reason: str) -> None:
+        parts.receiver.metrics.refused(HTTP, reason)
+        parts.receiver.metrics.answered("none", HTTP, str(status))
+
+    server = _Server(
+        uvicorn.Config(
+            application,
+            http=patient(Limits(config, refused)),
+            loop="asyncio",
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=config.idle_seconds,
+            timeout_graceful_shutdown=config.drain_seconds,
+        )
+    )
+    task = asyncio.create_task(server.serve(sockets=[sock]))
+    while not server.started and not task.done():
+        await asyncio.sleep(0.005)
+    try:
+        yield address(config.host, sock.getsockname()[1])
+    finally:
+        server.should_exit = True
+        await task
+
+
+@asynccontextmanager
+async def _grpc(parts: ReceiverParts) -> AsyncIterator[str]:
+    config = parts.receiver.config
+    server = build_grpc_server(parts.receiver, parts.guard)
+    port = listen_grpc(server, config.host, config.grpc_port)
+    await server.start()
+    try:
+        yield address(config.host, port)
+    finally:
+        await server.stop(config.drain_seconds)
+
+
+@contextmanager
+def _stop_signals() -> Iterator[asyncio.Event]:
+    """An event that is set when the process is told to stop."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signals.SIGTERM, signals.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield stop
+    finally:
+        for number in (signals.SIGTERM, signals.SIGINT):
+            with suppress(ValueError):
+                loop.remove_signal_handler(number)

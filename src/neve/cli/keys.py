@@ -1,0 +1,112 @@
+"""`neve keys`."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from neve.cli.output import emit, json_option, org_option, say, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from neve.cli.context import Context
+    from neve.lake.keys import Key, Keys
+
+
+@click.group()
+def keys() -> None:
+    """API keys: make, list and revoke what senders prove their organization with."""
+
+
+@keys.command()
+@click.option("--name", help="What the key is for, to tell it from others.")
+@org_option
+@json_option
+@click.pass_obj
+def create(context: Context, name: str | None, org: str | None, as_json: bool) -> None:
+    """Make a key for an organization. It is shown once: Neve keeps only a hash of it.
+
+    \b
+    Examples:
+      neve keys create --name checkout-collector
+      neve keys create --org acme --json
+    """
+    with _keys(context) as store:
+        key, text = store.create(context.organization(org), name or "")
+    if as_json:
+        emit({**_for_programs(key), "key": text})
+        return
+    say(f"key {_called(key)} of organization {key.organization}, shown this once:\n\n   {text}\n")
+    say("senders pass it with each request:\n")
+    say(f"   Authorization: Bearer {text}\n")
+    say("and an OpenTelemetry Collector with these lines in its exporter:\n")
+    say(f'   headers:\n     Authorization: "Bearer {text}"')
+
+
+@keys.command("list")
+@click.option("--org", metavar="NAME", help="Organization.  [default: all]")
+@json_option
+@click.pass_obj
+def show(context: Context, org: str | None, as_json: bool) -> None:
+    """The keys, the oldest first, with those that were revoked. When one was last used is known to the hour."""
+    with _keys(context) as store:
+        found = store.list(context.organization(org) if org else None)
+    if as_json:
+        emit([_for_programs(key) for key in found])
+        return
+    if not found:
+        say("there are no keys; `neve keys create` makes one")
+        return
+    rows = [
+        (key.id, key.organization, key.name, _short(key.created_at), _short(key.last_used_at), _short(key.revoked_at))
+        for key in found
+    ]
+    table(("id", "organization", "name", "created", "last used", "revoked"), rows)
+
+
+@keys.command()
+@click.argument("key_id", metavar="ID")
+@json_option
+@click.pass_obj
+def revoke(context: Context, key_id: str, as_json: bool) -> None:
+    """Revoke a key, by its id. There is no way back; a key that was revoked before stays as it was."""
+    with _keys(context) as store:
+        key, was_alive = store.revoke(key_id)
+    if as_json:
+        emit({**_for_programs(key), "already_revoked": not was_alive})
+        return
+    when = "is revoked" if was_alive else f"was revoked before, at {_short(key.revoked_at)} UTC"
+    say(f"key {_called(key)} of organization {key.organization} {when}")
+
+
+@contextmanager
+def _keys(context: Context) -> Iterator[Keys]:
+    from neve.app.wiring import build_state
+    from neve.lake.keys import Keys
+
+    state = build_state(context.settings)
+    try:
+        yield Keys(state)
+    finally:
+        state.close()
+
+
+def _called(key: Key) -> str:
+    return f"{key.id} ({key.name})" if key.name else key.id
+
+
+def _for_programs(key: Key) -> dict[str, Any]:
+    moments = {name: _iso(getattr(key, name)) for name in ("created_at", "revoked_at", "last_used_at")}
+    return vars(key) | moments
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+def _short(moment: datetime | None) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M:%S") if moment else ""

@@ -1,0 +1,72 @@
+"""What users set about the receiver."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Literal
+
+from pydantic import Field
+
+from neve.errors import ConfigError
+from neve.model.section import Section
+
+MB = 1024 * 1024
+
+
+class ReceiverConfig(Section):
+    """How telemetry is received, and what a sender may ask of the receiver."""
+
+    host: str = Field("127.0.0.1", min_length=1, description="address to listen on")
+    http: bool = Field(True, description="whether to serve OTLP/HTTP")
+    http_port: int = Field(4318, ge=0, le=65_535, description="port of OTLP/HTTP; 0 takes a free one")
+    grpc: bool = Field(True, description="whether to serve OTLP/gRPC")
+    grpc_port: int = Field(4317, ge=0, le=65_535, description="port of OTLP/gRPC; 0 takes a free one")
+    auth: Literal["open", "keys"] = Field(
+        "open", description="open takes everything for `organization`, on loopback only; keys asks for an API key"
+    )
+    max_message_bytes: int = Field(64 * MB, ge=1024, le=1024 * MB, description="largest message, unpacked")
+    max_records: int = Field(1_000_000, ge=1, le=100_000_000, description="most records in one message")
+    max_nesting: int = Field(64, ge=16, le=256, description="how deep brackets may be nested in a JSON message")
+    max_inflight_bytes: int = Field(
+        256 * MB, ge=MB, description="senders are told to come back while requests of this size are being worked on"
+    )
+    max_connections: int = Field(
+        512, ge=1, le=65_536, description="most HTTP connections at a time, and most gRPC calls at a time"
+    )
+    max_header_bytes: int = Field(32 * 1024, ge=1024, le=MB, description="largest headers of a request")
+    header_seconds: float = Field(10.0, gt=0, le=600, description="how long a client may take to send its headers")
+    body_seconds: float = Field(60.0, gt=0, le=3600, description="how long a client may take to send a message")
+    idle_seconds: int = Field(120, ge=1, le=3600, description="how long a connection may stay open without a request")
+    drain_seconds: int = Field(
+        10, ge=0, le=600, description="how long requests may take to finish when the receiver is told to stop"
+    )
+    retry_after_seconds: int = Field(
+        1, ge=1, le=3600, description="what senders are told to wait when the receiver is under pressure"
+    )
+    key_seconds: float = Field(
+        5.0, ge=0, le=3600, description="how long the answer about an API key is kept, and a revoked one still let in"
+    )
+
+
+def check_receiver(config: ReceiverConfig) -> None:
+    """Raise `ConfigError` where settings do not fit together; done at the start, when all of them are known."""
+    if config.auth == "open" and not _is_loopback(config.host):
+        raise ConfigError(
+            f"receiver.auth is 'open' and receiver.host is {config.host!r}, expected a loopback address or auth 'keys'",
+            hint="set receiver.auth to keys, and make a key with `neve keys create`",
+        )
+    if config.max_inflight_bytes < 2 * config.max_message_bytes:
+        raise ConfigError(
+            f"receiver.max_inflight_bytes is {config.max_inflight_bytes}, expected at least twice "
+            f"receiver.max_message_bytes, which is {config.max_message_bytes}",
+            hint="a packed message and what it unpacks to must fit together, or its sender comes back for ever",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,106 @@
+"""Who sends: the key of a request, and the organization that it speaks for."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import time
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
+from typing import Protocol
+
+from neve.errors import NeveError
+from neve.receive.refusal import Refusal, Verdict
+
+LOOK_UPS = 4  # at a time; a slow store must not take the threads of others
+MOST_KNOWN = 10_000  # answers that are kept; whoever tries out keys must not fill the memory
+
+
+class Keys(Protocol):
+    """Where keys are looked up; may take its time."""
+
+    def verify(self, text: str) -> str | None:
+        """The organization of a key, or none for one that is unknown or revoked."""
+
+
+class Guard(Protocol):
+    """Who is let in."""
+
+    async def organization(self, key: str | None) -> str:
+        """The organization that a request speaks for; raises `Refusal`."""
+
+
+class OpenDoor:
+    """Lets everyone in for one organization."""
+
+    def __init__(self, organization: str) -> None:
+        self._organization = organization
+
+    async def organization(self, _key: str | None) -> str:
+        """Always the same."""
+        return self._organization
+
+
+class KeyDoor:
+    """Lets in who has a key; an answer is kept for a few seconds, so that a revoked key is soon of no use."""
+
+    def __init__(self, keys: Keys, seconds: float) -> None:
+        self._keys = keys
+        self._seconds = seconds
+        self._threads = ThreadPoolExecutor(LOOK_UPS, thread_name_prefix="api-keys")
+        self._known: OrderedDict[bytes, tuple[float, str | None]] = OrderedDict()
+
+    async def organization(self, key: str | None) -> str:
+        """The key's organization."""
+        if not key:
+            raise Refusal(
+                Verdict.NO_KEY, "missing_key", "an API key is needed: send it as `Authorization: Bearer` or `X-Api-Key`"
+            )
+        found = await self._look_up(key)
+        if found is None:
+            raise Refusal(Verdict.WRONG_KEY, "wrong_key", "the API key is unknown or revoked")
+        return found
+
+    async def _look_up(self, key: str) -> str | None:
+        name = blake2b(key.encode(), digest_size=16).digest()  # keys themselves are not kept
+        known = self._known.get(name)
+        if known and known[0] > time.monotonic():
+            return known[1]
+        try:
+            organization = await asyncio.get_running_loop().run_in_executor(self._threads, self._keys.verify, key)
+        except NeveError as error:
+            raise Refusal(
+                Verdict.UNAVAILABLE, "keys_unreachable", f"the API key can't be checked: {error.message}"
+            ) from error
+        self._known[name] = (time.monotonic() + self._seconds, organization)
+        self._known.move_to_end(name)
+        if len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
+        return organization
+
+
+def key_of(authorization: str | None, api_key: str | None) -> str | None:
+    """The key in a request's headers.
+
+    Basic is for senders that know no other way (Amazon SNS, by the address it is given): the password is the key.
+
+    >>> key_of("Bearer abc", None), key_of(None, "abc"), key_of("Basic bmV2ZTphYmM=", None), key_of("Digest x", None)
+    ('abc', 'abc', 'abc', None)
+    """
+    scheme, _, credentials = (authorization or "").partition(" ")
+    match scheme.lower():
+        case "bearer":
+            return credentials.strip() or None
+        case "basic":
+            return _password(credentials)
+    return api_key.strip() or None if api_key else None
+
+
+def _password(credentials: str) -> str | None:
+    try:
+        decoded = base64.b64decode(credentials, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None
+    return decoded.partition(":")[2] or None

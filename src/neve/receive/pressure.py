@@ -1,0 +1,85 @@
+"""Whether the raw zone can take more: how much waits to be ingested, and whether its disk works."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import structlog
+
+from neve.receive.refusal import Refusal, Verdict
+
+if TYPE_CHECKING:
+    from neve.errors import RawZoneError
+    from neve.raw.zone import RawZone
+
+LOOK_SECONDS = 2.0
+FAILURE_SECONDS = 10.0  # how long a failure counts: who is never ready gets no request that could show otherwise
+STOPPING = "the receiver is stopping"
+
+log = structlog.get_logger("neve.receive")
+
+
+class Pressure:
+    """What is known of the zone's state; looked at now and then, off the event loop."""
+
+    def __init__(self, zone: RawZone, max_backlog_bytes: int) -> None:
+        self._zone = zone
+        self._limit = max_backlog_bytes
+        self.backlog_bytes = 0
+        self._failure: str | None = None
+        self._failed_at = 0.0
+        self.draining = False
+
+    @property
+    def problem(self) -> str | None:
+        """Why the receiver is not ready; none when it is."""
+        if self.draining:
+            return STOPPING
+        recent = time.monotonic() - self._failed_at < FAILURE_SECONDS
+        return self._backlog_problem or (self._failure if recent else None)
+
+    def check(self) -> None:
+        """Raise `Refusal` while too much waits. A broken disk does not count: the next request tries it again."""
+        if self.draining:
+            raise Refusal(Verdict.UNAVAILABLE, "stopping", STOPPING)
+        words = self._backlog_problem
+        if words is not None:
+            raise Refusal(Verdict.UNAVAILABLE, "backlog", words)
+
+    async def watch(self) -> None:
+        """Look, again and again, until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """Measure the backlog. Where that fails the last measure stands: writing will say whether the zone works."""
+        try:
+            segments = await asyncio.to_thread(self._zone.backlog)
+        except (OSError, ValueError) as error:
+            log.warning("the backlog can't be measured", zone=self._zone.location, error=str(error))
+            return
+        before, self.backlog_bytes = self.backlog_bytes, sum(segment.size for segment in segments)
+        if (before > self._limit) != (self.backlog_bytes > self._limit):
+            log.warning("the backlog crossed its limit", bytes=self.backlog_bytes, limit=self._limit)
+
+    def failed(self, error: RawZoneError) -> Refusal:
+        """Take note that something could not be made durable; what its sender is told."""
+        if self._failure is None:
+            log.error("the raw zone refuses", error=error.message, hint=error.hint)
+        self._failure, self._failed_at = error.message, time.monotonic()
+        return Refusal(Verdict.UNAVAILABLE, "not_durable", "the message can't be made durable now")
+
+    def worked(self) -> None:
+        """Take note that something was made durable."""
+        if self._failure is not None:
+            log.info("the raw zone takes again")
+            self._failure = None
+
+    @property
+    def _backlog_problem(self) -> str | None:
+        if self.backlog_bytes <= self._limit:
+            return None
+        return f"{self.backlog_bytes} bytes wait to be ingested, raw.max_backlog_bytes is {self._limit}"

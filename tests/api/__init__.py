@@ -1,0 +1,1 @@
+"""Tests of the doors on the network, through real sockets."""

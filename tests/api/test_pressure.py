@@ -1,0 +1,118 @@
+"""A disk that is full, a backlog that is long, and keys: what senders are told."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc  # type: ignore[import-untyped]
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from neve.errors import ConfigError, EnvironmentFault
+from neve.lake.keys import Keys
+from neve.lake.state import State
+from neve.lake.state_config import StateConfig
+from neve.raw.frame import MAGIC
+from tests.api.running import PROTOBUF, LoopThread, Running, settings_for
+from tests.api.test_grpc import refusal, status_of
+from tests.telemetry import traces
+
+HUGE = 2**60
+
+
+def test_a_full_disk_becomes_pressure(start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
+    """503 with a time to come back, on both protocols; when there is room again, everything is taken again."""
+    receiver = start(raw={"min_free_bytes": HUGE})
+    reply = receiver.post("/v1/traces", traces())
+    assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+    error = refusal(receiver, traces())
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
+    assert len(status_of(error).details) == 1
+    ready = receiver.get("/readyz")
+    assert (ready.status, ready.json["status"]) == (503, "not ready")
+    assert "raw.min_free_bytes" in ready.json["reason"]
+    assert receiver.frames() == []
+    monkeypatch.setattr("neve.raw.local.LocalSink._check_room", lambda _sink: None)
+    assert receiver.post("/v1/traces", traces()).status == 200
+    assert receiver.get("/readyz").status == 200
+    assert len(receiver.frames()) == 1
+
+
+def test_a_failing_sync_is_no_acknowledgement(start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the disk did not confirm is not confirmed to anyone, and what was confirmed before stays."""
+    receiver = start()
+    assert receiver.post("/v1/traces", traces(1)).status == 200
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fdatasync", _fails)
+        assert receiver.post("/v1/traces", traces(2)).status == 503
+    assert receiver.post("/v1/traces", traces(3)).status == 200
+    assert [frame.payload for frame in receiver.frames()] == [traces(1), traces(3)]
+
+
+def _fails(_file: int) -> None:
+    raise OSError(5, "Input/output error")
+
+
+def test_a_long_backlog_becomes_pressure(
+    start: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """503 until ingestion has caught up."""
+    monkeypatch.setattr("neve.receive.pressure.LOOK_SECONDS", 0.05)
+    receiver = start(raw={"max_backlog_bytes": 1024 * 1024})
+    assert receiver.post("/v1/traces", traces()).status == 200
+    segment = tmp_path / "raw" / "otlp" / "20200101T000000-00000000" / "000000000000.raw"
+    segment.parent.mkdir(parents=True)
+    segment.write_bytes(MAGIC + bytes(2 * 1024 * 1024))
+    time.sleep(0.3)
+    assert receiver.post("/v1/traces", traces()).status == 503
+    assert refusal(receiver, traces()).code() is grpc.StatusCode.UNAVAILABLE
+    assert receiver.get("/readyz").status == 503
+    assert receiver.counted("neve_receiver_backlog_bytes") > 1024 * 1024
+    segment.unlink()
+    time.sleep(0.3)
+    assert receiver.post("/v1/traces", traces()).status == 200
+
+
+def test_keys_are_asked_for(start: Callable[..., Running], tmp_path: Path) -> None:
+    """401 without one, 403 for a wrong one, and a right one says whose the data is; a revoked one is soon wrong."""
+    state = State(StateConfig(path=str(tmp_path / "state.db")))
+    key, text = Keys(state).create("umbrella")
+    receiver = start(auth="keys", key_seconds=0.2)
+    reply = receiver.post("/v1/traces", traces())
+    assert (reply.status, reply.headers["www-authenticate"]) == (401, "Bearer")
+    assert receiver.post("/v1/traces", traces(), PROTOBUF | {"authorization": "Bearer wrong"}).status == 403
+    for headers in ({"authorization": f"Bearer {text}"}, {"x-api-key": text}):
+        assert receiver.post("/v1/traces", traces(), PROTOBUF | headers).status == 200
+    assert receiver.post("/events/s3", b"{}", {}).status == 401
+    assert refusal(receiver, traces()).code() is grpc.StatusCode.UNAUTHENTICATED
+    request = ExportTraceServiceRequest.FromString(traces())
+    with receiver.traces() as stub:
+        stub.Export(request, metadata=[("authorization", f"Bearer {text}")], timeout=20)
+        with pytest.raises(grpc.RpcError) as caught:
+            stub.Export(request, metadata=[("x-api-key", "wrong")], timeout=20)
+        assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert {frame.organization_id for frame in receiver.frames()} == {"umbrella"}
+    Keys(state).revoke(key.id)
+    state.close()
+    time.sleep(0.3)
+    assert receiver.post("/v1/traces", traces(), PROTOBUF | {"x-api-key": text}).status == 403
+    assert receiver.get("/healthz").status == 200
+
+
+def test_an_open_receiver_does_not_start_on_the_network(loop_thread: LoopThread, tmp_path: Path) -> None:
+    """It says so, and what to do."""
+    settings = settings_for(tmp_path, host="0.0.0.0")  # noqa: S104 - it is refused
+    with pytest.raises(ConfigError, match=r"receiver\.auth"), loop_thread.receiver(tmp_path, settings):
+        pass
+
+
+@pytest.mark.parametrize("taken", ["http", "grpc"])
+def test_a_port_that_is_taken_is_said(
+    loop_thread: LoopThread, open_receiver: Running, tmp_path: Path, taken: str
+) -> None:
+    """With the address, not a traceback."""
+    port = open_receiver.http_port if taken == "http" else open_receiver.grpc_port
+    settings = settings_for(tmp_path, None, **{f"{taken}_port": port})
+    with pytest.raises(EnvironmentFault, match=f"can't listen on 127.0.0.1:{port}"):  # noqa: SIM117
+        with loop_thread.receiver(tmp_path, settings):
+            pass

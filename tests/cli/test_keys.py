@@ -1,0 +1,104 @@
+"""`neve keys`: made, listed, revoked, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from neve.app.settings import load_settings
+from neve.app.wiring import build_state
+from neve.lake.keys import Keys
+from tests.cli.runner import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def organization_of(text: str) -> str | None:
+    """Whom a key speaks for in the store of this folder."""
+    return Keys(build_state(load_settings(None, {}))).verify(text)
+
+
+def test_a_key_is_shown_once_with_how_to_use_it(elsewhere: Path) -> None:
+    """As a header, and as lines of a collector's configuration; never again after that."""
+    ended = run("keys", "create", "--name", "checkout")
+    assert (ended.code, ended.errors) == (0, "")
+    [text] = {word.strip('"') for word in ended.text.split() if word.strip('"').startswith("neve_")}
+    assert f"Authorization: Bearer {text}\n" in ended.text
+    assert f'headers:\n     Authorization: "Bearer {text}"\n' in ended.text
+    assert "(checkout) of organization default, shown this once" in ended.text
+    assert organization_of(text) == "default"
+    assert (elsewhere / "lake" / "state.db").exists()
+    secret = text.rsplit("_", 1)[1]
+    assert secret not in run("keys", "list").text + run("keys", "list", "--json").text
+
+
+def test_keys_are_for_programs_too() -> None:
+    """Each command has a JSON twin."""
+    made = run("keys", "create", "--org", "acme", "--name", "n", "--json").json
+    assert organization_of(made.pop("key")) == "acme"
+    [listed] = run("keys", "list", "--json").json
+    assert made | {"last_used_at": None} == listed | {"last_used_at": None}
+    revoked = run("keys", "revoke", made["id"], "--json").json
+    assert (revoked["id"], revoked["already_revoked"]) == (made["id"], False)
+    assert revoked["revoked_at"] is not None
+    assert run("keys", "revoke", made["id"], "--json").json == revoked | {"already_revoked": True}
+
+
+def test_keys_are_listed_by_organization() -> None:
+    """All of them where none is named; a line for each under a header."""
+    for organization in ("acme", "other"):
+        run("keys", "create", "--org", organization)
+    header, *lines = run("keys", "list").text.splitlines()
+    assert header.split() == ["id", "organization", "name", "created", "last", "used", "revoked"]
+    assert [line.split()[1] for line in lines] == ["acme", "other"]
+    assert [key["organization"] for key in run("keys", "list", "--org", "other", "--json").json] == ["other"]
+
+
+def test_a_list_without_keys_says_how_to_make_one(elsewhere: Path) -> None:
+    """And makes no store."""
+    assert run("keys", "list").text == "there are no keys; `neve keys create` makes one\n"
+    assert run("keys", "list", "--json").json == []
+    assert not (elsewhere / "lake").exists()
+
+
+def test_a_revoked_key_is_said_to_be() -> None:
+    """The first time and the second, without an error."""
+    made = run("keys", "create", "--json").json
+    key_id = made["id"]
+    first, second = run("keys", "revoke", key_id), run("keys", "revoke", key_id)
+    assert (first.code, first.text) == (0, f"key {key_id} of organization default is revoked\n")
+    assert second.code == 0
+    assert second.text.startswith(f"key {key_id} of organization default was revoked before, at 20")
+    assert organization_of(made["key"]) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["revoke", "0123456789ab"], "there is no key with the id '0123456789ab'"),
+        (["revoke", "nonsense"], "the id of a key has 12 hexadecimal digits, got 8 characters that are not"),
+        (
+            ["create", "--org", "a/b"],
+            "organization is 'a/b', expected 1 to 64 letters, digits, dots, dashes and underscores",
+        ),
+        (["create", "--name", "a\tb"], "the name of a key is 'a\\tb', expected at most 100 printable characters"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments: list[str], error: str) -> None:
+    """As JSON, on standard error, with exit code 1."""
+    ended = run("keys", *arguments, "--json")
+    assert (ended.code, ended.data) == (1, b"")
+    assert json.loads(ended.errors)["error"] == error
+
+
+def test_a_store_that_is_not_reachable_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the password."""
+    monkeypatch.setenv("NEVE_STATE__URL", "postgresql://127.0.0.1:9/neve")
+    monkeypatch.setenv("NEVE_STATE__PASSWORD", "hunter2")
+    ended = run("keys", "create")
+    assert ended.code == 1
+    assert ended.errors.startswith("error: the state store (postgresql://127.0.0.1:9/neve) failed: OperationalError: ")
+    assert "hunter2" not in ended.errors

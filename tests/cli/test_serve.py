@@ -1,0 +1,71 @@
+"""`neve serve` on the command line: what is asked of it, and what it says."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from neve.cli.serve import PORT, serve
+from neve.receive.config import ReceiverConfig
+from tests.cli.runner import run
+from tests.parts.process import free_ports
+
+
+def test_a_part_must_be_named() -> None:
+    """There is no silent default."""
+    ended = run("serve")
+    assert (ended.code, ended.data) == (2, b"")
+    assert "nothing to serve: name a part, --receiver" in ended.errors
+
+
+def test_an_open_receiver_is_refused_on_the_network() -> None:
+    """With the keys that are wrong and the command that helps, before anything listens."""
+    ended = run("serve", "--receiver", "--host", "0.0.0.0")  # noqa: S104 - it is refused
+    assert (ended.code, ended.data) == (1, b"")
+    assert "receiver.auth is 'open' and receiver.host is '0.0.0.0'" in ended.errors
+    assert "neve keys create" in ended.errors
+    assert not Path("lake").exists()
+
+
+def test_options_stand_for_settings() -> None:
+    """Each has the bounds of its setting."""
+    schema = ReceiverConfig.model_json_schema()["properties"]
+    for name in ("http_port", "grpc_port"):
+        assert (schema[name]["minimum"], schema[name]["maximum"]) == (PORT.min, PORT.max)
+    assert {"host", "http_port", "grpc_port"} <= {param.name for param in serve.params}
+
+
+@pytest.mark.parts
+@pytest.mark.parametrize("as_json", [False, True])
+def test_it_says_where_it_listens_and_ends_when_told(tmp_path: Path, as_json: bool) -> None:
+    """One line on standard output, JSON lines on standard error, exit code 0."""
+    http, grpc = free_ports(2)
+    neve = str(Path(sys.executable).with_name("neve"))
+    command = [neve, "serve", "--receiver", "--http-port", str(http), "--grpc-port", str(grpc)]
+    process = subprocess.Popen(
+        [*command, *(["--json"] if as_json else [])],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    rest, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    if as_json:
+        assert json.loads(first + rest) == {
+            "http": f"http://127.0.0.1:{http}",
+            "grpc": f"127.0.0.1:{grpc}",
+            "auth": "open",
+        }
+    else:
+        assert (first + rest) == (
+            f"receiving OTLP/HTTP on http://127.0.0.1:{http} and OTLP/gRPC on 127.0.0.1:{grpc} "
+            "for organization default\n"
+        )
+    assert [json.loads(line)["event"].partition(":")[0] for line in errors.splitlines()] == ["stopping", "stopped"]

@@ -1,0 +1,167 @@
+"""Who is let in, and how much at a time."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from neve.errors import ConfigError, LakeError, RawZoneError
+from neve.lake.config import S3Config
+from neve.raw.frame import MAGIC
+from neve.raw.zone import RawZone
+from neve.receive.budget import Budget
+from neve.receive.config import ReceiverConfig, check_receiver
+from neve.receive.keys import MOST_KNOWN, KeyDoor, OpenDoor, key_of
+from neve.receive.pressure import Pressure
+from neve.receive.refusal import Refusal, Verdict
+
+
+class Book:
+    """Keys in a dictionary, and how often it was opened."""
+
+    def __init__(self, **keys: str) -> None:
+        self.keys = keys
+        self.looks = 0
+        self.broken = False
+
+    def verify(self, text: str) -> str | None:
+        """Look a key up."""
+        self.looks += 1
+        if self.broken:
+            raise LakeError("the state store failed")
+        return self.keys.get(text)
+
+
+def ask(door: KeyDoor | OpenDoor, key: str | None) -> str | Verdict:
+    """Who a key speaks for, or why it speaks for nobody."""
+    try:
+        return asyncio.run(door.organization(key))
+    except Refusal as refusal:
+        return refusal.verdict
+
+
+def test_a_key_speaks_for_its_organization() -> None:
+    """No key, a wrong one and a right one have answers of their own."""
+    door = KeyDoor(Book(good="acme"), 5.0)
+    assert [ask(door, key) for key in (None, "", "bad", "good")] == [
+        Verdict.NO_KEY,
+        Verdict.NO_KEY,
+        Verdict.WRONG_KEY,
+        "acme",
+    ]
+
+
+def test_an_answer_is_kept_for_a_while() -> None:
+    """A second request does not ask again; when the time is over, a revoked key is found out."""
+    book = Book(good="acme")
+    door = KeyDoor(book, 5.0)
+    assert [ask(door, "good"), ask(door, "good"), ask(door, "bad"), ask(door, "bad")][1::2] == [
+        "acme",
+        Verdict.WRONG_KEY,
+    ]
+    assert book.looks == 2
+    forgetful = KeyDoor(book, 0.0)
+    assert ask(forgetful, "good") == "acme"
+    book.keys.clear()
+    assert ask(forgetful, "good") is Verdict.WRONG_KEY
+
+
+def test_keys_that_are_tried_out_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only so many answers are kept."""
+    monkeypatch.setattr("neve.receive.keys.MOST_KNOWN", 3)
+    door = KeyDoor(Book(), 60.0)
+    for number in range(10):
+        ask(door, f"guess-{number}")
+    assert len(door._known) == 3
+    assert MOST_KNOWN > 1000
+
+
+def test_a_store_that_fails_is_no_verdict_on_a_key() -> None:
+    """The sender is told to come back, not to go away."""
+    book = Book(good="acme")
+    book.broken = True
+    assert ask(KeyDoor(book, 5.0), "good") is Verdict.UNAVAILABLE
+
+
+def test_the_open_door_asks_nothing() -> None:
+    """Everyone is the configured organization."""
+    assert ask(OpenDoor("default"), None) == "default"
+
+
+@pytest.mark.parametrize(
+    ("authorization", "api_key", "expected"),
+    [
+        ("Bearer abc", None, "abc"),
+        ("bearer  abc ", "other", "abc"),
+        (None, " abc ", "abc"),
+        ("Basic !!!", None, None),
+        ("Basic bmV2ZQ==", None, None),
+        ("Digest x", "abc", "abc"),
+        ("Bearer", None, None),
+        (None, None, None),
+        ("", "", None),
+    ],
+)
+def test_the_key_is_found_in_the_headers(authorization: str | None, api_key: str | None, expected: str | None) -> None:
+    """In any of the ways that senders know."""
+    assert key_of(authorization, api_key) == expected
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "::", "example.com"])  # noqa: S104 - they are refused
+def test_an_open_receiver_stays_on_loopback(host: str) -> None:
+    """The whole network could write otherwise; with keys it may."""
+    with pytest.raises(ConfigError, match=r"receiver\.auth is 'open'"):
+        check_receiver(ReceiverConfig(host=host))
+    check_receiver(ReceiverConfig(host=host, auth="keys"))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_loopback_may_be_open(host: str) -> None:
+    """For development."""
+    check_receiver(ReceiverConfig(host=host))
+
+
+def test_a_message_must_fit_into_the_budget() -> None:
+    """Its sender would be told to come back for ever."""
+    with pytest.raises(ConfigError, match=r"receiver\.max_inflight_bytes is 1048576, expected at least twice"):
+        check_receiver(ReceiverConfig(max_inflight_bytes=1024 * 1024))
+
+
+def test_a_budget_is_shared() -> None:
+    """What one request holds another can't have, until it is given back."""
+    budget = Budget(100)
+    with budget.hold() as first, budget.hold() as second:
+        first.grow(60)
+        second.grow(40)
+        with pytest.raises(Refusal) as caught:
+            second.grow(1)
+        assert (caught.value.verdict, caught.value.reason) == (Verdict.BUSY, "over_budget")
+        first.shrink(10)
+        second.grow(10)
+        assert budget.used == 100
+    assert budget.used == 0
+
+
+def test_a_backlog_becomes_pressure_and_goes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits to be ingested is measured; above its limit nothing more is taken. A failure is soon tried again."""
+    pressure = Pressure(RawZone.of(str(tmp_path), S3Config(), "otlp"), 100)
+    segment = tmp_path / "otlp" / "20260101T000000-00000000" / "000000000000.raw"
+    segment.parent.mkdir(parents=True)
+    segment.write_bytes(MAGIC + bytes(93))
+    asyncio.run(pressure.look())
+    with pytest.raises(Refusal) as caught:
+        pressure.check()
+    assert (caught.value.verdict, caught.value.reason) == (Verdict.UNAVAILABLE, "backlog")
+    assert "101 bytes wait" in (pressure.problem or "")
+    segment.write_bytes(MAGIC)
+    asyncio.run(pressure.look())
+    pressure.check()
+    assert not pressure.problem
+    pressure.failed(RawZoneError("the disk is full"))
+    assert str(pressure.problem) == "the disk is full"
+    pressure.check()
+    monkeypatch.setattr("neve.receive.pressure.FAILURE_SECONDS", 0.0)
+    assert not pressure.problem
+    pressure.draining = True
+    with pytest.raises(Refusal, match="stopping"):
+        pressure.check()
