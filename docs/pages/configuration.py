@@ -4,7 +4,7 @@ import inspect
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
@@ -61,6 +61,7 @@ Two variables are about the process and are no keys:
 """
 HEADERS = ("Key and variable", "Type", "Default", "Meaning")
 WORDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "`true` or `false`"}
+LISTED = "[]"  # stands for one of a list
 UNITS = (("GiB", 1024**3), ("MiB", 1024**2))
 
 
@@ -103,13 +104,32 @@ def sections(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tup
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield (*path, name), kind
             yield from sections(kind, (*path, name))
+        elif item := _item(kind):
+            yield (*path, name + LISTED), item
+
+
+def _item(kind: Any) -> type[BaseModel] | None:
+    """What a list of sections is a list of."""
+    inner = next(iter(get_args(kind)), None)
+    return inner if isinstance(inner, type) and issubclass(inner, BaseModel) else None
 
 
 def keys(model: type[BaseModel], path: tuple[str, ...] = ()) -> list[Key]:
     """The keys of one section, without those of the sections below it."""
     below = {here[-1] for here, _section in sections(model)}
-    properties = model.model_json_schema()["properties"]
-    return [Key((*path, name), properties[name]) for name in model.model_fields if name not in below]
+    schema = model.model_json_schema()
+    found = {name: _resolved(schema["properties"][name], schema.get("$defs", {})) for name in model.model_fields}
+    return [Key((*path, name), found[name]) for name in model.model_fields if name not in below]
+
+
+def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A key's schema with the choices that are defined elsewhere."""
+    named = definitions.get(str(schema.get("$ref", "")).rsplit("/", 1)[-1], {})
+    return (
+        {**{key: value for key, value in schema.items() if key != "$ref"}, "enum": named["enum"]}
+        if "enum" in named
+        else schema
+    )
 
 
 def _section(path: tuple[str, ...], section: type[BaseModel]) -> str:
@@ -118,13 +138,15 @@ def _section(path: tuple[str, ...], section: type[BaseModel]) -> str:
 
 
 def _row(key: Key) -> tuple[str, str, str, str]:
-    name = f"{code(key.name)}<br>{code(key.variable)}"
+    name = code(key.name) if LISTED in key.name else f"{code(key.name)}<br>{code(key.variable)}"
     if key.secret:
         return name, "secret text", "not shown", key.schema["description"]
     return name, ", ".join([_type(key.schema), *_bounds(key.schema)]), _default(key), key.schema["description"]
 
 
 def _type(schema: Mapping[str, Any]) -> str:
+    if "$ref" in schema:
+        return "sections, see below"
     if "enum" in schema:
         return f"one of {codes(schema['enum'])}"
     if schema["type"] == "array":
@@ -149,11 +171,13 @@ def _bounds(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _default(key: Key) -> str:
+    if "default" not in key.schema:
+        return "must be given"
     default = key.schema["default"]
     if isinstance(default, str | list | dict) and not default:
         return "empty"
     if isinstance(default, list):
-        return codes(default)
+        return codes(item if isinstance(item, str) else json.dumps(item) for item in default)
     plain = code(default if isinstance(default, str) else json.dumps(default))
     return plain + _in_units(default) if key.name.endswith("_bytes") else plain
 

@@ -13,7 +13,7 @@ from neve.model.tables import TABLES
 from tests.app.java_scripts import fake_java
 from tests.query.quick import connect, connect_quickly
 
-CHECKS = ["python", "packages", "configuration", "java", "jars", "duckdb", "warehouse", "catalog", "tables"]
+CHECKS = ["python", "packages", "configuration", "java", "jars", "duckdb", "warehouse", "catalog", "tables", "state"]
 
 
 @pytest.fixture(autouse=True)

@@ -14,11 +14,12 @@ from tests.cli.runner import run
 from tests.parts.process import free_ports
 
 
-def test_a_part_must_be_named() -> None:
-    """There is no silent default."""
+def test_there_must_be_a_lake_to_take_it_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found before a port is opened, with the remedy."""
+    monkeypatch.chdir(tmp_path)
     ended = run("serve")
-    assert (ended.code, ended.data) == (2, b"")
-    assert "nothing to serve: name a part, --receiver" in ended.errors
+    assert (ended.code, ended.data) == (1, b"")
+    assert "the lake has no tables\nhint: run `neve init`" in ended.errors
 
 
 def test_an_open_receiver_is_refused_on_the_network() -> None:

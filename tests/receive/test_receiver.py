@@ -198,7 +198,9 @@ def test_an_event_is_kept_as_it_came(tmp_path: Path, document: dict[str, Any]) -
     run(work, tmp_path)
 
 
-def test_a_subscription_is_never_confirmed_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_subscription_is_never_confirmed_by_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     """The address is for a person to open; it may lead anywhere."""
     body = json.dumps({"Type": "SubscriptionConfirmation", "SubscribeURL": "https://sns.example/confirm"}).encode()
 
@@ -207,7 +209,7 @@ def test_a_subscription_is_never_confirmed_by_itself(tmp_path: Path, capsys: pyt
         assert room.sink.frames == []
 
     run(work, tmp_path)
-    assert "https://sns.example/confirm" in "".join(capsys.readouterr())
+    assert "https://sns.example/confirm" in "".join([*capsys.readouterr(), caplog.text])
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'"text"', b'{"a":' + b"[" * 1000 + b"]" * 1000 + b"}"])

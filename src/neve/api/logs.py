@@ -35,7 +35,8 @@ def configure_logs(level: int = logging.INFO) -> None:
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=SHARED, processors=_last()))
     root = logging.getLogger()
     root.handlers = [handler]
-    root.setLevel(level)
+    root.setLevel(logging.WARNING)  # libraries speak up only when something is wrong
+    logging.getLogger("neve").setLevel(level)
     # Each bad request would be a line; they are counted instead.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
 

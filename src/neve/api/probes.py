@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -30,6 +30,7 @@ def probe_routes(metrics: ReceiverMetrics, pressures: Sequence[Pressure]) -> lis
         return JSONResponse({"status": "ready"})
 
     async def counted(_request: Request) -> Response:
-        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+        everything = generate_latest(metrics.registry) + generate_latest(REGISTRY)
+        return Response(everything, media_type=CONTENT_TYPE_LATEST)
 
     return [Route("/healthz", alive), Route("/readyz", ready), Route("/metrics", counted)]

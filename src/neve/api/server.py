@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal as signals
+import threading
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -44,13 +45,24 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def serve_receiver(settings: Settings, ready: Callable[[Addresses], None]) -> None:
-    """Receive until SIGTERM or SIGINT; then finish what was begun, seal the raw zone, and return."""
+async def serve_receiver(
+    settings: Settings, ready: Callable[[Addresses], None], beside: Callable[[threading.Event], None] | None = None
+) -> None:
+    """Receive until SIGTERM or SIGINT; then finish what was begun, seal the raw zone, and return.
+
+    What runs `beside` it runs in a thread of its own, until the event is set that it is given.
+    """
+    told = threading.Event()
     with _stop_signals() as stop:
         async with running_receiver(settings) as addresses:
+            other = asyncio.create_task(asyncio.to_thread(beside, told)) if beside else None
             ready(addresses)
-            await stop.wait()
+            waiting = asyncio.create_task(stop.wait())
+            await asyncio.wait([waiting, *([other] if other else [])], return_when=asyncio.FIRST_COMPLETED)
             log.info("stopping: requests in flight are finished, new ones are not taken")
+        told.set()
+        if other is not None:
+            await other
     log.info("stopped")
 
 

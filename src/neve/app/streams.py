@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -25,13 +26,13 @@ from neve.raw.writer import open_writer
 from neve.raw.zone import EVENTS, OTLP, RawZone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from tenacity import RetryCallState
 
     from neve.app.settings import Settings
     from neve.ingest.stream.job import Stream, StreamJob, Tell
-    from neve.ingest.stream.result import StreamResult
+    from neve.ingest.stream.result import BatchResult, StreamResult
     from neve.lake.lake import Lake
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1, 60
@@ -122,6 +123,22 @@ def keep_running(job: StreamJob, stop: threading.Event) -> StreamResult | None:
     watcher.start()
     result: StreamResult | None = attempts(job.run)
     return result
+
+
+def keep_all_running(jobs: Sequence[StreamJob], stop: threading.Event) -> None:
+    """Run several streams on one Spark session; when one of them can't go on at all, the others stop too."""
+    _ = jobs[0].lake.spark  # before there are threads that would each start one
+    with ThreadPoolExecutor(len(jobs), thread_name_prefix="stream") as pool:
+        running = [pool.submit(keep_running, job, stop) for job in jobs]
+        wait(running, return_when=FIRST_EXCEPTION)
+        stop.set()
+    for future in running:
+        future.result()
+
+
+def log_batch(result: BatchResult) -> None:
+    """Say in the log what a batch did."""
+    log.info("batch committed", **result.to_json())
 
 
 def _stop_with(job: StreamJob, stop: threading.Event) -> None:

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from neve.cli.output import json_option, say
+from neve.errors import TableMissing
 
 if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
     from neve.api.server import Addresses
     from neve.app.settings import Settings
     from neve.cli.context import Context
@@ -18,7 +22,7 @@ PORT = click.IntRange(0, 65_535)
 
 
 @click.command()
-@click.option("--receiver", is_flag=True, help="Receive OTLP over HTTP and gRPC.")
+@click.option("--receiver", is_flag=True, help="Only receive; `neve ingest raw` takes it in elsewhere.")
 @click.option("--host", metavar="ADDRESS", help="Address to listen on.  [default: receiver.host]")
 @click.option("--http-port", type=PORT, help="Port of OTLP/HTTP; 0 takes a free one.  [default: receiver.http_port]")
 @click.option("--grpc-port", type=PORT, help="Port of OTLP/gRPC; 0 takes a free one.  [default: receiver.grpc_port]")
@@ -27,7 +31,7 @@ PORT = click.IntRange(0, 65_535)
 def serve(
     context: Context, receiver: bool, host: str | None, http_port: int | None, grpc_port: int | None, as_json: bool
 ) -> None:
-    """Run parts of Neve until stopped. A line on standard output says when they are ready, and where.
+    """Receive telemetry and take it in until stopped. A line on standard output says when it is ready, and where.
 
     The receiver answers a request when its bytes are durable in the raw zone. SIGTERM or Ctrl+C lets it finish the
     requests that it has begun. Paths on the HTTP port: /v1/traces, /v1/logs and /v1/metrics for OTLP, /events/s3 for
@@ -37,7 +41,7 @@ def serve(
 
     \b
     Examples:
-      neve serve --receiver
+      neve serve
       NEVE_RECEIVER__AUTH=keys neve serve --receiver --host 0.0.0.0
 
     \b
@@ -50,8 +54,6 @@ def serve(
           endpoint: http://127.0.0.1:4318
           compression: zstd
     """
-    if not receiver:
-        raise click.UsageError("nothing to serve: name a part, --receiver")
     import asyncio
 
     from neve.api.logs import configure_logs
@@ -59,7 +61,23 @@ def serve(
 
     configure_logs()
     settings = _with_options(context.settings, {"host": host, "http_port": http_port, "grpc_port": grpc_port})
-    asyncio.run(serve_receiver(settings, lambda addresses: _ready(settings, addresses, as_json)))
+    beside = None if receiver else _take_in(context, settings)
+    asyncio.run(serve_receiver(settings, lambda addresses: _ready(settings, addresses, as_json), beside))
+
+
+def _take_in(context: Context, settings: Settings) -> Callable[[threading.Event], None]:
+    """The streams that take in what the receiver got, and the files that it was told of."""
+    from neve.app.streams import Streams, keep_all_running, log_batch, sqs_bridge
+
+    if not context.lake.table_names():
+        raise TableMissing("the lake has no tables", hint="run `neve init`")
+    streams = Streams(settings, context.lake)
+
+    def run(stop: threading.Event) -> None:
+        with sqs_bridge(settings, stop):
+            keep_all_running([streams.raw(log_batch), streams.events(log_batch)], stop)
+
+    return run
 
 
 def _with_options(settings: Settings, options: dict[str, str | int | None]) -> Settings:
