@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("decode", "ingest")
+NAMES = ("decode", "ingest", "receive", "stream")
 
 
 def main(wanted: str) -> None:

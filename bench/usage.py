@@ -44,14 +44,14 @@ class Meter:
         pa.default_memory_pool().release_unused()
         self._memory = psutil.Process().memory_info().rss
         self._started = time.monotonic()
-        self._cpu = _tree_cpu()
+        self._cpu = tree_cpu()
         self._watcher.start()
         return self.usage
 
     def __exit__(self, *_error: object) -> None:
         self._stop.set()
         self._watcher.join()
-        self.usage.cpu_s = _tree_cpu() - self._cpu
+        self.usage.cpu_s = tree_cpu() - self._cpu
         self.usage.wall_s = time.monotonic() - self._started
 
     def _watch(self) -> None:
@@ -68,7 +68,7 @@ def _tree() -> list[psutil.Process]:
     return [me, *me.children(recursive=True)]
 
 
-def _tree_cpu() -> float:
+def tree_cpu() -> float:
     """CPU of living processes, plus what children that ended had used before this process waited for them."""
     total = 0.0
     for process in _tree():

@@ -23,6 +23,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.typedef import Record
 
+from neve.lake.encoding import dictionary_columns
 from neve.lake.fields import conform, file_schema
 from neve.lake.layout import Slice, lay_out, sorts_fully
 from neve.model.columns import BLOOM_FILTER_PREFIX, TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT
@@ -100,6 +101,7 @@ def _options(metadata: TableMetadata, rows: pa.Table, group: int) -> dict[str, o
         "compression": "zstd",
         "compression_level": ZSTD_LEVEL,
         "store_schema": False,
+        "use_dictionary": dictionary_columns(rows),
         "write_page_index": True,
         "bloom_filter_options": {
             name: {"ndv": group, "fpp": BLOOM_FALSE_POSITIVES} for name in _bloom_columns(metadata, rows.schema)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from neve.otlp.texts import STRING, VALUE_TYPE, Mask, decode_values, encode_values, nulls
+from neve.otlp.texts import STRING, VALUE_TYPE, Mask, decode_values, encode_values, nulls, unreadable_values
 
 Offsets = npt.NDArray[np.int32]
 
@@ -25,18 +25,8 @@ class Maps:
 
 def decode_attributes(lists: pa.ListArray) -> Maps:
     """Lists of `KeyValue` as a map of text and a map of the types that are not strings."""
-    offsets = lists.offsets.to_numpy()
-    entries = lists.values.slice(offsets[0], offsets[-1] - offsets[0])
-    offsets = offsets - offsets[0]
-    keys = entries.field("key")
-    keep = _last_of_each_key(keys, offsets)
-    duplicates = 0
-    if keep is not None:
-        duplicates = int(len(keep) - keep.sum())
-        entries = entries.filter(pa.array(keep))
-        keys = entries.field("key")
-        offsets = _kept_offsets(keep, offsets)
-    texts = decode_values(entries.field("value"))
+    entries, offsets, duplicates = _distinct(lists)
+    keys, texts = entries.field("key"), decode_values(entries.field("value"))
     typed = texts.codes != STRING
     types = pa.MapArray.from_arrays(
         pa.array(_kept_offsets(typed, offsets)),
@@ -44,6 +34,14 @@ def decode_attributes(lists: pa.ListArray) -> Maps:
         pa.array(texts.names).take(pa.array(texts.codes[typed])),
     )
     return Maps(pa.MapArray.from_arrays(pa.array(offsets), keys, texts.text), types, duplicates)
+
+
+def unreadable_attributes(lists: pa.ListArray) -> dict[int, str]:
+    """Which lists `decode_attributes` can't decode, and why."""
+    entries, offsets, _duplicates = _distinct(lists)
+    found = unreadable_values(entries.field("value"))
+    rows = np.searchsorted(offsets, np.fromiter(found, np.int32, len(found)), side="right") - 1
+    return dict(zip(rows.tolist(), found.values(), strict=True))
 
 
 def encode_attributes(maps: pa.MapArray, types: pa.MapArray) -> pa.ListArray:
@@ -87,6 +85,17 @@ def _without_nulls(maps: pa.MapArray) -> pa.MapArray:
         keep = pa.array(np.repeat(valid, lengths))
         keys, items, lengths = keys.filter(keep), items.filter(keep), lengths * valid
     return pa.MapArray.from_arrays(pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)), keys, items)
+
+
+def _distinct(lists: pa.ListArray) -> tuple[pa.StructArray, Offsets, int]:
+    """The entries that are kept, where each list of them begins, and how many were dropped."""
+    offsets = lists.offsets.to_numpy()
+    entries = lists.values.slice(offsets[0], offsets[-1] - offsets[0])
+    offsets = offsets - offsets[0]
+    keep = _last_of_each_key(entries.field("key"), offsets)
+    if keep is None:
+        return entries, offsets, 0
+    return entries.filter(pa.array(keep)), _kept_offsets(keep, offsets), int(len(keep) - keep.sum())
 
 
 def _last_of_each_key(keys: pa.StringArray, offsets: Offsets) -> Mask | None:

@@ -40,3 +40,12 @@ class Decoded:
     rejected: tuple[Rejected, ...] = ()
     duplicate_keys: int = 0
     pointless_metrics: int = 0
+
+
+@dataclass(frozen=True)
+class Transcoded:
+    """Protobuf messages, the document that each came from, and the documents that are not messages."""
+
+    messages: pa.BinaryArray
+    index: tuple[int, ...]
+    rejected: tuple[Rejected, ...] = ()

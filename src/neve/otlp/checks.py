@@ -12,6 +12,7 @@ from neve.otlp.batch import Intake
 
 Mask = npt.NDArray[np.bool_]
 MAX_INT64 = 2**63 - 1
+MOST_SAID = 32  # bytes of an id that a detail repeats; an id may be as long as its message
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ def check_id(name: str, ids: pa.BinaryArray, width: int) -> Check:
 
     def detail(row: int) -> str:
         value = ids[row].as_py()
-        return f"{name} is {value.hex() or 'empty'!r}, expected {width} bytes that are not all zero"
+        said = value[:MOST_SAID].hex() + ("…" if len(value) > MOST_SAID else "")
+        return f"{name} is {said or 'empty'!r}, expected {width} bytes that are not all zero"
 
     return Check(f"invalid_{name}", _not(right), detail)
 

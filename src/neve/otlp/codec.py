@@ -13,9 +13,19 @@ from neve.otlp.batch import Decoded, Intake, Rejected
 from neve.otlp.checks import Check, refusals
 from neve.otlp.columns import constant
 from neve.otlp.digest import digests, record_ids
-from neve.otlp.envelope import RESOURCE, SCOPE, Context, Envelope, decode_context, encode_context, open_messages, seal
-from neve.otlp.parse import malformed, parse
+from neve.otlp.envelope import (
+    Context,
+    Envelope,
+    decode_context,
+    encode_context,
+    open_messages,
+    seal,
+    unreadable_groups,
+)
+from neve.otlp.parse import parse
+from neve.otlp.refuse import reject
 from neve.otlp.rows import Columns, Rows
+from neve.otlp.sieve import Sieve
 from neve.otlp.wire import MESSAGES, RECORDS, handler
 
 CHECKS: dict[Signal, Callable[[pa.RecordBatch, Intake], list[Check]]] = {
@@ -56,46 +66,35 @@ def encode(signal: Signal, rows: pa.RecordBatch) -> bytes:
 
 def _open(signal: Signal, column: pa.BinaryArray) -> tuple[Envelope, list[Rejected]]:
     """Take the messages apart; those that are malformed as a whole are refused as a whole."""
-    try:
-        return open_messages(signal, column), []
-    except ValueError:
-        bad = malformed(handler(MESSAGES[signal]), column)
-    good = np.setdiff1d(np.arange(len(column)), np.fromiter(bad, np.int64, len(bad)))
-    envelope = open_messages(signal, column.take(pa.array(good)))
-    rejected = [
-        Rejected("malformed_message", detail, index, column[index].as_py()) for index, detail in sorted(bad.items())
-    ]
-    return envelope.renumbered(good), rejected
+    parsed = parse(MESSAGES[signal], column)
+    envelope = open_messages(signal, parsed.batch)
+    if not parsed.malformed:
+        return envelope, []
+    bad = sorted(parsed.malformed.items())
+    rejected = [Rejected("malformed_message", detail, index, column[index].as_py()) for index, detail in bad]
+    return envelope.renumbered(parsed.index), rejected
 
 
 def _decode_context(envelope: Envelope) -> tuple[Envelope, Context, list[Rejected]]:
-    """Decode what the records of a group share; records whose resource or scope is malformed are refused."""
+    """Decode what the records of a group share; records whose resource or scope can't be read are refused."""
     try:
         return envelope, decode_context(envelope.groups), []
     except ValueError:
-        bad: dict[int, str] = {}
-        for name, column in ((RESOURCE, envelope.groups.resource), (SCOPE, envelope.groups.scope)):
-            bad |= malformed(handler(name), column)
+        bad = unreadable_groups(envelope.groups)
     groups = np.fromiter(bad, np.int64, len(bad))
-    lost = np.flatnonzero(np.isin(envelope.group, groups))
-    rejected = [envelope.reject(row, "malformed_context", bad[int(envelope.group[row])]) for row in lost.tolist()]
-    kept = envelope.select(np.setdiff1d(np.arange(len(envelope.records)), lost)).without_groups(groups)
-    return kept, decode_context(kept.groups), rejected
+    lost = np.isin(envelope.group, groups)
+    refused = [(row, "malformed_context", bad[int(envelope.group[row])]) for row in np.flatnonzero(lost).tolist()]
+    kept = envelope.select(~lost).without_groups(groups)
+    return kept, decode_context(kept.groups), reject(envelope, refused)
 
 
 def _decode_records(envelope: Envelope, intake: Intake) -> Rows:
     signal = envelope.signal
-    parsed = parse(handler(RECORDS[signal]), envelope.records)
-    rejected = [envelope.reject(row, "malformed_record", detail) for row, detail in parsed.malformed.items()]
-    batch, index = parsed.batch, parsed.index
-    refused = list(refusals(CHECKS[signal](batch, intake)))
-    if refused:
-        rejected += [envelope.reject(int(index[row]), reason, detail) for row, reason, detail in refused]
-        keep = np.setdiff1d(np.arange(batch.num_rows), np.array([row for row, *_ in refused]))
-        batch, index = batch.take(pa.array(keep)), index[keep]
-    kept = envelope if len(index) == len(envelope.records) else envelope.select(index)
-    columns, duplicates = DECODERS[signal](batch, intake)
-    return Rows(columns, kept, digests(kept.records), tuple(rejected), duplicates)
+    parsed = Sieve.parse(RECORDS[signal], envelope.records)
+    checked = parsed.without(refusals(CHECKS[signal](parsed.batch, intake)))
+    sieve, (columns, duplicates) = checked.decode(lambda batch: DECODERS[signal](batch, intake))
+    kept = envelope.select(sieve.index) if sieve.refused else envelope
+    return Rows(columns, kept, digests(kept.records), tuple(reject(envelope, sieve.refused)), duplicates)
 
 
 def _finish(rows: Rows, context: Context, intake: Intake, rejected: list[Rejected]) -> Decoded:

@@ -15,13 +15,12 @@ import pyarrow.compute as pc
 
 from neve.model.signals import Signal
 from neve.otlp.attributes import decode_attributes, encode_attributes
-from neve.otlp.batch import Rejected
 from neve.otlp.columns import integers, list_of, optional, required, some_text, struct, with_nulls
 from neve.otlp.digest import Digests, digests
+from neve.otlp.parse import Indices, parse
 from neve.otlp.texts import nulls
+from neve.otlp.unreadable import unreadable
 from neve.otlp.wire import MESSAGES, Handler, handler
-
-Indices = npt.NDArray[np.int64]
 
 SERVICE_NAME = "service.name"
 RESOURCE = "resource.v1.Resource"
@@ -78,21 +77,11 @@ class Envelope:
         resource, scope = with_nulls(self.groups.resource, lost), with_nulls(self.groups.scope, lost)
         return replace(self, groups=replace(self.groups, resource=resource, scope=scope))
 
-    def alone(self, record: int, wire: bytes | None = None) -> bytes:
-        """A whole message that holds one record, or `wire` in its place, with its resource and scope."""
-        records = self.records.slice(record, 1) if wire is None else pa.array([wire], pa.binary())
-        return seal(self.signal, records, self.groups.take(self.group[record : record + 1]))
 
-    def reject(self, record: int, reason: str, detail: str, wire: bytes | None = None) -> Rejected:
-        """Refuse one record, or `wire` in its place."""
-        return Rejected(reason, detail, int(self.message[record]), self.alone(record, wire))
-
-
-def open_messages(signal: Signal, messages: pa.BinaryArray) -> Envelope:
-    """Take messages apart into records and groups; raises `ValueError` when one of them is malformed."""
+def open_messages(signal: Signal, messages: pa.RecordBatch) -> Envelope:
+    """Take parsed messages apart into records and groups."""
     _resource_groups, scope_groups, records = NAMES[signal]
-    batch = handler(MESSAGES[signal]).array_to_record_batch(messages)
-    resources = batch.column(0)
+    resources = messages.column(0)
     message_of_resource = pc.list_parent_indices(resources).to_numpy()
     resource = resources.flatten()
     scopes = resource.field(scope_groups)
@@ -124,9 +113,8 @@ class Context:
 
 
 def decode_context(groups: Surroundings) -> Context:
-    """Decode each group's resource and scope; raises `ValueError` when one is malformed."""
-    resource = handler(RESOURCE).array_to_record_batch(groups.resource)
-    scope = handler(SCOPE).array_to_record_batch(groups.scope)
+    """Decode each group's resource and scope; raises `ValueError` when one can't be read."""
+    resource, scope = _parse_all(RESOURCE, groups.resource), _parse_all(SCOPE, groups.scope)
     resource_maps = decode_attributes(resource.column("attributes"))
     scope_maps = decode_attributes(scope.column("attributes"))
     resource_null, scope_null = nulls(groups.resource), nulls(groups.scope)
@@ -149,6 +137,22 @@ def decode_context(groups: Surroundings) -> Context:
         _context_digests(groups),
         resource_maps.duplicate_keys + scope_maps.duplicate_keys,
     )
+
+
+def unreadable_groups(groups: Surroundings) -> dict[int, str]:
+    """Which groups `decode_context` can't decode, and why."""
+    bad: dict[int, str] = {}
+    for name, column in ((RESOURCE, groups.resource), (SCOPE, groups.scope)):
+        parsed = parse(name, column)
+        bad |= parsed.malformed | {int(parsed.index[row]): why for row, why in unreadable(parsed.batch).items()}
+    return bad
+
+
+def _parse_all(name: str, column: pa.BinaryArray) -> pa.RecordBatch:
+    parsed = parse(name, column)
+    if parsed.malformed:
+        raise ValueError("some values are malformed")
+    return parsed.batch
 
 
 def _service_name(attributes: pa.MapArray) -> pa.StringArray:
@@ -202,17 +206,31 @@ def seal(signal: Signal, records: pa.BinaryArray, around: Surroundings) -> bytes
         return b""
     new_resource = changes(around.resource, around.resource_schema_url)
     new_scope = new_resource | changes(around.scope, around.scope_schema_url)
-    scope_at, resource_at = np.flatnonzero(new_scope), np.flatnonzero(new_resource)
-    resource_groups, scope_groups, record_lists = NAMES[signal]
+    resources = _nest(signal, records, around, np.flatnonzero(new_resource), np.flatnonzero(new_scope))
+    sealed: bytes = _messages(signal, runs(resources, np.array([0])))[0].as_py()
+    return sealed
+
+
+def seal_each(signal: Signal, records: pa.BinaryArray, around: Surroundings) -> pa.BinaryArray:
+    """For each record a message that holds it alone."""
+    each = np.arange(len(records))
+    return _messages(signal, runs(_nest(signal, records, around, each, each), each))
+
+
+def _nest(
+    signal: Signal, records: pa.BinaryArray, around: Surroundings, resource_at: Indices, scope_at: Indices
+) -> pa.StructArray:
+    """Records in scopes in resources, given the records that these begin at."""
+    _resource_groups, scope_groups, record_lists = NAMES[signal]
     scope, resource = around.take(scope_at), around.take(resource_at)
     scopes = struct({"scope": scope.scope, record_lists: runs(records, scope_at), "schema_url": scope.scope_schema_url})
     nested = runs(scopes, np.searchsorted(scope_at, resource_at))
-    resources = struct(
-        {"resource": resource.resource, scope_groups: nested, "schema_url": resource.resource_schema_url}
-    )
-    message = pa.RecordBatch.from_arrays([runs(resources, np.array([0]))], names=[resource_groups])
-    sealed: bytes = handler(MESSAGES[signal]).record_batch_to_array(message)[0].as_py()
-    return sealed
+    return struct({"resource": resource.resource, scope_groups: nested, "schema_url": resource.resource_schema_url})
+
+
+def _messages(signal: Signal, resources: pa.ListArray) -> pa.BinaryArray:
+    batch = pa.RecordBatch.from_arrays([resources], names=[NAMES[signal][0]])
+    return handler(MESSAGES[signal]).record_batch_to_array(batch)
 
 
 def changes(*columns: pa.Array) -> npt.NDArray[np.bool_]:

@@ -9,7 +9,6 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from typing import Any
@@ -17,33 +16,27 @@ from typing import Any
 import duckdb
 import fsspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from google.protobuf import json_format
-from google.protobuf.message import Message
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import ArrayValue, KeyValueList
 
 from neve.model.signals import Signal
-from neve.otlp.batch import Rejected
+from neve.otlp.batch import Transcoded
 from neve.otlp.columns import relist, struct
+from neve.otlp.documents import CLASSES, IDS, documents, fill, transcode_each
 from neve.otlp.hexadecimal import from_hex
 from neve.otlp.texts import nulls
 from neve.otlp.wire import MESSAGES, handler
 
-CLASSES: dict[Signal, type[Message]] = {
-    Signal.TRACES: ExportTraceServiceRequest,
-    Signal.LOGS: ExportLogsServiceRequest,
-    Signal.METRICS: ExportMetricsServiceRequest,
-}
+__all__ = ["CLASSES", "Transcoded", "documents", "to_json", "to_protobuf"]
+
 TOP = {Signal.TRACES: "resource_spans", Signal.LOGS: "resource_logs", Signal.METRICS: "resource_metrics"}
-IDS = ("trace_id", "span_id", "parent_span_id")
 JSON_IDS = ("traceId", "spanId", "parentSpanId")
-NESTED = ("array_value", "kvlist_value")
+AS_THEY_ARE = (*IDS, "array_value", "kvlist_value")  # read without a type: a number is no id, though its digits are hex
 DEFAULTS = {pa.string(): "", pa.bool_(): False}
 CONVERTERS: dict[str, Callable[[str], bytes]] = {
-    "array_value": lambda text: _nested(text, ArrayValue()),
-    "kvlist_value": lambda text: _nested(text, KeyValueList()),
+    "array_value": lambda text: fill(ArrayValue(), json.loads(text), "arrayValue"),
+    "kvlist_value": lambda text: fill(KeyValueList(), json.loads(text), "kvlistValue"),
     "bytes_value": base64.b64decode,
 }
 SQL_TYPES = {
@@ -57,28 +50,31 @@ SQL_TYPES = {
 }
 
 
-@dataclass(frozen=True)
-class Transcoded:
-    """Protobuf messages, the document that each came from, and the documents that are not messages."""
-
-    messages: pa.BinaryArray
-    index: tuple[int, ...]
-    rejected: tuple[Rejected, ...] = ()
-
-
 def to_protobuf(signal: Signal, text: bytes) -> Transcoded:
-    """The messages of a JSON text: one document, or one a line."""
-    try:
-        messages = _encode(signal, _read(signal, text))
-    except (duckdb.Error, pa.ArrowInvalid, ValueError, RecursionError):
-        return _one_by_one(signal, text)
+    """The messages of a JSON text: one document, or one a line. Whatever the text is, it is no error."""
+    messages = _at_once(signal, text)
+    if messages is None:
+        return transcode_each(signal, text)
     return Transcoded(messages, tuple(range(len(messages))))
 
 
 def to_json(signal: Signal, message: bytes) -> str:
     """A protobuf message as one line of OTLP JSON."""
     plain = json_format.MessageToDict(CLASSES[signal].FromString(message), use_integers_for_enums=True)
-    return json.dumps(_ids(plain, _base64_to_hex), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(_ids_as_hex(plain), ensure_ascii=False, separators=(",", ":"))
+
+
+def _at_once(signal: Signal, text: bytes) -> pa.BinaryArray | None:
+    """All messages, or nothing where one of the documents needs a closer look."""
+    try:
+        top = _read(signal, text)
+        # A document without the top field may be no object at all.
+        return None if top.null_count else _encode(signal, top)
+    except (duckdb.InternalException, duckdb.FatalException):
+        _reader.cache_clear()  # the connection can't be used again
+    except Exception:  # noqa: S110 - three libraries have read the text; the patient way finds out what is wrong
+        pass
+    return None
 
 
 def _read(signal: Signal, text: bytes) -> pa.ListArray:
@@ -128,16 +124,17 @@ def _conform(array: pa.Array, field: pa.Field) -> pa.Array:
 
 def _binary(array: pa.StringArray, field: pa.Field) -> pa.BinaryArray:
     if field.name in IDS:
-        return from_hex(array.cast(pa.string()).fill_null(""))
+        return from_hex(_unquoted(array.cast(pa.string()).fill_null('""')))
     if array.null_count == len(array):
         return pa.nulls(len(array), pa.binary())
     convert = CONVERTERS[field.name]
     return pa.array([None if text is None else convert(text) for text in array.to_pylist()], pa.binary())
 
 
-def _nested(text: str, message: Message) -> bytes:
-    json_format.ParseDict(json.loads(text), message, ignore_unknown_fields=True)
-    return message.SerializeToString()
+def _unquoted(array: pa.StringArray) -> pa.StringArray:
+    if not pc.all(pc.starts_with(array, '"'), min_count=0).as_py():
+        raise ValueError("an id is not text")
+    return pc.binary_slice(array.cast(pa.binary()), 1, -1).cast(pa.string())
 
 
 def _sql_type(field: pa.Field) -> str:
@@ -146,7 +143,7 @@ def _sql_type(field: pa.Field) -> str:
     if pa.types.is_struct(field.type):
         return "STRUCT(" + ", ".join(f'"{_camel(child.name)}" {_sql_type(child)}' for child in field.type) + ")"
     if pa.types.is_binary(field.type):
-        return "JSON" if field.name in NESTED else "VARCHAR"
+        return "JSON" if field.name in AS_THEY_ARE else "VARCHAR"
     return SQL_TYPES[field.type]
 
 
@@ -159,48 +156,11 @@ def _camel(name: str) -> str:
     return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
 
 
-def _one_by_one(signal: Signal, text: bytes) -> Transcoded:
-    messages, index, rejected = [], [], []
-    for position, document in enumerate(documents(text)):
-        try:
-            plain = _ids(json.loads(document), _hex_to_base64)
-            message = json_format.ParseDict(plain, CLASSES[signal](), ignore_unknown_fields=True)
-        except (ValueError, AttributeError, RecursionError, json_format.ParseError) as error:
-            rejected.append(
-                Rejected("malformed_message", f"not OTLP JSON for {signal}: {error}", position, document, "otlp_json")
-            )
-        else:
-            messages.append(message.SerializeToString())
-            index.append(position)
-    return Transcoded(pa.array(messages, pa.binary()), tuple(index), tuple(rejected))
-
-
-def documents(text: bytes) -> list[bytes]:
-    """The documents of a text, one after the other; its lines where one of them is not JSON."""
-    decoder = json.JSONDecoder()
-    try:
-        rest = text.decode()
-        found = []
-        while rest := rest.lstrip():
-            _value, end = decoder.raw_decode(rest)
-            found.append(rest[:end].encode())
-            rest = rest[end:]
-    except (ValueError, RecursionError):
-        return [line for line in text.splitlines() if line.strip()]
-    return found
-
-
-def _ids(plain: Any, convert: Any) -> Any:
+def _ids_as_hex(plain: Any) -> Any:
     if isinstance(plain, dict):
-        return {key: convert(item) if key in JSON_IDS else _ids(item, convert) for key, item in plain.items()}
+        return {
+            key: base64.b64decode(item).hex() if key in JSON_IDS else _ids_as_hex(item) for key, item in plain.items()
+        }
     if isinstance(plain, list):
-        return [_ids(item, convert) for item in plain]
+        return [_ids_as_hex(item) for item in plain]
     return plain
-
-
-def _hex_to_base64(text: str) -> str:
-    return base64.b64encode(bytes.fromhex(text)).decode()
-
-
-def _base64_to_hex(text: str) -> str:
-    return base64.b64decode(text).hex()

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,18 +10,17 @@ from neve.model.tables import METRICS
 from neve.otlp.attributes import decode_attributes, encode_attributes
 from neve.otlp.batch import Intake, Rejected
 from neve.otlp.checks import check_text, check_time, refusals
-from neve.otlp.columns import constant, optional, relist, required, some_text, struct, timestamps
+from neve.otlp.columns import constant, optional, required, some_text, struct, timestamps
 from neve.otlp.digest import Digests, digests
 from neve.otlp.envelope import Envelope, Surroundings, changes, runs
-from neve.otlp.parse import parse
+from neve.otlp.headers import METRIC, Headers
+from neve.otlp.parse import Indices
 from neve.otlp.points import Columns, decode_point_columns, encode_point_columns
+from neve.otlp.refuse import reject
 from neve.otlp.rows import Rows
-from neve.otlp.texts import nulls
-from neve.otlp.wire import POINTS, handler, message_class
+from neve.otlp.sieve import Sieve
+from neve.otlp.wire import POINTS, handler
 
-Indices = npt.NDArray[np.int64]
-
-METRIC = "metrics.v1.Metric"
 KINDS = tuple(POINTS)
 WITH_TEMPORALITY = ("sum", "histogram", "exponential_histogram")
 # Columns that come from a point's own message; the others belong to its metric, its group or its receiver.
@@ -50,12 +48,13 @@ class Points:
 
 def decode_points(envelope: Envelope, intake: Intake) -> Rows:
     """One row for each data point of the envelope's metrics, in the order of the message."""
-    parsed = parse(handler(METRIC), envelope.records)
-    rejected = [envelope.reject(row, "malformed_record", detail) for row, detail in parsed.malformed.items()]
-    metrics = parsed.batch
-    envelope = envelope if not parsed.malformed else envelope.select(parsed.index)
-    maps = decode_attributes(metrics.column("metadata"))
-    kinds = [_decode_kind(kind, metrics, envelope, intake) for kind in KINDS]
+    sieve, maps = Sieve.parse(METRIC, envelope.records).decode(
+        lambda batch: decode_attributes(batch.column("metadata"))
+    )
+    metrics, rejected = sieve.batch, reject(envelope, sieve.refused)
+    envelope = envelope.select(sieve.index) if sieve.refused else envelope
+    headers = Headers.of(metrics)
+    kinds = [_decode_kind(kind, metrics, headers, envelope, intake) for kind in KINDS]
     present = [points for points in kinds if len(points.metric)]
     metric = np.concatenate([points.metric for points in kinds])
     columns = _concat([points.columns for points in present or kinds[:1]])
@@ -67,51 +66,36 @@ def decode_points(envelope: Envelope, intake: Intake) -> Rows:
     order = np.argsort(metric, kind="stable")
     if len(present) > 1:
         columns = {name: column.take(pa.array(order)) for name, column in columns.items()}
-    header_digests = digests(_headers(metrics))
     point_digests = np.concatenate([points.digests for points in kinds])
     return Rows(
         columns=columns,
         envelope=_of_points(envelope, metric[order]),
         # The metric's own digest is folded into the point's, so that equal points of two metrics stay apart.
-        digests=(point_digests + header_digests[metric] * np.uint64(3))[order],
+        digests=(point_digests + digests(headers.wires)[metric] * np.uint64(3))[order],
         rejected=(*rejected, *(refused for points in kinds for refused in points.rejected)),
         duplicate_keys=maps.duplicate_keys + sum(points.duplicate_keys for points in kinds),
         pointless_metrics=_pointless(metrics),
     )
 
 
-def _decode_kind(kind: str, metrics: pa.RecordBatch, envelope: Envelope, intake: Intake) -> Points:
+def _decode_kind(kind: str, metrics: pa.RecordBatch, headers: Headers, envelope: Envelope, intake: Intake) -> Points:
     lists = metrics.column(kind).field("data_points")
-    metric = pc.list_parent_indices(lists).to_numpy()
-    parsed = parse(handler(POINTS[kind]), lists.flatten())
-    refused = [(row, "malformed_record", detail) for row, detail in parsed.malformed.items()]
-    batch, index = parsed.batch, parsed.index
+    metric, wires = pc.list_parent_indices(lists).to_numpy(), lists.flatten()
+    parsed = Sieve.parse(POINTS[kind], wires)
     checks = [
-        check_text("metric_name", metrics.column("name").take(pa.array(metric[index]))),
-        *check_time("time_unix_nano", batch.column("time_unix_nano"), intake, needed=True),
+        check_text("metric_name", metrics.column("name").take(pa.array(metric[parsed.index]))),
+        *check_time("time_unix_nano", parsed.batch.column("time_unix_nano"), intake, needed=True),
     ]
-    failed = list(refusals(checks))
-    if failed:
-        refused += [(int(index[row]), reason, detail) for row, reason, detail in failed]
-        keep = np.setdiff1d(np.arange(batch.num_rows), np.array([row for row, *_ in failed]))
-        batch, index = batch.take(pa.array(keep)), index[keep]
-    wires = lists.flatten()
-    rejected = [
-        envelope.reject(int(metric[row]), reason, detail, _alone(kind, envelope.records[metric[row]], wires[row]))
-        for row, reason, detail in refused
-    ]
-    columns, duplicates = decode_point_columns(kind, batch)
-    kept = wires if len(index) == len(wires) else wires.take(pa.array(index))
-    return Points(columns, metric[index], digests(kept), tuple(rejected), duplicates)
-
-
-def _alone(kind: str, metric: pa.BinaryScalar, point: pa.BinaryScalar) -> bytes:
-    """The metric with only this point in it."""
-    message = message_class(METRIC).FromString(metric.as_py())
-    data = getattr(message, kind)
-    del data.data_points[:]
-    data.data_points.append(point.as_py())
-    return message.SerializeToString()
+    checked = parsed.without(refusals(checks))
+    sieve, (columns, duplicates) = checked.decode(lambda batch: decode_point_columns(kind, batch))
+    if not sieve.refused:
+        return Points(columns, metric, digests(wires), (), duplicates)
+    out = np.array([row for row, *_why in sieve.refused])
+    alone = headers.around(kind, wires.take(pa.array(out)), metric[out])
+    points = replace(_of_points(envelope, metric[out]), records=alone)
+    rejected = reject(points, [(place, reason, why) for place, (_row, reason, why) in enumerate(sieve.refused)])
+    kept = wires.take(pa.array(sieve.index))
+    return Points(columns, metric[sieve.index], digests(kept), tuple(rejected), duplicates)
 
 
 def _concat(parts: list[Columns]) -> Columns:
@@ -150,17 +134,6 @@ def _of_points(envelope: Envelope, metric: Indices) -> Envelope:
         group=envelope.group[metric],
         message=envelope.message[metric],
     )
-
-
-def _headers(metrics: pa.RecordBatch) -> pa.BinaryArray:
-    """Each metric without its points, as bytes."""
-    columns = {field.name: metrics.column(field.name) for field in metrics.schema}
-    for kind in KINDS:
-        data = metrics.column(kind)
-        empty = relist(pa.nulls(len(data), data.type.field("data_points").type), pa.array([], pa.binary()))
-        fields = {field.name: data.field(field.name) for field in data.type} | {"data_points": empty}
-        columns[kind] = struct(fields, null=nulls(data))
-    return handler(METRIC).record_batch_to_array(pa.RecordBatch.from_pydict(columns))
 
 
 def _pointless(metrics: pa.RecordBatch) -> int:

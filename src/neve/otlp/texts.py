@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,40 +50,62 @@ class Texts:
 def decode_values(value: pa.StructArray) -> Texts:
     """`AnyValue`s as text and kinds, whole columns at a time."""
     text = value.field("string_value")
-    codes = np.full(len(value), STRING, dtype=np.int32)
     if text.null_count == 0:
-        return Texts(text, codes, KINDS)
-    codes[nulls(text)] = EMPTY
+        return Texts(text, np.full(len(value), STRING, dtype=np.int32), KINDS)
+    codes = np.full(len(value), EMPTY, dtype=np.int32)
     if value.null_count:
         codes[nulls(value)] = UNSET
-    columns = [text]
-    for code, name in SCALARS:
-        scalar = value.field(name)
-        if scalar.null_count < len(scalar):
-            columns.append(scalar.cast(pa.string()))
-            codes[~nulls(scalar)] = code
+    # A value should be of one kind. Where a broken sender set two, text and code must be of the same: what comes last
+    # here overwrites the codes before it, and comes first for the text.
+    columns: list[pa.StringArray] = []
     names = list(KINDS)
     for name, render in _RENDERERS:
         nested = value.field(name)
         if nested.null_count < len(nested):
             columns.append(_render_some(nested, render, codes, names))
-    return Texts(pc.coalesce(*columns) if len(columns) > 1 else text, codes, tuple(names))
+    for code, name in SCALARS:
+        scalar = value.field(name)
+        if scalar.null_count < len(scalar):
+            columns.append(scalar.cast(pa.string()))
+            codes[~nulls(scalar)] = code
+    codes[~nulls(text)] = STRING
+    return Texts(pc.coalesce(text, *reversed(columns)) if columns else text, codes, tuple(names))
+
+
+def unreadable_values(value: pa.StructArray) -> dict[int, str]:
+    """Which values `decode_values` can't decode, and why."""
+    if value.field("string_value").null_count == 0:
+        return {}
+    found: dict[int, str] = {}
+    for name, render in _RENDERERS:
+        nested = value.field(name)
+        for index, wire in _some(nested, ~nulls(nested)):
+            try:
+                render(wire)
+            except values.UnreadableValue as error:
+                found[index] = str(error)
+    return found
 
 
 def _render_some(
     wires: pa.BinaryArray, render: Callable[[bytes], values.Rendered], codes: Codes, names: list[str]
 ) -> pa.StringArray:
     """Text of the few values that need Python; their kinds are added to `codes` and `names`."""
-    where = np.flatnonzero(~nulls(wires))
     known = {name: code for code, name in enumerate(names)}
     texts: list[str | None] = [None] * len(wires)
-    for index, wire in zip(where.tolist(), wires.take(pa.array(where)).to_pylist(), strict=True):
+    for index, wire in _some(wires, ~nulls(wires)):
         texts[index], kind = render(wire)
         if kind not in known:
             known[kind] = len(names)
             names.append(kind)
         codes[index] = known[kind]
     return pa.array(texts, pa.string())
+
+
+def _some(array: pa.Array, mask: Mask) -> Iterable[tuple[int, Any]]:
+    """The marked values, each with its place."""
+    where = np.flatnonzero(mask)
+    return zip(where.tolist(), array.take(pa.array(where)).to_pylist(), strict=True)
 
 
 def _render_bytes(wire: bytes) -> values.Rendered:

@@ -7,8 +7,9 @@ import base64
 import json
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
+from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
 
 ARRAY = "array"
@@ -18,18 +19,49 @@ EXACT = "exact:"
 Rendered = tuple[str, str]
 
 CACHED_VALUES = 4096  # the same command line or the same list of hosts stands in every message of a process
+CACHED_BYTES = 1024  # a larger value is rarely sent twice, and thousands of them would fill the memory
+
+# A map in a map is three messages deeper on the wire, and protobuf's readers stop at a hundred. So many levels leave
+# room for the messages around a value wherever it stands, so that what was accepted can be read by everyone.
+MOST_LEVELS = 30
+
+M = TypeVar("M", bound=Message)
 
 
-@lru_cache(CACHED_VALUES)
+class UnreadableValue(ValueError):
+    """Raised when a list or map inside a value is malformed, or nested too deep."""
+
+
 def render_array(wire: bytes) -> Rendered:
-    """Text and type of an encoded `ArrayValue`."""
-    return _render(AnyValue(array_value=ArrayValue.FromString(wire)), ARRAY)
+    """Text and type of an encoded `ArrayValue`; raises `UnreadableValue` when it can't be read."""
+    return (_cached_array if len(wire) <= CACHED_BYTES else _render_array)(wire)
 
 
-@lru_cache(CACHED_VALUES)
 def render_map(wire: bytes) -> Rendered:
-    """Text and type of an encoded `KeyValueList`."""
-    return _render(AnyValue(kvlist_value=KeyValueList.FromString(wire)), MAP)
+    """Text and type of an encoded `KeyValueList`; raises `UnreadableValue` when it can't be read."""
+    return (_cached_map if len(wire) <= CACHED_BYTES else _render_map)(wire)
+
+
+def _render_array(wire: bytes) -> Rendered:
+    return _render(AnyValue(array_value=_read(ArrayValue, wire)), ARRAY)
+
+
+def _render_map(wire: bytes) -> Rendered:
+    return _render(AnyValue(kvlist_value=_read(KeyValueList, wire)), MAP)
+
+
+_cached_array = lru_cache(CACHED_VALUES)(_render_array)
+_cached_map = lru_cache(CACHED_VALUES)(_render_map)
+
+
+def _read(message: type[M], wire: bytes) -> M:
+    try:
+        return message.FromString(wire)
+    except DecodeError as error:
+        words = str(error).rpartition(": ")[2]
+        raise UnreadableValue(
+            f"a list or map inside a value is malformed, or nested more than {MOST_LEVELS} levels deep: {words}"
+        ) from None
 
 
 def parse_nested(text: str, kind: str) -> AnyValue:
@@ -66,8 +98,8 @@ def _base64(value: Any) -> str:
     return base64.b64encode(value).decode()
 
 
-def to_plain(value: AnyValue) -> Any:
-    """A value as what `json` would make of it; bytes stay bytes.
+def to_plain(value: AnyValue, levels: int = MOST_LEVELS) -> Any:
+    """A value as what `json` would make of it; bytes stay bytes. Raises `UnreadableValue` below so many levels.
 
     >>> to_plain(AnyValue(array_value=ArrayValue(values=[AnyValue(int_value=1), AnyValue()])))
     [1, None]
@@ -75,10 +107,12 @@ def to_plain(value: AnyValue) -> Any:
     match value.WhichOneof("value"):
         case None:
             return None
+        case "array_value" | "kvlist_value" if levels == 0:
+            raise UnreadableValue(f"a value is nested more than {MOST_LEVELS} levels deep")
         case "array_value":
-            return [to_plain(item) for item in value.array_value.values]
+            return [to_plain(item, levels - 1) for item in value.array_value.values]
         case "kvlist_value":
-            return {entry.key: to_plain(entry.value) for entry in value.kvlist_value.values}
+            return {entry.key: to_plain(entry.value, levels - 1) for entry in value.kvlist_value.values}
         case name:
             return getattr(value, name)
 

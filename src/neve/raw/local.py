@@ -44,6 +44,7 @@ class LocalSink:
         self._folder, self._lock = _claim_folder(zone)
         self._number = 0
         self._segment: int | None = None
+        self._unsealed: list[Path] = []
         self._durable = 0
         self._opened = 0.0
 
@@ -69,12 +70,14 @@ class LocalSink:
             self._seal(segment)
 
     def tick(self) -> None:
-        """Seal a segment that is old."""
+        """Seal a segment that is old, and those that could not be sealed before."""
         if self._segment is not None and time.monotonic() - self._opened >= self._segment_seconds:
             self._seal(self._segment)
+        else:
+            self._rename_sealed()
 
     def close(self) -> None:
-        """Seal what is there and give the folder up."""
+        """Seal what is there and give the folder up; what can't be sealed is left to whoever recovers it."""
         if self._segment is not None:
             self._seal(self._segment)
         os.close(self._lock)
@@ -100,12 +103,25 @@ class LocalSink:
         return self._segment
 
     def _seal(self, segment: int) -> None:
-        os.close(segment)
+        """End the open segment. Its frames are durable already: nothing that fails here is anyone's error."""
+        with suppress(OSError):
+            os.close(segment)
         self._segment = None
-        path = self._folder / segment_name(self._number)
+        self._unsealed.append(self._folder / segment_name(self._number))
         self._number += 1
-        path.with_suffix(OPEN).rename(path.with_suffix(SEALED))
-        _sync_folder(self._folder)
+        self._rename_sealed()
+
+    def _rename_sealed(self) -> None:
+        """Name segments as sealed; after a failure the next tick tries again.
+
+        They are named in their order: a reader that has seen a segment does not look for one before it.
+        """
+        with suppress(OSError):
+            while self._unsealed:
+                path = self._unsealed[0]
+                path.with_suffix(OPEN).rename(path.with_suffix(SEALED))
+                del self._unsealed[0]
+                _sync_folder(self._folder)
 
     def _abandon(self) -> None:
         """After an error the state of the file's end is unknown: keep what was synced before, go on in a new one."""
@@ -113,8 +129,7 @@ class LocalSink:
             return
         with suppress(OSError):
             os.ftruncate(self._segment, self._durable)
-        with suppress(OSError):
-            self._seal(self._segment)
+        self._seal(self._segment)
 
 
 def recover(zone: Path) -> list[str]:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from pyspark.errors import StreamingQueryException
 
-from neve.errors import ConfigError, StreamFailed
+from neve.errors import ConfigError, EnvironmentFault, StreamFailed
 from neve.ingest.metrics import count_batch, watch_stream
+from neve.ingest.stream.jvm import jvm_is_gone
 from neve.ingest.stream.result import BatchResult, StreamResult
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 EMBEDDED_SECONDS, CLUSTER_SECONDS = 10, 60
 POLL_SECONDS = 1
+QUERY_ID = "sql.streaming.queryId"  # a property of the thread that runs a query
 
 Tell = Callable[[BatchResult], None]
 
@@ -50,7 +52,6 @@ class StreamJob:
     stream: Stream
     tell: Tell = lambda _result: None
     result: StreamResult = field(init=False)
-    _query: StreamingQuery | None = None
     _stopped: bool = False
 
     def __post_init__(self) -> None:
@@ -62,19 +63,29 @@ class StreamJob:
         self.result = StreamResult(self.name)
 
     def run(self, *, until_caught_up: bool = False) -> StreamResult:
-        """Take in what comes; raises `StreamFailed` when the query ends in an error."""
+        """Take in what comes; raises `StreamFailed` when the query ends in an error.
+
+        `EnvironmentFault` says that the JVM is gone: a process that lost it gets no other, and has to be started again.
+        """
         started = time.monotonic()
-        while not self._stopped:
-            self._query = self._start(until_caught_up)
-            self._wait(self._query)
-            if until_caught_up and self.stream.caught_up():
-                break
+        try:
+            self._run(until_caught_up)
+        except Exception as error:
+            if jvm_is_gone():
+                raise EnvironmentFault(f"the JVM of the stream {self.name} is gone", hint=GONE_HINT) from error
+            raise
         self.result.seconds = time.monotonic() - started
         return self.result
 
     def stop(self) -> None:
         """End after the batch that is under way; may be called from another thread or a signal's handler."""
         self._stopped = True
+
+    def _run(self, until_caught_up: bool) -> None:
+        while not self._stopped:
+            self._wait(self._start(until_caught_up))
+            if until_caught_up and self.stream.caught_up():
+                break
 
     def _start(self, until_caught_up: bool) -> StreamingQuery:
         frame = self.stream.load(self.lake.spark)
@@ -97,8 +108,8 @@ class StreamJob:
             raise StreamFailed(f"the stream {self.name} ended: {_cause(error)}", hint=HINT) from error
 
     def _take(self, frame: DataFrame, epoch: int) -> None:
-        """What Spark calls for each micro-batch."""
-        query_id = self._query.id if self._query else "first"
+        """What Spark calls for each micro-batch, perhaps before `start` has returned the query."""
+        query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         result = self.stream.take(f"{query_id}:{epoch}", frame)
         if result is None:
             return
@@ -112,6 +123,7 @@ class StreamJob:
         return f"{root if '://' in root else Path(root).expanduser().resolve()}/{self.name}"
 
 
+GONE_HINT = "start the command again: it goes on where the tables are; was there too little memory?"
 HINT = "nothing that was committed is lost or doubled when it is started again; `neve doctor` says what is reachable"
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import zstandard
 
 from neve.ingest.decoder import Batch, Decoder
 from neve.model.signals import Signal
 from neve.model.tables import BY_SIGNAL, QUARANTINE
 from neve.otlp import Rejected
 from neve.otlp.json import to_protobuf
-from neve.raw.frame import Encoding, Frame, Kind, Packing, decode
+from neve.raw.frame import Encoding, Frame, Kind, decode
+from neve.raw.unpack import Unpackable
+from neve.raw.unpack import unpack as unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from neve.raw.zone import RawZone, Segment
 
 SIGNALS = {Kind.TRACES: Signal.TRACES, Kind.LOGS: Signal.LOGS, Kind.METRICS: Signal.METRICS}
-GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 
 
 @dataclass(frozen=True)
@@ -108,8 +107,8 @@ def _open_frames(signal: Signal, frames: list[tuple[int, Frame]]) -> Opened:
     for place, frame in frames:
         try:
             data = unpack(frame)
-        except (zlib.error, zstandard.ZstdError) as error:
-            rejected.append(Rejected("unreadable_frame", f"can't unpack: {error}", place, frame.payload, "file"))
+        except Unpackable as error:
+            rejected.append(Rejected("unreadable_frame", f"the frame {error}", place, frame.payload, "file"))
             continue
         if frame.encoding is Encoding.PROTOBUF:
             messages.append(data)
@@ -124,31 +123,7 @@ def _open_frames(signal: Signal, frames: list[tuple[int, Frame]]) -> Opened:
 
 def unpack(frame: Frame) -> bytes:
     """A frame's message; its size was bounded when it was received."""
-    match frame.packing:
-        case Packing.NONE:
-            return frame.payload
-        case Packing.ZSTD:
-            reader = zstandard.ZstdDecompressor().stream_reader(frame.payload, read_across_frames=True)
-            return bytes(reader.readall())
-        case _:
-            return _inflate(frame.payload)
-
-
-def _inflate(data: bytes) -> bytes:
-    """All members of gzip data, or what zlib packed with or without its header."""
-    pieces, rest = [], data
-    while rest:
-        stream = zlib.decompressobj(GZIP_OR_ZLIB)
-        try:
-            pieces.append(stream.decompress(rest))
-        except zlib.error:
-            if pieces:
-                raise
-            return zlib.decompress(data, -zlib.MAX_WBITS)
-        if not stream.eof:
-            raise zlib.error("the data ends too soon")
-        rest = stream.unused_data
-    return b"".join(pieces)
+    return unpacked(frame.payload, frame.packing)
 
 
 def _group(item: tuple[int, Frame]) -> tuple[str, Kind]:
