@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_obj
 def tables(context: Context, as_json: bool) -> None:
-    """What is in the lake: rows, files, bytes, snapshots and time range of each table, from metadata alone."""
+    """What is in the lake: rows, files, bytes, snapshots and times of each table, from metadata alone.
+
+    Known counts the records that ingestion left out because they were there already, in the commits that the table
+    remembers; the rows of quarantine are the records that it refused.
+    """
     from neve.errors import TableMissing
     from neve.lake.statistics import table_statistics
 
@@ -29,16 +33,21 @@ def tables(context: Context, as_json: bool) -> None:
     if as_json:
         emit(
             [
-                vars(statistics) | {"earliest": _iso(statistics.earliest), "latest": _iso(statistics.latest)}
+                vars(statistics)
+                | {name: _iso(getattr(statistics, name)) for name in ("earliest", "latest", "committed")}
                 for statistics in found
             ]
         )
         return
     rows = [
-        (s.name, f"{s.rows:,}", f"{s.files:,}", size(s.bytes), f"{s.snapshots:,}", _short(s.earliest), _short(s.latest))
+        (
+            *(s.name, f"{s.rows:,}", f"{s.files:,}", size(s.bytes), f"{s.snapshots:,}"),
+            *(f"{s.duplicates:,}", _short(s.earliest), _short(s.latest), _short(s.committed)),
+        )
         for s in found
     ]
-    table(("table", "rows", "files", "bytes", "snapshots", "earliest", "latest"), rows, right=(1, 2, 3, 4))
+    headers = ("table", "rows", "files", "bytes", "snapshots", "known", "earliest", "latest", "committed")
+    table(headers, rows, right=(1, 2, 3, 4, 5))
 
 
 def _iso(moment: datetime | None) -> str | None:

@@ -13,6 +13,7 @@ from neve.lake.commits import append_once, find_batch
 from neve.lake.recent import RecentFiles
 from neve.lake.writer import Target
 from neve.model.commits import DUPLICATES, RECORDS, REJECTED
+from neve.model.tables import QUARANTINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -70,12 +71,11 @@ class Publisher:
         For each table `describe` says what its commit is to say beside the counts, and `guard` what it must find.
         """
         added: list[DataFile] = []
-        counts = _counts(written.tally)
         for done, name in enumerate(TABLES):
             tell(done, len(TABLES))
             files = written.files.get(name, [])
             if files:
-                table, summary = self.lake.table(name), {**counts, **describe(name)}
+                table, summary = self.lake.table(name), {**_counts(written.tally, name), **describe(name)}
                 append_once(
                     table, files, batch_id=batch_id, operation=self.operation, summary=summary, guard=guard(name)
                 )
@@ -95,9 +95,9 @@ def total(results: Iterable[Written]) -> Written:
     return whole
 
 
-def _counts(tally: Tally) -> dict[str, str]:
-    return {
-        RECORDS: str(sum(tally.written.values())),
-        REJECTED: str(sum(tally.rejected.values())),
-        DUPLICATES: str(sum(tally.duplicates.values())),
-    }
+def _counts(tally: Tally, table: str) -> dict[str, str]:
+    """What a commit says of the records that it brings, and of those that it does not."""
+    if table == QUARANTINE.name:
+        return {REJECTED: str(sum(tally.rejected.values()))}
+    signal = SIGNAL_OF[table]
+    return {RECORDS: str(tally.written[signal]), DUPLICATES: str(tally.duplicates[signal])}

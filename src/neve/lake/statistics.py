@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from pyiceberg.conversions import from_bytes
 from pyiceberg.types import TimestamptzType
 
+from neve.model.commits import DUPLICATES
+
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
@@ -27,6 +29,8 @@ class TableStatistics:
     snapshots: int
     earliest: datetime | None
     latest: datetime | None
+    committed: datetime | None = None
+    duplicates: int = 0
 
 
 def table_statistics(table: Table) -> TableStatistics:
@@ -43,7 +47,15 @@ def table_statistics(table: Table) -> TableStatistics:
         snapshots=len(table.metadata.snapshots),
         earliest=earliest,
         latest=latest,
+        committed=_moment(summary.timestamp_ms * 1000) if summary else None,
+        duplicates=_told(table, DUPLICATES),
     )
+
+
+def _told(table: Table, key: str) -> int:
+    """What the commits that are still remembered say of a count, added up."""
+    summaries = (snapshot.summary for snapshot in table.metadata.snapshots if snapshot.summary)
+    return sum(int(summary.additional_properties.get(key, 0)) for summary in summaries)
 
 
 def _time_range(table: Table) -> tuple[datetime | None, datetime | None]:

@@ -84,4 +84,4 @@ def test_a_resend_is_one_record(spark_lake: Lake, tmp_path: Path) -> None:
     assert (second.records, second.duplicates) == ({"traces": 3, "logs": 4}, {"traces": 5, "logs": 4})
     assert (count(spark_lake, "spans"), count(spark_lake, "logs")) == (8, 8)
     summary = spark_lake.table("spans").current_snapshot().summary.additional_properties  # type: ignore[union-attr]
-    assert summary["neve.duplicates"] == "9"
+    assert summary["neve.duplicates"] == "5"
