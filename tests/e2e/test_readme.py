@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -44,3 +47,29 @@ def test_your_own_data(tmp_path: Path) -> None:
     refused = neve(tmp_path, "query", "--json", "SELECT reason, detail, source FROM quarantine")
     assert json.loads(refused)["reason"] == "bad_time"
     assert "wrong" not in neve(tmp_path, "doctor")
+
+
+def test_receive_it(tmp_path: Path) -> None:
+    """Init, serve, an export over HTTP, and its rows are in the tables after a while; a stop ends it cleanly."""
+    neve(tmp_path, "init")
+    command = [NEVE, "serve", "--http-port", "0", "--grpc-port", "0", "--json"]
+    environment = {**os.environ, "NEVE_INGEST__COMMIT_SECONDS": "1", "NEVE_RAW__SEGMENT_SECONDS": "0.5"}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as serving:
+        assert serving.stdout is not None
+        address = json.loads(serving.stdout.readline())["http"]
+        headers = {"Content-Type": "application/x-protobuf"}
+        sent = Request(f"{address}/v1/traces", traces(7), headers)  # noqa: S310 - loopback
+        with urlopen(sent, timeout=30) as answer:  # noqa: S310
+            assert answer.status == 200
+        until = time.monotonic() + 90
+        while _rows(tmp_path, "spans") < 7:
+            assert time.monotonic() < until, "the rows did not arrive"
+            time.sleep(1)
+        serving.terminate()
+        assert serving.wait(60) == 0
+    assert _rows(tmp_path, "spans") == 7
+
+
+def _rows(folder: Path, table: str) -> int:
+    found: int = {each["name"]: each["rows"] for each in json.loads(neve(folder, "tables", "--json"))}[table]
+    return found
