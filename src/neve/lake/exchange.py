@@ -8,12 +8,15 @@ this process, the warehouse's storage where it runs on a cluster.
 from __future__ import annotations
 
 import pickle
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 
 from neve.lake.filesystem import filesystem_of
 from neve.lake.lane import watched
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from neve.lake.config import S3Config
 
 Result = TypeVar("Result")
+
+LEFT_BEHIND_SECONDS = 86_400  # no batch takes a day
 
 PACKED = pa.ipc.IpcWriteOptions(compression="lz4")  # telemetry repeats itself, and this costs next to nothing
 
@@ -60,6 +65,7 @@ class Exchange:
         """
         if writers == 1:
             return self._run_at_once(frame, scatter, gather, progress)
+        self.sweep()
         batch = Exchange(f"{self.folder.rstrip('/')}/{uuid4()}", self.s3)
 
         def send(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
@@ -93,6 +99,18 @@ class Exchange:
         done = frame.coalesce(1).mapInArrow(work, "result binary")
         with watched(frame.sparkSession, 1, progress):
             return [pickle.loads(row.result) for row in done.collect()]  # noqa: S301 - our own
+
+    def sweep(self) -> None:
+        """Remove what batches left behind that were killed long ago."""
+        filesystem, inner = filesystem_of(self.folder, self.s3)
+        found = filesystem.get_file_info(pafs.FileSelector(inner, recursive=True, allow_not_found=True))
+        oldest = time.time() - LEFT_BEHIND_SECONDS
+        files = [entry for entry in found if entry.type == pafs.FileType.File]
+        fresh = {entry.path.split("/")[-2] for entry in files if (entry.mtime_ns or 0) / 1e9 > oldest}
+        for batch in {entry.path.rsplit("/", 1)[0] for entry in files}:
+            if batch.split("/")[-1] not in fresh:
+                with suppress(FileNotFoundError):  # another sweeper was quicker
+                    filesystem.delete_dir(batch)
 
     def leave(self, rows: pa.Table) -> str:
         """Put rows where another task finds them."""

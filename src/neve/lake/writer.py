@@ -53,8 +53,15 @@ class Target:
 
     @classmethod
     def of(cls, table: Table) -> Target:
-        """The target that a table is now."""
-        return cls(table.metadata, dict(table.io.properties))
+        """The target that a table is now, without its history, which grows with every commit."""
+        history: dict[str, object] = {
+            "snapshots": [],
+            "snapshot_log": [],
+            "metadata_log": [],
+            "refs": {},
+            "current_snapshot_id": None,
+        }
+        return cls(table.metadata.model_copy(update=history), dict(table.io.properties))
 
     @property
     def io(self) -> FileIO:

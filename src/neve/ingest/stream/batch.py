@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
+from uuid import uuid4
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
@@ -41,10 +42,6 @@ class Scatter(Protocol):
 
 class Work(Protocol):
     """One micro-batch of a source, before it is known what the tables have of it."""
-
-    @property
-    def name(self) -> str:
-        """What makes it this batch and no other: the same when it comes again."""
 
     @property
     def writers(self) -> int:
@@ -83,13 +80,14 @@ class StreamWriter:
         started = time.monotonic()
         tables = self.publisher.tables()
         positions = {name: read_positions(table, self.stream) for name, table in tables.items()}
-        assignment = self.publisher.assign(self._batch_id(work), tables, work.writers)
+        # A new id for each attempt: what the tables have of a batch is told by their positions, not by its name.
+        assignment = self.publisher.assign(f"{self.stream}:{uuid4()}", tables, work.writers)
         exchange = self.publisher.lake.exchange
         task = work.task(assignment, positions)
         written = total(exchange.run(work.frame(), task.scatter, partial(gather, assignment), work.writers))
         led_to, newest = work.read(written)
         decoded = time.monotonic()
-        files = self._commit(work, written, positions, led_to)
+        files = self._commit(assignment.batch_id, work, written, positions, led_to)
         ended = time.monotonic()
         return BatchResult(
             stream=self.stream,
@@ -109,7 +107,7 @@ class StreamWriter:
         )
 
     def _commit(
-        self, work: Work, written: Written, positions: dict[str, Positions], led_to: Positions
+        self, batch_id: str, work: Work, written: Written, positions: dict[str, Positions], led_to: Positions
     ) -> list[DataFile]:
         """Every table gets its rows and the positions in one commit."""
 
@@ -120,7 +118,4 @@ class StreamWriter:
         def guard(name: str) -> Guard:
             return unmoved(self.stream, positions[name])
 
-        return self.publisher.publish(self._batch_id(work), written, describe, guard)
-
-    def _batch_id(self, work: Work) -> str:
-        return f"{self.stream}:{work.name}"
+        return self.publisher.publish(batch_id, written, describe, guard)

@@ -14,6 +14,7 @@ from neve.errors import ConfigError, EnvironmentFault, StreamFailed
 from neve.ingest.metrics import count_batch, watch_stream
 from neve.ingest.stream.jvm import jvm_is_gone
 from neve.ingest.stream.result import BatchResult, StreamResult
+from neve.model.tables import SPANS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 EMBEDDED_SECONDS, CLUSTER_SECONDS = 10, 60
 POLL_SECONDS = 1
-QUERY_ID = "sql.streaming.queryId"  # a property of the thread that runs a query
 
 Tell = Callable[[BatchResult], None]
 
@@ -35,8 +35,8 @@ class Stream(Protocol):
     def load(self, spark: SparkSession) -> DataFrame:
         """What comes in, as a streaming frame."""
 
-    def take(self, name: str, frame: DataFrame) -> BatchResult | None:
-        """Take a batch in; nothing where it is empty. The name is the same when the batch comes again."""
+    def take(self, frame: DataFrame) -> BatchResult | None:
+        """Take a batch in, as much of it as is not there yet; nothing where it is empty."""
 
     def caught_up(self) -> bool:
         """Whether a run that stops at the end is done; asked when all that was there at its start was taken in."""
@@ -107,10 +107,9 @@ class StreamJob:
         except StreamingQueryException as error:
             raise StreamFailed(f"the stream {self.name} ended: {_cause(error)}", hint=HINT) from error
 
-    def _take(self, frame: DataFrame, epoch: int) -> None:
-        """What Spark calls for each micro-batch, perhaps before `start` has returned the query."""
-        query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
-        result = self.stream.take(f"{query_id}:{epoch}", frame)
+    def _take(self, frame: DataFrame, _epoch: int) -> None:
+        """What Spark calls for each micro-batch, perhaps more than once."""
+        result = self.stream.take(frame)
         if result is None:
             return
         self.result.add(result)
@@ -118,9 +117,10 @@ class StreamJob:
         self.tell(result)
 
     def _checkpoint(self) -> str:
-        """Where Spark keeps its plan of the stream."""
+        """Where Spark keeps its plan of the stream: another place for other tables, which have none of it."""
         root = self.config.checkpoints
-        return f"{root if '://' in root else Path(root).expanduser().resolve()}/{self.name}"
+        lake = self.lake.table(SPANS.name).metadata.table_uuid
+        return f"{root if '://' in root else Path(root).expanduser().resolve()}/{self.name}-{lake}"
 
 
 GONE_HINT = "start the command again: it goes on where the tables are; was there too little memory?"

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 class KafkaWork:
     """The messages of one batch."""
 
-    name: str
     messages: DataFrame
     topics: dict[str, TopicConfig]
     organization_id: str
@@ -72,11 +71,11 @@ class KafkaStream:
         starting = "earliest" if known else self.config.starting
         return read_topics(spark, self.config, list(self.topics), starting)
 
-    def take(self, name: str, frame: DataFrame) -> BatchResult | None:
+    def take(self, frame: DataFrame) -> BatchResult | None:
         """Take a batch of messages in; how many tasks share the writing is told by the size of the last batch."""
         many = self._last_bytes > self.writer.publisher.config.task_bytes and frame.rdd.getNumPartitions() > 1
         writers = parallelism(frame.sparkSession) if many else 1
-        result = self.writer.take(KafkaWork(name, frame, self.topics, self.organization_id, writers))
+        result = self.writer.take(KafkaWork(frame, self.topics, self.organization_id, writers))
         self._last_bytes = result.bytes_in
         return result
 

@@ -29,7 +29,6 @@ PACKED_FACTOR = 4  # about how much larger what senders packed is inside, for sh
 class RawWork:
     """The segments of one batch."""
 
-    name: str
     spark: SparkSession
     zone: RawZone
     groups: list[list[Segment]]
@@ -68,14 +67,14 @@ class RawStream:
         """The segments as they come."""
         return self.feed.load(spark)
 
-    def take(self, name: str, frame: DataFrame) -> BatchResult | None:
+    def take(self, frame: DataFrame) -> BatchResult | None:
         """Take a batch of segments in, and clean up behind it."""
         segments = self.feed.segments(frame)
         if not segments:
             return None
         spark = frame.sparkSession
         groups = share_out(segments, self.writer.publisher.config.task_bytes, parallelism(spark))
-        result = self.writer.take(RawWork(name, spark, self.feed.zone, groups))
+        result = self.writer.take(RawWork(spark, self.feed.zone, groups))
         self.feed.finished(result.positions)
         return result
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import xxhash
 
 from neve.errors import InputError
 from neve.ingest.assignment import Assignment
@@ -57,7 +58,7 @@ class EventIntake:
     places: tuple[str, ...]
     stream: str
 
-    def take(self, name: str, events: Sequence[Event], positions: Positions) -> BatchResult:
+    def take(self, events: Sequence[Event], positions: Positions) -> BatchResult:
         """Ingest every file that the events announce, and put on record what can't be."""
         started = time.monotonic()
         sifted = _Sifted(self.lake, self.places)
@@ -69,7 +70,7 @@ class EventIntake:
         ]
         for ingested in results:
             sifted.lose(ingested)
-        batch_id = f"{self.stream}:{name}"
+        batch_id = f"{self.stream}:{_name(events)}"
         self._quarantine(batch_id, sifted.refused)
         result = _result(batch_id, events, results, sifted, positions)
         return replace(result, seconds=time.monotonic() - started)
@@ -159,6 +160,11 @@ def _result(
         lag_seconds=max(0.0, time.time() - newest / 1e9) if newest else None,
         positions=positions,
     )
+
+
+def _name(events: Sequence[Event]) -> str:
+    """What makes a batch of events this batch and no other: the same when it comes again."""
+    return xxhash.xxh3_128_hexdigest(repr([(event.source, event.position) for event in events]).encode())
 
 
 def _sum(counts: Iterable[dict[str, int]]) -> dict[str, int]:

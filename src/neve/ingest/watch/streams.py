@@ -31,13 +31,13 @@ class RawEvents:
         """The segments as they come."""
         return self.feed.load(spark)
 
-    def take(self, name: str, frame: DataFrame) -> BatchResult | None:
+    def take(self, frame: DataFrame) -> BatchResult | None:
         """Take the files in that a batch of segments announces."""
         segments = self.feed.segments(frame)
         if not segments:
             return None
         events = [event for segment in segments for event in self._events(segment)]
-        result = self.intake.take(name, events, behind(segments))
+        result = self.intake.take(events, behind(segments))
         self.feed.finished(result.positions)
         return result
 
@@ -70,7 +70,7 @@ class KafkaEvents:
         """The messages as they come."""
         return read_topics(spark, self.config, list(self.config.events), self.config.starting)
 
-    def take(self, name: str, frame: DataFrame) -> BatchResult | None:
+    def take(self, frame: DataFrame) -> BatchResult | None:
         """Take the files in that a batch of messages announces; events are few, and go to the driver."""
         rows = frame.where("value IS NOT NULL").collect()
         if not rows:
@@ -87,7 +87,7 @@ class KafkaEvents:
             )
             for row in rows
         ]
-        return self.intake.take(name, events, {f"{row.topic}/{row.partition}": row.offset + 1 for row in rows})
+        return self.intake.take(events, {f"{row.topic}/{row.partition}": row.offset + 1 for row in rows})
 
     def caught_up(self) -> bool:
         """Spark reads all that was there when the run began."""
