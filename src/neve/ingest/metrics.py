@@ -33,6 +33,7 @@ LAG_SECONDS = Gauge(
     "neve_ingest_lag_seconds", "age of the newest message of a batch when it was in the tables", ["stream"]
 )
 LAG_OFFSETS = Gauge("neve_ingest_lag_offsets", "messages that wait to be read", ["stream"])
+QUARANTINE_ROWS = Gauge("neve_quarantine_rows", "records in the table quarantine")
 FAILURES = Counter("neve_ingest_failures", "times that a stream ended in an error", ["stream"])
 
 

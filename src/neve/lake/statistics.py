@@ -35,21 +35,30 @@ class TableStatistics:
 
 def table_statistics(table: Table) -> TableStatistics:
     """The statistics of a table's current snapshot; deleted rows are subtracted where the summary knows them."""
-    summary = table.metadata.current_snapshot_id and table.current_snapshot()
-    totals = summary.summary.additional_properties if summary and summary.summary else {}
-    rows = int(totals.get("total-records", 0)) - int(totals.get("total-position-deletes", 0))
+    snapshot, totals = table.current_snapshot(), _totals(table)
     earliest, latest = _time_range(table)
     return TableStatistics(
         name=table.name()[-1],
-        rows=rows,
+        rows=row_count(table),
         files=int(totals.get("total-data-files", 0)),
         bytes=int(totals.get("total-files-size", 0)),
         snapshots=len(table.metadata.snapshots),
         earliest=earliest,
         latest=latest,
-        committed=_moment(summary.timestamp_ms * 1000) if summary else None,
+        committed=_moment(snapshot.timestamp_ms * 1000) if snapshot else None,
         duplicates=_told(table, DUPLICATES),
     )
+
+
+def row_count(table: Table) -> int:
+    """How many rows a table has, by its summary."""
+    totals = _totals(table)
+    return int(totals.get("total-records", 0)) - int(totals.get("total-position-deletes", 0))
+
+
+def _totals(table: Table) -> dict[str, str]:
+    snapshot = table.current_snapshot()
+    return dict(snapshot.summary.additional_properties) if snapshot and snapshot.summary else {}
 
 
 def _told(table: Table, key: str) -> int:

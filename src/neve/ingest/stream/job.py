@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.errors import StreamingQueryException
 
 from neve.errors import ConfigError, EnvironmentFault, StreamFailed
-from neve.ingest.metrics import count_batch, watch_stream
+from neve.ingest.metrics import QUARANTINE_ROWS, count_batch, watch_stream
 from neve.ingest.stream.jvm import jvm_is_gone
 from neve.ingest.stream.result import BatchResult, StreamResult
-from neve.model.tables import SPANS
+from neve.lake.statistics import row_count
+from neve.model.tables import QUARANTINE, SPANS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -114,6 +115,7 @@ class StreamJob:
             return
         self.result.add(result)
         count_batch(result)
+        QUARANTINE_ROWS.set(row_count(self.lake.table(QUARANTINE.name)))
         self.tell(result)
 
     def _checkpoint(self) -> str:
