@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 READY := .make/ready
 JARS := .make/jars
 BENCH ?= all
+CHAOS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test test-fast test-spark test-e2e check format bench docs lock parts parts-cheap clean
+.PHONY: help setup jars demo test test-fast test-spark test-e2e chaos check format bench docs lock parts parts-cheap clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +45,9 @@ test-spark: setup ## the tests that share one Spark session, and those that star
 
 test-e2e: setup ## the commands, run as a newcomer would
 	@$(BIN)/python -m pytest -q -m e2e
+
+chaos: setup ## ten minutes of sending and killing; CHAOS=--collector sends with the stock collector
+	@$(BIN)/python -m tests.chaos $(CHAOS)
 
 check: $(READY) ## format, lint, types, import direction
 	@$(BIN)/ruff format --check .

@@ -44,7 +44,7 @@ def exports(signal: Signal, seeds: tuple[int, ...] = (7,)) -> Exports:
 
 def _batches(signal: Signal, seed: int) -> list[pa.RecordBatch]:
     intake = Intake("bench", START_UNIX_NANO + 10**14)
-    wires = []
+    wires: list[bytes] = []
     for text in messages(hour(seed) / signal.value):
         is_json = text.lstrip().startswith(b"{")
         wires += to_protobuf(signal, text).messages.to_pylist() if is_json else [text]
