@@ -24,7 +24,7 @@ def stored(folder: Path) -> list[bytes]:
     zone = RawZone.of(str(folder / "raw"), S3Config(), OTLP)
     zone.recover()
     contents = [decode(zone.read(segment.path)) for segment in zone.segments()]
-    assert [content.damage for content in contents if content.damage] == []
+    assert [damage for content in contents for damage in content.damaged] == []
     return [frame.payload for content in contents for frame in content.frames]
 
 

@@ -89,7 +89,7 @@ class Chaos:
             return
         self._await_work(service)
         # Where everything is in the tables already, no commit will come: then it is killed as it is.
-        if moment is Moment.COMMIT and not service.wait_until(self.house.has_committed, COMMIT_SECONDS):
+        if moment is Moment.COMMIT and not service.wait_until(self.house.has_begun_to_commit, COMMIT_SECONDS):
             self._tell(f"no commit in {COMMIT_SECONDS} seconds")
 
     def _await_work(self, service: Service) -> None:

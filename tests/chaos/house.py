@@ -68,10 +68,10 @@ class House:
         """Whether Spark has begun to work for a stream."""
         return bool(session.workers(service.pid))
 
-    def has_committed(self, service: Service) -> bool:
-        """Whether a table got a new state since a stream was started."""
-        states = self.folder.glob("warehouse/**/metadata/*.metadata.json")
-        return any(state.stat().st_mtime > service.started for state in states)
+    def has_begun_to_commit(self, service: Service) -> bool:
+        """Whether a table got new metadata since a stream was started: a manifest first, its new state last."""
+        folders = self.folder.glob("warehouse/*/*/metadata")
+        return any(folder.stat().st_mtime > service.started for folder in folders)
 
     def _service(self, name: str, *arguments: str) -> Service:
         return Service(name, self._command(*arguments), self.folder, COMPILED_ONCE)

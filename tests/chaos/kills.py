@@ -23,7 +23,7 @@ class Moment(StrEnum):
 
     START = "was started"
     WORK = "was at work"
-    COMMIT = "made its first commit"  # of a batch that goes to three tables, a fraction of a second each
+    COMMIT = "began its first commit"  # of a batch that goes to three tables, a fraction of a second each
 
 
 # What may happen to each victim, each as likely as the others, and how long it may take at most.

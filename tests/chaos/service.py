@@ -29,6 +29,7 @@ class Service:
         self.name = name
         self.starts = 0
         self.started = 0.0
+        self._swept = False
         self._command = list(command)
         self._folder = folder
         self._environment = {**os.environ, **environment}
@@ -43,6 +44,7 @@ class Service:
     def start(self) -> None:
         """Start it as the leader of a session of its own, so that it can be killed with all its children."""
         self.starts += 1
+        self._swept = False
         self.started = time.time()
         with self._out.open("wb") as out, self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -81,8 +83,11 @@ class Service:
         return self._process.returncode if self._process else None
 
     def kill(self) -> None:
-        """SIGKILL to the process and all its children, the first ones in the same instant."""
-        if self._process is None:
+        """SIGKILL to the process and all its children, the first ones in the same instant; once for each start.
+
+        As long as one of them is there the number of their session belongs to them, and no longer.
+        """
+        if self._process is None or self._swept:
             return
         if not self.ended:
             os.killpg(self.pid, signal.SIGKILL)
@@ -91,12 +96,15 @@ class Service:
             self._process.poll()  # whoever is dead is a member until someone asked for it
             time.sleep(POLL_SECONDS)
         self._process.wait()
+        self._swept = True
 
     def end(self, seconds: float) -> int:
         """SIGTERM; its exit code."""
         assert self._process is not None
         self._process.terminate()
-        return self.wait(seconds)
+        code = self.wait(seconds)
+        self.kill()  # what it may have left behind
+        return code
 
     def wait(self, seconds: float) -> int:
         """Its exit code when it ends by itself."""

@@ -3,6 +3,8 @@
 import random
 
 from neve.model.signals import Signal
+from neve.otlp.json import to_json
+from tests.chaos.collected import collected_keys
 from tests.chaos.exports import Door, plan_exports
 from tests.chaos.kills import Victim, plan_kills
 from tests.chaos.messages import message_of
@@ -57,3 +59,10 @@ def test_every_record_of_an_export_is_valid_and_different() -> None:
         found = decoded(export.signal, message_of(export, NOW).SerializeToString())
         assert not found.rejected
         assert len(set(found.batch.column("record_id").to_pylist())) == len(export.numbers)
+
+
+def test_every_record_that_a_collector_wrote_down_has_a_key_of_its_own() -> None:
+    """Spans, logs and points, as OTLP JSON says them."""
+    for export in plan_exports(1_000, random.Random(4)):
+        keys = collected_keys(export.signal, [to_json(export.signal, message_of(export, NOW).SerializeToString())])
+        assert len(set(keys)) == len(keys) == len(export.numbers)

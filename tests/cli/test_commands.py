@@ -87,7 +87,8 @@ def test_tables_are_listed_with_their_numbers(config: str) -> None:
 def test_tables_are_drawn_for_a_person(config: str) -> None:
     """One line a table, under a header."""
     header, *lines = run("-c", config, "tables").text.splitlines()
-    assert header.split() == ["table", "rows", "files", "bytes", "snapshots", "earliest", "latest"]
+    drawn = ["table", "rows", "files", "bytes", "snapshots", "known", "earliest", "latest", "committed"]
+    assert header.split() == drawn
     assert [line.split()[0] for line in lines] == sorted(NAMES)
     assert "2025-10-09 08:53:20" in next(line for line in lines if line.startswith("logs"))
 

@@ -20,6 +20,7 @@ from neve.ingest.publish import Publisher
 from neve.ingest.stream.batch import StreamWriter
 from neve.ingest.stream.raw_feed import RawFeed
 from neve.ingest.watch.intake import EventIntake
+from neve.ingest.watch.sqs import SqsPoller, connect
 from neve.lake.jars import KAFKA
 from neve.raw.frame import Encoding, Frame, Kind
 from neve.raw.writer import open_writer
@@ -55,13 +56,13 @@ class Streams:
 
         return self._job("raw", lambda lake: RawStream(self._writer("raw", lake), self._feed(OTLP)), tell)
 
-    def kafka(self, tell: Tell) -> StreamJob:
-        """Topics of OTLP messages."""
+    def kafka(self, tell: Tell, name: str = "kafka") -> StreamJob:
+        """Topics of OTLP messages; streams of other topics or brokers have other names."""
         from neve.ingest.stream.kafka import KafkaStream  # noqa: PLC0415
 
         config, organization = self.settings.kafka, self.settings.organization
         return self._job(
-            "kafka", lambda lake: KafkaStream(self._writer("kafka", lake), config, organization), tell, kafka=True
+            name, lambda lake: KafkaStream(self._writer(name, lake), config, organization), tell, kafka=True
         )
 
     def events(self, tell: Tell) -> StreamJob:
@@ -119,8 +120,7 @@ def keep_running(job: StreamJob, stop: threading.Event) -> StreamResult | None:
         retry_error_callback=lambda _state: None,
         reraise=True,
     )
-    watcher = threading.Thread(target=_stop_with, args=(job, stop), daemon=True)
-    watcher.start()
+    stop_with(job, stop)
     result: StreamResult | None = attempts(job.run)
     return result
 
@@ -141,9 +141,14 @@ def log_batch(result: BatchResult) -> None:
     log.info("batch committed", **result.to_json())
 
 
-def _stop_with(job: StreamJob, stop: threading.Event) -> None:
-    stop.wait()
-    job.stop()
+def stop_with(job: StreamJob, stop: threading.Event) -> None:
+    """Stop a stream, after the batch that is under way, when the event is set."""
+
+    def wait_for_it() -> None:
+        stop.wait()
+        job.stop()
+
+    threading.Thread(target=wait_for_it, daemon=True).start()
 
 
 @contextmanager
@@ -152,6 +157,7 @@ def sqs_bridge(settings: Settings, stop: threading.Event) -> Iterator[None]:
     if not settings.watch.sqs.queue_url:
         yield
         return
+    connect(settings.watch.sqs)  # what is missing is said at once
     thread = threading.Thread(target=lambda: asyncio.run(_carry(settings, stop)), name="sqs", daemon=True)
     thread.start()
     try:
@@ -162,8 +168,6 @@ def sqs_bridge(settings: Settings, stop: threading.Event) -> Iterator[None]:
 
 
 async def _carry(settings: Settings, stop: threading.Event) -> None:
-    from neve.ingest.watch.sqs import SqsPoller  # noqa: PLC0415 - brings boto3 along
-
     writer = open_writer(settings.raw, settings.s3, EVENTS)
     loop = asyncio.get_running_loop()
 

@@ -25,7 +25,10 @@ metrics_port = click.option(
     "--metrics-port", type=click.IntRange(0, 65_535), help="Serve Prometheus metrics on this port of 127.0.0.1."
 )
 commit_every = click.option(
-    "--every", type=float, metavar="SECONDS", help="How often to commit.  [default: ingest.commit_seconds]"
+    "--every",
+    type=click.FloatRange(0.1, 3600),
+    metavar="SECONDS",
+    help="How often to commit.  [default: ingest.commit_seconds]",
 )
 
 
@@ -55,6 +58,9 @@ def raw(context: Context, available_now: bool, every: float | None, metrics_port
 @click.option(
     "--topic", "topics", multiple=True, metavar="NAME=SIGNAL", help="A topic and what it holds; as often as needed."
 )
+@click.option(
+    "--name", default="kafka", show_default=True, help="Name of the stream: one for each set of topics and brokers."
+)
 @available_now
 @commit_every
 @metrics_port
@@ -64,6 +70,7 @@ def kafka(
     context: Context,
     bootstrap: str | None,
     topics: tuple[str, ...],
+    name: str,
     available_now: bool,
     every: float | None,
     metrics_port: int | None,
@@ -88,7 +95,7 @@ def kafka(
     }
     changed = {key: value for key, value in given.items() if value is not None}
     settings = settings.model_copy(update={"kafka": settings.kafka.model_copy(update=changed)})
-    _run(context, settings, lambda streams, tell: streams.kafka(tell), available_now, metrics_port, as_json)
+    _run(context, settings, lambda streams, tell: streams.kafka(tell, name), available_now, metrics_port, as_json)
 
 
 @click.command()
@@ -121,6 +128,8 @@ def watch(
       neve ingest watch --kafka
     """
     settings = _every(context.settings, every)
+    if queue and (from_kafka or available_now):
+        raise click.UsageError("--sqs is polled for good and leads to the raw zone: leave out --kafka, --available-now")
     if queue:
         sqs = settings.watch.sqs.model_copy(update={"queue_url": queue})
         settings = settings.model_copy(update={"watch": settings.watch.model_copy(update={"sqs": sqs})})
@@ -147,17 +156,19 @@ def _run(
     as_json: bool,
 ) -> None:
     from neve.api.logs import configure_logs
-    from neve.app.streams import Streams, keep_running, sqs_bridge
+    from neve.app.streams import Streams, keep_running, sqs_bridge, stop_with
 
     configure_logs()
     stop = threading.Event()
+    job = make(Streams(settings, context.lake), lambda batch: _tell(batch, as_json))
+    _ = job.lake.spark  # which takes the signals for itself when it starts
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    job = make(Streams(settings, context.lake), lambda batch: _tell(batch, as_json))
     with ExitStack() as beside:
         if port is not None:
             _serve_metrics(port)
         if once:
+            stop_with(job, stop)
             _end(job.run(until_caught_up=True), as_json)
             return
         beside.enter_context(sqs_bridge(settings, stop))
@@ -169,7 +180,14 @@ def _run(
 def _serve_metrics(port: int) -> None:
     from prometheus_client import start_http_server
 
-    start_http_server(port, addr="127.0.0.1")
+    from neve.errors import ConfigError
+
+    try:
+        start_http_server(port, addr="127.0.0.1")
+    except OSError as error:
+        raise ConfigError(
+            f"can't serve metrics on port {port}: {error.strerror}", hint="choose another port"
+        ) from error
 
 
 def _tell(batch: BatchResult, as_json: bool) -> None:

@@ -89,6 +89,6 @@ class IngestConfig(Section):
         256 * MB, ge=MB, le=8192 * MB, description="how many decoded bytes a task holds before it writes files"
     )
     quarantine_bytes: int = Field(
-        16 * MB, ge=0, le=1024 * MB, description="largest payload that quarantine keeps; above that only its source"
+        64 * MB, ge=0, le=1024 * MB, description="largest payload that quarantine keeps; above that only its source"
     )
     fields: FieldsConfig = Field(FieldsConfig(), description="meaning of fields in generic files")

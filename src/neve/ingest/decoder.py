@@ -14,7 +14,7 @@ from neve.ingest.route import route
 from neve.ingest.tally import Tally
 from neve.lake.exchange import Parcel
 from neve.model.tables import BY_SIGNAL, QUARANTINE
-from neve.otlp import Decoded, Intake, Rejected, decode
+from neve.otlp import Decoded, Intake, Overgrown, Rejected, decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -118,9 +118,10 @@ def decode_all(signal: Signal, messages: pa.BinaryArray, intake: Intake) -> Deco
     except Exception as error:
         if len(messages) > 1:
             return _halves(signal, messages, intake)
+        reason = "overgrown_message" if isinstance(error, Overgrown) else "undecodable_message"
         words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-        bad = Rejected("undecodable_message", words, 0, messages[0].as_py())
-        return Decoded(BY_SIGNAL[signal].schema.empty_table().to_batches()[0], (bad,))
+        bad = Rejected(reason, words, 0, messages[0].as_py())
+        return Decoded(pa.RecordBatch.from_pylist([], schema=BY_SIGNAL[signal].schema), (bad,))
 
 
 def _halves(signal: Signal, messages: pa.BinaryArray, intake: Intake) -> Decoded:

@@ -26,6 +26,7 @@ Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 
 RECORD_ID, TIME = "record_id", "timestamp"
+TIMES = ("time_unix_nano", "observed_time_unix_nano")  # of a log record
 WORDS_PER_ID = 2
 CACHE_BYTES = 256 * 1024 * 1024  # ids of recent files that a worker keeps
 
@@ -95,12 +96,22 @@ class DuplicateSieve:
             near = np.flatnonzero((times >= file.earliest) & (times <= file.latest) & ~known)
             if len(near):
                 known[near] = recent_ids(self.io, file).contain(words[near])
+        known[_timeless(piece.rows)] = False
         new = np.flatnonzero(~known)
         self._passed.setdefault(partition, []).append(Ids.of(words[new]))
         if len(new) == len(words):
             return piece
         self.dropped += len(words) - len(new)
         return Slice(piece.key, piece.rows.take(pa.array(new)))
+
+
+def _timeless(rows: pa.Table) -> Mask:
+    """Log records without any time of their own: equal ones may be many, so they are never taken for resends."""
+    if not set(TIMES) <= set(rows.column_names):
+        return np.zeros(rows.num_rows, dtype=bool)
+    own, observed = (rows.column(name).combine_chunks().fill_null(0).to_numpy() for name in TIMES)
+    timeless: Mask = (own == 0) & (observed == 0)
+    return timeless
 
 
 _cache: OrderedDict[str, Ids] = OrderedDict()

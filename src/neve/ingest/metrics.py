@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import Counter, Gauge, Histogram
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql.streaming.query import StreamingQuery
 
     from neve.ingest.stream.result import BatchResult
@@ -33,6 +35,10 @@ LAG_SECONDS = Gauge(
     "neve_ingest_lag_seconds", "age of the newest message of a batch when it was in the tables", ["stream"]
 )
 LAG_OFFSETS = Gauge("neve_ingest_lag_offsets", "messages that wait to be read", ["stream"])
+WAITING_BYTES = Gauge(
+    "neve_ingest_waiting_bytes", "sealed bytes of the raw zone that are not in the tables", ["stream"]
+)
+WAITING_SECONDS = Gauge("neve_ingest_waiting_seconds", "age of the oldest segment that waits", ["stream"])
 QUARANTINE_ROWS = Gauge("neve_quarantine_rows", "records in the table quarantine")
 FAILURES = Counter("neve_ingest_failures", "times that a stream ended in an error", ["stream"])
 
@@ -53,6 +59,12 @@ def count_batch(result: BatchResult) -> None:
             counter.labels(stream, label).inc(count)
     if result.lag_seconds is not None:
         LAG_SECONDS.labels(stream).set(result.lag_seconds)
+
+
+def watch_backlog(stream: str, waiting: Callable[[], tuple[int, float]]) -> None:
+    """Tell, whenever somebody asks, what waits in the raw zone: a stream that is stuck is seen by it."""
+    WAITING_BYTES.labels(stream).set_function(lambda: waiting()[0])
+    WAITING_SECONDS.labels(stream).set_function(lambda: waiting()[1])
 
 
 def watch_stream(stream: str, query: StreamingQuery) -> None:

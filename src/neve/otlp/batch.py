@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from neve.errors import WireError
+
 DAY_NANOS = 86_400 * 1_000_000_000
 
 
@@ -30,6 +32,10 @@ class Rejected:
     message: int
     payload: bytes
     encoding: str = "otlp_proto"
+
+
+class Overgrown(WireError):
+    """Raised when messages would become far larger than they are: a large resource, copied to very many records."""
 
 
 @dataclass(frozen=True)

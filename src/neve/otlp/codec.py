@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from neve.model.columns import TIMESTAMP
 from neve.model.signals import Signal
 from neve.model.tables import BY_SIGNAL
 from neve.otlp import logs, metrics, spans
-from neve.otlp.batch import Decoded, Intake, Rejected
+from neve.otlp.batch import Decoded, Intake, Overgrown, Rejected
 from neve.otlp.checks import Check, refusals
 from neve.otlp.columns import constant
 from neve.otlp.digest import digests, record_ids
@@ -27,6 +28,8 @@ from neve.otlp.refuse import reject
 from neve.otlp.rows import Columns, Rows
 from neve.otlp.sieve import Sieve
 from neve.otlp.wire import MESSAGES, RECORDS, handler
+
+MOST_SHARED_BYTES = 512 * 1024 * 1024  # of resources and scopes, copied to the rows of messages decoded together
 
 CHECKS: dict[Signal, Callable[[pa.RecordBatch, Intake], list[Check]]] = {
     Signal.TRACES: spans.check_spans,
@@ -46,6 +49,7 @@ def decode(signal: Signal, messages: Sequence[bytes] | pa.BinaryArray, intake: I
     """Decode OTLP protobuf messages into one batch of the signal's table; what can't be accepted is in `rejected`."""
     column = messages if isinstance(messages, pa.BinaryArray) else pa.array(messages, pa.binary())
     envelope, malformed_messages = _open(signal, column)
+    _check_growth(envelope)
     envelope, context, malformed_groups = _decode_context(envelope)
     rows = (metrics.decode_points if signal is Signal.METRICS else _decode_records)(envelope, intake)
     return _finish(rows, context, intake, [*malformed_messages, *malformed_groups])
@@ -73,6 +77,15 @@ def _open(signal: Signal, column: pa.BinaryArray) -> tuple[Envelope, list[Reject
     bad = sorted(parsed.malformed.items())
     rejected = [Rejected("malformed_message", detail, index, column[index].as_py()) for index, detail in bad]
     return envelope.renumbered(parsed.index), rejected
+
+
+def _check_growth(envelope: Envelope) -> None:
+    """Every row holds its resource and scope; refuse to make gigabytes of a few megabytes."""
+    sizes = [pc.binary_length(part).fill_null(0) for part in (envelope.groups.resource, envelope.groups.scope)]
+    shared = pc.add(*sizes).to_numpy(zero_copy_only=False).astype(np.int64)
+    grown = int((shared * np.bincount(envelope.group, minlength=len(shared))).sum()) if len(shared) else 0
+    if grown > MOST_SHARED_BYTES:
+        raise Overgrown(f"resources and scopes fill {grown} bytes in rows, expected at most {MOST_SHARED_BYTES}")
 
 
 def _decode_context(envelope: Envelope) -> tuple[Envelope, Context, list[Rejected]]:

@@ -49,7 +49,8 @@ def transcode_each(signal: Signal, text: bytes) -> Transcoded:
         try:
             message = _read(signal, document)
         except Exception as error:  # readers raise what they like, and whatever it is costs this document only
-            detail = f"not OTLP JSON for {signal}: {error}"
+            words = "it is nested too deep to be read" if isinstance(error, RecursionError) else error
+            detail = f"not OTLP JSON for {signal}: {words}"
             said = detail if len(detail) <= MOST_SAID else detail[:MOST_SAID] + "…"
             rejected.append(Rejected("malformed_message", said, position, document, "otlp_json"))
         else:

@@ -92,6 +92,23 @@ class Handler(Protocol):
         ...
 
 
+class ReaderPanic(ValueError):
+    """Raised when the reader into Arrow gives up instead of saying what is wrong."""
+
+
+def read(wire: Handler, column: pa.BinaryArray) -> pa.RecordBatch:
+    """Decode one message a value; raises `ValueError` when one of them is malformed.
+
+    The reader panics on a length near 2**64. What that raises is no `Exception`, so that it would pass every net.
+    """
+    try:
+        return wire.array_to_record_batch(column)
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":
+            raise ReaderPanic(f"the reader gave up: {error}") from None
+        raise
+
+
 @cache
 def handler(name: str, *, whole: bool = False) -> Handler:
     """The handler for an OTLP message; `whole` decodes records in place instead of leaving them as bytes."""
@@ -101,9 +118,9 @@ def handler(name: str, *, whole: bool = False) -> Handler:
 
 
 @cache
-def message_class(name: str) -> type[Message]:
-    """The Python class of an OTLP message whose records are left as bytes."""
-    pool, _handlers = _pools(False)
+def message_class(name: str, *, whole: bool = False) -> type[Message]:
+    """The Python class of an OTLP message that leaves as bytes what its handler does."""
+    pool, _handlers = _pools(whole)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"opentelemetry.proto.{name}"))
 
 

@@ -55,12 +55,20 @@ class Frame:
 
 
 @dataclass(frozen=True)
+class Damage:
+    """A piece of a segment that is no frame, and why."""
+
+    reason: str
+    data: bytes
+
+
+@dataclass(frozen=True)
 class Contents:
-    """The frames of a segment up to the first that is not whole, and how many of its bytes they fill."""
+    """The frames of a segment, where the last of them ends, and what is damaged between and behind them."""
 
     frames: list[Frame]
     whole_bytes: int
-    damage: str | None = None
+    damaged: tuple[Damage, ...] = ()
 
 
 def encode(frame: Frame) -> tuple[bytes, bytes]:
@@ -80,33 +88,45 @@ def decode(data: bytes) -> Contents:
     if not data:
         return Contents([], 0)
     if not data.startswith(MAGIC):
-        return Contents([], 0, f"it begins with {data[: len(MAGIC)]!r}, expected {MAGIC!r}")
+        reason = f"it begins with {data[: len(MAGIC)]!r}, expected {MAGIC!r}"
+        return Contents([], 0, (Damage(reason, data),))
     view = memoryview(data)
     frames: list[Frame] = []
-    at = len(MAGIC)
+    damaged: list[Damage] = []
+    at = whole = len(MAGIC)
     while at < len(data):
-        end, damage = _extent(view, at)
-        if damage:
-            return Contents(frames, at, damage)
-        try:
-            frames.append(_frame(view[at + PREFIX.size : end]))
-        except (ValueError, struct.error) as error:
-            return Contents(frames, at, f"the frame at byte {at} is not understood: {error}")
+        end = _end(view, at)
+        read = _read(view, at, end)
+        if isinstance(read, Frame):
+            frames.append(read)
+            whole = end
+        else:
+            damaged.append(Damage(read, bytes(view[at:end])))
         at = end
-    return Contents(frames, at)
+    return Contents(frames, whole, tuple(damaged))
 
 
-def _extent(view: memoryview, at: int) -> tuple[int, str | None]:
-    """Where the frame that begins at a byte ends, or why it is none."""
+def _end(view: memoryview, at: int) -> int:
+    """Where the frame that begins at a byte says that it ends; the end of the segment when that is torn."""
     if len(view) - at < PREFIX.size:
-        return at, f"it ends inside the frame at byte {at}"
+        return len(view)
+    return min(len(view), at + PREFIX.size + int(PREFIX.unpack_from(view, at)[0]))
+
+
+def _read(view: memoryview, at: int, end: int) -> Frame | str:
+    """The frame between two bytes, or why it is none. One that is damaged does not hide those behind it."""
+    if end - at < PREFIX.size:
+        return f"it ends inside the frame at byte {at}"
     length, checksum = PREFIX.unpack_from(view, at)
-    end = at + PREFIX.size + length
-    if end > len(view):
-        return at, f"it ends inside the frame at byte {at}"
-    if xxhash.xxh3_64_intdigest(view[at + PREFIX.size : end]) != checksum:
-        return at, f"the frame at byte {at} does not have the checksum that it says"
-    return end, None
+    body = view[at + PREFIX.size : end]
+    if len(body) < length:
+        return f"it ends inside the frame at byte {at}"
+    if xxhash.xxh3_64_intdigest(body) != checksum:
+        return f"the frame at byte {at} does not have the checksum that it says"
+    try:
+        return _frame(body)
+    except (ValueError, struct.error) as error:
+        return f"the frame at byte {at} is not understood: {error}"
 
 
 def _frame(body: memoryview) -> Frame:

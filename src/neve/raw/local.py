@@ -99,7 +99,7 @@ class LocalSink:
             self._opened = time.monotonic()
             self._durable = 0
             self._durable = _write_all(self._segment, [MAGIC])
-            _sync_folder(self._folder)  # a file that the folder forgets was never durable
+            sync(self._folder)  # a file that the folder forgets was never durable
         return self._segment
 
     def _seal(self, segment: int) -> None:
@@ -121,7 +121,7 @@ class LocalSink:
                 path = self._unsealed[0]
                 path.with_suffix(OPEN).rename(path.with_suffix(SEALED))
                 del self._unsealed[0]
-                _sync_folder(self._folder)
+                sync(self._folder)
 
     def _abandon(self) -> None:
         """After an error the state of the file's end is unknown: keep what was synced before, go on in a new one."""
@@ -172,7 +172,7 @@ def _seal_leftover(path: Path) -> str:
         file.truncate(max(whole, len(MAGIC)))
         os.fsync(file.fileno())
     path.rename(path.with_suffix(SEALED))
-    _sync_folder(path.parent)
+    sync(path.parent)
     return f"{path.parent.name}/{path.stem}"
 
 
@@ -181,14 +181,14 @@ def _claim_folder(zone: Path) -> tuple[Path, int]:
     new = [path for path in (zone, *zone.parents) if not path.exists()]
     zone.mkdir(parents=True, exist_ok=True)
     for path in new:
-        _sync_folder(path.parent)
+        sync(path.parent)
     name = new_writer()
     hidden = zone / f".{name}"
     hidden.mkdir()
     lock = os.open(hidden / LOCK, os.O_CREAT | os.O_RDWR, 0o640)
     fcntl.flock(lock, fcntl.LOCK_EX)
     folder = hidden.rename(zone / name)
-    _sync_folder(zone)
+    sync(zone)
     return folder, lock
 
 
@@ -209,8 +209,9 @@ def _write_all(file: int, pieces: Sequence[bytes]) -> int:
     return total
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def sync(path: Path) -> None:
+    """Make a file, or what a folder says of its files, durable."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -33,12 +33,12 @@ class ObjectSink:
                 stream.write(b"".join([MAGIC, *pieces]))
         except OSError as error:
             # Nobody knows whether the object is there; if it is, its frames were sent again by clients and are
-            # recognised as duplicates. Its number is not used again.
-            self._number += 1
+            # recognised as duplicates.
             raise RawZoneError(
                 f"can't write to the raw zone {path}: {error}", hint="is the storage reachable"
             ) from error
-        self._number += 1
+        finally:
+            self._number += 1  # is never used again
 
     def tick(self) -> None:
         """Nothing is ever open."""

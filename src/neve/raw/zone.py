@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow.fs as pafs
 
 from neve.lake.filesystem import filesystem_of
-from neve.raw.local import LOCK, OPEN, SEALED, recover, take_lock
+from neve.raw.local import LOCK, OPEN, SEALED, recover, sync, take_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,7 +94,9 @@ class RawZone:
         with filesystem.open_output_stream(written) as stream:
             stream.write(json.dumps(positions, sort_keys=True).encode())
         if written != inner:
+            sync(Path(written))
             filesystem.move(written, inner)
+            sync(Path(self.location))
 
     def backlog(self) -> list[Segment]:
         """The segments that are not in the tables yet."""

@@ -7,6 +7,8 @@ import shutil
 from typing import TYPE_CHECKING
 
 import zstandard
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 
 from neve.ingest.config import IngestConfig
 from neve.ingest.publish import Publisher
@@ -85,3 +87,16 @@ def test_a_resend_is_one_record(spark_lake: Lake, tmp_path: Path) -> None:
     assert (count(spark_lake, "spans"), count(spark_lake, "logs")) == (8, 8)
     summary = spark_lake.table("spans").current_snapshot().summary.additional_properties  # type: ignore[union-attr]
     assert summary["neve.duplicates"] == "5"
+
+
+def test_records_without_a_time_are_never_taken_for_resends(spark_lake: Lake, tmp_path: Path) -> None:
+    """A line that says the same again and again, from a sender without a clock, is so many records."""
+    raw = raw_config(tmp_path)
+    tick = ExportLogsServiceRequest(
+        resource_logs=[ResourceLogs(scope_logs=[ScopeLogs(log_records=[LogRecord(severity_text="tick")])])]
+    ).SerializeToString()
+    receive(raw, [frame(Kind.LOGS, tick)] * 3)
+    assert run(spark_lake, tmp_path, raw).records == {"logs": 3}
+    receive(raw, [frame(Kind.LOGS, tick)])
+    assert run(spark_lake, tmp_path, raw).records == {"logs": 1}
+    assert count(spark_lake, "logs") == 4

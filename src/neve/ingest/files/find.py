@@ -66,12 +66,16 @@ def find_files(paths: Sequence[str], s3: S3Config, form: Format | None = None, *
 
 
 def look_at(path: str, s3: S3Config) -> SourceFile | str:
-    """A file by its exact path, or why it is none."""
+    """A file by its exact path, or why it is none; raises `OSError` when nobody can tell now."""
     filesystem, inner = filesystem_of(path, s3)
     try:
         info = filesystem.get_file_info(inner)
-    except (OSError, ValueError) as error:
+    except (PermissionError, ValueError) as error:
         return f"can't look at it: {error}"
+    except OSError as error:
+        if "ACCESS_DENIED" in str(error):
+            return f"can't look at it: {error}"
+        raise
     if info.type == pafs.FileType.File:
         return _source(info, path)
     return "it does not exist" if info.type == pafs.FileType.NotFound else "it is a folder"

@@ -84,8 +84,9 @@ class StreamJob:
 
     def _run(self, until_caught_up: bool) -> None:
         while not self._stopped:
+            before = self.result.batches
             self._wait(self._start(until_caught_up))
-            if until_caught_up and self.stream.caught_up():
+            if until_caught_up and (self.stream.caught_up() or self.result.batches == before):
                 break
 
     def _start(self, until_caught_up: bool) -> StreamingQuery:
@@ -106,10 +107,14 @@ class StreamJob:
                 if self._stopped and not query.status["isTriggerActive"]:
                     query.stop()
         except StreamingQueryException as error:
+            if self._stopped:
+                return
             raise StreamFailed(f"the stream {self.name} ended: {_cause(error)}", hint=HINT) from error
 
     def _take(self, frame: DataFrame, _epoch: int) -> None:
         """What Spark calls for each micro-batch, perhaps more than once."""
+        if self._stopped:
+            raise InterruptedError("the stream was told to stop")  # the batch comes again at the next start
         result = self.stream.take(frame)
         if result is None:
             return

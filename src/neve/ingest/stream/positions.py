@@ -26,13 +26,14 @@ Positions = dict[str, int]
 
 def read_positions(table: Table, stream: str) -> Positions:
     """The positions that the table's current state was led to; those of an abandoned line of snapshots don't count."""
+    known = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
     snapshot = table.current_snapshot()
     while snapshot is not None:
         summary = snapshot.summary.additional_properties if snapshot.summary else {}
         if summary.get(STREAM) == stream:
             return dict(json.loads(summary[POSITIONS]))
         parent = snapshot.parent_snapshot_id
-        snapshot = table.metadata.snapshot_by_id(parent) if parent is not None else None
+        snapshot = known.get(parent) if parent is not None else None
     return {}
 
 

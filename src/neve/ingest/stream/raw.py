@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from neve.ingest.metrics import watch_backlog
 from neve.ingest.stream.raw_feed import behind
 from neve.ingest.stream.raw_task import RawTask
 from neve.lake.lane import parallelism
@@ -65,6 +66,7 @@ class RawStream:
 
     def load(self, spark: SparkSession) -> DataFrame:
         """The segments as they come."""
+        watch_backlog(self.writer.stream, self.feed.waiting)
         return self.feed.load(spark)
 
     def take(self, frame: DataFrame) -> BatchResult | None:

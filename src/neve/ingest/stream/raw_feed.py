@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from neve.ingest.stream.positions import Positions, furthest
@@ -16,18 +17,20 @@ if TYPE_CHECKING:
     from neve.raw.zone import RawZone
 
 
-@dataclass(frozen=True)
+@dataclass
 class RawFeed:
     """Hands out sealed segments, remembers which were taken in, removes them in time."""
 
     zone: RawZone
     batch_bytes: int
     keep_seconds: float
+    _there: set[str] = field(default_factory=set)
 
     def load(self, spark: SparkSession) -> DataFrame:
         """The segments as they come, a row each."""
         spark.dataSource.register(RawSource)
         self.zone.recover()
+        self._there = self._there or {segment.path for segment in self.zone.backlog()}
         s3 = self.zone.s3.model_dump() | {"secret_key": self.zone.s3.secret_key.get_secret_value()}
         options = {"location": self.zone.location, "s3": json.dumps(s3), "batch_bytes": str(self.batch_bytes)}
         return spark.readStream.format(NAME).options(**options).load()
@@ -44,9 +47,14 @@ class RawFeed:
         self.zone.clean(self.keep_seconds)
 
     def caught_up(self) -> bool:
-        """Whether everything that was sealed was taken in."""
-        self.zone.recover()
-        return not self.zone.backlog()
+        """Whether everything was taken in that was there when the stream began; more may have come since."""
+        return self._there.isdisjoint(segment.path for segment in self.zone.backlog())
+
+    def waiting(self) -> tuple[int, float]:
+        """How many bytes wait, and for how many seconds the oldest of them has."""
+        backlog = self.zone.backlog()
+        oldest = min((segment.modified for segment in backlog), default=time.time())
+        return sum(segment.size for segment in backlog), max(0.0, time.time() - oldest)
 
 
 def behind(segments: list[Segment]) -> Positions:

@@ -50,6 +50,7 @@ class RawReader(DataSourceStreamReader):
 
     def latestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """As far as a batch goes: the segments that are not in the tables yet, up to so many bytes."""
+        self._zone.recover()  # a receiver may have died since the stream began
         return batch_end(self._zone.segments(), self._zone.consumed(), self._batch_bytes)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:

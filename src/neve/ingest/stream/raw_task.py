@@ -59,10 +59,8 @@ class RawTask:
             decoder.refuse(source, "unknown", Rejected("missing_segment", f"{segment.path} is gone", 0, b"", "file"))
             return 0
         contents = decode(data)
-        if contents.damage and QUARANTINE.name in wanted:
-            lost = Rejected(
-                "damaged_segment", contents.damage, len(contents.frames), data[contents.whole_bytes :], "file"
-            )
+        for damage in contents.damaged if QUARANTINE.name in wanted else ():
+            lost = Rejected("damaged_segment", damage.reason, len(contents.frames), damage.data, "file")
             decoder.refuse(source, contents.frames[0].organization_id if contents.frames else "unknown", lost)
         decoder.tally.unpacked_bytes += len(data)
         frames = [(place, frame) for place, frame in enumerate(contents.frames) if frame.kind in SIGNALS]

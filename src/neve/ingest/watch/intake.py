@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from neve.model.signals import Signal
 
 Wish = tuple[str, Wanted]
+PASSING = "OSError: "  # how a fault of the storage is told from a file that is gone
 
 
 @dataclass(frozen=True)
@@ -129,8 +130,13 @@ class _Sifted:
     def lose(self, result: IngestResult) -> None:
         """Put on record the files that were announced and could not be taken in after all."""
         for lost in result.lost:
-            event, _file = self.wishes[result.organization_id, lost.path]
-            self._refuse(event, result.organization_id, "announced_file_lost", f"{lost.path}: {lost.reason}")
+            if lost.reason.startswith(PASSING):
+                raise InputError(f"{lost.path} can't be read now: {lost.reason}")  # the events come again
+            wish = self.wishes.get((result.organization_id, lost.path))  # none for a file of an earlier run
+            if wish is not None:
+                self._refuse(wish[0], result.organization_id, "announced_file_lost", f"{lost.path}: {lost.reason}")
+        for batch in result.failed:
+            raise InputError(f"batch {batch.path} of an earlier run could not be finished: {batch.reason}")
 
     def _refuse(self, event: Event, organization: str, reason: str, detail: str, payload: bytes = b"") -> None:
         bad = Rejected(reason, detail, event.position, payload or event.payload, "event")

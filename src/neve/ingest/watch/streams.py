@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from neve.ingest.metrics import watch_backlog
 from neve.ingest.stream.kafka import read_topics
 from neve.ingest.stream.raw_feed import behind
 from neve.ingest.watch.intake import Event, EventIntake
@@ -29,6 +30,7 @@ class RawEvents:
 
     def load(self, spark: SparkSession) -> DataFrame:
         """The segments as they come."""
+        watch_backlog(self.intake.stream, self.feed.waiting)
         return self.feed.load(spark)
 
     def take(self, frame: DataFrame) -> BatchResult | None:
@@ -47,15 +49,17 @@ class RawEvents:
 
     def _events(self, segment: Segment) -> list[Event]:
         try:
-            frames = decode(self.feed.zone.read(segment.path)).frames
+            contents = decode(self.feed.zone.read(segment.path))
         except FileNotFoundError:  # taken in and removed before this batch came again
             return []
         source = f"raw:{segment.writer}/{segment.number}"
-        return [
+        events = [
             Event(source, place, frame.payload, frame.organization_id, received_unix_nano=frame.received_unix_nano)
-            for place, frame in enumerate(frames)
+            for place, frame in enumerate(contents.frames)
             if frame.kind is Kind.EVENT
         ]
+        # What is damaged is no event, and is put on record as such.
+        return events + [Event(source, len(events), damage.data, "unknown") for damage in contents.damaged]
 
 
 @dataclass(frozen=True)
