@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
-from neve.receive.refusal import malformed
+from neve.otlp.parse import others, unsafe
+from neve.otlp.wire import read
+from neve.receive.reduced import reduced, reduced_class
+from neve.receive.refusal import Refusal, malformed
 
 if TYPE_CHECKING:
     from neve.otlp.wire import Handler
@@ -15,13 +17,17 @@ if TYPE_CHECKING:
 MOST = 100  # malformed records that are told apart; a message with more is malformed as a whole
 
 
-def without_bad_rows(wire: Handler, column: pa.BinaryArray) -> tuple[pa.RecordBatch, int]:
-    """The rows that can be parsed, and how many can't; raises `Refusal` when those are too many."""
+def without_bad_rows(name: str, column: pa.BinaryArray, *, parted: bool = False) -> tuple[pa.RecordBatch, int]:
+    """The rows that can be parsed as reduced messages, and how many can't; raises `Refusal` when those are too many."""
+    harmful = unsafe(reduced_class(name, parted=parted), column)
+    if len(harmful) > MOST:
+        raise _too_many()
+    column = column.take(pa.array(others(len(column), harmful))) if harmful else column
+    wire = reduced(name, parted=parted)
     bad = _bad_rows(wire, column)
     if bad:
-        good = np.setdiff1d(np.arange(len(column)), np.array(bad))
-        column = column.take(pa.array(good))
-    return wire.array_to_record_batch(column), len(bad)
+        column = column.take(pa.array(others(len(column), bad)))
+    return read(wire, column), len(bad) + len(harmful)
 
 
 def _bad_rows(wire: Handler, column: pa.BinaryArray) -> list[int]:
@@ -38,13 +44,17 @@ def _bad_rows(wire: Handler, column: pa.BinaryArray) -> list[int]:
             continue
         bad.append(start)
         if len(bad) > MOST:
-            raise malformed(f"more than {MOST} records of the message are malformed")
+            raise _too_many()
     return bad
 
 
 def _parses(wire: Handler, column: pa.BinaryArray) -> bool:
     try:
-        wire.array_to_record_batch(column)
+        read(wire, column)
     except ValueError:
         return False
     return True
+
+
+def _too_many() -> Refusal:
+    return malformed(f"more than {MOST} records of the message are malformed")

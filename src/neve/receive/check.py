@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 
 from neve.model.signals import Signal
 from neve.otlp.envelope import NAMES
-from neve.otlp.wire import MESSAGES, POINTS, RECORDS
+from neve.otlp.parse import unsafe
+from neve.otlp.wire import MESSAGES, POINTS, RECORDS, read
 from neve.receive.bad_rows import without_bad_rows
 from neve.receive.masks import bad_ids, in_future, no_text, no_time
-from neve.receive.reduced import KINDS, reduced
+from neve.receive.reduced import KINDS, reduced, reduced_class
 from neve.receive.refusal import Refusal, Verdict, malformed
 
 if TYPE_CHECKING:
@@ -73,17 +74,20 @@ def check(signal: Signal, message: bytes, intake: Intake, max_records: int) -> C
 
 def _records(signal: Signal, column: pa.BinaryArray, max_records: int, checked: Checked) -> pa.StructArray:
     """The records that can be parsed; those that can't are counted."""
-    if column.nbytes <= LARGE:
+    name = MESSAGES[signal]
+    if column.nbytes <= LARGE and not unsafe(reduced_class(name), column):
         try:
-            return _open(signal, reduced(MESSAGES[signal]).array_to_record_batch(column))
+            return _open(signal, read(reduced(name), column))
         except ValueError:
             pass  # some of it is malformed: what?
     try:
-        wires = _open(signal, reduced(MESSAGES[signal], parted=True).array_to_record_batch(column))
+        if found := unsafe(reduced_class(name, parted=True), column):
+            raise ValueError(found[0])
+        wires = _open(signal, read(reduced(name, parted=True), column))
     except ValueError as error:
         raise malformed(f"the body is no OTLP message of {signal}: {error}") from None
     _bound(len(wires), max_records)
-    batch, bad = without_bad_rows(reduced(RECORDS[signal], parted=True), wires)
+    batch, bad = without_bad_rows(RECORDS[signal], wires, parted=True)
     checked.add_malformed(bad)
     return batch.to_struct_array()
 
@@ -118,7 +122,7 @@ def _points(
     kind: str, points: pa.Array, names: pa.StringArray, intake: Intake, checked: Checked
 ) -> tuple[int, Failures]:
     if pa.types.is_binary(points.type):
-        batch, bad = without_bad_rows(reduced(POINTS[kind]), points)
+        batch, bad = without_bad_rows(POINTS[kind], points)
         checked.add_malformed(bad)
         points = batch.to_struct_array()
     times = points.field("time_unix_nano")
