@@ -16,7 +16,7 @@ BODIES = (MANY, traces(GOOD, resource=MANY), traces(MANY), traces(GOOD + field(9
 
 
 def test_hostile_bodies_are_refused_and_the_process_lives() -> None:
-    """In a process of its own, which a mistake would end without a word. What the check steps over, ingestion refuses."""
+    """In a process of its own, which a mistake would end. What the check steps over, ingestion refuses."""
     code = "from tests.receive.test_hostile import check_all; check_all()"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert run.stdout.splitlines() == ["malformed_message", "1 0", "1 1", "1 0", "2 1"]
