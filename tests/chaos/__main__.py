@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -31,6 +32,7 @@ def main() -> int:
     folder = Path(options.keep or tempfile.mkdtemp(prefix="neve-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     _tell(f"seed {options.seed}, {options.records:,} records of each signal, folder {folder}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing is left running
     outcome = _run(options, folder)
     _tell(str(outcome))
     if outcome.good and not options.keep:
