@@ -14,7 +14,6 @@ import xxhash
 MAGIC = b"NEVERAW1"
 PREFIX = struct.Struct("<IQ")  # length of the rest, checksum of the rest
 HEADER = struct.Struct("<BBBBQ")  # kind, encoding, packing, length of the organization, time of arrival
-LARGEST = 2**32 - 1
 
 
 class Kind(IntEnum):

@@ -15,7 +15,7 @@ from neve.lake.commits import TableMoved
 from neve.model.commits import POSITIONS, STREAM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pyiceberg.table import Table
 
@@ -59,20 +59,6 @@ def furthest(*several: Mapping[str, int]) -> Positions:
         for partition, position in positions.items():
             merged[partition] = max(position, merged.get(partition, 0))
     return merged
-
-
-def nearest(several: Iterable[Mapping[str, int]]) -> Positions:
-    """The smaller position of each partition, where one that is not known is the beginning.
-
-    >>> nearest([{"a": 1, "b": 5}, {"a": 3}])
-    {'a': 1}
-    """
-    first, *others = several
-    return {
-        partition: min(position, *(other[partition] for other in others)) if others else position
-        for partition, position in first.items()
-        if all(partition in other for other in others)
-    }
 
 
 def summary_of(stream: str, positions: Positions) -> dict[str, str]:
