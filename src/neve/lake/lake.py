@@ -77,12 +77,14 @@ class Lake:
         return Exchange(folder, self.s3)
 
     def table(self, name: str) -> Table:
-        """One of the lake's tables, as it is now."""
+        """A table as it is now: one of the lake's own by its name, any other of the catalog as `namespace.table`."""
+        identifier = identify(name)
         try:
-            return self.catalog.load_table((NAMESPACE, name))
+            return self.catalog.load_table(identifier)
         except (NoSuchTableError, NoSuchNamespaceError) as error:
             raise TableMissing(
-                f"there is no table {NAMESPACE}.{name} in the catalog", hint="run `neve init`"
+                f"there is no table {'.'.join(identifier)} in the catalog",
+                hint="run `neve init`" if identifier[:-1] == (NAMESPACE,) else "`neve tables` lists the lake's own",
             ) from error
 
     def table_names(self) -> list[str]:
@@ -96,7 +98,12 @@ class Lake:
 
     def spark_name(self, name: str) -> str:
         """The name of a table in Spark SQL."""
-        return f"{self.catalog_config.name}.{NAMESPACE}.{name}"
+        return ".".join((self.catalog_config.name, *(f"`{part}`" for part in identify(name))))
+
+
+def identify(name: str) -> tuple[str, ...]:
+    """The identifier that a user's name of a table stands for."""
+    return tuple(name.split(".")) if "." in name else (NAMESPACE, name)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,1 @@
+"""Maintenance: what keeps a table small and quick to plan: snapshots, orphans, manifests, retention, tags."""
