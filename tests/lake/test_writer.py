@@ -14,7 +14,7 @@ from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from neve.ingest.files.find import SourceFile
 from neve.ingest.files.hashing import HashedFile
 from neve.ingest.files.ledger import LedgerTable
-from neve.lake import writer
+from neve.lake import rolling
 from neve.lake.writer import Target, write_files
 from neve.model.columns import TARGET_FILE_SIZE_BYTES
 from neve.model.signals import Signal
@@ -57,7 +57,7 @@ def test_a_file_ends_when_it_has_its_size(lake: Lake, monkeypatch: pytest.Monkey
     """The target is a table property; row groups are sized in bytes; nothing is lost at the seams."""
     with lake.table("logs").transaction() as transaction:
         transaction.set_properties({TARGET_FILE_SIZE_BYTES: "4000"})
-    monkeypatch.setattr(writer, "ROW_GROUP_BYTES", 4000)
+    monkeypatch.setattr(rolling, "ROW_GROUP_BYTES", 4000)
     from tests.telemetry import logs
 
     rows = pa.Table.from_batches([decoded(Signal.LOGS, logs(400)).batch])

@@ -22,3 +22,15 @@ def filesystem_of(path: str, s3: S3Config) -> tuple[pafs.FileSystem, str]:
         "force_virtual_addressing": not s3.path_style,
     }
     return pafs.S3FileSystem(**{key: value for key, value in options.items() if value}), path.removeprefix("s3://")
+
+
+def plain_path(path: str) -> str:
+    """A path without what differs between those who write it down: scheme, bucket's alias, empty authority.
+
+    >>> {plain_path(path) for path in ("file:/a/b", "file:///a/b", "/a/b")}
+    {'a/b'}
+    >>> plain_path("s3a://bucket/a") == plain_path("s3://bucket/a") == plain_path("bucket/a")
+    True
+    """
+    scheme, colon, rest = path.partition(":/")
+    return (rest if colon and "/" not in scheme else path).lstrip("/")

@@ -15,7 +15,7 @@ from pyiceberg.table.sorting import NullOrder, SortDirection
 from pyiceberg.transforms import IdentityTransform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
@@ -38,13 +38,28 @@ def lay_out(table: pa.Table, schema: Schema, spec: PartitionSpec, order: SortOrd
         return
     values = _partition_values(table, schema, spec)
     partition, firsts = _combined(values, table.num_rows)
-    sorting = [_ranks(table.column(name)) for name in sort_columns(schema, order)]
-    index = np.lexsort((*reversed(sorting), partition))
+    index = sort_index(table, sort_columns(schema, order), first=(partition,))
     starts = np.flatnonzero(np.diff(partition[index], prepend=-1))
     ordered = table.take(pa.array(index))
     for start, end, first in zip(starts, [*starts[1:], table.num_rows], firsts, strict=True):
         key = _key([column[int(first)].as_py() for column in values], schema, spec)
         yield Slice(key, ordered.slice(start, end - start))
+
+
+def sort_index(table: pa.Table, columns: Sequence[str], first: Sequence[Codes] = ()) -> Codes:
+    """The order of rows that sorts them by columns, rising, nulls first; equal rows stay as they lie.
+
+    What comes before the columns may be given as numbers.
+    """
+    keys = [*first, *(_ranks(table.column(name)) for name in columns)]
+    index: Codes = np.lexsort(tuple(reversed(keys)))
+    return index
+
+
+def partition_key(row: pa.Table, schema: Schema, spec: PartitionSpec) -> PartitionKey | None:
+    """The partition that the first row of a table belongs to."""
+    first = row.slice(0, 1)
+    return _key([column[0].as_py() for column in _partition_values(first, schema, spec)], schema, spec)
 
 
 def partition_hashes(table: pa.Table, schema: Schema, spec: PartitionSpec) -> npt.NDArray[np.uint64]:

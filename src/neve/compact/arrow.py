@@ -1,0 +1,135 @@
+"""The Arrow executor: one Spark task rewrites one group with pyarrow, and only descriptions of files come back."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from neve.compact.fingerprint import Fingerprint, fingerprint, total
+from neve.compact.order import sort_rows
+from neve.compact.plan import Executor
+from neve.compact.rewritten import Rewritten
+from neve.lake.content import content_of
+from neve.lake.java_table import DATA_PATH
+from neve.lake.layout import partition_key, sort_columns, sorts_fully
+from neve.lake.parquet import DataFiles, ForeignFile
+from neve.lake.rolling import RollingWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+    from pyiceberg.table.metadata import TableMetadata
+
+    from neve.compact.plan import Group
+    from neve.lake.writer import Target
+
+OVERSIZED = 1.8
+
+
+@dataclass(frozen=True)
+class ArrowTask:
+    """All that a worker needs to rewrite a group."""
+
+    target: Target
+    group: Group
+    folder: str
+    target_bytes: int
+    hashed: tuple[str, ...]
+    sort_memory: int
+
+
+@dataclass(frozen=True)
+class Unsuited:
+    """A group that this executor can't rewrite after all, and why; the other one can."""
+
+    group_id: str
+    reason: str
+
+
+def rewrite(task: ArrowTask) -> Rewritten | Unsuited:
+    """Read the group's files, write them anew, and read back what was written."""
+    try:
+        return _rewrite(task)
+    except ForeignFile as error:
+        return Unsuited(task.group.id, str(error))
+
+
+def _rewrite(task: ArrowTask) -> Rewritten:
+    started, cpu = time.monotonic(), time.process_time()
+    metadata = _under(task.target.metadata, task.folder)
+    files = DataFiles(task.target.io, metadata.schema())
+    read: list[Fingerprint] = []
+    rows = _laid_out(_told(files, task, read), task)
+    first = next(rows, None)
+    if first is None:
+        return Rewritten(task.group.id, Executor.ARROW, (), total(read), Fingerprint(), time.monotonic() - started)
+    with _writer(task, metadata, first) as writer:
+        for piece in chain((first,), rows):
+            writer.write(piece)
+    written = total(
+        fingerprint(piece, task.hashed)
+        for file in writer.files
+        for piece in files.read_columns(file.file_path, task.hashed or metadata.schema().column_names[:1])
+    )
+    return Rewritten(
+        group_id=task.group.id,
+        executor=Executor.ARROW,
+        added=tuple(
+            content_of(file, metadata.default_spec_id, task.group.partition.values) for file in writer.files
+        ),
+        before=total(read),
+        after=written,
+        seconds=time.monotonic() - started,
+        cpu_seconds=time.process_time() - cpu,
+    )
+
+
+def _under(metadata: TableMetadata, folder: str) -> TableMetadata:
+    """The table, whose new files go under a folder."""
+    return metadata.model_copy(update={"properties": {**metadata.properties, DATA_PATH: folder}})
+
+
+def _told(files: DataFiles, task: ArrowTask, told: list[Fingerprint]) -> Iterator[pa.Table]:
+    """The rows of all files, and what they are on the side; a file has as many rows as the table says, or it fails."""
+    for file in task.group.files:
+        count = 0
+        for piece in files.read(file.path):
+            count += piece.num_rows
+            told.append(fingerprint(piece, task.hashed))
+            yield piece
+        if count != file.rows:
+            raise ForeignFile(f"{file.path} has {count} rows where the table's metadata says {file.rows}")
+
+
+def _laid_out(pieces: Iterable[pa.Table], task: ArrowTask) -> Iterator[pa.Table]:
+    if task.group.layout.kind == "keep":
+        return iter(pieces)
+    return sort_rows(pieces, task.group.layout.columns, task.sort_memory)
+
+
+def _writer(task: ArrowTask, metadata: TableMetadata, first: pa.Table) -> RollingWriter:
+    outputs = max(1, task.group.estimate.output_files)
+    return RollingWriter(
+        metadata,
+        task.target.io,
+        partition_key(first, metadata.schema(), metadata.spec()),
+        sort_order_id=_order_id(task, metadata),
+        target_bytes=int(OVERSIZED * task.target_bytes),
+        rows_per_file=-(-task.group.rows // outputs),
+    )
+
+
+def _order_id(task: ArrowTask, metadata: TableMetadata) -> int | None:
+    """The table's sort order, where the rows have it now."""
+    schema, order = metadata.schema(), metadata.sort_order()
+    has_it = order.fields and sorts_fully(schema, order) and tuple(sort_columns(schema, order)) == _sorted_by(task)
+    return metadata.default_sort_order_id if has_it else None
+
+
+def _sorted_by(task: ArrowTask) -> tuple[str, ...]:
+    return task.group.layout.columns if task.group.layout.kind == "sort" else ()
+
+

@@ -1,0 +1,77 @@
+"""What stays the same when rows are moved: their number, and a hash of them that does not depend on their order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+import duckdb
+from pyiceberg.types import ListType, MapType, StructType
+
+from neve.lake.layout import sort_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pyarrow as pa
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.sorting import SortOrder
+
+Verify = Literal["sample", "full", "count"]
+
+RECORD_ID = "record_id"
+SAMPLED = 4
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Rows counted and hashed; the fingerprints of two sets of rows add up to that of both."""
+
+    rows: int = 0
+    hash: int = 0
+
+    def __add__(self, other: Fingerprint) -> Fingerprint:
+        return Fingerprint(self.rows + other.rows, self.hash + other.hash)
+
+
+def hashed_columns(schema: Schema, order: SortOrder, verify: Verify) -> tuple[str, ...]:
+    """The columns that a fingerprint looks at.
+
+    A sample is `record_id`, which is a hash of the whole record already, or a few plain columns, with those that the
+    rows are sorted by.
+    """
+    if verify == "count":
+        return ()
+    if verify == "full":
+        return tuple(field.name for field in schema.fields)
+    names = [field.name for field in schema.fields if not isinstance(field.field_type, StructType | ListType | MapType)]
+    first = [RECORD_ID] if RECORD_ID in names else []
+    return tuple(dict.fromkeys([*first, *sort_columns(schema, order), *names]))[:SAMPLED]
+
+
+def fingerprint(rows: pa.Table, columns: Sequence[str]) -> Fingerprint:
+    """The fingerprint of some rows."""
+    if not columns or not rows.num_rows:
+        return Fingerprint(rows.num_rows)
+    # Registered by name: DuckDB would look for a variable of that name otherwise, also in other frames.
+    connection = _engine()
+    connection.register("moved", rows.select(list(columns)))
+    listed = ", ".join(f'"{name}"' for name in columns)
+    try:
+        found = connection.execute(f"SELECT count(*), sum(hash({listed})::HUGEINT) FROM moved").fetchone()  # noqa: S608
+    finally:
+        connection.unregister("moved")
+    assert found is not None
+    return Fingerprint(int(found[0]), int(found[1]))
+
+
+def total(pieces: Iterable[Fingerprint]) -> Fingerprint:
+    """All of them together."""
+    return sum(pieces, Fingerprint())
+
+
+@cache
+def _engine() -> duckdb.DuckDBPyConnection:
+    """One for each process: a task is one thread of one core."""
+    return duckdb.connect(config={"threads": 1})

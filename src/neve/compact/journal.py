@@ -1,0 +1,141 @@
+"""What runs leave behind for the next one: what was planned, written and published, and what a table remembers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+
+from neve.compact.plan import Group, Plan
+from neve.compact.rewritten import Rewritten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from neve.lake.documents import Documents
+
+RUNS = "compact.runs"
+GROUPS = "compact.groups"
+_PLAN = TypeAdapter(Plan)
+_GROUP = TypeAdapter(Group)
+
+
+class Stage(StrEnum):
+    """How far a group has come."""
+
+    WRITTEN = "written"
+    PUBLISHING = "publishing"
+    COMMITTED = "committed"
+    CONFLICT = "conflict"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+UNSETTLED = (Stage.WRITTEN, Stage.PUBLISHING, Stage.UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One group in the journal."""
+
+    group: Group
+    stage: Stage
+    rewritten: Rewritten | None = None
+    batch_id: str = ""
+    snapshot_id: int | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run in the journal."""
+
+    id: str
+    table: str
+    status: str
+    started: str
+    folder: str
+    snapshot_id: int
+    sequence: int
+    plan: Plan
+
+
+class Journal:
+    """The runs of one table, in the state store."""
+
+    def __init__(self, documents: Documents, table: str) -> None:
+        self._documents = documents
+        self._table = table
+
+    def begin(self, plan: Plan, folder: str, started: datetime) -> None:
+        """A run is about to write; from now on its folder is known, whatever becomes of it."""
+        assert plan.snapshot_id is not None
+        document = {
+            "id": plan.id,
+            "table": self._table,
+            "status": "running",
+            "started": started.isoformat(),
+            "folder": folder,
+            "snapshot_id": str(plan.snapshot_id),
+            "sequence": plan.sequence,
+            "plan": _PLAN.dump_python(plan, mode="json"),
+        }
+        self._documents.put(RUNS, self._key(plan.id), document)
+
+    def end(self, run_id: str, status: str) -> None:
+        """A run has nothing more to do; its groups are forgotten, their story is in the history."""
+        document = self._documents.get(RUNS, self._key(run_id))
+        if document is not None:
+            self._documents.put(RUNS, self._key(run_id), {**document, "status": status})
+        for key, _ in list(self._documents.entries(GROUPS, self._key(run_id) + "/")):
+            self._documents.delete(GROUPS, key)
+        self._documents.delete(RUNS, self._key(run_id))
+
+    def note(self, run_id: str, entry: Entry) -> None:
+        """How far a group has come."""
+        document: dict[str, Any] = {
+            "group": _GROUP.dump_python(entry.group, mode="json"),
+            "stage": entry.stage.value,
+            "rewritten": entry.rewritten.as_document() if entry.rewritten else None,
+            "batch_id": entry.batch_id,
+            "snapshot_id": str(entry.snapshot_id) if entry.snapshot_id is not None else None,
+            "error": entry.error,
+        }
+        self._documents.put(GROUPS, f"{self._key(run_id)}/{entry.group.id}", document)
+
+    def runs(self) -> Iterator[Run]:
+        """The runs that did not end, oldest first."""
+        found = [document for _, document in self._documents.entries(RUNS, f"{self._table}/")]
+        for document in sorted(found, key=lambda one: str(one["started"])):
+            yield Run(
+                id=str(document["id"]),
+                table=str(document["table"]),
+                status=str(document["status"]),
+                started=str(document["started"]),
+                folder=str(document["folder"]),
+                snapshot_id=int(str(document["snapshot_id"])),
+                sequence=int(str(document["sequence"])),
+                plan=_PLAN.validate_python(document["plan"]),
+            )
+
+    def entries(self, run_id: str) -> list[Entry]:
+        """The groups of a run that have come anywhere."""
+        return [_entry(document) for _, document in self._documents.entries(GROUPS, self._key(run_id) + "/")]
+
+    def _key(self, run_id: str) -> str:
+        return f"{self._table}/{run_id}"
+
+
+def _entry(document: dict[str, Any]) -> Entry:
+    rewritten, snapshot = document["rewritten"], document["snapshot_id"]
+    return Entry(
+        group=_GROUP.validate_python(document["group"]),
+        stage=Stage(document["stage"]),
+        rewritten=Rewritten.of(rewritten) if rewritten else None,
+        batch_id=document["batch_id"],
+        snapshot_id=int(snapshot) if snapshot is not None else None,
+        error=document["error"],
+    )

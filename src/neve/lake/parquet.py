@@ -1,0 +1,105 @@
+"""Data files of a table as Arrow, whatever the table's schema was when they were written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import _to_requested_schema, pyarrow_to_schema, schema_to_pyarrow
+
+from neve.lake.fields import FIELD_ID, conform, file_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.schema import Schema
+
+WHOLE_ROWS = 50_000  # files of no more rows are read at once
+BATCH_ROWS = 20_000
+
+
+class ForeignFile(Exception):  # noqa: N818 - not an error: the file is read another way
+    """Raised when a file can't be read by the ids of its columns."""
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """Reads data files as the table's schema is now, in pieces that fit into memory."""
+
+    io: FileIO
+    schema: Schema
+
+    def read(self, path: str) -> Iterator[pa.Table]:
+        """The rows of a file, in their order."""
+        with self.io.new_input(path).open() as source:
+            file = pq.ParquetFile(source, pre_buffer=True)
+            if file.metadata.num_rows <= WHOLE_ROWS:
+                yield self._conformed(file.read(use_threads=False))
+                return
+            for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
+                yield self._conformed(pa.Table.from_batches([batch]))
+
+    def read_columns(self, path: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Some columns of a file that has the table's schema."""
+        with self.io.new_input(path).open() as source:
+            for batch in pq.ParquetFile(source).iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
+                yield pa.Table.from_batches([batch]).select(list(columns))
+
+    @cached_property
+    def _today(self) -> pa.Schema:
+        return file_schema(self.schema, _as_read(schema_to_pyarrow(self.schema, include_field_ids=False)))
+
+    @cached_property
+    def _ids(self) -> list[object]:
+        return [_identity(field) for field in self._today]
+
+    def _conformed(self, rows: pa.Table) -> pa.Table:
+        # Files of one table nearly always have the schema of today: then nothing is touched.
+        if rows.schema.equals(self._today) and [_identity(field) for field in rows.schema] == self._ids:
+            return pa.Table.from_arrays(rows.columns, schema=self._today)
+        return conform(self._by_ids(rows), self._today)
+
+    def _by_ids(self, rows: pa.Table) -> pa.Table:
+        """The columns that have the same ids, under the names and of the types of today."""
+        try:
+            written = pyarrow_to_schema(rows.schema)
+        except ValueError as error:
+            raise ForeignFile(f"its columns have no field ids ({error})") from error
+        batches = [_to_requested_schema(self.schema, written, batch) for batch in rows.to_batches()]
+        return pa.Table.from_batches(batches) if batches else self._today.empty_table()
+
+
+def _identity(field: pa.Field) -> object:
+    """The ids of a field and of all inside it."""
+    kind = field.type
+    inner = []
+    if pa.types.is_struct(kind):
+        inner = list(kind)
+    elif pa.types.is_map(kind):
+        inner = [kind.key_field, kind.item_field]
+    elif pa.types.is_list(kind):
+        inner = [kind.value_field]
+    return (field.metadata or {}).get(FIELD_ID), *map(_identity, inner)
+
+
+def _as_read(schema: pa.Schema) -> pa.Schema:
+    """The types that Parquet's columns are read as: offsets of 32 bits."""
+    return pa.schema([pa.field(field.name, _small(field.type), field.nullable) for field in schema])
+
+
+def _small(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(child.name, _small(child.type), child.nullable) for child in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_small(kind.key_type), _small(kind.item_type))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_small(kind.value_type))
+    return kind
