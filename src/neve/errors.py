@@ -10,7 +10,9 @@ r"""The one error tree.
     │   ├── TableMissing       a table that was never created
     │   ├── IncompatibleTable  a table whose columns can't become the declared ones
     │   ├── CommitConflict     another writer won, and retrying did not help
-    │   └── CommitUnknown      nobody can tell whether the commit happened
+    │   ├── CommitUnknown      nobody can tell whether the commit happened
+    │   ├── LeaseTaken         another one holds what is to be held by one alone
+    │   └── LeaseLost          what was held by one alone is held no longer
     ├── StreamFailed           a stream ended in an error
     ├── RawZoneError           what was received could not be made durable
     └── QueryError             SQL that can't be answered
@@ -69,6 +71,14 @@ class CommitConflict(LakeError):
 
 class CommitUnknown(LakeError):
     """Raised when a commit may or may not have happened; its files must not be deleted."""
+
+
+class LeaseTaken(LakeError):
+    """Raised when another owner holds a lease that has not expired."""
+
+
+class LeaseLost(LakeError):
+    """Raised when a holder can't be sure that its lease is still its own; it must not publish what it made."""
 
 
 class StreamFailed(NeveError):

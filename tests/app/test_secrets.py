@@ -22,6 +22,7 @@ KEYS = (
     "catalog.credential",
     "s3.secret_key",
     "state.password",
+    "state.documents_password",
     "watch.sqs.secret_key",
 )
 

@@ -1,7 +1,10 @@
 """The composition root: settings in, parts out."""
 
 from neve.app.settings import Settings
+from neve.lake.documents import Documents
 from neve.lake.lake import Lake
+from neve.lake.redis_documents import RedisDocuments
+from neve.lake.sql_documents import SqlDocuments
 from neve.lake.state import State
 
 
@@ -13,3 +16,10 @@ def build_lake(settings: Settings) -> Lake:
 def build_state(settings: Settings) -> State:
     """The state store that the settings describe; nothing is opened before it is used."""
     return State(settings.state)
+
+
+def build_documents(settings: Settings) -> Documents:
+    """The documents that processes share, in the store that the settings describe; whoever asks closes them."""
+    if settings.state.documents:
+        return RedisDocuments(settings.state.documents, settings.state.documents_password)
+    return SqlDocuments(build_state(settings))
