@@ -6,17 +6,21 @@ import json
 import shutil
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import yaml
 
 from neve.app.settings import Settings, load_settings
-from neve.app.wiring import build_lake
+from neve.app.wiring import build_compactor, build_lake
 from neve.demo import generate
 from neve.demo.questions import QUESTIONS, Question
 from neve.errors import ConfigError
 from neve.ingest.files.job import FileRequest, ingest_files
+from neve.ingest.files.result import combined
+from neve.lake.statistics import table_statistics
 from neve.lake.tables import init_tables
+from neve.model.signals import Signal
 from neve.query.run import run_query
 
 if TYPE_CHECKING:
@@ -25,12 +29,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from neve.compact.result import CompactResult
     from neve.ingest.files.result import IngestResult
     from neve.lake.lake import Lake
     from neve.lake.tables import Outcome
 
 ORGANIZATION = "shop"
 OWN = "# made by `neve demo`\n"
+TARGET_BYTES = 8 * 1024 * 1024
 HOUR_NANOS = 3600 * 1_000_000_000
 
 
@@ -112,12 +118,32 @@ def demo_settings(place: Place) -> Settings:
         "lake": {"warehouse": str(lake / "warehouse")},
         "catalog": {"path": str(lake / "catalog.db")},
         "spark": {"log_file": str(lake / "spark.log")},
+        "state": {"path": str(lake / "state.db")},
+        # An hour of a small shop: what is a small file is smaller than elsewhere, and nothing more will come.
+        "compact": {"target_bytes": TARGET_BYTES, "hot_seconds": 0},
     }
     if place.config.exists() and not place.config.read_text().startswith(OWN):
         raise ConfigError(f"{place.config} is not the demo's", hint="choose another folder with --dir")
     place.folder.mkdir(parents=True, exist_ok=True)
     place.config.write_text(OWN + yaml.safe_dump(values, sort_keys=False))
     return load_settings(str(place.config), {})
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """The files that questions read."""
+
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Tended:
+    """What compaction did to the lake."""
+
+    results: tuple[CompactResult, ...]
+    before: Scanned
+    after: Scanned
 
 
 @dataclass(frozen=True)
@@ -140,13 +166,31 @@ class Demo:
         return init_tables(self.lake)
 
     def ingest(self, say: Callable[[str, int, int], None]) -> IngestResult:
-        """Take the files in."""
-        request = FileRequest((str(self.place.telemetry),), ORGANIZATION)
-        return ingest_files(self.lake, self.settings.ingest, request, say)
+        """Take the files in as they came: those of the same minutes together, in commits of their own."""
+        rounds: dict[str, list[str]] = {}
+        for path in sorted(self.place.telemetry.glob("*/*")):
+            rounds.setdefault(path.name.split(".")[0], []).append(str(path))
+        results = []
+        for number, paths in enumerate(rounds.values(), 1):
+            results.append(ingest_files(self.lake, self.settings.ingest, FileRequest(tuple(paths), ORGANIZATION)))
+            say("commits", number, len(rounds))
+        return combined(results)
 
-    def answers(self) -> Iterator[tuple[Question, pa.RecordBatchReader, float]]:
+    def compact(self, say: Callable[[str, int, int], None]) -> Tended:
+        """Compact the tables of telemetry."""
+        compactor = build_compactor(self.settings, self.lake)
+        before = self._scanned()
+        results = [compactor.compact(signal.table, progress=partial(say, signal.table)) for signal in Signal]
+        return Tended(tuple(results), before, self._scanned())
+
+    def _scanned(self) -> Scanned:
+        """What a question that reads everything has to open."""
+        statistics = [table_statistics(self.lake.table(signal.table)) for signal in Signal]
+        return Scanned(sum(one.files for one in statistics), sum(one.bytes for one in statistics))
+
+    def answers(self) -> Iterator[tuple[Question, pa.Table, float]]:
         """Each question with its answer and the seconds that it took."""
         for question in QUESTIONS:
             started = time.monotonic()
             table = run_query(self.lake, self.settings.query, question.sql, ORGANIZATION).read_all()
-            yield question, table.to_reader(), time.monotonic() - started
+            yield question, table, time.monotonic() - started

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from uuid import uuid4
 
+from neve.app.wiring import build_documents
 from neve.errors import IncompatibleTable, LakeError, NeveError
 from neve.lake.catalog import pyiceberg_properties, without_secrets
 from neve.lake.duck import connect
@@ -54,6 +55,8 @@ def examine(settings: Settings, lake: Lake, *, config_file: str, start_spark: bo
         ("tables", lambda: _tables(lake)),
         ("state", lambda: _state(settings)),
     ]
+    if settings.state.documents:
+        checks.append(("documents", lambda: _documents(settings)))
     if start_spark:
         checks.append(("spark", lambda: _spark(lake)))
     for what, check in checks:
@@ -142,7 +145,7 @@ def _tables(lake: Lake) -> Finding:
 def _state(settings: Settings) -> Finding:
     state, where = State(settings.state), settings.state.shown
     if not state.exists:
-        return Finding("state", "note", f"{where}, not there yet", "made with the first API key")
+        return Finding("state", "note", f"{where}, not there yet", "made with the first API key or run")
     try:
         state.ping()
     except LakeError as error:
@@ -151,6 +154,15 @@ def _state(settings: Settings) -> Finding:
     finally:
         state.close()
     return Finding("state", "ok", where)
+
+
+def _documents(settings: Settings) -> Finding:
+    documents = build_documents(settings)
+    try:
+        documents.now()
+    finally:
+        documents.close()
+    return Finding("documents", "ok", settings.state.documents)
 
 
 def _spark(lake: Lake) -> Finding:

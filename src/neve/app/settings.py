@@ -10,12 +10,15 @@ import yaml
 from pydantic import Field, ValidationError
 
 from neve.app.complaints import complain
+from neve.compact.config import CompactConfig
 from neve.errors import ConfigError
 from neve.ingest.config import IngestConfig
 from neve.ingest.stream.topics import KafkaConfig
 from neve.ingest.watch.config import WatchConfig
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
+from neve.lake.prices import PricesConfig
 from neve.lake.state_config import StateConfig
+from neve.maintain.config import MaintainConfig
 from neve.model.organization import PATTERN
 from neve.model.section import Section
 from neve.query.config import QueryConfig
@@ -49,6 +52,9 @@ class Settings(Section):
     kafka: KafkaConfig = Field(KafkaConfig(), description="how to read telemetry from Kafka")
     watch: WatchConfig = Field(WatchConfig(), description="which announced files are taken in")
     query: QueryConfig = Field(QueryConfig(), description="how interactive queries run")
+    compact: CompactConfig = Field(CompactConfig(), description="when and how files are rewritten")
+    prices: PricesConfig = Field(PricesConfig(), description="what things cost, for what rewrites cost and save")
+    maintain: MaintainConfig = Field(MaintainConfig(), description="how tables are kept small and quick to plan")
 
 
 def load_settings(path: str | None = None, environment: Mapping[str, str] = os.environ) -> Settings:

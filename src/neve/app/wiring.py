@@ -1,11 +1,18 @@
 """The composition root: settings in, parts out."""
 
-from neve.app.settings import Settings
-from neve.lake.documents import Documents
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from neve.lake.lake import Lake
 from neve.lake.redis_documents import RedisDocuments
 from neve.lake.sql_documents import SqlDocuments
 from neve.lake.state import State
+
+if TYPE_CHECKING:
+    from neve.app.settings import Settings
+    from neve.compact.compactor import Compactor
+    from neve.lake.documents import Documents
 
 
 def build_lake(settings: Settings) -> Lake:
@@ -23,3 +30,10 @@ def build_documents(settings: Settings) -> Documents:
     if settings.state.documents:
         return RedisDocuments(settings.state.documents, settings.state.documents_password)
     return SqlDocuments(build_state(settings))
+
+
+def build_compactor(settings: Settings, lake: Lake) -> Compactor:
+    """The compactor of a lake."""
+    from neve.compact.compactor import Compactor  # noqa: PLC0415 - Spark's worth of imports, for those who compact
+
+    return Compactor(lake, documents=build_documents(settings), config=settings.compact, prices=settings.prices)

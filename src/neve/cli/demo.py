@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from neve.cli.compact import show_result as show_compaction
 from neve.cli.ingest import show as show_ingest
 from neve.cli.output import emit, json_option, progress, say, size
 from neve.cli.query import show as show_answer
 
 if TYPE_CHECKING:
-    from neve.app.demo import Demo, Facts, Place
+    import pyarrow as pa
+
+    from neve.app.demo import Demo, Facts, Place, Tended
 
 NEXT_QUERY = "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY 2 DESC"
 
@@ -26,7 +29,7 @@ NEXT_QUERY = "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY 2 D
 @click.option("--fresh", is_flag=True, help="Begin anew: remove what an earlier demo left in the folder.")
 @json_option
 def demo(folder: str, fresh: bool, as_json: bool) -> None:
-    """An hour of a shop's telemetry: made, taken in, and asked what went wrong.
+    """An hour of a shop's telemetry: made, taken in, asked what went wrong, and compacted.
 
     The demo has a lake and a configuration of its own in its folder, and takes no notice of yours; a second run finds
     them and is quick.
@@ -50,16 +53,32 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
     created = sum(outcome.created for outcome in outcomes)
     say(f"   {created} created, {len(outcomes)} in all, at {run.settings.lake.location}")
 
-    _step(3, "take the files in: a Spark job decodes and writes them, one commit for each table")
+    _step(3, "take the files in as they came, five minutes at a time: Spark decodes and writes, each table commits")
     with progress(True) as bar:
         result = run.ingest(bar)
     show_ingest(result)
 
     _step(4, "ask five questions in SQL, on DuckDB, over the same tables")
+    answers = []
     for number, (question, answer, seconds) in enumerate(run.answers(), 1):
         click.secho(f"\n{number}. {question.words} ({seconds:.2f} s)", bold=True)
-        show_answer(answer, 40, footer=False)
+        show_answer(answer.to_reader(), 40, footer=False)
+        answers.append(answer)
+
+    _step(5, "tend the lake: small files become few, every row is counted and hashed before and after")
+    with progress(True) as bar:
+        tended = run.compact(bar)
+    for compacted in tended.results:
+        show_compaction(compacted)
+    _same(answers, [answer for _question, answer, _seconds in run.answers()], tended)
     _end(facts, run.place, time.monotonic() - started)
+
+
+def _same(before: list[pa.Table], after: list[pa.Table], tended: Tended) -> None:
+    equal = sum(one.equals(other) for one, other in zip(before, after, strict=True))
+    say(f"asked again: {equal} of {len(before)} answers are the same to the last digit")
+    was, now = tended.before, tended.after
+    say(f"reading everything opened {was.files:,} files of {size(was.bytes)}, now {now.files:,} of {size(now.bytes)}")
 
 
 def _for_programs(run: Demo) -> None:
@@ -68,10 +87,10 @@ def _for_programs(run: Demo) -> None:
     facts, _made = make_telemetry(run.place, time.time_ns())
     run.init()
     result = run.ingest(lambda *_: None)
-    answers = [
-        {"question": question.words, "rows": answer.read_all().to_pylist()} for question, answer, _ in run.answers()
-    ]
-    emit({"telemetry": vars(facts), "ingest": result.to_json(), "answers": answers})
+    tended = run.compact(lambda *_: None)
+    answers = [{"question": question.words, "rows": answer.to_pylist()} for question, answer, _ in run.answers()]
+    compacted = [one.as_document() for one in tended.results]
+    emit({"telemetry": vars(facts), "ingest": result.to_json(), "compact": compacted, "answers": answers})
 
 
 def _step(number: int, words: str) -> None:

@@ -10,12 +10,14 @@ from typing import Any
 import click
 
 from neve import __version__
+from neve.cli.compact import compact
 from neve.cli.context import Context
 from neve.cli.demo import demo
 from neve.cli.doctor import doctor
 from neve.cli.ingest import ingest
 from neve.cli.init import init
 from neve.cli.keys import keys
+from neve.cli.maintain import maintain
 from neve.cli.output import complain
 from neve.cli.query import query
 from neve.cli.serve import serve
@@ -59,7 +61,7 @@ def neve(context: click.Context, config: str | None) -> None:
     context.obj = Context(config)
 
 
-for command in (init, ingest, query, tables, keys, serve, doctor, demo):
+for command in (init, ingest, query, tables, compact, maintain, keys, serve, doctor, demo):
     neve.add_command(command)
 
 

@@ -1,0 +1,42 @@
+"""Maintenance as the settings describe it: what other rooms need is kept out of its way."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from neve.compact.journal import GROUPS, RUNS
+from neve.maintain.job import Maintainer
+from neve.maintain.work import Guards
+
+if TYPE_CHECKING:
+    from neve.app.settings import Settings
+    from neve.lake.documents import Documents
+    from neve.lake.lake import Lake
+    from neve.maintain.work import Tell
+
+LEAST_HORIZON = timedelta(hours=1)  # a commit that is tried again looks for its batch among the snapshots
+
+
+def build_maintainer(
+    settings: Settings, lake: Lake, documents: Documents, tell: Tell, *, steal: bool = False
+) -> Maintainer:
+    """The maintainer of a lake; `steal` takes the lease of another that is known to be dead."""
+    return Maintainer(lake, settings.maintain, guards_of(settings, lake, documents), documents, tell, steal=steal)
+
+
+def guards_of(settings: Settings, lake: Lake, documents: Documents) -> Guards:
+    """What ingestion finds duplicates by, folders that are no table's, and what compaction's journal speaks for."""
+    horizon = timedelta(seconds=settings.ingest.deduplicate_seconds)
+    own = (settings.raw.location, settings.ingest.checkpoints, lake.exchange.folder)
+    return Guards(
+        horizon=max(horizon, LEAST_HORIZON),
+        kept_out=tuple(map(_absolute, own)),
+        folders=lambda: tuple(str(run["folder"]) for _key, run in documents.entries(RUNS)),
+        batches=lambda: frozenset(str(group["batch_id"]) for _key, group in documents.entries(GROUPS)) - {""},
+    )
+
+
+def _absolute(place: str) -> str:
+    return place if "://" in place else str(Path(place).expanduser().resolve())

@@ -1,0 +1,181 @@
+"""Orphans: found by path, left alone while they are young, and never what a snapshot knows."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neve.errors import ConfigError
+from neve.lake.commits import append_once
+from neve.lake.writer import Target, write_files
+from neve.maintain.job import Maintainer
+from neve.maintain.orphans import check_age
+from neve.maintain.orphans_plan import Limits, Listed, plan_orphans
+from neve.maintain.paths import same_path
+from neve.maintain.work import Guards
+from neve.model.signals import Signal
+from tests.maintain.lines import HOUR, NOW
+from tests.telemetry import decoded, traces
+
+if TYPE_CHECKING:
+    from neve.lake.lake import Lake
+    from neve.maintain.result import StepResult
+
+LATER = datetime.now(UTC) + timedelta(days=30)
+LIMITS = Limits("/t", NOW - 72 * HOUR)
+
+
+def listed(path: str, hours: float = 100) -> Listed:
+    """A file that was changed so many hours ago."""
+    return Listed(path, 10, NOW - hours * HOUR)
+
+
+def spans(lake: Lake, batch: str) -> list[Path]:
+    """Commit spans; the data files that came of it."""
+    table = lake.table("spans")
+    files = write_files(Target.of(table), pa.Table.from_batches([decoded(Signal.TRACES, traces(3)).batch]))
+    append_once(table, files, batch_id=batch, operation="test")
+    return [Path(file.file_path.removeprefix("file://")) for file in files]
+
+
+def folder(lake: Lake, name: str = "spans") -> Path:
+    """Where a table's files are."""
+    return Path(lake.table(name).location().removeprefix("file://"))
+
+
+def run(lake: Lake, *, dry_run: bool = False, guards: Guards | None = None) -> StepResult:
+    """Look for orphans a month from now, so that every file is old."""
+    maintainer = Maintainer(lake, guards=guards or Guards(), clock=lambda: LATER)
+    [result] = maintainer.run("spans", ["orphans"], dry_run=dry_run)
+    assert result.error is None
+    return result
+
+
+@pytest.mark.parametrize(
+    ("known", "found"),
+    [
+        ("file:///t/a", "/t/a"),
+        ("file:/t/a", "file:///t/a"),
+        ("hdfs://one:8020/t/a", "hdfs://two/t/a"),
+        ("/t//a", "/t/a"),
+    ],
+)
+def test_paths_are_compared_and_not_how_they_are_written(known: str, found: str) -> None:
+    """A file that the metadata names by another scheme or machine is no orphan."""
+    assert plan_orphans([listed(found)], frozenset({same_path(known)}), LIMITS).remove == ()
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
+def test_the_schemes_of_s3_are_one_and_buckets_are_not(scheme: str) -> None:
+    """The same key in another bucket is another file."""
+    limits = Limits("s3://bucket/t", LIMITS.older_than)
+    known = frozenset({same_path(f"{scheme}://bucket/t/a")})
+    found = [listed("s3://bucket/t/a"), listed("s3a://bucket/t/b")]
+    assert [file.path for file in plan_orphans(found, known, limits).remove] == ["s3a://bucket/t/b"]
+    assert same_path("s3://other/t/a") not in known
+
+
+def test_each_file_that_nobody_knows_has_a_reason() -> None:
+    """Young, spoken for, another table's, out of the folder, or an orphan."""
+    files = [
+        *(listed("/t/data/orphan"), listed("/t/data/young", 71), listed("/t/data/written")),
+        *(listed("/t/raw/segment"), listed("/t/inner/metadata/1.metadata.json"), listed("/t/inner/data/a")),
+        *(listed("/elsewhere/a"), listed("/t/metadata/version-hint.text"), listed("/t/metadata/old.metadata.json")),
+    ]
+    limits = Limits("/t", LIMITS.older_than, frozenset({"/t/data/written"}), ("/t/raw",))
+    plan = plan_orphans(files, frozenset(), limits)
+    assert [file.path for file in plan.remove] == ["/t/data/orphan", "/t/metadata/old.metadata.json"]
+    reasons = {entry.what: entry.reason for entry in plan.entries if entry.action == "keep"}
+    assert reasons == {
+        "/t/data/young": "changed 2026-11-13 04:20:00: a writer may be about to commit it",
+        "/t/data/written": "a journal speaks for it",
+        "/t/raw/segment": "/t/raw is kept out of this",
+        "/t/inner/metadata/1.metadata.json": "another table is at /t/inner",
+        "/t/inner/data/a": "another table is at /t/inner",
+        "/elsewhere/a": "it is not below /t",
+        "/t/metadata/version-hint.text": "it points to the table's metadata",
+    }
+
+
+paths = st.text("ab/", min_size=1, max_size=6).map(lambda text: f"/t/{text}x")
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(paths, st.integers(0, 200))), st.frozensets(paths), st.frozensets(paths))
+def test_nothing_known_young_or_protected_is_ever_removed(
+    files: list[tuple[str, int]], known: frozenset[str], protected: frozenset[str]
+) -> None:
+    """Whatever stands in the folder, and however it is written."""
+    reachable, kept = frozenset(map(same_path, known)), frozenset(map(same_path, protected))
+    limits = Limits("/t", LIMITS.older_than, kept)
+    for file in plan_orphans([listed(f"file://{path}", age) for path, age in files], reachable, limits).remove:
+        assert same_path(file.path) not in reachable | kept
+        assert file.modified < limits.older_than
+
+
+@pytest.mark.parametrize(("hours", "forced"), [(23.9, False), (24, True), (1, True)])
+def test_an_age_that_is_not_safe_must_be_forced(hours: float, forced: bool) -> None:
+    """A writer's files look like orphans until they are committed."""
+    if forced:
+        check_age(hours * HOUR, force_young=hours < 24)
+        return
+    with pytest.raises(ConfigError, match=r"at an age of 23.9 h, expected at least 24 h"):
+        check_age(hours * HOUR, force_young=False)
+
+
+def test_orphans_are_removed_and_every_snapshot_still_reads(lake: Lake) -> None:
+    """Of a dry run nothing is touched; then the orphan goes, and files of each snapshot and branch stay."""
+    committed = spans(lake, "a") + spans(lake, "b")
+    orphan = folder(lake) / "data" / "left behind.parquet"
+    orphan.write_bytes(b"x" * 100)
+    dry = run(lake, dry_run=True)
+    assert (dry.outcome.gain.files, dry.outcome.gain.bytes, orphan.exists()) == (1, 100, True)
+    assert dry.outcome.reason.startswith("1 orphan among ")
+    result = run(lake)
+    assert (result.outcome.changed, result.outcome.gain.files, orphan.exists()) == (True, 1, False)
+    assert all(path.exists() for path in committed)
+    table = lake.table("spans")
+    counts = [table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().num_rows for snapshot in table.metadata.snapshots]
+    assert counts == [3, 6]
+    assert run(lake).outcome.reason.startswith("no orphans among ")
+
+
+def test_files_that_are_young_or_spoken_for_stay(lake: Lake) -> None:
+    """A file that was just written, and one that a journal is about to commit."""
+    spans(lake, "a")
+    young, journalled = folder(lake) / "data" / "young.parquet", folder(lake) / "data" / "journalled.parquet"
+    for path in (young, journalled):
+        path.write_bytes(b"x")
+    os.utime(young, (LATER.timestamp(), LATER.timestamp()))
+    result = run(lake, guards=Guards(protected=frozenset({f"file:{journalled}"})))
+    assert (result.outcome.changed, young.exists(), journalled.exists()) == (False, True, True)
+
+
+def test_a_commit_between_plan_and_removal_saves_its_files(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old files that somebody begins to use while orphans are looked for are not removed."""
+    table = lake.table("spans")
+    files = write_files(Target.of(table), pa.Table.from_batches([decoded(Signal.TRACES, traces(3)).batch]))
+    planned = plan_orphans
+
+    def plan_then_commit(*arguments: object) -> object:
+        plan = planned(*arguments)  # type: ignore[arg-type]
+        append_once(table, files, batch_id="late", operation="test")
+        return plan
+
+    monkeypatch.setattr("neve.maintain.orphans.plan_orphans", plan_then_commit)
+    assert run(lake).outcome.gain.files == 0
+    assert lake.table("spans").scan().to_arrow().num_rows == 3
+
+
+def test_a_table_whose_owner_forbids_it_is_left_alone(lake: Lake) -> None:
+    """gc.enabled=false means that other tables may use its files."""
+    with lake.table("spans").transaction() as transaction:
+        transaction.set_properties({"gc.enabled": "false"})
+    assert run(lake).outcome.reason == "the table says gc.enabled=false, so nothing of it may be removed"
