@@ -10,11 +10,16 @@ import pyarrow as pa
 
 from neve.compact.plan import Estimate, Executor, Group, InputFile, Layout, Level, Partition
 from neve.lake.commits import append_once
+from neve.lake.sql_documents import SqlDocuments
+from neve.lake.state import State
+from neve.lake.state_config import StateConfig
 from neve.lake.writer import Target, write_files
 from neve.model.signals import Signal
 from tests.telemetry import decoded, logs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from neve.lake.lake import Lake
 
 NO_ESTIMATE = Estimate(1, 0, 0.0, 0, 0.0)
@@ -26,7 +31,9 @@ def fill_logs(lake: Lake, files: int = 6, rows: int = 10, *, first: int = 0) -> 
     for number in range(files):
         batch = decoded(Signal.LOGS, logs(rows, first=first + number * rows, service=f"s{number % 3}")).batch
         append_once(
-            table, write_files(Target.of(table), pa.Table.from_batches([batch])), batch_id=f"fill:{first}:{number}",
+            table,
+            write_files(Target.of(table), pa.Table.from_batches([batch])),
+            batch_id=f"fill:{first}:{number}",
             operation="test",
         )
         written += batch.to_pylist()
@@ -60,3 +67,8 @@ def group_of(lake: Lake, name: str = "logs", **changes: object) -> Group:
         estimate=NO_ESTIMATE,
     )
     return replace(group, **changes)  # type: ignore[arg-type]
+
+
+def documents_in(folder: Path) -> SqlDocuments:
+    """A state store in a folder."""
+    return SqlDocuments(State(StateConfig(path=str(folder / "state.db"))))

@@ -37,9 +37,7 @@ def rewrite(lake: Lake, group: Group, executor: Executor, verify: str = "full") 
         return done.checked(group)
     snapshot = table.current_snapshot()
     assert snapshot is not None
-    rewriter = SparkRewriter(
-        lake.spark, lake.spark_name("logs"), table, snapshot.snapshot_id, folder, BIG, hashed
-    )
+    rewriter = SparkRewriter(lake.spark, lake.spark_name("logs"), table, snapshot.snapshot_id, folder, BIG, hashed)
     return rewriter.rewrite(group).checked(group)
 
 

@@ -29,9 +29,7 @@ def table(records: list[tuple[int, str | None]]) -> pa.Table:
 
 @settings(deadline=None)
 @given(records=st.lists(RECORD, max_size=30), cut=st.integers(0, 30), seed=st.integers(0, 99))
-def test_order_and_pieces_make_no_difference(
-    records: list[tuple[int, str | None]], cut: int, seed: int
-) -> None:
+def test_order_and_pieces_make_no_difference(records: list[tuple[int, str | None]], cut: int, seed: int) -> None:
     """Shuffled and cut into pieces, rows have the same fingerprint."""
     shuffled = random.Random(seed).sample(records, len(records))
     pieces = [table(shuffled[:cut]), table(shuffled[cut:])]

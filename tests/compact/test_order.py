@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neve.compact import order
 from neve.compact.order import sort_rows
+
+if TYPE_CHECKING:
+    import pytest
 
 ROWS = st.lists(st.tuples(st.one_of(st.none(), st.text("ab", max_size=2)), st.integers(0, 9)), max_size=80)
 

@@ -77,9 +77,7 @@ def _rewrite(task: ArrowTask) -> Rewritten:
     return Rewritten(
         group_id=task.group.id,
         executor=Executor.ARROW,
-        added=tuple(
-            content_of(file, metadata.default_spec_id, task.group.partition.values) for file in writer.files
-        ),
+        added=tuple(content_of(file, metadata.default_spec_id, task.group.partition.values) for file in writer.files),
         before=total(read),
         after=written,
         seconds=time.monotonic() - started,
@@ -131,5 +129,3 @@ def _order_id(task: ArrowTask, metadata: TableMetadata) -> int | None:
 
 def _sorted_by(task: ArrowTask) -> tuple[str, ...]:
     return task.group.layout.columns if task.group.layout.kind == "sort" else ()
-
-

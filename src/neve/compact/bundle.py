@@ -28,6 +28,4 @@ def bundles(groups: Sequence[Group]) -> list[tuple[Group, ...]]:
 
 def _fits(bundle: list[Group], group: Group) -> bool:
     alike = group.executor is bundle[0].executor is Executor.ARROW
-    return (
-        alike and len(bundle) < BUNDLE_GROUPS and sum(one.bytes for one in bundle) + group.bytes <= BUNDLE_BYTES
-    )
+    return alike and len(bundle) < BUNDLE_GROUPS and sum(one.bytes for one in bundle) + group.bytes <= BUNDLE_BYTES

@@ -111,12 +111,11 @@ class Execution:
         return self._by_spark(group)
 
     def _by_spark(self, group: Group) -> Rewritten:
-        assert self.plan.snapshot_id is not None
         rewriter = SparkRewriter(
             self.lake.spark,
             self.lake.spark_name(self.plan.table),
             self.table,
-            self.plan.snapshot_id,
+            self.plan.start,
             self.folder,
             self.plan.target_bytes,
             self.hashed,

@@ -59,10 +59,9 @@ def fingerprint(rows: pa.Table, columns: Sequence[str]) -> Fingerprint:
     connection.register("moved", rows.select(list(columns)))
     listed = ", ".join(f'"{name}"' for name in columns)
     try:
-        found = connection.execute(f"SELECT count(*), sum(hash({listed})::HUGEINT) FROM moved").fetchone()  # noqa: S608
+        [found] = connection.execute(f"SELECT count(*), sum(hash({listed})::HUGEINT) FROM moved").fetchall()  # noqa: S608
     finally:
         connection.unregister("moved")
-    assert found is not None
     return Fingerprint(int(found[0]), int(found[1]))
 
 

@@ -48,6 +48,11 @@ class Entry:
     snapshot_id: int | None = None
     error: str = ""
 
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether the table may or may not have the group, or has yet to get it."""
+        return self.stage in UNSETTLED
+
 
 @dataclass(frozen=True)
 class Run:
@@ -55,7 +60,6 @@ class Run:
 
     id: str
     table: str
-    status: str
     started: str
     folder: str
     snapshot_id: int
@@ -72,24 +76,19 @@ class Journal:
 
     def begin(self, plan: Plan, folder: str, started: datetime) -> None:
         """A run is about to write; from now on its folder is known, whatever becomes of it."""
-        assert plan.snapshot_id is not None
         document = {
             "id": plan.id,
             "table": self._table,
-            "status": "running",
             "started": started.isoformat(),
             "folder": folder,
-            "snapshot_id": str(plan.snapshot_id),
+            "snapshot_id": str(plan.start),
             "sequence": plan.sequence,
             "plan": _PLAN.dump_python(plan, mode="json"),
         }
         self._documents.put(RUNS, self._key(plan.id), document)
 
-    def end(self, run_id: str, status: str) -> None:
-        """A run has nothing more to do; its groups are forgotten, their story is in the history."""
-        document = self._documents.get(RUNS, self._key(run_id))
-        if document is not None:
-            self._documents.put(RUNS, self._key(run_id), {**document, "status": status})
+    def end(self, run_id: str) -> None:
+        """A run has nothing more to do; it is forgotten, its story is in the history."""
         for key, _ in list(self._documents.entries(GROUPS, self._key(run_id) + "/")):
             self._documents.delete(GROUPS, key)
         self._documents.delete(RUNS, self._key(run_id))
@@ -113,7 +112,6 @@ class Journal:
             yield Run(
                 id=str(document["id"]),
                 table=str(document["table"]),
-                status=str(document["status"]),
                 started=str(document["started"]),
                 folder=str(document["folder"]),
                 snapshot_id=int(str(document["snapshot_id"])),

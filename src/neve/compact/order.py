@@ -86,7 +86,7 @@ class _Run:
     @property
     def is_read(self) -> bool:
         """Whether nothing of the file is left to read."""
-        return self._next >= self._reader.num_record_batches
+        return bool(self._next >= self._reader.num_record_batches)
 
 
 def _merge(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Table]:

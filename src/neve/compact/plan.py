@@ -130,7 +130,11 @@ class Cut:
 
 @dataclass(frozen=True)
 class Plan:
-    """What one run is to do to one table, from the snapshot that it looked at."""
+    """What one run is to do to one table, from the snapshot that it looked at.
+
+    Metadata can't tell whether records are there twice: `check_duplicates` are the partitions to look through.
+    `lays_out` are those whose files all have the layout when every one of their groups is published.
+    """
 
     id: str
     table: str
@@ -146,6 +150,15 @@ class Plan:
     groups: tuple[Group, ...] = ()
     left_alone: tuple[LeftAlone, ...] = ()
     cut: tuple[Cut, ...] = ()
+    check_duplicates: tuple[Partition, ...] = ()
+    lays_out: tuple[Partition, ...] = ()
+
+    @property
+    def start(self) -> int:
+        """The snapshot that the groups are files of."""
+        if self.snapshot_id is None:
+            raise ValueError(f"plan {self.id} of {self.table} has groups of a table without a snapshot")
+        return self.snapshot_id
 
     @property
     def estimate(self) -> Estimate:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from neve.lake.content import bare_content
 from neve.lake.replace import Replacement, replace_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from neve.compact.plan import Group
     from neve.lake.content import Content

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
 
-from neve.compact.journal import UNSETTLED, Entry, Journal, Run, Stage
+from neve.compact.journal import Entry, Journal, Run, Stage
 from neve.lake.commits import find_batch
 from neve.lake.filesystem import filesystem_of, plain_path
 
@@ -43,7 +43,7 @@ def settle(
     waiting = [entry for entry in entries if entry.stage is Stage.WRITTEN]
     published = publish(run, waiting) if waiting else []
     entries = [entry for entry in entries if entry.stage is not Stage.WRITTEN] + published
-    removed = sweep(run.folder, s3, _kept(entries), is_live)
+    removed = sweep(run.folder, s3, kept_paths(entries), is_live)
     return Settled(
         run.id,
         tuple(entries),
@@ -55,7 +55,7 @@ def settle(
 
 def _asked(entry: Entry, table: Table, is_live: Callable[[Iterable[str]], set[str]]) -> Entry:
     """A group whose commit may have happened, as the table knows it."""
-    if entry.stage not in UNSETTLED or entry.rewritten is None:
+    if not entry.is_unsettled or entry.rewritten is None:
         return entry
     snapshot = find_batch(table, entry.batch_id) if entry.batch_id else None
     # A snapshot may have been expired since; files that are in the table are there all the same.
@@ -68,15 +68,13 @@ def _paths(entry: Entry) -> list[str]:
     return [str(file["file-path"]) for file in entry.rewritten.added] if entry.rewritten else []
 
 
-def _kept(entries: Iterable[Entry]) -> set[str]:
+def kept_paths(entries: Iterable[Entry]) -> set[str]:
     """Files that are part of the table or may be: also those that a later rewrite took out of its newest snapshot."""
     kept = (Stage.COMMITTED, Stage.UNKNOWN, Stage.PUBLISHING, Stage.WRITTEN)
     return {plain_path(path) for entry in entries if entry.stage in kept for path in _paths(entry)}
 
 
-def sweep(
-    folder: str, s3: S3Config, kept: set[str], is_live: Callable[[Iterable[str]], set[str]]
-) -> dict[str, int]:
+def sweep(folder: str, s3: S3Config, kept: set[str], is_live: Callable[[Iterable[str]], set[str]]) -> dict[str, int]:
     """Remove the files under a run's folder that nobody knows; gives their sizes."""
     filesystem, root = filesystem_of(folder.removeprefix("file://"), s3)
     listed = filesystem.get_file_info(pafs.FileSelector(root, recursive=True, allow_not_found=True))

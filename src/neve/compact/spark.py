@@ -1,5 +1,4 @@
-"""The Spark executor: what needs deletes applied, another layout or another partitioning, through Iceberg's own reader
-and writer."""
+"""The Spark executor: deletes, other layouts, other partitionings, through Iceberg's own reader and writer."""
 
 from __future__ import annotations
 
@@ -107,8 +106,7 @@ class SparkRewriter:
 def fingerprint(rows: DataFrame, columns: Sequence[str]) -> Fingerprint:
     """The number of rows and a hash of them that does not depend on their order."""
     hashed = F.xxhash64(*(_hashable(rows, name) for name in columns)) if columns else F.lit(0)
-    found = rows.agg(F.count(F.lit(1)).alias("rows"), F.sum(hashed.cast("decimal(38, 0)")).alias("hash")).first()
-    assert found is not None
+    [found] = rows.agg(F.count(F.lit(1)).alias("rows"), F.sum(hashed.cast("decimal(38, 0)")).alias("hash")).collect()
     return Fingerprint(int(found["rows"]), int(found["hash"] or 0))
 
 

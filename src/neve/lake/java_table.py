@@ -29,12 +29,12 @@ class JavaTable:
                 hint="run it with spark.master, or use `CALL system.rewrite_data_files` on the server",
             )
         self._spark = spark
-        self.java = self.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)  # noqa: SLF001
+        self.java = self.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
 
     @property
     def jvm(self) -> Any:
         """Java's packages."""
-        return self._spark._jvm  # noqa: SLF001
+        return self._spark._jvm
 
     @property
     def iceberg(self) -> Any:
@@ -63,10 +63,14 @@ class JavaTable:
         operations = self.iceberg.StaticTableOperations(metadata, self.java.io(), places)
         return self.iceberg.BaseTable(operations, self.java.name())
 
+    def no(self, kind: Any) -> Any:
+        """Java's empty array of a class."""
+        gateway: Any = self._spark.sparkContext._gateway
+        return gateway.new_array(kind, 0)
+
     @cached_property
     def cache(self) -> Any:
         """Where Spark finds tables by a made-up name; its static `get` hides from py4j behind another `get`."""
-        gateway = self._spark.sparkContext._gateway  # noqa: SLF001
         loader = self.jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        method = loader.loadClass(TABLE_CACHE).getMethod("get", gateway.new_array(self.jvm.java.lang.Class, 0))
-        return method.invoke(None, gateway.new_array(self.jvm.java.lang.Object, 0))
+        method = loader.loadClass(TABLE_CACHE).getMethod("get", self.no(self.jvm.java.lang.Class))
+        return method.invoke(None, self.no(self.jvm.java.lang.Object))

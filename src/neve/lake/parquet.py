@@ -22,7 +22,7 @@ WHOLE_ROWS = 50_000  # files of no more rows are read at once
 BATCH_ROWS = 20_000
 
 
-class ForeignFile(Exception):  # noqa: N818 - not an error: the file is read another way
+class ForeignFile(Exception):
     """Raised when a file can't be read by the ids of its columns."""
 
 

@@ -64,7 +64,9 @@ class RollingWriter:
     def __enter__(self) -> RollingWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
         if kind is None:
             self._flush()
             self._end_file()
@@ -99,7 +101,7 @@ class RollingWriter:
         return int(min(room, rows.num_rows))
 
     def _rows_in_file(self) -> int:
-        return (self._open.rows if self._open else 0) + sum(piece.num_rows for piece in self._held)
+        return (self._open.rows if self._open else 0) + sum(int(piece.num_rows) for piece in self._held)
 
     def _is_full(self) -> bool:
         if self._rows_per_file and self._rows_in_file() >= self._rows_per_file:
@@ -135,7 +137,7 @@ class _OpenFile:
     @property
     def bytes(self) -> int:
         """What has been written."""
-        return int(self._sink.tell())  # type: ignore[attr-defined]  # a file of pyarrow, which can tell
+        return int(self._sink.tell())
 
     def write(self, group: pa.Table) -> None:
         self._writer.write_table(group, row_group_size=group.num_rows)

@@ -60,9 +60,7 @@ class StagedFiles:
         if tasks.size() != len(paths):
             raise CommitConflict(f"{len(paths) - tasks.size()} of {len(paths)} files are not in snapshot {snapshot_id}")
         # A delete file of another partition spec may apply to partitions that were not looked at.
-        removable = [
-            file for path, file in ours.files.items() if path not in others.files and file.specId() == spec_id
-        ]
+        removable = [file for path, file in ours.files.items() if path not in others.files and file.specId() == spec_id]
         return Scan(tasks, tuple(table.contents(removable)), ours.has_equality)
 
     @contextmanager
@@ -73,7 +71,9 @@ class StagedFiles:
         self._table.cache.add(name, self._staged)
         manager.stageTasks(self._staged, name, tasks)
         try:
-            reader = self._spark.read.format("iceberg").option("split-size", HUGE if tasks.size() == 1 else str(1 << 27))
+            reader = self._spark.read.format("iceberg").option(
+                "split-size", HUGE if tasks.size() == 1 else str(1 << 27)
+            )
             yield reader.option("file-open-cost", "0").load(name), name
         finally:
             self._table.cache.remove(name)
@@ -88,13 +88,11 @@ class StagedFiles:
     def tasks_for(self, files: Sequence[Any]) -> Any:
         """Tasks that read new files, which no delete applies to."""
         iceberg, tasks = self._table.iceberg, self._table.jvm.java.util.ArrayList()
-        gateway = self._spark.sparkContext._gateway  # noqa: SLF001
         schema = iceberg.SchemaParser.toJson(self._table.java.schema())
         true = iceberg.expressions.ResidualEvaluator.unpartitioned(iceberg.expressions.Expressions.alwaysTrue())
         for file in files:
             spec = iceberg.PartitionSpecParser.toJson(self._table.java.specs().get(file.specId()))
-            none = gateway.new_array(iceberg.DeleteFile, 0)
-            tasks.add(iceberg.BaseFileScanTask(file, none, schema, spec, true))
+            tasks.add(iceberg.BaseFileScanTask(file, self._table.no(iceberg.DeleteFile), schema, spec, true))
         return tasks
 
     def contents(self, files: Sequence[Any]) -> tuple[Content, ...]:
@@ -124,13 +122,15 @@ def _each(iterator: Any) -> Iterator[Any]:
 def partition_filter(table: Table, spec_id: int, values: Sequence[object]) -> str | None:
     """An expression that holds for one partition and lets Iceberg skip the manifests of others."""
     spec, schema = table.specs()[spec_id], table.schema()
-    parts = []
+    parts: list[dict[str, object]] = []
     for field, value in zip(spec.fields, values, strict=True):
         source = schema.find_column_name(field.source_id)
         if source is None:
             continue  # a column that is gone narrows nothing
         term = source if str(field.transform) == "identity" else _transformed(source, str(field.transform))
-        parts.append({"type": "is-null", "term": term} if value is None else {"type": "eq", "term": term, "value": value})
+        parts.append(
+            {"type": "is-null", "term": term} if value is None else {"type": "eq", "term": term, "value": value}
+        )
     if not parts:
         return None
     expression = parts[0]

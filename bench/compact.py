@@ -1,0 +1,180 @@
+"""Small files of spans to files of the target size: the Arrow executor, Iceberg's own procedure, and copying the bytes.
+
+Every way gets the same 1,024 files, in one run. Each has a process of its own, so that its peak memory is its own; it
+does the work once to warm up, then as often as ROUNDS says, and the table is rolled back in between.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from bench.report import Report
+from bench.telemetry import hour
+from bench.usage import Meter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from neve.lake.lake import Lake
+
+SEEDS = (7, 8, 9)
+COMMITS = 64
+ROUNDS = 2
+WAYS = ("ours", "ours_unsorted", "procedure", "copy")
+
+
+def main() -> None:
+    """Make the files, then let each way do its work in a process of its own."""
+    with tempfile.TemporaryDirectory(prefix="neve-bench-") as folder:
+        files, rows, size = make(Path(folder))
+        print(f"{files} files, {rows:,} spans, {size / 1e6:.1f} MB", flush=True)
+        found = {way: _in_process(Path(folder), way) for way in WAYS}
+    ours, procedure = found["ours_unsorted"], found["procedure"]
+    report = Report("compact")
+    report.ours = {"files": files, "rows": rows, "source_mb": size / 1e6, **ours}
+    report.baselines = {name: numbers for name, numbers in found.items() if name != "ours_unsorted"}
+    report.ratios = {
+        "cpu_vs_procedure": ours["cpu_s"] / procedure["cpu_s"],
+        "wall_vs_procedure": ours["wall_s"] / procedure["wall_s"],
+        "size_vs_procedure": ours["result_mb"] / procedure["result_mb"],
+        "sorted_cpu_vs_procedure": found["ours"]["cpu_s"] / procedure["cpu_s"],
+        "cpu_vs_copy": ours["cpu_s"] / found["copy"]["cpu_s"],
+    }
+    report.show()
+
+
+def make(folder: Path) -> tuple[int, int, int]:
+    """A table of many small files: one commit, sixteen buckets, as often as COMMITS says."""
+    from neve.lake.commits import append_once  # noqa: PLC0415
+    from neve.lake.tables import init_tables  # noqa: PLC0415
+    from neve.lake.writer import Target, write_files  # noqa: PLC0415
+    from neve.model.signals import Signal  # noqa: PLC0415
+    from neve.otlp import Intake, decode  # noqa: PLC0415
+
+    lake = open_lake(folder)
+    init_tables(lake)
+    sources = [path for seed in SEEDS for path in sorted((hour(seed) / "traces").iterdir())]
+    batches = [decode(Signal.TRACES, [path.read_bytes()], Intake("bench", 1)).batch for path in sources]
+    rows = pa.Table.from_batches(batches)
+    table, files, size = lake.table("spans"), 0, 0
+    for number in range(COMMITS):
+        start, end = number * rows.num_rows // COMMITS, (number + 1) * rows.num_rows // COMMITS
+        written = write_files(Target.of(table), rows.slice(start, end - start).combine_chunks())
+        append_once(table, written, batch_id=f"bench:{number}", operation="bench")
+        files += len(written)
+        size += sum(file.file_size_in_bytes for file in written)
+    return files, rows.num_rows, size
+
+
+def open_lake(folder: Path) -> Lake:
+    """The lake of the benchmark."""
+    from neve.lake.config import CatalogConfig, LakeConfig, SparkConfig  # noqa: PLC0415
+    from neve.lake.lake import Lake  # noqa: PLC0415
+
+    return Lake(
+        LakeConfig(warehouse=str(folder / "warehouse")),
+        CatalogConfig(name="bench", path=str(folder / "catalog.db")),
+        spark_config=SparkConfig(log_file=str(folder / "spark.log")),
+    )
+
+
+def _in_process(folder: Path, way: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "bench.compact", str(folder), way]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
+    numbers: dict[str, float] = json.loads(told)
+    print(f"{way}: " + "  ".join(f"{key} {value:,.4g}" for key, value in numbers.items()), flush=True)
+    return numbers
+
+
+def run_way(folder: Path, way: str) -> dict[str, float]:
+    """One way: once to warm up, then measured; the quickest round counts."""
+    work, before, after = _ways(folder)[way]
+    best: dict[str, float] = {}
+    for number in range(ROUNDS + 1):
+        before()
+        with Meter(with_children=True) as usage:
+            work()
+        size, files = after()
+        numbers = {
+            "cpu_s": usage.cpu_s,
+            "wall_s": usage.wall_s,
+            "peak_mb": max(usage.peak_mb, best.get("peak_mb", 0.0)),
+            "result_mb": size / 1e6,
+            "result_files": files,
+        }
+        if number and (number == 1 or numbers["cpu_s"] < best["cpu_s"]):
+            best = numbers
+    return best
+
+
+def _ways(folder: Path) -> dict[str, tuple[Callable[[], Any], Callable[[], None], Callable[[], tuple[int, int]]]]:
+    lake = open_lake(folder)
+    copied = folder / "copied"
+
+    def nothing() -> None:
+        shutil.rmtree(copied, ignore_errors=True)
+
+    def copy() -> None:
+        shutil.copytree(folder / "warehouse" / "telemetry" / "spans" / "data", copied)
+
+    def copied_size() -> tuple[int, int]:
+        files = list(copied.rglob("*.parquet"))
+        return sum(path.stat().st_size for path in files), len(files)
+
+    def procedure() -> None:
+        lake.spark.sql("CALL bench.system.rewrite_data_files(table => 'telemetry.spans')").collect()
+
+    def start_spark() -> None:
+        lake.spark.range(1).count()
+
+    def rolled_back() -> tuple[int, int]:
+        """What the table has become; then it is what it was."""
+        table = lake.table("spans")
+        snapshot = table.current_snapshot()
+        assert snapshot is not None
+        assert snapshot.summary is not None
+        size, files = int(snapshot.summary["total-files-size"] or 0), int(snapshot.summary["total-data-files"] or 0)
+        first = next(
+            one for one in reversed(table.metadata.snapshots) if one.summary and one.summary["neve.batch-id"] == LAST
+        )
+        call = f"CALL bench.system.rollback_to_snapshot('telemetry.spans', {first.snapshot_id})"
+        lake.spark.sql(call).collect()
+        return size, files
+
+    return {
+        "ours": (lambda: _ours(lake, folder, sorts=True), start_spark, rolled_back),
+        "ours_unsorted": (lambda: _ours(lake, folder, sorts=False), start_spark, rolled_back),
+        "procedure": (procedure, start_spark, rolled_back),
+        "copy": (copy, nothing, copied_size),
+    }
+
+
+LAST = f"bench:{COMMITS - 1}"
+
+
+def _ours(lake: Lake, folder: Path, *, sorts: bool) -> None:
+    from neve.compact import Compactor  # noqa: PLC0415
+    from neve.lake.sql_documents import SqlDocuments  # noqa: PLC0415
+    from neve.lake.state import State  # noqa: PLC0415
+    from neve.lake.state_config import StateConfig  # noqa: PLC0415
+
+    documents = SqlDocuments(State(StateConfig(path=str(folder / "state.db"))))
+    compactor = Compactor(lake, strategy="small-files", documents=documents)
+    result = compactor.compact("spans")
+    assert result.files_in >= 1000, result
+    assert result.is_whole, result
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        print(json.dumps(run_way(Path(sys.argv[1]), sys.argv[2])))
+    else:
+        main()

@@ -1,0 +1,204 @@
+"""The statements of the file index; each function is named for what its statement makes."""
+
+# ruff: noqa: S608 - what is put into the statements are numbers and names of our own
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from neve.lake.bounds import highest, lowest
+
+if TYPE_CHECKING:
+    from neve.lake.bounds import TimeColumn
+    from neve.lake.manifest_sources import Lot
+    from neve.lake.partition_stats import Question
+
+PATH_FIELD = 2147483546  # the column of a position-delete file that names data files
+POSITION, EQUALITY, VECTOR, EVERYWHERE = "position", "equality", "vector", "everywhere"
+
+TABLES = """
+CREATE TABLE commits (id BIGINT, sequence BIGINT, micros BIGINT);
+CREATE TABLE manifests (filename VARCHAR, sequence BIGINT, snapshot_id BIGINT);
+CREATE TABLE files (
+    spec_id INTEGER, partition VARCHAR, path VARCHAR, bytes BIGINT, row_count BIGINT, sequence BIGINT,
+    file_sequence BIGINT, format VARCHAR, sort_order_id INTEGER, time_low BIGINT, time_high BIGINT, moment BIGINT
+);
+CREATE TABLE deletes (
+    spec_id INTEGER, partition VARCHAR, kind VARCHAR, bytes BIGINT, row_count BIGINT, sequence BIGINT, data_path VARCHAR
+);
+CREATE TABLE laid_out (spec_id INTEGER, partition VARCHAR, sequence BIGINT);
+CREATE TABLE wanted (spec_id INTEGER, partition VARCHAR, everything BOOLEAN);
+"""
+
+
+def files(lot: Lot, values: str, time: TimeColumn | None) -> str:
+    """The data files of a lot; sequence numbers that an entry lacks are those of its manifest."""
+    own = "e.sequence_number" if lot.has_sequences else "NULL"
+    own_file = "e.file_sequence_number" if lot.has_sequences else "NULL"
+    by_sequence, by_id = f"c.sequence = coalesce({own}, m.sequence)", "c.id = coalesce(e.snapshot_id, m.snapshot_id)"
+    return f"""
+    INSERT INTO files
+    SELECT {lot.spec_id}, {values}, data_file.file_path, data_file.file_size_in_bytes, data_file.record_count,
+        coalesce({own}, m.sequence), coalesce({own_file}, m.sequence), lower(data_file.file_format),
+        data_file.sort_order_id, {lowest(time)} AS low, {highest(time)} AS high, coalesce(high, c.micros)
+    FROM read_avro(?, filename = true) e
+    JOIN manifests m ON m.filename = e.filename
+    LEFT JOIN commits c ON {by_sequence if lot.has_sequences else by_id}
+    WHERE e.status < 2
+    """
+
+
+def deletes(lot: Lot, values: str, *, names_file: bool, is_unpartitioned: bool) -> str:
+    """The delete files of a lot, and the one data file that each is about where it is about one only."""
+    named = "data_file.referenced_data_file" if names_file else "NULL"
+    low, high = (f"data_file.{bounds}[{PATH_FIELD}]" for bounds in ("lower_bounds", "upper_bounds"))
+    # Bounds of paths that are equal are whole paths; a shortened upper bound is never equal to the lower one.
+    only = f"CASE WHEN {low} = {high} THEN decode({low}) END"
+    return f"""
+    INSERT INTO deletes
+    SELECT {lot.spec_id}, {values},
+        CASE WHEN data_file.content = 2 THEN '{EVERYWHERE if is_unpartitioned else EQUALITY}'
+             WHEN lower(data_file.file_format) = 'puffin' THEN '{VECTOR}' ELSE '{POSITION}' END,
+        data_file.file_size_in_bytes, data_file.record_count, coalesce(e.sequence_number, m.sequence),
+        CASE WHEN data_file.content = 1 THEN coalesce({named}, {only}) END
+    FROM read_avro(?, filename = true) e JOIN manifests m ON m.filename = e.filename
+    WHERE e.status < 2
+    """
+
+
+def data(*, has_deletes: bool) -> str:
+    """Data files with how many delete files apply to each.
+
+    A position delete names a file that was there when it was written: one that was added later, by a rewrite say, is
+    not meant, whatever older sequence number its rows have kept. An equality delete goes by the rows' number.
+    """
+    if not has_deletes:
+        return """CREATE VIEW data AS SELECT *, 0 AS position_files, 0 AS own_files, 0 AS own_rows, 0 AS equality_files
+                  FROM files"""
+    return f"""
+    CREATE TABLE data AS
+    WITH positions AS ({_later(f"kind = '{POSITION}' AND data_path IS NULL")}),
+    equalities AS ({_later(f"kind = '{EQUALITY}'")}),
+    everywhere AS (
+        SELECT sequence, sum(count(*)) OVER (ORDER BY sequence DESC) AS files
+        FROM deletes WHERE kind = '{EVERYWHERE}' GROUP BY sequence
+    ),
+    own AS (
+        SELECT f.path, count(*) AS files, sum(d.row_count) AS row_count
+        FROM files f JOIN deletes d ON d.data_path = f.path AND d.sequence >= f.file_sequence GROUP BY f.path
+    )
+    SELECT f.*, coalesce(p.files, 0) AS position_files, coalesce(own.files, 0) AS own_files,
+        coalesce(own.row_count, 0) AS own_rows, coalesce(e.files, 0) + coalesce(a.files, 0) AS equality_files
+    FROM files f
+    ASOF LEFT JOIN positions p
+        ON p.spec_id = f.spec_id AND p.partition = f.partition AND p.sequence >= f.file_sequence
+    ASOF LEFT JOIN equalities e ON e.spec_id = f.spec_id AND e.partition = f.partition AND e.sequence > f.sequence
+    ASOF LEFT JOIN everywhere a ON a.sequence > f.sequence
+    LEFT JOIN own ON own.path = f.path
+    """
+
+
+def _later(which: str) -> str:
+    """How many deletes of a partition have a sequence number or a later one."""
+    return f"""
+    SELECT spec_id, partition, sequence,
+        sum(count(*)) OVER (PARTITION BY spec_id, partition ORDER BY sequence DESC) AS files
+    FROM deletes WHERE {which} GROUP BY spec_id, partition, sequence
+    """
+
+
+def judged(question: Question) -> str:
+    """Data files with what each is; a file without a time is taken for an old one."""
+    hot = "false" if question.hot_from_us is None else f"coalesce(moment >= {question.hot_from_us}, false)"
+    unlaid = "false"
+    if question.wants_layout:
+        order = f"sort_order_id IS DISTINCT FROM {question.sort_order_id}" if question.sort_order_id else "true"
+        unlaid = f"{order} AND data.sequence > coalesce(laid_out.sequence, -1)"
+    return f"""
+    SELECT data.*, {hot} AS hot, {unlaid} AS unlaid,
+        position_files + own_files >= {question.delete_files}
+            OR own_rows > {question.delete_ratio} * row_count AS over_deletes
+    FROM data LEFT JOIN laid_out USING (spec_id, partition)
+    """
+
+
+def stats(question: Question) -> str:
+    """The counts of every partition that has a data file."""
+    sizes = question.sizes
+    undersized = f"bytes > {sizes.fragment} AND bytes <= {sizes.small}"
+    shares = {
+        "hot": "hot",
+        "fragments": f"NOT hot AND bytes <= {sizes.fragment}",
+        "undersized": f"NOT hot AND {undersized}",
+        "oversized": f"NOT hot AND bytes > {sizes.large}",
+        "unlaid": "NOT hot AND unlaid",
+        "over_deletes": "NOT hot AND over_deletes",
+        "with_positions": "NOT hot AND position_files > 0",
+        "with_equality": "NOT hot AND equality_files > 0",
+    }
+    counted = ",\n".join(
+        f"count(*) FILTER ({which}) AS {name}_files, coalesce(sum(bytes) FILTER ({which}), 0)::BIGINT AS {name}_bytes"
+        for name, which in shares.items()
+    )
+    return f"""
+    SELECT spec_id, partition, count(*) AS files, sum(bytes)::BIGINT AS bytes, sum(row_count)::BIGINT AS row_count,
+        {counted},
+        coalesce(min(bytes, 2) FILTER (NOT hot AND {undersized}), []) AS smallest,
+        coalesce(sum(row_count) FILTER (NOT hot AND position_files > 0), 0)::BIGINT AS with_position_rows,
+        coalesce(sum(row_count) FILTER (NOT hot AND equality_files > 0), 0)::BIGINT AS with_equality_rows,
+        min(sequence) AS oldest_sequence, max(sequence) AS newest_sequence,
+        min(time_low) AS time_low, max(time_high) AS time_high
+    FROM ({judged(question)}) GROUP BY spec_id, partition ORDER BY spec_id, partition
+    """
+
+
+def delete_counts(question: Question) -> str:
+    """The counts of the delete files of every partition that they apply to; those that apply everywhere, to each."""
+    return f"""
+    WITH oldest AS (
+        SELECT spec_id, partition, min(sequence) AS sequence, min(file_sequence) AS file_sequence,
+            min(sequence) FILTER (NOT hot) AS cold_sequence, min(file_sequence) FILTER (NOT hot) AS cold_file_sequence
+        FROM ({judged(question)}) GROUP BY spec_id, partition
+    ),
+    placed AS (
+        SELECT * FROM deletes WHERE kind <> '{EVERYWHERE}'
+        UNION ALL
+        SELECT o.spec_id, o.partition, '{EQUALITY}', d.bytes, d.row_count, d.sequence, NULL
+        FROM deletes d CROSS JOIN oldest o WHERE d.kind = '{EVERYWHERE}'
+    ),
+    applied AS (
+        SELECT d.*,
+            coalesce(CASE WHEN d.data_path IS NOT NULL THEN f.path IS NOT NULL
+                 WHEN d.kind = '{EQUALITY}' THEN o.sequence < d.sequence
+                 ELSE o.file_sequence <= d.sequence END, false) AS applies,
+            coalesce(CASE WHEN d.kind = '{EQUALITY}' THEN o.cold_sequence < d.sequence
+                 ELSE o.cold_file_sequence <= d.sequence END, false) AS live
+        FROM placed d LEFT JOIN oldest o USING (spec_id, partition)
+        LEFT JOIN files f ON f.path = d.data_path AND d.sequence >= f.file_sequence
+    )
+    SELECT spec_id, partition,
+        count(*) FILTER (kind = '{POSITION}'), coalesce(sum(row_count) FILTER (kind = '{POSITION}'), 0)::BIGINT,
+        count(*) FILTER (kind = '{EQUALITY}'), coalesce(sum(row_count) FILTER (kind = '{EQUALITY}'), 0)::BIGINT,
+        count(*) FILTER (kind = '{VECTOR}'), sum(bytes)::BIGINT,
+        coalesce(sum(row_count) FILTER (kind = '{POSITION}' AND data_path IS NULL AND live), 0)::BIGINT,
+        count(*) FILTER (kind = '{EQUALITY}' AND live),
+        coalesce(sum(row_count) FILTER (kind = '{EQUALITY}' AND live), 0)::BIGINT,
+        count(*) FILTER (NOT applies)
+    FROM applied GROUP BY spec_id, partition ORDER BY spec_id, partition
+    """
+
+
+def candidates(question: Question, most: int) -> str:
+    """The files of the wanted partitions that a rewrite may want, in the order of their times, so many of each."""
+    sizes = question.sizes
+    return f"""
+    SELECT spec_id, partition, path, bytes, row_count, sequence, format, sort_order_id, time_low, time_high,
+        position_files, own_files, own_rows, equality_files, unlaid
+    FROM ({judged(question)}) JOIN wanted USING (spec_id, partition)
+    WHERE NOT hot AND (
+        everything OR bytes <= {sizes.small} OR bytes > {sizes.large} OR unlaid
+        OR position_files + own_files + equality_files > 0
+    )
+    QUALIFY row_number() OVER (PARTITION BY spec_id, partition ORDER BY time_low, sequence, path) <= {most}
+    ORDER BY spec_id, partition, time_low, sequence, path
+    """
