@@ -25,7 +25,7 @@ def pack(candidates: Iterable[Candidate], sizes: TargetSizes, group_bytes: int, 
 
     A bin takes `group_bytes` at about: the last one is put to the one before it when it is too little by itself.
     """
-    enough = sizes.target * 5 // 2
+    enough = 0
     bins: list[list[Candidate]] = []
     taken = expected = 0
     for candidate in candidates:
@@ -62,4 +62,4 @@ def is_worth_it(files: Sequence[Candidate], take: Take, sizes: TargetSizes) -> b
     if any(file.kinds & take & (Take.DELETES | Take.UNLAID) for file in files):
         return True
     is_split = any(file.kinds & take & Take.OVERSIZED for file in files)
-    return is_split and sizes.outputs(expected_bytes(files)) > len(files)
+    return is_split and sizes.outputs(expected_bytes(files)) > 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from neve.ingest.files.plan import Skipped
 
 
@@ -59,3 +62,17 @@ class IngestResult:
             "data_files": self.data_files,
             "seconds": round(self.seconds, 3),
         }
+
+
+def combined(results: Sequence[IngestResult]) -> IngestResult:
+    """Several runs for one organization as one."""
+    whole: dict[str, Any] = {"organization_id": results[0].organization_id}
+    for field in fields(IngestResult):
+        values = [getattr(result, field.name) for result in results]
+        if isinstance(values[0], dict):
+            whole[field.name] = dict(sum((Counter(value) for value in values), Counter()))
+        elif isinstance(values[0], tuple):
+            whole[field.name] = tuple(one for value in values for one in value)
+        elif not isinstance(values[0], str):
+            whole[field.name] = sum(values)
+    return IngestResult(**whole)
