@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("decode", "ingest", "receive", "stream")
+NAMES = ("decode", "ingest", "receive", "stream", "compact", "plan")
 
 
 def main(wanted: str) -> None:

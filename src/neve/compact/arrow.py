@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from neve.compact.fingerprint import Fingerprint, fingerprint, total
+from neve.compact.fingerprint import Counting, Fingerprint, total
 from neve.compact.order import sort_rows
 from neve.compact.plan import Executor
 from neve.compact.rewritten import Rewritten
@@ -69,17 +69,16 @@ def _rewrite(task: ArrowTask) -> Rewritten:
     with _writer(task, metadata, first) as writer:
         for piece in chain((first,), rows):
             writer.write(piece)
-    written = total(
-        fingerprint(piece, task.hashed)
-        for file in writer.files
-        for piece in files.read_columns(file.file_path, task.hashed or metadata.schema().column_names[:1])
-    )
+    counting = Counting(task.hashed)
+    for file in writer.files:
+        for piece in files.read_columns(file.file_path, task.hashed or metadata.schema().column_names[:1]):
+            counting.add(piece)
     return Rewritten(
         group_id=task.group.id,
         executor=Executor.ARROW,
         added=tuple(content_of(file, metadata.default_spec_id, task.group.partition.values) for file in writer.files),
         before=total(read),
-        after=written,
+        after=counting.end(),
         seconds=time.monotonic() - started,
         cpu_seconds=time.process_time() - cpu,
     )
@@ -92,14 +91,17 @@ def _under(metadata: TableMetadata, folder: str) -> TableMetadata:
 
 def _told(files: DataFiles, task: ArrowTask, told: list[Fingerprint]) -> Iterator[pa.Table]:
     """The rows of all files, and what they are on the side; a file has as many rows as the table says, or it fails."""
+    counting = Counting(task.hashed)
     for file in task.group.files:
-        count = 0
+        before = counting.rows
         for piece in files.read(file.path):
-            count += piece.num_rows
-            told.append(fingerprint(piece, task.hashed))
+            counting.add(piece)
             yield piece
-        if count != file.rows:
-            raise ForeignFile(f"{file.path} has {count} rows where the table's metadata says {file.rows}")
+        if counting.rows - before != file.rows:
+            raise ForeignFile(
+                f"{file.path} has {counting.rows - before} rows where the table's metadata says {file.rows}"
+            )
+    told.append(counting.end())
 
 
 def _laid_out(pieces: Iterable[pa.Table], task: ArrowTask) -> Iterator[pa.Table]:

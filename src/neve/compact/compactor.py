@@ -152,7 +152,7 @@ class Compactor:
             settled = self._settle_dead(name, full_name, lease)
             started, began = self.clock(), time.monotonic()
             table = self.lake.table(name)
-            plan = self._searched(name, table, self._plan(table, request))
+            plan = self._searched(table, self._plan(table, request))
             entries = self._execute(name, table, plan, lease, progress) if plan.groups else []
             done = {entry.group.id for entry in published(entries)}
             Memories(self.documents, full_name).learn(plan, done, started, clean_partitions(plan, done))
@@ -164,12 +164,12 @@ class Compactor:
             metrics.count_run(result)
             return result
 
-    def _searched(self, name: str, table: Table, plan: Plan) -> Plan:
+    def _searched(self, table: Table, plan: Plan) -> Plan:
         """The plan, after closed partitions were looked through for duplicates."""
         if not plan.check_duplicates:
             return plan
         context = context_of(table, self.config, now=self.clock(), prices=self.prices)
-        return Search(self.lake.spark, self.lake.spark_name(name), table, context, self._duck).extend(plan)
+        return Search(self.lake.spark, table, context, self._duck).extend(plan)
 
     def _execute(self, name: str, table: Table, plan: Plan, lease: Lease, progress: Progress | None) -> list[Entry]:
         folder = run_folder(table, plan.id)

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 import duckdb
+import pyarrow as pa
 from pyiceberg.types import ListType, MapType, StructType
 
 from neve.lake.layout import sort_columns
@@ -14,7 +15,6 @@ from neve.lake.layout import sort_columns
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import pyarrow as pa
     from pyiceberg.schema import Schema
     from pyiceberg.table.sorting import SortOrder
 
@@ -22,6 +22,7 @@ Verify = Literal["sample", "full", "count"]
 
 RECORD_ID = "record_id"
 SAMPLED = 4
+HASHED_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,34 @@ def fingerprint(rows: pa.Table, columns: Sequence[str]) -> Fingerprint:
     finally:
         connection.unregister("moved")
     return Fingerprint(int(found[0]), int(found[1]))
+
+
+class Counting:
+    """A fingerprint that grows piece by piece; small pieces are hashed together, because each time costs the same."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.rows = 0
+        self._columns = list(columns)
+        self._known = Fingerprint()
+        self._waiting: list[pa.Table] = []
+
+    def add(self, piece: pa.Table) -> None:
+        """More rows."""
+        self.rows += piece.num_rows
+        if self._columns:
+            self._waiting.append(piece.select(self._columns))
+            if sum(one.num_rows for one in self._waiting) >= HASHED_AT_ONCE:
+                self._hash()
+
+    def end(self) -> Fingerprint:
+        """The fingerprint of all rows."""
+        self._hash()
+        return Fingerprint(self.rows, self._known.hash)
+
+    def _hash(self) -> None:
+        if self._waiting:
+            self._known += fingerprint(pa.concat_tables(self._waiting), self._columns)
+            self._waiting = []
 
 
 def total(pieces: Iterable[Fingerprint]) -> Fingerprint:

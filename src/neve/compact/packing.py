@@ -25,7 +25,7 @@ def pack(candidates: Iterable[Candidate], sizes: TargetSizes, group_bytes: int, 
 
     A bin takes `group_bytes` at about: the last one is put to the one before it when it is too little by itself.
     """
-    enough = 0
+    enough = sizes.target * 5 // 2
     bins: list[list[Candidate]] = []
     taken = expected = 0
     for candidate in candidates:

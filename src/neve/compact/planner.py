@@ -67,11 +67,13 @@ def nothing(context: Context, strategy: str, reason: str, summary: Mapping[str, 
 def _chunks(verdicts: Sequence[Verdict]) -> Iterator[list[Verdict]]:
     """Partitions whose files are fetched together: not many files at once."""
     chunk: list[Verdict] = []
+    files = 0
     for verdict in verdicts:
-        if chunk and sum(other.share.files for other in chunk) + verdict.share.files > FETCH_FILES:
+        if chunk and files + verdict.share.files > FETCH_FILES:
             yield chunk
-            chunk = []
+            chunk, files = [], 0
         chunk.append(verdict)
+        files += verdict.share.files
     if chunk:
         yield chunk
 

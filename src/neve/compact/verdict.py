@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from neve.compact.candidate import Take
@@ -50,7 +51,7 @@ class Verdict:
         """Whether files are taken that nothing is wrong with."""
         return bool(self.take & Take.REST)
 
-    @property
+    @cached_property
     def share(self) -> Share:
         """How many files are taken, at about: one that is taken for two causes counts twice, but never above all."""
         measure, stats = self.measure, self.measure.stats

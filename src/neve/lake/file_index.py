@@ -170,8 +170,9 @@ class FileIndex:
     def _replace(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
         self._duck.execute(f"DELETE FROM {table}")  # noqa: S608 - one of our own names
         if rows:
-            marks = ", ".join("?" for _value in rows[0])
-            self._duck.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)  # noqa: S608
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            marks = ", ".join("unnest(?)" for _column in columns)
+            self._duck.execute(f"INSERT INTO {table} SELECT {marks}", columns)
 
     def _rows(self, statement: str) -> Iterable[dict[str, Any]]:
         result = self._duck.execute(statement)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -32,16 +32,17 @@ class DataFiles:
 
     io: FileIO
     schema: Schema
+    _alike: list[pq.ParquetSchema] = field(default_factory=list)
 
     def read(self, path: str) -> Iterator[pa.Table]:
         """The rows of a file, in their order."""
         with self.io.new_input(path).open() as source:
             file = pq.ParquetFile(source, pre_buffer=True)
             if file.metadata.num_rows <= WHOLE_ROWS:
-                yield self._conformed(file.read(use_threads=False))
+                yield self._conformed(file, file.read(use_threads=False))
                 return
             for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
-                yield self._conformed(pa.Table.from_batches([batch]))
+                yield self._conformed(file, pa.Table.from_batches([batch]))
 
     def read_columns(self, path: str, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Some columns of a file that has the table's schema."""
@@ -55,13 +56,22 @@ class DataFiles:
 
     @cached_property
     def _ids(self) -> list[object]:
-        return [_identity(field) for field in self._today]
+        return [_identity(one) for one in self._today]
 
-    def _conformed(self, rows: pa.Table) -> pa.Table:
+    def _conformed(self, file: pq.ParquetFile, rows: pa.Table) -> pa.Table:
         # Files of one table nearly always have the schema of today: then nothing is touched.
-        if rows.schema.equals(self._today) and [_identity(field) for field in rows.schema] == self._ids:
+        if self._is_today(file, rows.schema):
             return pa.Table.from_arrays(rows.columns, schema=self._today)
         return conform(self._by_ids(rows), self._today)
+
+    def _is_today(self, file: pq.ParquetFile, schema: pa.Schema) -> bool:
+        """Whether a file has the table's schema; a file that is like one that has it is not looked at closer."""
+        if any(file.schema.equals(known) for known in self._alike):
+            return True
+        same = schema.equals(self._today) and [_identity(one) for one in schema] == self._ids
+        if same:
+            self._alike.append(file.schema)
+        return bool(same)
 
     def _by_ids(self, rows: pa.Table) -> pa.Table:
         """The columns that have the same ids, under the names and of the types of today."""
