@@ -173,15 +173,13 @@ class ModelTable:
             id_ = (file.spec_id, file.partition)
             indexed = self.indexed(file, question)
             deletes = indexed.position_files + indexed.own_files + indexed.equality_files
-            is_wanted = id_ in wanted and (
-                wanted[id_] or deletes or judge.kinds(indexed) & (Take.SIZES | Take.UNLAID)
-            )
+            is_wanted = id_ in wanted and (wanted[id_] or deletes or judge.kinds(indexed) & (Take.SIZES | Take.UNLAID))
             if is_wanted and not _is_hot(file, question) and len(found[id_]) < most:
                 found[id_].append(indexed)
         return found
 
     def apply(self, plan: Plan, ratio: float = 1.0, target: int = TARGET) -> None:
-        """Carry a plan out: outputs as many as it says, of what they take; a writer begins anew when a file is large."""
+        """Carry a plan out: outputs as many as it says; a writer begins another file when one gets too large."""
         self.sequence += 1
         for group in plan.groups:
             self._rewrite(group, plan, ratio, target)

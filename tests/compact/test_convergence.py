@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -154,7 +155,21 @@ def test_every_partition_has_its_reason(table: ModelTable, strategy: str, layout
     told |= {entry.partition for entry in plan.left_alone}
     told |= {entry.partition for entry in plan.cut}
     assert {partition.label for partition in told} == {f"p={file.partition[2]}" for file in table.files}
-    assert all(entry.reason for entry in (*plan.groups, *plan.left_alone, *plan.cut))
+    assert all(group.reason and group.executor_reason for group in plan.groups)
+    assert all(entry.reason for entry in plan.left_alone)
+    assert all(entry.reason for entry in plan.cut)
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_many_files_are_packed_for_good(number: int) -> None:
+    """However groups are cut, what comes out of hundreds of files does not fit into fewer."""
+    source = random.Random(number)
+    data = [ModelFile(source.randrange(1, TARGET * 3 // 4), partition='["a"]') for _file in range(300)]
+    total = sum(file.bytes for file in data)
+    care = tended(ModelTable(data), "small_files", Layout(), TIGHT)
+    care.run()
+    assert care.working() == []
+    assert len(care.table.files) <= 1.2 * total / TARGET
 
 
 def test_hot_files_are_left_alone() -> None:

@@ -1,0 +1,79 @@
+"""Packing: bins that keep the order, are not too large, and leave outputs of a good size."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, seed
+from hypothesis import strategies as st
+
+from neve.compact.candidate import Candidate, Take
+from neve.compact.packing import is_worth_it, output_sizes, pack
+from neve.compact.plan import InputFile
+from neve.lake.target_sizes import TargetSizes
+
+SIZES = TargetSizes(1000)
+
+
+def candidate(size: int, kinds: Take = Take.REST, expected: int | None = None) -> Candidate:
+    """A file of a size."""
+    return Candidate(InputFile(f"f{size}", size, 1, 1), kinds, size if expected is None else expected)
+
+
+@pytest.mark.parametrize(
+    ("size", "files"),
+    [(0, 1), (999, 1), (1000, 1), (1099, 1), (1100, 2), (1750, 2), (1760, 2), (2199, 2), (2200, 3), (3299, 3)],
+)
+def test_outputs_are_near_the_target(size: int, files: int) -> None:
+    """A rest of more than three quarters is a file; otherwise outputs may be a tenth larger, but not more."""
+    assert SIZES.outputs(size) == files
+
+
+@seed(1)
+@given(st.integers(2300, 1_000_000))
+def test_large_sums_give_good_outputs(total: int) -> None:
+    """From two and a third targets on, outputs are neither undersized nor much too large."""
+    assert SIZES.small < total / SIZES.outputs(total) <= SIZES.stretched
+
+
+@seed(2)
+@given(st.lists(st.integers(1, 3000), max_size=200), st.integers(1000, 9000), st.integers(2, 50))
+def test_bins_hold_all_in_order(sizes: list[int], group_bytes: int, group_files: int) -> None:
+    """No file is lost, none comes twice, none out of its order; and no bin has too many."""
+    bins = pack([candidate(size) for size in sizes], SIZES, group_bytes, group_files)
+    assert [file.bytes for files in bins for file in files] == sizes
+    assert all(0 < len(files) <= group_files for files in bins)
+
+
+@seed(3)
+@given(st.lists(st.integers(1, 750), min_size=1, max_size=300), st.integers(1000, 9000))
+def test_only_one_bin_may_be_too_little(sizes: list[int], group_bytes: int) -> None:
+    """Where the number of files does not matter, outputs of all bins are good, or there is one bin only."""
+    bins = pack([candidate(size) for size in sizes], SIZES, group_bytes, 10_000)
+    good = [all(size > SIZES.small for size in output_sizes(files, SIZES)) for files in bins]
+    assert all(good) or len(bins) == 1
+    assert all(sum(file.bytes for file in files) <= group_bytes + 3 * 2500 for files in bins)
+
+
+def test_bins_are_measured_by_what_comes_out() -> None:
+    """Files that will be half as large are packed twice as many."""
+    whole = pack([candidate(100) for _file in range(60)], SIZES, 1000, 100)
+    halved = pack([candidate(100, expected=50) for _file in range(60)], SIZES, 1000, 100)
+    assert [len(files) for files in whole] == [25, 35]
+    assert [len(files) for files in halved] == [60]
+
+
+def test_what_is_not_worth_a_rewrite() -> None:
+    """As many outputs as inputs are nothing; a cause that was not asked for is none."""
+    assert not is_worth_it([candidate(900)], Take.EVERYTHING, SIZES)
+    assert not is_worth_it([candidate(600), candidate(600)], Take.SIZES, SIZES)
+    assert not is_worth_it([candidate(900, Take.UNLAID)], Take.SIZES, SIZES)
+    assert not is_worth_it([candidate(1900, Take.OVERSIZED, expected=900)], Take.SIZES, SIZES)
+
+
+def test_what_is_worth_a_rewrite() -> None:
+    """Fewer files, a split, deletes, or a layout."""
+    assert is_worth_it([candidate(500), candidate(500)], Take.SIZES, SIZES)
+    assert is_worth_it([candidate(1900, Take.OVERSIZED)], Take.SIZES, SIZES)
+    assert is_worth_it([candidate(1900, Take.OVERSIZED), candidate(1)], Take.SIZES, SIZES)
+    assert is_worth_it([candidate(900, Take.OVER_DELETES)], Take.DELETES, SIZES)
+    assert is_worth_it([candidate(900, Take.UNLAID)], Take.UNLAID, SIZES)
