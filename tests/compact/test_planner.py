@@ -49,6 +49,7 @@ def test_a_partition_of_too_many_files_is_begun() -> None:
     plan = Tended(ModelTable(partition_of("a", 100)), "small_files", CompactConfig(max_files=30)).plan()
     assert [len(group.files) for group in plan.groups] == [30]
     assert [(cut.files, cut.limit) for cut in plan.cut] == [(70, "max_files")]
+    assert Tended(ModelTable(partition_of("a", 30)), "small_files", CompactConfig(max_files=30)).plan().cut == ()
 
 
 def test_what_no_run_could_take_leaves_the_others_their_turn() -> None:

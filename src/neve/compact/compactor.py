@@ -202,6 +202,7 @@ class Compactor:
 
     def _settle_dead(self, name: str, full_name: str, lease: Lease) -> list[Settled]:
         journal = Journal(self.documents, full_name)
+        journal.forget_strays()
         settled = []
         for run in list(journal.runs()):
 

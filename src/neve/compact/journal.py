@@ -105,6 +105,19 @@ class Journal:
         }
         self._documents.put(GROUPS, f"{self._key(run_id)}/{entry.group.id}", document)
 
+    def forget_strays(self) -> int:
+        """Drop the groups of runs that ended: a process that was taken for dead may wake up and note one more.
+
+        It can't publish it without the lease; its files are orphans like any other.
+        """
+        known = {key for key, _ in self._documents.entries(RUNS, f"{self._table}/")}
+        strays = [
+            key for key, _ in self._documents.entries(GROUPS, f"{self._table}/") if key.rpartition("/")[0] not in known
+        ]
+        for key in strays:
+            self._documents.delete(GROUPS, key)
+        return len(strays)
+
     def runs(self) -> Iterator[Run]:
         """The runs that did not end, oldest first."""
         found = [document for _, document in self._documents.entries(RUNS, f"{self._table}/")]

@@ -14,8 +14,10 @@ from neve.compact.limits import Limits
 from neve.compact.measure import Measure, SnapshotStats, TableHealth
 from neve.compact.partition_filter import PartitionFilter
 from neve.compact.plan import InputFile, Level, Plan
-from neve.compact.planner import MOST_FILES, make_plan, nothing
+from neve.compact.planner import make_plan, nothing
+from neve.compact.question import question_of
 from neve.compact.strategies import strategy_of
+from neve.compact.work import MOST_FILES
 from neve.errors import ConfigError
 from neve.lake.bounds import find_time_column
 from neve.lake.file_index import FileIndex
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
     from neve.compact.plan import Partition
     from neve.lake.file_index import Connect, IndexedFile
     from neve.lake.partition_stats import PartitionId
-
-MICROS = 1_000_000
 
 
 def context_of(  # noqa: PLR0913 - all that a decision may depend on, by name
@@ -97,7 +97,7 @@ def plan_table(  # noqa: PLR0913 - as above
     if reason and (summary is None or not (thorough or _needs_partitions(table, context, chosen.name))):
         return nothing(context, chosen.name, reason, summary or {})
     with FileIndex(table, duck, time=find_time_column(table, config.time_column)) as index:
-        question = _question(index, context, chosen.name)
+        question = question_of(index, context, chosen.name)
         measures = [Measure(stats, context.table.sizes) for stats in index.stats(question) if wanted.takes(stats)]
 
         def fetch(ids: Mapping[PartitionId, bool], most: int) -> Mapping[PartitionId, Sequence[IndexedFile]]:
@@ -121,7 +121,7 @@ def measure_table(  # noqa: PLR0913 - as above
     wanted = PartitionFilter.of(table, partitions)
     sizes = context.table.sizes
     with FileIndex(table, duck, time=find_time_column(table, config.time_column)) as index:
-        stats = index.stats(_question(index, context, config.strategy))
+        stats = index.stats(question_of(index, context, config.strategy))
         return TableHealth(
             table=context.table.name,
             target_bytes=sizes.target,
@@ -170,32 +170,6 @@ def _needs_partitions(table: Table, context: Context, strategy: str) -> bool:
         or config.full_days > 0
         or (config.old_specs and len(table.specs()) > 1)
     )
-
-
-def _question(index: FileIndex, context: Context, strategy: str) -> Question:
-    table, config = context.table, context.config
-    heeds = strategy == "time_series" or (strategy == "adaptive" and table.time_column is not None)
-    hot_from = context.now.astimezone(UTC) - timedelta(seconds=config.hot_seconds)
-    return Question(
-        sizes=table.sizes,
-        hot_from_us=int(hot_from.timestamp() * MICROS) if heeds and config.hot_seconds else None,
-        delete_files=config.delete_files,
-        delete_ratio=config.delete_ratio,
-        wants_layout=table.layout.kind != "keep",
-        sort_order_id=table.sort_order_id if table.layout.kind == "sort" else None,
-        laid_out=_laid_out(index, context) if table.layout.kind != "keep" else {},
-    )
-
-
-def _laid_out(index: FileIndex, context: Context) -> dict[PartitionId, int]:
-    """Up to which sequence number files are known to have the layout that the table wants now."""
-    if not context.memories:
-        return {}
-    known = {
-        key: memory.sequence for key, memory in context.memories.items() if memory.layout == str(context.table.layout)
-    }
-    keys = ((id_, f"{id_[0]}:{label}") for id_, label in index.partition_ids())
-    return {id_: known[key] for id_, key in keys if key in known}
 
 
 def _snapshots(table: Table, manifests: int) -> SnapshotStats:

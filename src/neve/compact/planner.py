@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC
 from typing import TYPE_CHECKING
 
 import xxhash
 
-from neve.compact.candidate import Take
 from neve.compact.closed import to_look_through
-from neve.compact.groups import group_of
 from neve.compact.health import table_health
-from neve.compact.limits import Budget, Limits, Spending
-from neve.compact.plan import Cut, Plan
-from neve.compact.ranking import ranked, too_late
-from neve.compact.words import number, size
-from neve.lake.partition_stats import PartitionId
+from neve.compact.limits import Budget
+from neve.compact.plan import Plan
+from neve.compact.ranking import ranked
+from neve.compact.words import number
+from neve.compact.work import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from neve.compact.context import Context
+    from neve.compact.limits import Limits
     from neve.compact.measure import Measure
-    from neve.compact.plan import Group, LeftAlone, Partition
-    from neve.compact.strategies import Draft, Strategy
+    from neve.compact.plan import Group, Partition
+    from neve.compact.strategies import Strategy
     from neve.compact.verdict import Verdict
-    from neve.lake.file_index import IndexedFile
-
-# Which partitions are wanted (and whether all of their cold files are), how many files of each at most.
-Fetch = Callable[[Mapping[PartitionId, bool], int], "Mapping[PartitionId, Sequence[IndexedFile]]"]
+    from neve.compact.work import Fetch
 
 FETCH_FILES = 20_000
-MOST_FILES = 1_000_000  # of one partition, where no limit says less
 
 
 def make_plan(context: Context, strategy: Strategy, measures: Sequence[Measure], fetch: Fetch, limits: Limits) -> Plan:
     """What is to be done, in the order of its urgency, until a limit is reached."""
     verdicts = [strategy.score(measure, context) for measure in measures]
-    work = _Work(context, strategy, Budget(limits))
+    work = Work(context, strategy, Budget(limits))
     work.left_alone += [verdict.left_alone() for verdict in verdicts if not verdict.has_work]
     for chunk in _chunks(ranked(verdicts)):
         work.take(chunk, fetch)
-    return work.plan(measures)
+    return _plan(work, measures)
 
 
 def nothing(context: Context, strategy: str, reason: str, summary: Mapping[str, str]) -> Plan:
@@ -78,156 +71,40 @@ def _chunks(verdicts: Sequence[Verdict]) -> Iterator[list[Verdict]]:
         yield chunk
 
 
-@dataclass
-class _Work:
-    """What has been decided so far."""
-
-    context: Context
-    strategy: Strategy
-    budget: Budget
-    groups: list[Group] = field(default_factory=list)
-    left_alone: list[LeftAlone] = field(default_factory=list)
-    cut: list[Cut] = field(default_factory=list)
-    lays_out: list[Partition] = field(default_factory=list)
-    used_up: str | None = None
-
-    def take(self, verdicts: Sequence[Verdict], fetch: Fetch) -> None:
-        """Plan some partitions, one after the other."""
-        if self.used_up is None:
-            most = int(min(self.budget.files_left, MOST_FILES))
-            found = fetch({_id(verdict): verdict.everything for verdict in verdicts}, most)
-            for verdict in verdicts:
-                self._plan(verdict, found.get(_id(verdict), ()), most)
-        else:
-            for verdict in verdicts:
-                self._cut_whole(verdict, self.used_up)
-
-    def _plan(self, verdict: Verdict, files: Sequence[IndexedFile], most: int) -> None:
-        if self.used_up is not None:
-            self._cut_whole(verdict, self.used_up)
-            return
-        candidates = [self.context.judge.candidate(file) for file in files]
-        complete = len(files) < most
-        draft = self.strategy.plan(verdict, candidates, self.context, complete=complete)
-        if not draft.bins:
-            self.left_alone.append(verdict.left_alone(f"{verdict.reason}; but no rewrite would leave fewer files"))
-        elif draft.verdict.whole:
-            self._take_whole(draft, complete=complete)
-        else:
-            self._take_groups(draft, complete=complete)
-
-    def _take_groups(self, draft: Draft, *, complete: bool) -> None:
-        """As many of the groups as the limits allow."""
-        groups = [group_of(files, draft.verdict, self.context) for files in draft.bins]
-        fits = True
-        for position, group in enumerate(groups):
-            limit = self._spend([group])
-            if self.used_up is not None:
-                self._cut(draft.verdict.measure.partition, groups[position:], self.used_up)
-                return
-            if limit is not None:
-                fits = False
-                self._cut(draft.verdict.measure.partition, [group], limit)
-            else:
-                self.groups.append(group)
-        if not complete:
-            self._cut_rest(draft.verdict, sum(len(group.files) for group in groups))
-        elif fits and self._lays_out(draft.verdict, groups):
-            self.lays_out.append(draft.verdict.measure.partition)
-
-    def _lays_out(self, verdict: Verdict, groups: Sequence[Group]) -> bool:
-        """Whether all files of the partition have the table's layout when the groups are there."""
-        wanted = self.context.table.layout
-        takes_all = bool(verdict.take & Take.UNLAID) and not verdict.measure.stats.hot.files
-        return wanted.kind != "keep" and takes_all and all(group.layout == wanted for group in groups)
-
-    def _take_whole(self, draft: Draft, *, complete: bool) -> None:
-        """All of the groups or none."""
-        groups = [group_of(files, draft.verdict, self.context) for files in draft.bins]
-        limit = self._spend(groups) if complete else "max_files"
-        if limit is not None:
-            self._cut(draft.verdict.measure.partition, groups, limit)
-            return
-        self.groups += groups
-        self.lays_out.append(draft.verdict.measure.partition)
-
-    def _spend(self, groups: Sequence[Group]) -> str | None:
-        """Take groups out of the budget; the limit that does not allow it, which then is used up.
-
-        What no run could ever take, because it is more than the limit by itself, leaves the others their turn.
-        """
-        spending = Spending()
-        for group in groups:
-            spending += Spending.of(len(group.files), group.bytes, group.estimate)
-        after = self.budget.take(spending)
-        if isinstance(after, Budget):
-            self.budget = after
-            return None
-        if self.budget.limits.broken_by(spending) is None:
-            self.used_up = after
-        return after
-
-    def _cut(self, partition: Partition, groups: Sequence[Group], limit: str) -> None:
-        files, total = sum(len(group.files) for group in groups), sum(group.bytes for group in groups)
-        words = self.budget.limits.words(limit)
-        why = "is used up" if self.used_up else "is less than this takes by itself: raise it"
-        reason = f"{number(files, 'file')} of {size(total)} are left for another run: {words} {why}"
-        self.cut.append(Cut(partition, files, total, limit, reason))
-
-    def _cut_rest(self, verdict: Verdict, taken: int) -> None:
-        """The files of a partition that were too many to be looked at."""
-        share = verdict.share
-        rest = max(0, share.files - taken)
-        self.used_up = "max_files"
-        words = self.budget.limits.words("max_files")
-        reason = f"{number(rest, 'file')} at about are left for another run: {words} is used up"
-        total = share.bytes * rest // max(1, share.files)
-        self.cut.append(Cut(verdict.measure.partition, rest, total, "max_files", reason))
-
-    def _cut_whole(self, verdict: Verdict, limit: str) -> None:
-        share = verdict.share
-        reason = too_late(verdict, self.budget.limits.words(limit))
-        self.cut.append(Cut(verdict.measure.partition, share.files, share.bytes, limit, reason))
-
-    def plan(self, measures: Sequence[Measure]) -> Plan:
-        """The whole of it."""
-        table = self.context.table
-        check = to_look_through(measures, self.context)
-        return Plan(
-            id=_plan_id(self.context, self.groups),
-            table=table.name,
-            snapshot_id=table.snapshot_id,
-            sequence=table.sequence,
-            strategy=self.strategy.name,
-            target_bytes=table.sizes.target,
-            reason=self._summary(len(measures), check),
-            health=table_health((measure.stats, measure.health) for measure in measures),
-            files=sum(measure.stats.files for measure in measures),
-            bytes=sum(measure.stats.bytes for measure in measures),
-            delete_files=sum(measure.stats.deletes.files for measure in measures),
-            groups=tuple(self.groups),
-            left_alone=tuple(self.left_alone),
-            cut=tuple(self.cut),
-            check_duplicates=check,
-            lays_out=tuple(self.lays_out),
-        )
-
-    def _summary(self, partitions: int, check: Sequence[Partition]) -> str:
-        touched = len({group.partition for group in self.groups})
-        if not self.groups and not self.cut:
-            words = f"nothing to rewrite in {number(partitions, 'partition')}"
-        else:
-            files = number(sum(len(group.files) for group in self.groups), "file")
-            words = (
-                f"{number(len(self.groups), 'group')} of {files} in {touched:,} of {number(partitions, 'partition')}"
-            )
-        if self.cut:
-            words += f"; {number(len({cut.partition for cut in self.cut}), 'partition')} cut by a limit"
-        return f"{words}; {number(len(check), 'partition')} to look through for duplicates" if check else words
+def _plan(work: Work, measures: Sequence[Measure]) -> Plan:
+    table = work.context.table
+    check = to_look_through(measures, work.context)
+    return Plan(
+        id=_plan_id(work.context, work.groups),
+        table=table.name,
+        snapshot_id=table.snapshot_id,
+        sequence=table.sequence,
+        strategy=work.strategy.name,
+        target_bytes=table.sizes.target,
+        reason=_summary(work, len(measures), check),
+        health=table_health((measure.stats, measure.health) for measure in measures),
+        files=sum(measure.stats.files for measure in measures),
+        bytes=sum(measure.stats.bytes for measure in measures),
+        delete_files=sum(measure.stats.deletes.files for measure in measures),
+        groups=tuple(work.groups),
+        left_alone=tuple(work.left_alone),
+        cut=tuple(work.cut),
+        check_duplicates=check,
+        lays_out=tuple(work.lays_out),
+    )
 
 
-def _id(verdict: Verdict) -> PartitionId:
-    return verdict.measure.stats.spec_id, verdict.measure.stats.text
+def _summary(work: Work, partitions: int, check: Sequence[Partition]) -> str:
+    """The plan in one sentence."""
+    if not work.groups and not work.cut:
+        words = f"nothing to rewrite in {number(partitions, 'partition')}"
+    else:
+        touched = len({group.partition for group in work.groups})
+        files = number(sum(len(group.files) for group in work.groups), "file")
+        words = f"{number(len(work.groups), 'group')} of {files} in {touched:,} of {number(partitions, 'partition')}"
+    if work.cut:
+        words += f"; {number(len({cut.partition for cut in work.cut}), 'partition')} cut by a limit"
+    return f"{words}; {number(len(check), 'partition')} to look through for duplicates" if check else words
 
 
 def _plan_id(context: Context, groups: Sequence[Group]) -> str:
