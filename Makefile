@@ -6,9 +6,10 @@ READY := .make/ready
 JARS := .make/jars
 BENCH ?= all
 CHAOS ?=
+RACE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test test-fast test-spark test-e2e chaos check format bench docs lock parts parts-cheap clean
+.PHONY: help setup jars demo test test-fast test-spark test-e2e chaos race check format bench docs lock parts parts-cheap clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +49,9 @@ test-e2e: setup ## the commands, run as a newcomer would
 
 chaos: setup ## ten minutes of sending and killing; CHAOS=--collector sends with the stock collector
 	@$(BIN)/python -m tests.chaos $(CHAOS)
+
+race: setup ## fifty rounds of writing, compacting and killing, about 20 minutes; RACE="--rounds 10 --seed 2" for others
+	@$(BIN)/python -m tests.race $(RACE)
 
 check: $(READY) ## format, lint, types, import direction
 	@$(BIN)/ruff format --check .

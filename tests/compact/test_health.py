@@ -26,6 +26,7 @@ def partition(files: int, size: int, rows: int = 100, position: int = 0, equalit
         (partition(12, 750), 100.0),
         (partition(12, 375), 80.0),  # half of the size that is good, at full weight
         (partition(6, 375), 90.0),  # the same with half of the files: half of the weight
+        (partition(100, 1), 60.4),  # tiny ones: one would do
         (partition(12, 750, equality=10), 60.0),
         (partition(12, 750, equality=90), 60.0),
         (partition(12, 750, position=10), 90.0),

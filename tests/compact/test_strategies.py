@@ -51,7 +51,7 @@ def test_twelve_fragments_are_a_minor_rewrite() -> None:
     group = only(care)
     assert (group.level, len(group.files), group.estimate.output_files) == (Level.MINOR, 12, 1)
     assert "13 files, 84.1 KB on average, against a target of 977 KB" in group.reason
-    assert "12 fragments of 122 KB or less: 12 or more" in group.reason
+    assert "12 fragments of 122 KB or less: 12 are enough" in group.reason
     assert "here 12 files of 117 KB become 1 of 117 KB" in group.reason
 
 
@@ -210,7 +210,7 @@ def test_adaptive_says_whom_it_chose_and_why() -> None:
     timeless = only(Tended(ModelTable(small), "adaptive"))
     assert (timeless.strategy, "the table has no time column: 12 fragments" in timeless.reason) == ("small_files", True)
     timed = only(Tended(ModelTable(small), "adaptive", facts=facts(time_column="ts")))
-    assert (timed.strategy, "ts is its time: 12 fragments" in timed.reason) == ("time_series", True)
+    assert (timed.strategy, "its time is ts: 12 fragments" in timed.reason) == ("time_series", True)
     unsorted = only(Tended(ModelTable(small), "adaptive", facts=facts(layout=SORT, time_column="ts")))
     assert (unsorted.strategy, "wants the layout sort(a)" in unsorted.reason) == ("dimensional", True)
     deleted = ModelFile(GOOD)

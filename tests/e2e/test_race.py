@@ -14,7 +14,6 @@ ROUNDS = (
     (Mode.BY_FILE, Point.WRITTEN),
     (Mode.COPY, Point.COMMITTED),
     (Mode.BY_PARTITION, Point.PUBLISHING),
-    (Mode.BY_FILE, Point.SWEEPING),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -152,10 +152,14 @@ class Compactor:
             settled = self._settle_dead(name, full_name, lease)
             started, began = self.clock(), time.monotonic()
             table = self.lake.table(name)
-            plan = self._searched(table, self._plan(table, request))
+            memories = Memories(self.documents, full_name)
+            thorough = request.thorough or memories.is_look_due(started, self.config.thorough_seconds)
+            plan = self._searched(table, self._plan(table, replace(request, thorough=thorough)))
             entries = self._execute(name, table, plan, lease, progress) if plan.groups else []
             done = {entry.group.id for entry in published(entries)}
-            Memories(self.documents, full_name).learn(plan, done, started, clean_partitions(plan, done))
+            memories.learn(plan, done, started, clean_partitions(plan, done))
+            if thorough and not request.partitions:
+                memories.looked(started)
             after = self.health(name, request).score if done else plan.health
             circumstances = Circumstances(started, time.monotonic() - began, after, tuple(settled))
             result = result_of(plan, entries, circumstances, self.prices)

@@ -85,6 +85,11 @@ class CompactConfig(Section):
         description="what must be equal before a rewrite is published: the number of rows and a hash of record_id or "
         "of some columns (sample), of all columns (full), or the number alone (count)",
     )
+    thorough_seconds: int = Field(
+        86_400,
+        ge=0,
+        description="every partition is looked at this often, also where a table's summary says all is well",
+    )
     lease_seconds: float = Field(
         60, gt=0, description="a compactor that does not renew its lease of a table for so long is taken for dead"
     )

@@ -20,17 +20,19 @@ SIZE_POINTS, EQUALITY_POINTS, POSITION_POINTS = 40, 40, 20
 def health(stats: PartitionStats, sizes: TargetSizes) -> float:
     """The points that a partition has left: 40 for the size of its files, 40 and 20 for few rows deleted either way.
 
-    What is wrong counts less in a partition that has few files or few bytes, and not at all in a single file.
+    The formula is Amoro's but for one thing. There, what is wrong counts less in a partition that has few files or few
+    bytes. Deletes in few bytes cost little; files cost by their number, and hundreds of tiny ones are not well.
     """
     if stats.files <= 1:
         return 100.0
-    weight = _part(stats.files, FILES) * _part(stats.bytes, sizes.small)
+    many = _part(stats.files, FILES)
+    weight = many * _part(stats.bytes, sizes.small)
     rows = max(1, stats.rows)
-    too_small = 1 - _part(stats.bytes / stats.files, sizes.small)
+    too_many = max(0.0, 1 - max(1.0, stats.bytes / sizes.small) / stats.files)
     equality = _part(stats.deletes.equality_rows / rows, EQUALITY_SHARE)
     position = _part(stats.deletes.position_rows / rows, POSITION_SHARE)
     return (
-        SIZE_POINTS * (1 - weight * too_small)
+        SIZE_POINTS * (1 - many * too_many)
         + EQUALITY_POINTS * (1 - weight * equality)
         + POSITION_POINTS * (1 - weight * position)
     )

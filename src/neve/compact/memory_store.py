@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from neve.lake.documents import Documents
 
 SPACE = "compact.memory"
+LOOKS = "compact.looks"
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,16 @@ class Memories:
         memories = remember(plan, published, self.load(), now, looked_through=looked_through)
         for key, memory in memories.items():
             self.documents.put(SPACE, f"{self.table}/{key}", _document(memory))
+
+    def is_look_due(self, now: datetime, seconds: float) -> bool:
+        """Whether it is so long ago that every partition was looked at; a summary tells nothing of duplicates."""
+        document = self.documents.get(LOOKS, self.table)
+        looked = datetime.fromisoformat(str(document["at"])) if document else None
+        return looked is None or (now - looked).total_seconds() >= seconds
+
+    def looked(self, now: datetime) -> None:
+        """Every partition was looked at."""
+        self.documents.put(LOOKS, self.table, {"at": now.isoformat()})
 
 
 def _document(memory: Memory) -> dict[str, Any]:

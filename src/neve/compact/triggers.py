@@ -81,7 +81,7 @@ def _undersized(measure: Measure, context: Context) -> Trigger | None:
     if undersized.bytes >= measure.sizes.target:
         return Trigger(Level.MAJOR, Take.SIZES, f"{words}, fill a file of the target size")
     if undersized.files >= enough:
-        return Trigger(Level.MAJOR, Take.SIZES, f"{words}: {enough} or more")
+        return Trigger(Level.MAJOR, Take.SIZES, f"{words}: {enough} are enough to pack them")
     return None
 
 
@@ -89,7 +89,7 @@ def _minor(measure: Measure, context: Context) -> Trigger | None:
     fragments, config = measure.stats.fragments.files, context.config
     words = f"{number(fragments, 'fragment')} of {size(measure.sizes.fragment)} or less"
     if fragments >= config.fragments:
-        return Trigger(Level.MINOR, Take.FRAGMENTS, f"{words}: {config.fragments} or more")
+        return Trigger(Level.MINOR, Take.FRAGMENTS, f"{words}: {config.fragments} are enough to pack them")
     if fragments > 1 and context.level is not None:
         return Trigger(Level.MINOR, Take.FRAGMENTS, f"{words}, and a {context.level} rewrite was asked for")
     if fragments > 1 and context.is_minor_due(measure.partition):

@@ -52,5 +52,5 @@ def _why(verdict: Verdict, context: Context) -> str:
         case "dimensional":
             return f"the table wants the layout {context.table.layout}"
         case "time_series":
-            return f"{context.table.time_column} is its time"
+            return f"its time is {context.table.time_column}"
     return "the table has no time column"
