@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import pytest
+
 from neve.compact.fingerprint import Fingerprint
-from neve.compact.journal import Entry, Journal, Stage
+from neve.compact.journal import RUNS, Entry, Journal, Stage
 from neve.compact.plan import Estimate, Executor, Group, InputFile, Layout, Level, Partition, Plan
 from neve.compact.rewritten import Rewritten
 from tests.compact.tables import documents_in
@@ -82,3 +84,21 @@ def test_a_late_note_is_forgotten(tmp_path: Path) -> None:
     journal.note("run1", Entry(GROUP, Stage.WRITTEN, DONE))
     assert journal.forget_strays() == 1
     assert not journal.entries("run1")
+
+
+def test_killed_while_it_ends(tmp_path: Path) -> None:
+    """A run that is only half forgotten is not taken for one that published nothing."""
+    documents = documents_in(tmp_path)
+    journal = Journal(documents, "telemetry.logs")
+    journal.begin(PLAN, "f", NOW)
+    journal.note("run1", Entry(GROUP, Stage.COMMITTED, DONE))
+    forgotten: list[str] = []
+
+    def delete_once(space: str, _key: str) -> None:
+        forgotten.append(space)
+        raise KeyboardInterrupt
+
+    documents.delete = delete_once  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        journal.end("run1")
+    assert forgotten == [RUNS]

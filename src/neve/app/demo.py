@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 ORGANIZATION = "shop"
 OWN = "# made by `neve demo`\n"
-TARGET_BYTES = 8 * 1024 * 1024
 HOUR_NANOS = 3600 * 1_000_000_000
 
 
@@ -119,8 +118,7 @@ def demo_settings(place: Place) -> Settings:
         "catalog": {"path": str(lake / "catalog.db")},
         "spark": {"log_file": str(lake / "spark.log")},
         "state": {"path": str(lake / "state.db")},
-        # An hour of a small shop: what is a small file is smaller than elsewhere, and nothing more will come.
-        "compact": {"target_bytes": TARGET_BYTES, "hot_seconds": 0},
+        "compact": {"hot_seconds": 0},  # nothing more will come for that hour
     }
     if place.config.exists() and not place.config.read_text().startswith(OWN):
         raise ConfigError(f"{place.config} is not the demo's", hint="choose another folder with --dir")

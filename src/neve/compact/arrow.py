@@ -60,7 +60,8 @@ def rewrite(task: ArrowTask) -> Rewritten | Unsuited:
 def _rewrite(task: ArrowTask) -> Rewritten:
     started, cpu = time.monotonic(), time.process_time()
     metadata = _under(task.target.metadata, task.folder)
-    files = DataFiles(task.target.io, metadata.schema())
+    partitioned_by = frozenset(field.source_id for field in metadata.spec().fields)
+    files = DataFiles(task.target.io, metadata.schema(), partitioned_by)
     read: list[Fingerprint] = []
     rows = _laid_out(_told(files, task, read), task)
     first = next(rows, None)

@@ -37,6 +37,7 @@ class TableFacts:
     sort_order_id: int | None = None
     layout: Layout = KEEP
     arrow_columns: frozenset[str] = frozenset()
+    foreign_type: str | None = None
     time_column: str | None = None
     has_record_id: bool = False
 

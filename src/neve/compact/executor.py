@@ -67,6 +67,7 @@ def _needs_spark(
             partition.spec_id != table.spec_id,
             f"files of partition spec {partition.spec_id} go to spec {table.spec_id}",
         ),
+        (table.foreign_type, f"the table has a column of type {table.foreign_type}"),
         (layout.kind == "zorder", "rows are laid along a z-order curve"),
         (unsortable, f"Arrow can't sort by {', '.join(unsortable)}"),
     )

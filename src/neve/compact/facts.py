@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyiceberg.types import PrimitiveType
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
 
 from neve.compact.context import KEEP, TableFacts
 from neve.compact.plan import Layout
@@ -14,11 +30,16 @@ from neve.lake.target_sizes import TargetSizes
 from neve.model.columns import LAYOUT_ZORDER, TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT
 
 if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
     from neve.lake.bounds import TimeColumn
 
 RECORD_ID = "record_id"
+NESTED = (ListType, MapType, StructType)
+TIMES = (DateType, TimestampType, TimestamptzType)
+NUMBERS = (BooleanType, DecimalType, DoubleType, FloatType, IntegerType, LongType)
+PLAIN = (*NESTED, *TIMES, *NUMBERS, BinaryType, StringType)
 
 
 def facts_of(table: Table, sizes: TargetSizes, time: TimeColumn | None) -> TableFacts:
@@ -39,9 +60,16 @@ def facts_of(table: Table, sizes: TargetSizes, time: TimeColumn | None) -> Table
         arrow_columns=frozenset(
             field.name for field in table.schema().fields if isinstance(field.field_type, PrimitiveType)
         ),
+        foreign_type=foreign_type(table.schema()),
         time_column=time.name if time else None,
         has_record_id=any(field.name == RECORD_ID for field in table.schema().fields),
     )
+
+
+def foreign_type(schema: Schema) -> str | None:
+    """The first type of a schema that Arrow and Parquet may write down in another way than Iceberg does."""
+    types = (schema.find_type(field_id) for field_id in sorted(schema.field_ids))
+    return next((str(kind) for kind in types if not isinstance(kind, PLAIN)), None)
 
 
 def target_sizes(table: Table, wanted: int | None, configured: int) -> TargetSizes:

@@ -88,10 +88,14 @@ class Journal:
         self._documents.put(RUNS, self._key(plan.id), document)
 
     def end(self, run_id: str) -> None:
-        """A run has nothing more to do; it is forgotten, its story is in the history."""
+        """A run has nothing more to do; it is forgotten, its story is in the history.
+
+        The run goes first: a run whose groups are gone would look as if it had published nothing, and what it published
+        would be taken for its leavings. Groups without a run are forgotten by `forget_strays`.
+        """
+        self._documents.delete(RUNS, self._key(run_id))
         for key, _ in list(self._documents.entries(GROUPS, self._key(run_id) + "/")):
             self._documents.delete(GROUPS, key)
-        self._documents.delete(RUNS, self._key(run_id))
 
     def note(self, run_id: str, entry: Entry) -> None:
         """How far a group has come."""

@@ -28,10 +28,15 @@ class ForeignFile(Exception):
 
 @dataclass(frozen=True)
 class DataFiles:
-    """Reads data files as the table's schema is now, in pieces that fit into memory."""
+    """Reads data files as the table's schema is now, in pieces that fit into memory.
+
+    A file without one of the columns of `needed_ids` is refused: where a migrated table has partition columns that are
+    not in its files, a null would be made of their values.
+    """
 
     io: FileIO
     schema: Schema
+    needed_ids: frozenset[int] = frozenset()
     _alike: list[pq.ParquetSchema] = field(default_factory=list)
 
     def read(self, path: str) -> Iterator[pa.Table]:
@@ -79,7 +84,14 @@ class DataFiles:
             written = pyarrow_to_schema(rows.schema)
         except ValueError as error:
             raise ForeignFile(f"its columns have no field ids ({error})") from error
-        batches = [_to_requested_schema(self.schema, written, batch) for batch in rows.to_batches()]
+        missing = self.needed_ids - written.field_ids
+        if missing:
+            names = ", ".join(str(self.schema.find_column_name(one)) for one in sorted(missing))
+            raise ForeignFile(f"it has no column {names}, which the table is partitioned by")
+        try:
+            batches = [_to_requested_schema(self.schema, written, batch) for batch in rows.to_batches()]
+        except (ValueError, TypeError, NotImplementedError) as error:
+            raise ForeignFile(f"its columns are not those of the table ({error})") from error
         return pa.Table.from_batches(batches) if batches else self._today.empty_table()
 
 

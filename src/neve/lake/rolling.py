@@ -165,6 +165,7 @@ def _options(metadata: TableMetadata, rows: pa.Table) -> dict[str, object]:
         "compression": codec,
         "compression_level": int(level) if level is not None else None,
         "store_schema": False,
+        "store_decimal_as_integer": True,  # as Iceberg wants it
         "use_dictionary": dictionary_columns(rows),
         "write_page_index": True,
         "bloom_filter_options": {
