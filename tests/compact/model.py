@@ -18,7 +18,7 @@ from neve.compact.planner import make_plan
 from neve.compact.strategies import strategy_of
 from neve.lake.file_index import IndexedFile
 from neve.lake.partition_stats import DeleteCounts, PartitionStats, Question, Share
-from neve.lake.partition_values import label_of, values_of
+from neve.lake.partition_values import key_of, label_of, values_of
 from neve.lake.target_sizes import TargetSizes
 
 if TYPE_CHECKING:
@@ -261,11 +261,11 @@ class Tended:
         """How files are told apart."""
         facts, config = self.facts, self.config
         heeds = self.strategy == "time_series" or (self.strategy == "adaptive" and facts.time_column)
-        labels = {label_of(self.table.fields, values_of(f.partition)): f for f in self.table.files}
+        keys = {(f.spec_id, f.partition): key_of(f.spec_id, values_of(f.partition)) for f in self.table.files}
         laid = {
-            (file.spec_id, file.partition): self.memories[f"{file.spec_id}:{label}"].sequence
-            for label, file in labels.items()
-            if self.memories.get(f"{file.spec_id}:{label}", Memory()).layout == str(facts.layout)
+            id_: self.memories[key].sequence
+            for id_, key in keys.items()
+            if self.memories.get(key, Memory()).layout == str(facts.layout)
         }
         return Question(
             sizes=facts.sizes,

@@ -15,6 +15,7 @@ from neve.compact.plan import Executor, Layout, Level
 from neve.errors import ConfigError, LakeError
 from neve.lake.config import S3Config
 from neve.lake.duck import connect
+from neve.lake.partition_values import key_of
 from neve.model.columns import LAYOUT_ZORDER, TARGET_FILE_SIZE_BYTES
 from tests.lake.manifests import file_of
 
@@ -145,7 +146,7 @@ def test_a_z_order_property_is_obeyed_and_remembered(logs: Table) -> None:
     config = CompactConfig(max_seconds=0)
     plan = plan_table(logs, config, now=NOW, duck=duck)
     assert [str(group.layout) for group in plan.groups] == ["zorder(service_name, severity_number)"]
-    key = "0:organization_id=acme/timestamp_day=2026-01-01"
+    key = key_of(0, ["acme", "2026-01-01"])
     known = {key: Memory("zorder(service_name, severity_number)", plan.sequence)}
     assert plan_table(logs, config, now=NOW, duck=duck, memories=known).groups == ()
     with logs.transaction() as transaction:
@@ -184,7 +185,7 @@ def test_a_table_is_measured_without_a_plan(logs: Table) -> None:
     worse, better = found.partitions
     assert worse.health < found.score < better.health == 100
     assert (worse.fragment_ratio, worse.delete_file_ratio, worse.average_bytes) == (1.0, 0.0, MB)
-    assert worse.partition.key == "0:organization_id=acme/timestamp_day=2026-01-01"
+    assert worse.partition.key == key_of(0, ["acme", "2026-01-01"])
 
 
 def test_a_level_that_is_none_is_refused(logs: Table) -> None:

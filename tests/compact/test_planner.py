@@ -13,6 +13,7 @@ from neve.compact.config import CompactConfig
 from neve.compact.groups import dedupe_group, group_id
 from neve.compact.memory import Memory, remember
 from neve.compact.plan import Executor, InputFile, Layout, Level, Partition
+from neve.lake.partition_values import key_of
 from tests.compact.model import NOW, NOW_US, TARGET, ModelFile, ModelTable, Tended, facts
 
 FRAGMENT = TARGET // 100
@@ -127,7 +128,7 @@ def test_closed_partitions_are_looked_through_for_duplicates_once() -> None:
         for name, days in (("a", 3), ("b", 2), ("c", 0), ("d", 4), ("e", 5))
     ]
     with_ids = replace(facts(time_column="ts"), has_record_id=True)
-    looked_at = {"0:p=d": Memory(deduplicated_sequence=5), "0:p=e": Memory(deduplicated_sequence=4)}
+    looked_at = {key_of(0, ["d"]): Memory(deduplicated_sequence=5), key_of(0, ["e"]): Memory(deduplicated_sequence=4)}
     care = Tended(ModelTable(data), "time_series", CompactConfig(duplicate_partitions=2), with_ids, memories=looked_at)
     plan = care.plan()
     assert [partition.label for partition in plan.check_duplicates] == ["p=e", "p=a"]
@@ -157,9 +158,9 @@ def test_what_a_run_remembers() -> None:
     plan = care.plan()
     ids = [group.id for group in plan.groups]
     assert len(ids) > 1
-    assert remember(plan, ids[:1], {}, NOW) == {"0:p=a": Memory(minor_at=NOW)}
-    assert remember(plan, ids, {}, NOW) == {"0:p=a": Memory("zorder(a)", plan.sequence, minor_at=NOW)}
-    assert remember(plan, (), {}, NOW, looked_through=["0:p=b"]) == {
-        "0:p=b": Memory(deduplicated_sequence=plan.sequence)
+    assert remember(plan, ids[:1], {}, NOW) == {key_of(0, ["a"]): Memory(minor_at=NOW)}
+    assert remember(plan, ids, {}, NOW) == {key_of(0, ["a"]): Memory("zorder(a)", plan.sequence, minor_at=NOW)}
+    assert remember(plan, (), {}, NOW, looked_through=[key_of(0, ["b"])]) == {
+        key_of(0, ["b"]): Memory(deduplicated_sequence=plan.sequence)
     }
     assert remember(plan, (), {}, NOW) == {}

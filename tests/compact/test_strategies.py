@@ -16,7 +16,7 @@ from tests.compact.model import NOW, NOW_US, TARGET, ModelDelete, ModelFile, Mod
 
 FRAGMENT, UNDERSIZED, GOOD, OVERSIZED = TARGET // 100, TARGET // 3, TARGET, 3 * TARGET
 SORT, ZORDER = Layout("sort", ("a",)), Layout("zorder", ("a", "b"))
-LATELY = {"0:p=a": Memory(minor_at=NOW - timedelta(minutes=10))}
+LATELY = {key_of(0, ["a"]): Memory(minor_at=NOW - timedelta(minutes=10))}
 HOUR = 3_600_000_000
 
 
@@ -97,7 +97,7 @@ def test_full_is_off_until_it_is_asked_for_or_due() -> None:
     group = only(Tended(table, "small_files", weekly))
     assert (group.level, len(group.files), group.estimate.output_files) == (Level.FULL, 10, 8)
     assert "every 7 days all is rewritten: 2 files fewer" in group.reason
-    just_done = {"0:p=a": Memory(full_at=NOW - timedelta(days=6))}
+    just_done = {key_of(0, ["a"]): Memory(full_at=NOW - timedelta(days=6))}
     idle(Tended(table, "small_files", weekly, memories=just_done))
     idle(Tended(ModelTable(made(GOOD, GOOD)), "small_files", weekly))
 
@@ -179,8 +179,8 @@ def test_a_z_order_is_remembered_and_not_made_twice() -> None:
     care = Tended(ModelTable(made(GOOD, GOOD)), "dimensional", facts=facts(layout=ZORDER))
     plan = care.run()
     assert (plan.groups[0].layout, plan.groups[0].executor) == (ZORDER, Executor.SPARK)
-    assert [partition.key for partition in plan.lays_out] == ["0:p=a"]
-    assert care.memories["0:p=a"].layout == "zorder(a, b)"
+    assert [partition.key for partition in plan.lays_out] == [key_of(0, ["a"])]
+    assert care.memories[key_of(0, ["a"])].layout == "zorder(a, b)"
     idle(care)
     assert replace(care, facts=facts(layout=Layout("zorder", ("b",)))).plan().groups
     care.table.files += made(GOOD, sequence=care.table.sequence)

@@ -19,7 +19,7 @@ from neve.lake.writer import Target, write_files
 from neve.model.columns import TARGET_FILE_SIZE_BYTES
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode
-from tests.telemetry import NOW, decoded, traces
+from tests.telemetry import NOW, decoded, logs, traces
 
 if TYPE_CHECKING:
     import pytest
@@ -58,7 +58,6 @@ def test_a_file_ends_when_it_has_its_size(lake: Lake, monkeypatch: pytest.Monkey
     with lake.table("logs").transaction() as transaction:
         transaction.set_properties({TARGET_FILE_SIZE_BYTES: "4000"})
     monkeypatch.setattr(rolling, "ROW_GROUP_BYTES", 4000)
-    from tests.telemetry import logs
 
     rows = pa.Table.from_batches([decoded(Signal.LOGS, logs(400)).batch])
     files = write_files(Target.of(lake.table("logs")), rows)
@@ -97,3 +96,21 @@ def test_a_column_that_only_the_table_has_is_null(lake: Lake) -> None:
         Target.of(lake.table("spans")), pa.Table.from_batches([decoded(Signal.TRACES, traces(2)).batch])
     )
     assert {value for file in files for value in read(file).column("team").to_pylist()} == {None}
+
+
+def test_bounds_hold_for_values_that_parquet_keeps_none_of(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row group whose text is too long for statistics leaves the file without bounds, not with those of others."""
+    with lake.table("logs").transaction() as transaction:
+        transaction.set_properties({"write.metadata.metrics.column.message": "full"})
+    monkeypatch.setattr(rolling, "ROW_GROUP_BYTES", 3000)
+    table, rows = lake.table("logs"), pa.Table.from_batches([decoded(Signal.LOGS, logs(2)).batch])
+    texts = pa.chunked_array([["m", "n"]], pa.string())
+    long = pa.chunked_array([["a" * 5000, "z" * 5000]], pa.string())
+    place = rows.schema.get_field_index("message")
+    both = [rows.set_column(place, rows.schema.field(place), column) for column in (texts, long)]
+    [file] = write_files(Target.of(table), pa.concat_tables(both))
+    message = table.schema().find_field("message").field_id
+    assert file.record_count == 4
+    assert message not in file.lower_bounds
+    assert message not in file.upper_bounds
+    assert table.schema().find_field("timestamp").field_id in file.lower_bounds

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from neve.cli.output import emit, json_option, note, progress, say, size, table
+from neve.cli.output import complain, emit, json_option, note, progress, say, size, table
+from neve.errors import NeveError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,16 +91,20 @@ def run(context: Context, /, names: tuple[str, ...], dry_run: bool, steal: bool,
             _show_plan(one)
             say()
         return
-    results = []
+    results, refused = [], False
     with progress(enabled=not as_json) as bar:
         for name in chosen:
-            results.append(compactor.compact(name, request, progress=partial(bar, name), steal=steal))
+            try:
+                results.append(compactor.compact(name, request, progress=partial(bar, name), steal=steal))
+            except NeveError as error:  # one table that can't be had is no reason to leave the others
+                complain(error, as_json=as_json)
+                refused = True
     if as_json:
         emit([result.as_document() for result in results])
     else:
         for result in results:
             show_result(result)
-    if not all(result.is_whole for result in results):
+    if refused or not all(result.is_whole for result in results):
         sys.exit(1)
 
 

@@ -13,9 +13,10 @@ from neve.compact.plan import Executor
 from neve.compact.rewritten import Rewritten
 from neve.lake.content import content_of
 from neve.lake.java_table import DATA_PATH
+from neve.lake.lane import keep_memory
 from neve.lake.layout import partition_key, sort_columns, sorts_fully
 from neve.lake.parquet import DataFiles, ForeignFile
-from neve.lake.rolling import RollingWriter
+from neve.lake.rolling import RollingWriter, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -51,10 +52,15 @@ class Unsuited:
 
 def rewrite(task: ArrowTask) -> Rewritten | Unsuited:
     """Read the group's files, write them anew, and read back what was written."""
+    keep_memory()
     try:
         return _rewrite(task)
+    except OSError:
+        raise  # storage that fails now may not fail again
     except ForeignFile as error:
         return Unsuited(task.group.id, str(error))
+    except Exception as error:  # whatever pyarrow or pyiceberg can't do with a table, Spark's reader and writer can
+        return Unsuited(task.group.id, f"{type(error).__name__}: {error}")
 
 
 def _rewrite(task: ArrowTask) -> Rewritten:
@@ -67,7 +73,7 @@ def _rewrite(task: ArrowTask) -> Rewritten:
     first = next(rows, None)
     if first is None:
         return Rewritten(task.group.id, Executor.ARROW, (), total(read), Fingerprint(), time.monotonic() - started)
-    with _writer(task, metadata, first) as writer:
+    with _writer(task, metadata, first, files.dictionaries) as writer:
         for piece in chain((first,), rows):
             writer.write(piece)
     counting = Counting(task.hashed)
@@ -111,16 +117,15 @@ def _laid_out(pieces: Iterable[pa.Table], task: ArrowTask) -> Iterator[pa.Table]
     return sort_rows(pieces, task.group.layout.columns, task.sort_memory)
 
 
-def _writer(task: ArrowTask, metadata: TableMetadata, first: pa.Table) -> RollingWriter:
+def _writer(task: ArrowTask, metadata: TableMetadata, first: pa.Table, dictionaries: set[str]) -> RollingWriter:
     outputs = max(1, task.group.estimate.output_files)
-    return RollingWriter(
-        metadata,
-        task.target.io,
-        partition_key(first, metadata.schema(), metadata.spec()),
+    shape = Shape(
         sort_order_id=_order_id(task, metadata),
         target_bytes=int(OVERSIZED * task.target_bytes),
         rows_per_file=-(-task.group.rows // outputs),
+        dictionaries=dictionaries,
     )
+    return RollingWriter(metadata, task.target.io, partition_key(first, metadata.schema(), metadata.spec()), shape)
 
 
 def _order_id(task: ArrowTask, metadata: TableMetadata) -> int | None:

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import structlog
 from pydantic import ByteSize, TypeAdapter, ValidationError
@@ -20,6 +21,7 @@ from neve.compact.execute import Execution
 from neve.compact.fingerprint import hashed_columns
 from neve.compact.history import History
 from neve.compact.journal import Entry, Journal, Run
+from neve.compact.limits import Limits
 from neve.compact.memory_store import Memories
 from neve.compact.observe import context_of, measure_table, plan_table
 from neve.compact.publish import Publisher
@@ -106,17 +108,21 @@ class Compactor:
             now=self.clock(),
             duck=self._duck,
             prices=self.prices,
-            memories=Memories(self.documents, full_name).load(),
+            memories=Memories(self.documents, full_name, str(table.metadata.table_uuid)).load(),
             calibration=calibrate(measured(past)),
             strategy=request.strategy or self.strategy,
             target_bytes=self._target(request),
             level=request.level,
             partitions=request.partitions,
             thorough=request.thorough,
-            spent_dollars=spent_since(past, self.clock() - HOUR),
+            spent_dollars=self._spent(),
         )
         metrics.count_plan(plan)
         return plan
+
+    def _spent(self) -> float:
+        """The dollars that all tables took in the last hour; only a limit makes them worth a look."""
+        return spent_since(History(self.documents).of(), self.clock() - HOUR) if self.config.max_dollars else 0.0
 
     def _target(self, request: Request) -> int | None:
         return request.target_bytes or bytes_of(self.target_file_size)
@@ -129,7 +135,7 @@ class Compactor:
             self.config,
             now=self.clock(),
             duck=self._duck,
-            memories=Memories(self.documents, ".".join(table.name())).load(),
+            memories=Memories(self.documents, ".".join(table.name()), str(table.metadata.table_uuid)).load(),
             target_bytes=self._target(request),
             partitions=request.partitions,
         )
@@ -152,14 +158,14 @@ class Compactor:
             settled = self._settle_dead(name, full_name, lease)
             started, began = self.clock(), time.monotonic()
             table = self.lake.table(name)
-            memories = Memories(self.documents, full_name)
+            memories = Memories(self.documents, full_name, str(table.metadata.table_uuid))
             thorough = request.thorough or memories.is_look_due(started, self.config.thorough_seconds)
             plan = self._searched(table, self._plan(table, replace(request, thorough=thorough)))
             entries = self._execute(name, table, plan, lease, progress) if plan.groups else []
             done = {entry.group.id for entry in published(entries)}
             memories.learn(plan, done, started, clean_partitions(plan, done))
             if thorough and not request.partitions:
-                memories.looked(started)
+                memories.looked(started, plan)
             after = self.health(name, request).score if done else plan.health
             circumstances = Circumstances(started, time.monotonic() - began, after, tuple(settled))
             result = result_of(plan, entries, circumstances, self.prices)
@@ -172,8 +178,16 @@ class Compactor:
         """The plan, after closed partitions were looked through for duplicates."""
         if not plan.check_duplicates:
             return plan
-        context = context_of(table, self.config, now=self.clock(), prices=self.prices)
-        return Search(self.lake.spark, table, context, self._duck).extend(plan)
+        context = context_of(
+            table,
+            self.config,
+            now=self.clock(),
+            prices=self.prices,
+            calibration=calibrate(measured(History(self.documents).of(plan.table))),
+            target_bytes=plan.target_bytes,
+        )
+        limits = Limits.of(self.config, self._spent())
+        return Search(self.lake.spark, table, context, self._duck, limits).extend(plan)
 
     def _execute(self, name: str, table: Table, plan: Plan, lease: Lease, progress: Progress | None) -> list[Entry]:
         folder = run_folder(table, plan.id)
@@ -195,14 +209,17 @@ class Compactor:
         entries = execution.run(progress)
         for entry in entries:
             metrics.count_group(plan.table, entry)
-        self._leave(journal, plan.id, folder, name, entries)
+        self._leave(journal, plan, folder, name, entries)
         return entries
 
-    def _leave(self, journal: Journal, run_id: str, folder: str, name: str, entries: Sequence[Entry]) -> None:
+    def _leave(self, journal: Journal, plan: Plan, folder: str, name: str, entries: Sequence[Entry]) -> None:
         """Remove what the run wrote in vain, and forget it, unless a commit is still in doubt."""
-        sweep(folder, self.lake.s3, kept_paths(entries), self._live(name))
+        try:
+            sweep(folder, self.lake.s3, kept_paths(entries), self._live(name, plan.sequence))
+        except OSError as error:  # what is published is published; `neve maintain orphans` finds the rest
+            log.warning("leavings stay", run=plan.id, error=str(error))
         if not any(entry.is_unsettled for entry in entries):
-            journal.end(run_id)
+            journal.end(plan.id)
 
     def _settle_dead(self, name: str, full_name: str, lease: Lease) -> list[Settled]:
         journal = Journal(self.documents, full_name)
@@ -214,26 +231,31 @@ class Compactor:
                 publisher = Publisher(self.lake, name, journal, run.id, run.snapshot_id, run.sequence, lease.check)
                 return publisher.publish(entries)
 
-            done = settle(run, self.lake.table(name), journal, self.lake.s3, publish, self._live(name))
+            done = settle(run, self.lake.table(name), journal, self.lake.s3, publish, self._live(name, run.sequence))
             log.info("finished a dead run", run=run.id, published=done.published_now, orphans=done.orphans)
             in_table = {entry.group.id for entry in published(done.entries)}
-            Memories(self.documents, full_name).learn(run.plan, in_table, self.clock())
+            uuid = str(self.lake.table(name).metadata.table_uuid)
+            Memories(self.documents, full_name, uuid).learn(run.plan, in_table, self.clock())
             if not any(entry.is_unsettled for entry in done.entries):
                 journal.end(run.id)
             settled.append(done)
         return settled
 
-    def _live(self, name: str) -> Callable[[Iterable[str]], set[str]]:
-        return lambda paths: live_among(self.lake.table(name), paths)
+    def _live(self, name: str, since: int) -> Callable[[Iterable[str]], set[str]]:
+        """Which files of a run are in the table: only snapshots that were made since it began can have them."""
+        return lambda paths: live_among(self.lake.table(name), paths, since)
 
     def _lease(self, full_name: str, *, steal: bool) -> AbstractContextManager[Lease]:
-        owner = f"{socket.gethostname()}:{os.getpid()}"
+        # Containers share names and numbers of processes; an owner that is taken for another one loses its lease to it.
+        owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
         take = take_over if steal else hold
         seconds = self.config.lease_seconds
         return take(self.documents, f"compact:{full_name}", owner=owner, seconds=seconds, what="compaction")
 
     def _duck(self) -> duckdb.DuckDBPyConnection:
-        return connect(self.lake.s3, on_s3=self.lake.lake.on_s3, memory_limit=self.config.plan_memory)
+        on_s3 = self.lake.lake.on_s3
+        needed = ("avro", "httpfs") if on_s3 else ("avro",)
+        return connect(self.lake.s3, on_s3=on_s3, memory_limit=self.config.plan_memory, extensions=needed)
 
 
 def run_folder(table: Table, run_id: str) -> str:

@@ -27,7 +27,8 @@ from neve.compact.plan import Layout
 from neve.errors import ConfigError, LakeError
 from neve.lake.layout import sort_columns, sorts_fully
 from neve.lake.target_sizes import TargetSizes
-from neve.model.columns import LAYOUT_ZORDER, TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT
+from neve.model.columns import DEDUPLICATE, LAYOUT_ZORDER, TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT
+from neve.model.tables import NAMESPACE
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -62,8 +63,20 @@ def facts_of(table: Table, sizes: TargetSizes, time: TimeColumn | None) -> Table
         ),
         foreign_type=foreign_type(table.schema()),
         time_column=time.name if time else None,
-        has_record_id=any(field.name == RECORD_ID for field in table.schema().fields),
+        has_record_id=has_record_id(table),
     )
+
+
+def has_record_id(table: Table) -> bool:
+    """Whether a column tells which records are the same one: Neve's own, or where the table's owner says so.
+
+    Elsewhere a column of that name may say what a row is about, and two rows of one id are two records.
+    """
+    kind = next((field.field_type for field in table.schema().fields if field.name == RECORD_ID), None)
+    said = table.properties.get(DEDUPLICATE)
+    if said is not None:
+        return kind is not None and said.strip().lower() == "true"
+    return isinstance(kind, BinaryType) and table.name()[:-1] == (NAMESPACE,)
 
 
 def foreign_type(schema: Schema) -> str | None:

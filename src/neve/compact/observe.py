@@ -138,7 +138,7 @@ def partition_files(
     judge = Judge(sizes, config.delete_files, config.delete_ratio)
     wanted = {partition.key for partition in partitions}
     with FileIndex(table, duck) as index:
-        keys = {id_: f"{id_[0]}:{label}" for id_, label in index.partition_ids()}
+        keys = index.partition_ids()
         chosen = {id_: True for id_, key in keys.items() if key in wanted}
         found = index.candidates(Question(sizes), chosen, MOST_FILES)
         return {keys[id_]: tuple(judge.candidate(file).file for file in files) for id_, files in found.items()}

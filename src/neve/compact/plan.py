@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-Value = str | int | float | bool | None
+from neve.lake.partition_values import Value, key_of
 
 
 class Level(StrEnum):
@@ -34,8 +34,8 @@ class Partition:
 
     @property
     def key(self) -> str:
-        """The partition's name among those of its table."""
-        return f"{self.spec_id}:{self.label}"
+        """The partition's name among those of its table; people are told its label."""
+        return key_of(self.spec_id, self.values)
 
 
 @dataclass(frozen=True)
@@ -159,6 +159,12 @@ class Plan:
         if self.snapshot_id is None:
             raise ValueError(f"plan {self.id} of {self.table} has groups of a table without a snapshot")
         return self.snapshot_id
+
+    @property
+    def partition_keys(self) -> set[str]:
+        """The keys of all partitions that were looked at: each is rewritten, cut or left alone."""
+        every: tuple[Group | LeftAlone | Cut, ...] = (*self.groups, *self.left_alone, *self.cut)
+        return {one.partition.key for one in every}
 
     @property
     def estimate(self) -> Estimate:

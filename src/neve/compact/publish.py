@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from neve.compact.journal import Entry, Journal, Stage
-from neve.errors import CommitConflict, CommitUnknown
+from neve.errors import CommitConflict, CommitUnknown, LakeError
 from neve.lake.content import bare_content
-from neve.lake.replace import Replacement, replace_files
+from neve.lake.replace import Replacement, TableBusy, replace_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,6 +49,8 @@ class Publisher:
     def _together(self, entries: Sequence[Entry], sequence: int | None) -> list[Entry]:
         try:
             return self._commit(entries, sequence)
+        except TableBusy as busy:
+            return [self._noted(replace(entry, stage=Stage.WRITTEN, error=busy.message)) for entry in entries]
         except CommitConflict as conflict:
             if len(entries) == 1:
                 return [self._noted(replace(entries[0], stage=Stage.CONFLICT, error=conflict.message))]
@@ -71,6 +73,10 @@ class Publisher:
             )
         except CommitUnknown as unknown:
             return [self._noted(replace(entry, stage=Stage.UNKNOWN, error=unknown.message)) for entry in publishing]
+        except CommitConflict:
+            raise
+        except LakeError as error:
+            return [self._noted(replace(entry, stage=Stage.FAILED, error=error.message)) for entry in publishing]
         return [
             self._noted(replace(entry, stage=Stage.COMMITTED, snapshot_id=commit.snapshot_id)) for entry in publishing
         ]

@@ -38,5 +38,4 @@ def _laid_out(index: FileIndex, context: Context) -> dict[PartitionId, int]:
     known = {
         key: memory.sequence for key, memory in context.memories.items() if memory.layout == str(context.table.layout)
     }
-    keys = ((id_, f"{id_[0]}:{label}") for id_, label in index.partition_ids())
-    return {id_: known[key] for id_, key in keys if key in known}
+    return {id_: known[key] for id_, key in index.partition_ids().items() if key in known}

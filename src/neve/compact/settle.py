@@ -40,10 +40,14 @@ def settle(
 ) -> Settled:
     """Finish a dead run: its lease is ours, so nobody else will. The table is asked before a file is removed."""
     entries = [_asked(entry, table, is_live) for entry in journal.entries(run.id)]
+    entries = [_found(entry, s3) if entry.stage is Stage.WRITTEN else entry for entry in entries]
     waiting = [entry for entry in entries if entry.stage is Stage.WRITTEN]
     published = publish(run, waiting) if waiting else []
     entries = [entry for entry in entries if entry.stage is not Stage.WRITTEN] + published
-    removed = sweep(run.folder, s3, kept_paths(entries), is_live)
+    # Its files that were refused are left to the removal of old orphans: should the run not be dead after all, but in
+    # the middle of this very commit, they are about to be part of the table.
+    refused = {plain_path(path) for entry in entries if entry.stage is Stage.CONFLICT for path in _paths(entry)}
+    removed = sweep(run.folder, s3, kept_paths(entries) | refused, is_live)
     return Settled(
         run.id,
         tuple(entries),
@@ -64,6 +68,16 @@ def _asked(entry: Entry, table: Table, is_live: Callable[[Iterable[str]], set[st
     return replace(entry, stage=Stage.WRITTEN)
 
 
+def _found(entry: Entry, s3: S3Config) -> Entry:
+    """A group that is still to be published, if all that was written for it is still there."""
+    for file in entry.rewritten.added if entry.rewritten else ():
+        filesystem, path = filesystem_of(str(file["file-path"]), s3)
+        info = filesystem.get_file_info(path)
+        if not info.is_file or info.size != file["file-size-in-bytes"]:
+            return replace(entry, stage=Stage.FAILED, error=f"{file['file-path']} is gone; it will be rewritten")
+    return entry
+
+
 def _paths(entry: Entry) -> list[str]:
     return [str(file["file-path"]) for file in entry.rewritten.added] if entry.rewritten else []
 
@@ -76,7 +90,7 @@ def kept_paths(entries: Iterable[Entry]) -> set[str]:
 
 def sweep(folder: str, s3: S3Config, kept: set[str], is_live: Callable[[Iterable[str]], set[str]]) -> dict[str, int]:
     """Remove the files under a run's folder that nobody knows; gives their sizes."""
-    filesystem, root = filesystem_of(folder.removeprefix("file://"), s3)
+    filesystem, root = filesystem_of(folder, s3)
     listed = filesystem.get_file_info(pafs.FileSelector(root, recursive=True, allow_not_found=True))
     unknown = {info.path: info.size or 0 for info in listed if info.is_file and plain_path(info.path) not in kept}
     live = {plain_path(path) for path in is_live(unknown)} if unknown else set()

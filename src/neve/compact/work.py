@@ -11,7 +11,7 @@ from neve.compact.groups import group_of
 from neve.compact.limits import Budget, Spending
 from neve.compact.plan import Cut
 from neve.compact.ranking import too_late
-from neve.compact.words import number, size
+from neve.compact.words import number
 from neve.lake.partition_stats import PartitionId
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ class Work:
         for position, group in enumerate(groups):
             limit = self._spend([group])
             if self.used_up is not None:
-                self._cut(draft.verdict.measure.partition, groups[position:], self.used_up)
+                self._cut(groups[position:], self.used_up)
                 return
             if limit is not None:
                 fits = False
-                self._cut(draft.verdict.measure.partition, [group], limit)
+                self._cut([group], limit)
             else:
                 self.groups.append(group)
         if not complete:
@@ -99,7 +99,7 @@ class Work:
         if not complete and self.budget.taken.files:
             self.used_up = limit  # alone it may fit
         if limit is not None:
-            self._cut(draft.verdict.measure.partition, groups, limit)
+            self._cut(groups, limit)
             return
         self.groups += groups
         self.lays_out.append(draft.verdict.measure.partition)
@@ -109,23 +109,18 @@ class Work:
 
         What no run could ever take, because it is more than the limit by itself, leaves the others their turn.
         """
-        spending = Spending()
-        for group in groups:
-            spending += Spending.of(len(group.files), group.bytes, group.estimate)
+        spending = Spending.of_all(groups)
         after = self.budget.take(spending)
         if isinstance(after, Budget):
             self.budget = after
             return None
-        if self.budget.limits.broken_by(spending) is None:
+        never = self.budget.limits.never_allow(spending)
+        if never is None:
             self.used_up = after
-        return after
+        return never or after
 
-    def _cut(self, partition: Partition, groups: Sequence[Group], limit: str) -> None:
-        files, total = sum(len(group.files) for group in groups), sum(group.bytes for group in groups)
-        words = self.budget.limits.words(limit)
-        why = "is used up" if self.used_up else "is less than this takes by itself: raise it"
-        reason = f"{number(files, 'file')} of {size(total)} are left for another run: {words} {why}"
-        self.cut.append(Cut(partition, files, total, limit, reason))
+    def _cut(self, groups: Sequence[Group], limit: str) -> None:
+        self.cut.append(self.budget.limits.cut(groups, limit, alone=self.used_up is None))
 
     def _cut_rest(self, verdict: Verdict, taken: int) -> None:
         """The files of a partition that were too many to be looked at."""

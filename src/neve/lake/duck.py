@@ -11,6 +11,8 @@ import duckdb
 from neve.errors import EnvironmentFault
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyiceberg.table import Table
 
     from neve.lake.config import S3Config
@@ -18,13 +20,20 @@ if TYPE_CHECKING:
 EXTENSIONS = ("avro", "httpfs", "iceberg")
 
 
-def connect(s3: S3Config, *, on_s3: bool, threads: int = 0, memory_limit: str = "4GB") -> duckdb.DuckDBPyConnection:
-    """An in-memory DuckDB that can read Iceberg tables."""
+def connect(
+    s3: S3Config,
+    *,
+    on_s3: bool,
+    threads: int = 0,
+    memory_limit: str = "4GB",
+    extensions: Sequence[str] = EXTENSIONS,
+) -> duckdb.DuckDBPyConnection:
+    """An in-memory DuckDB that can read Iceberg tables, or what the extensions let it."""
     connection = duckdb.connect(config={"memory_limit": memory_limit, **({"threads": threads} if threads else {})})
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET autoinstall_known_extensions = false")
     chain = ("aws",) if on_s3 and not s3.access_key else ()
-    for name in (*EXTENSIONS, *chain):
+    for name in (*extensions, *chain):
         connection.execute(f"LOAD '{extension_path(name)}'")
     if on_s3:
         connection.execute(_secret(s3))

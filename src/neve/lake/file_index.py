@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,12 @@ from duckdb.sqltypes import DuckDBPyType
 from neve.errors import LakeError
 from neve.lake import file_index_sql as sql
 from neve.lake.duck import literal
-from neve.lake.manifest_sources import lots_of
+from neve.lake.manifest_sources import is_unpartitioned, lots_of
 from neve.lake.partition_stats import DeleteCounts, PartitionStats, Share
-from neve.lake.partition_values import label_of, values_of, values_sql
+from neve.lake.partition_values import key_of, label_of, values_of, values_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from types import TracebackType
 
     from pyiceberg.table import Table
@@ -116,10 +116,10 @@ class FileIndex:
         """The name of a partition in the index."""
         return stats.spec_id, stats.text
 
-    def partition_ids(self) -> list[tuple[PartitionId, str]]:
-        """Every partition, with its label."""
+    def partition_ids(self) -> dict[PartitionId, str]:
+        """Every partition, with its key."""
         rows = self._duck.execute("SELECT DISTINCT spec_id, partition FROM files ORDER BY ALL").fetchall()
-        return [((spec_id, text), self._label(spec_id, text)) for spec_id, text in rows]
+        return {(spec_id, text): key_of(spec_id, values_of(text)) for spec_id, text in rows}
 
     def _fill(self) -> None:
         self._duck.execute(f"ATTACH {literal(str(Path(self._folder.name) / 'index.db'))} AS index_db")
@@ -144,25 +144,44 @@ class FileIndex:
         self._duck.execute(sql.data(has_deletes=has_deletes))
 
     def _read(self, lot: Lot) -> None:
+        """Add the files of a lot; one whose manifests are of several writers' shapes is read manifest by manifest."""
+        columns, fields = self._shape(lot.sources[0].path)
+        is_alone = len(lot.sources) == 1
+        # DuckDB reads the columns of the first file, and would not say that others have one more.
+        if lot.has_sequences and sql.FILE_SEQUENCE not in columns and not is_alone:
+            self._read_each(lot)
+            return
+        try:
+            self._insert(lot, columns, fields)
+        except duckdb.InvalidInputException:
+            if is_alone:
+                raise
+            self._read_each(lot)
+
+    def _read_each(self, lot: Lot) -> None:
+        for source in lot.sources:
+            self._read(replace(lot, sources=(source,)))
+
+    def _insert(self, lot: Lot, columns: Collection[str], fields: Mapping[str, DuckDBPyType]) -> None:
         paths = [source.path for source in lot.sources]
         self._replace("manifests", [(source.path, source.sequence, source.snapshot_id) for source in lot.sources])
-        fields = self._fields(paths[0])
         kinds = [kind for _name, kind in _children(fields["partition"])] if "partition" in fields else []
         if lot.holds_deletes:
             statement = sql.deletes(
                 lot,
                 values_sql(kinds),
+                columns,
                 names_file="referenced_data_file" in fields,
-                is_unpartitioned=self._table.specs()[lot.spec_id].is_unpartitioned(),
+                is_unpartitioned=is_unpartitioned(self._table.specs()[lot.spec_id]),
             )
         else:
-            statement = sql.files(lot, values_sql(kinds), self._time)
+            statement = sql.files(lot, values_sql(kinds), self._time, columns)
         self._duck.execute(statement, [paths])
 
-    def _fields(self, path: str) -> dict[str, DuckDBPyType]:
-        """What a manifest tells of a file, with the types that DuckDB sees in it."""
-        head = self._duck.sql(f"SELECT data_file FROM read_avro({literal(path)})")  # noqa: S608
-        return dict(_children(head.types[0]))
+    def _shape(self, path: str) -> tuple[list[str], dict[str, DuckDBPyType]]:
+        """The columns of a manifest, and what it tells of a file, with the types that DuckDB sees in it."""
+        head = self._duck.sql(f"SELECT * FROM read_avro({literal(path)})")  # noqa: S608
+        return head.columns, dict(_children(dict(zip(head.columns, head.types, strict=True))["data_file"]))
 
     def _remember(self, question: Question) -> None:
         self._replace("laid_out", [(*partition, sequence) for partition, sequence in question.laid_out.items()])

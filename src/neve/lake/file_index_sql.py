@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING
 from neve.lake.bounds import highest, lowest
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from neve.lake.bounds import TimeColumn
     from neve.lake.manifest_sources import Lot
     from neve.lake.partition_stats import Question
 
 PATH_FIELD = 2147483546  # the column of a position-delete file that names data files
+SEQUENCE, FILE_SEQUENCE = "sequence_number", "file_sequence_number"
+# Only a file that its manifest adds was added with its manifest; one that was there before has an older number.
+INHERITED = "CASE WHEN e.status = 1 OR m.sequence = 0 THEN m.sequence END"
 POSITION, EQUALITY, VECTOR, EVERYWHERE = "position", "equality", "vector", "everywhere"
 
 TABLES = """
@@ -31,15 +36,18 @@ CREATE TABLE wanted (spec_id INTEGER, partition VARCHAR, everything BOOLEAN);
 """
 
 
-def files(lot: Lot, values: str, time: TimeColumn | None) -> str:
-    """The data files of a lot; sequence numbers that an entry lacks are those of its manifest."""
-    own = "e.sequence_number" if lot.has_sequences else "NULL"
-    own_file = "e.file_sequence_number" if lot.has_sequences else "NULL"
-    by_sequence, by_id = f"c.sequence = coalesce({own}, m.sequence)", "c.id = coalesce(e.snapshot_id, m.snapshot_id)"
+def files(lot: Lot, values: str, time: TimeColumn | None, columns: Collection[str]) -> str:
+    """The data files of a lot whose entries have these columns.
+
+    An entry whose own number nobody can know is taken for the oldest: deletes may seem to apply that do not, none is missed.
+    """
+    own, own_file = (_own(name, lot, columns) for name in (SEQUENCE, FILE_SEQUENCE))
+    sequence = f"coalesce({own}, {INHERITED}, 0)"
+    by_sequence, by_id = f"c.sequence = {sequence}", "c.id = coalesce(e.snapshot_id, m.snapshot_id)"
     return f"""
     INSERT INTO files
     SELECT {lot.spec_id}, {values}, data_file.file_path, data_file.file_size_in_bytes, data_file.record_count,
-        coalesce({own}, m.sequence), coalesce({own_file}, m.sequence), lower(data_file.file_format),
+        {sequence}, coalesce({own_file}, {INHERITED}, {own}, 0), lower(data_file.file_format),
         data_file.sort_order_id, {lowest(time)} AS low, {highest(time)} AS high, coalesce(high, c.micros)
     FROM read_avro(?, filename = true) e
     JOIN manifests m ON m.filename = e.filename
@@ -48,8 +56,17 @@ def files(lot: Lot, values: str, time: TimeColumn | None) -> str:
     """
 
 
-def deletes(lot: Lot, values: str, *, names_file: bool, is_unpartitioned: bool) -> str:
-    """The delete files of a lot, and the one data file that each is about where it is about one only."""
+def _own(name: str, lot: Lot, columns: Collection[str]) -> str:
+    """The number that an entry says itself; older writers have no column for it."""
+    return f"e.{name}" if lot.has_sequences and name in columns else "NULL"
+
+
+def deletes(lot: Lot, values: str, columns: Collection[str], *, names_file: bool, is_unpartitioned: bool) -> str:
+    """The delete files of a lot, and the one data file that each is about where it is about one only.
+
+    A delete whose own number nobody can know is taken for as new as its manifest: it can't be newer.
+    """
+    own = _own(SEQUENCE, lot, columns)
     named = "data_file.referenced_data_file" if names_file else "NULL"
     low, high = (f"data_file.{bounds}[{PATH_FIELD}]" for bounds in ("lower_bounds", "upper_bounds"))
     # Bounds of paths that are equal are whole paths; a shortened upper bound is never equal to the lower one.
@@ -59,7 +76,7 @@ def deletes(lot: Lot, values: str, *, names_file: bool, is_unpartitioned: bool) 
     SELECT {lot.spec_id}, {values},
         CASE WHEN data_file.content = 2 THEN '{EVERYWHERE if is_unpartitioned else EQUALITY}'
              WHEN lower(data_file.file_format) = 'puffin' THEN '{VECTOR}' ELSE '{POSITION}' END,
-        data_file.file_size_in_bytes, data_file.record_count, coalesce(e.sequence_number, m.sequence),
+        data_file.file_size_in_bytes, data_file.record_count, coalesce({own}, m.sequence),
         CASE WHEN data_file.content = 1 THEN coalesce({named}, {only}) END
     FROM read_avro(?, filename = true) e JOIN manifests m ON m.filename = e.filename
     WHERE e.status < 2

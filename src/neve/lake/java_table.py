@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from neve.errors import EnvironmentFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -41,13 +41,12 @@ class JavaTable:
         """Iceberg's packages."""
         return self.jvm.org.apache.iceberg
 
-    def files(self, contents: Iterable[Content]) -> Any:
-        """Java's set of the files that the documents describe."""
-        mapper, files = self.iceberg.util.JsonUtil.mapper(), self.jvm.java.util.LinkedHashSet()
+    def files(self, contents: Iterable[Content]) -> Iterator[Any]:
+        """Java's files that the documents describe. Every word to the JVM costs, so there are few for each."""
+        read, parse = self.iceberg.util.JsonUtil.mapper().readTree, self.iceberg.ContentFileParser.fromJson
+        specs = self.java.specs()
         for content in contents:
-            node = mapper.readTree(json.dumps(content))
-            files.add(self.iceberg.ContentFileParser.fromJson(node, self.java.specs()))
-        return files
+            yield parse(read(json.dumps(content)), specs)
 
     def contents(self, files: Iterable[Any]) -> list[Content]:
         """The documents of Java's files."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
@@ -22,6 +22,12 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 POLL_SECONDS = 0.2
+
+
+def keep_memory() -> None:
+    """Let Arrow keep the memory that it gives back: a task asks for as much again, and pages cost a fifth of it."""
+    with suppress(NotImplementedError):  # a build without jemalloc
+        pa.set_memory_pool(pa.jemalloc_memory_pool())
 
 
 def parallelism(spark: SparkSession) -> int:

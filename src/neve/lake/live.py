@@ -1,4 +1,4 @@
-"""Which of some files are part of a table now."""
+"""Which of some files are part of a table."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-def live_among(table: Table, paths: Iterable[str]) -> set[str]:
-    """Those of the paths that the newest snapshot of the table, or the head of a branch or tag, refers to."""
+def live_among(table: Table, paths: Iterable[str], since: int = 0) -> set[str]:
+    """Those of the paths that any snapshot refers to that was made after the sequence number `since`."""
     asked = {plain_path(path): path for path in paths}
     found: set[str] = set()
     seen: set[str] = set()
-    heads = {ref.snapshot_id for ref in table.metadata.refs.values()} | {table.metadata.current_snapshot_id}
-    for head in heads - {None}:
-        snapshot = table.metadata.snapshot_by_id(head) if head is not None else None
-        for manifest in snapshot.manifests(table.io) if snapshot else ():
-            if manifest.manifest_path in seen or found.issuperset(asked.values()):
+    for snapshot in reversed(table.metadata.snapshots):
+        if (snapshot.sequence_number or 0) < since or found.issuperset(asked.values()):
+            continue
+        for manifest in snapshot.manifests(table.io):
+            if manifest.manifest_path in seen:
                 continue
             seen.add(manifest.manifest_path)
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyiceberg.manifest import ManifestContent
+from pyiceberg.transforms import VoidTransform
 
 from neve.errors import LakeError
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyiceberg.manifest import ManifestFile
+    from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
@@ -70,10 +72,15 @@ def _parts(sources: list[Source]) -> Iterator[tuple[Source, ...]]:
 
 def _alike(manifest: ManifestFile, source: Source) -> _Kind:
     holds_deletes = manifest.content == ManifestContent.DELETES
-    # Manifests of format version 1 have no sequence numbers. Of the others those with data differ in nothing that is
+    # Manifests of format version 1 have no sequence numbers. Of the others those with data differ in little that is
     # asked for; those with deletes may or may not have a column for the file that they are about, so each is alone.
     alone = source.path if holds_deletes else ""
     return manifest.partition_spec_id, holds_deletes, source.sequence > 0, alone
+
+
+def is_unpartitioned(spec: PartitionSpec) -> bool:
+    """Whether a spec parts nothing; of format version 1, fields that were removed stay and have no values."""
+    return all(isinstance(field.transform, VoidTransform) for field in spec.fields)
 
 
 def readable(path: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.schema import Schema
 
-WHOLE_ROWS = 50_000  # files of no more rows are read at once
-BATCH_ROWS = 20_000
+PIECE_BYTES = 32 * 1024 * 1024  # 32 MB: files of no more are read at once, others in pieces of about as much
 
 
 class ForeignFile(Exception):
@@ -30,6 +29,8 @@ class ForeignFile(Exception):
 class DataFiles:
     """Reads data files as the table's schema is now, in pieces that fit into memory.
 
+    `dictionaries` tells, once a file was read, which leaves are worth a dictionary.
+
     A file without one of the columns of `needed_ids` is refused: where a migrated table has partition columns that are
     not in its files, a null would be made of their values.
     """
@@ -37,22 +38,32 @@ class DataFiles:
     io: FileIO
     schema: Schema
     needed_ids: frozenset[int] = frozenset()
+    dictionaries: set[str] = field(default_factory=set)
     _alike: list[pq.ParquetSchema] = field(default_factory=list)
 
     def read(self, path: str) -> Iterator[pa.Table]:
         """The rows of a file, in their order."""
-        with self.io.new_input(path).open() as source:
-            file = pq.ParquetFile(source, pre_buffer=True)
-            if file.metadata.num_rows <= WHOLE_ROWS:
+        with cast("pa.NativeFile", self.io.new_input(path).open()) as source:
+            file = pq.ParquetFile(source, pre_buffer=source.size() <= PIECE_BYTES)  # it holds all that it read
+            self._see_dictionaries(file.metadata)
+            if _size(file.metadata) <= PIECE_BYTES:
                 yield self._conformed(file, file.read(use_threads=False))
                 return
-            for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
+            for batch in file.iter_batches(_piece_rows(file.metadata), use_threads=False):
                 yield self._conformed(file, pa.Table.from_batches([batch]))
+
+    def _see_dictionaries(self, footer: pq.FileMetaData) -> None:
+        """Remember which leaves the first file has dictionaries for: whoever wrote it looked at their values."""
+        if self.dictionaries or not footer.num_row_groups:
+            return
+        columns = (footer.row_group(0).column(number) for number in range(footer.num_columns))
+        self.dictionaries.update(column.path_in_schema for column in columns if column.has_dictionary_page)
 
     def read_columns(self, path: str, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Some columns of a file that has the table's schema."""
         with self.io.new_input(path).open() as source:
-            for batch in pq.ParquetFile(source).iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
+            file = pq.ParquetFile(source)
+            for batch in file.iter_batches(_piece_rows(file.metadata), columns=list(columns), use_threads=False):
                 yield pa.Table.from_batches([batch]).select(list(columns))
 
     @cached_property
@@ -93,6 +104,16 @@ class DataFiles:
         except (ValueError, TypeError, NotImplementedError) as error:
             raise ForeignFile(f"its columns are not those of the table ({error})") from error
         return pa.Table.from_batches(batches) if batches else self._today.empty_table()
+
+
+def _size(footer: pq.FileMetaData) -> int:
+    """Bytes of all values, unpacked."""
+    return sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
+
+
+def _piece_rows(footer: pq.FileMetaData) -> int:
+    """How many rows a piece has, at least a few: values are larger in memory than in Parquet, where they repeat."""
+    return int(min(64_000, max(16, PIECE_BYTES * footer.num_rows // max(1, 4 * _size(footer)))))
 
 
 def _identity(field: pa.Field) -> object:

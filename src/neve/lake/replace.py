@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 
 from neve import __version__
-from neve.errors import CommitConflict, CommitUnknown
+from neve.errors import CommitConflict, CommitUnknown, LakeError
 from neve.lake.commits import Commit, find_batch
 from neve.lake.java_table import JavaTable
 from neve.model.commits import BATCH_ID, OPERATION, VERSION
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from neve.lake.content import Content
     from neve.lake.lake import Lake
 
-REFUSALS = ("ValidationException", "CommitFailedException")
+REFUSED = "ValidationException"
+BUSY = "CommitFailedException"
+
+
+class TableBusy(CommitConflict):
+    """Raised when other writers were quicker each time; what was written can be published later."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,12 @@ def replace_files(
     table = JavaTable(lake.spark, lake.spark_name(name))
     properties = {BATCH_ID: batch_id, OPERATION: operation, VERSION: __version__, **summary}
     try:
-        _commit(table, replacement, properties)
+        rewrite = _prepared(table, replacement, properties)
+    except Py4JJavaError as error:
+        kind, words = _told(error.java_exception)
+        raise LakeError(f"iceberg does not take {batch_id} for {name}: {kind}: {words}") from error
+    try:
+        rewrite.commit()
     except Py4JJavaError as error:
         _settle(lake, name, batch_id, error)
     done = find_batch(lake.table(name), batch_id)
@@ -57,7 +67,8 @@ def replace_files(
     return Commit(full_name, done, new=True)
 
 
-def _commit(table: JavaTable, replacement: Replacement, properties: Mapping[str, str]) -> None:
+def _prepared(table: JavaTable, replacement: Replacement, properties: Mapping[str, str]) -> Any:
+    """Iceberg's rewrite, ready to be committed; nothing has happened yet."""
     table.java.refresh()
     rewrite = table.java.newRewrite().validateFromSnapshot(replacement.from_snapshot)
     if replacement.data_sequence is not None:
@@ -71,15 +82,19 @@ def _commit(table: JavaTable, replacement: Replacement, properties: Mapping[str,
             change(file)
     for key, value in properties.items():
         rewrite.set(key, value)
-    rewrite.commit()
+    return rewrite
 
 
 def _settle(lake: Lake, name: str, batch_id: str, error: Py4JJavaError) -> None:
     """Tell a refusal from an error; after an error the table itself says whether the commit happened."""
     kind, words = _told(error.java_exception)
-    if kind in REFUSALS:
+    if kind == REFUSED:
         raise CommitConflict(
             f"{name} changed under {batch_id}: {words}", hint="nothing was changed; the next run plans anew"
+        ) from error
+    if kind == BUSY:
+        raise TableBusy(
+            f"other writers were quicker to commit to {name} each time: {words}", hint="the next run publishes it"
         ) from error
     try:
         done = find_batch(lake.table(name), batch_id)

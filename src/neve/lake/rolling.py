@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from neve.lake.encoding import dictionary_columns
 from neve.model.columns import BLOOM_FILTER_PREFIX, TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
     from types import TracebackType
 
     from pyiceberg.io import FileIO, OutputFile, OutputStream
@@ -35,28 +37,29 @@ BLOOM_FALSE_POSITIVES = 0.01
 CODEC_NAMES = {"uncompressed": "none", "lz4": "lz4", "gzip": "gzip", "snappy": "snappy", "zstd": "zstd"}
 
 
-class RollingWriter:
-    """Takes rows in pieces of any size; memory holds one row group, whatever the files become.
+@dataclass(frozen=True)
+class Shape:
+    """What files are to be like.
 
-    A file ends when it has reached the target size in bytes, or `rows_per_file` where that is given.
+    A file ends when it has reached the target size in bytes (0: that of the table), or `rows_per_file` where that is
+    given. Which leaves get a dictionary is told by their values, where `dictionaries` does not name them.
     """
 
-    def __init__(
-        self,
-        metadata: TableMetadata,
-        io: FileIO,
-        key: PartitionKey | None,
-        *,
-        sort_order_id: int | None,
-        target_bytes: int = 0,
-        rows_per_file: int = 0,
-    ) -> None:
+    sort_order_id: int | None
+    target_bytes: int = 0
+    rows_per_file: int = 0
+    dictionaries: Collection[str] = ()
+
+
+class RollingWriter:
+    """Takes rows in pieces of any size; memory holds one row group, whatever the files become."""
+
+    def __init__(self, metadata: TableMetadata, io: FileIO, key: PartitionKey | None, shape: Shape) -> None:
         self.files: list[DataFile] = []
         self._metadata, self._io, self._key = metadata, io, key
-        self._sort_order_id = sort_order_id
-        properties = metadata.properties
-        self._target_bytes = target_bytes or int(properties.get(TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT))
-        self._rows_per_file = rows_per_file
+        self._shape = shape
+        of_table = metadata.properties.get(TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT)
+        self._target_bytes = shape.target_bytes or int(of_table)
         self._held: list[pa.Table] = []
         self._held_bytes = 0
         self._open: _OpenFile | None = None
@@ -96,15 +99,15 @@ class RollingWriter:
         """How many of these rows go into the current row group."""
         row_bytes = max(1, rows.nbytes // rows.num_rows)
         room = max(1, (ROW_GROUP_BYTES - self._held_bytes) // row_bytes + 1)
-        if self._rows_per_file:
-            room = min(room, self._rows_per_file - self._rows_in_file())
+        if self._shape.rows_per_file:
+            room = min(room, self._shape.rows_per_file - self._rows_in_file())
         return int(min(room, rows.num_rows))
 
     def _rows_in_file(self) -> int:
         return (self._open.rows if self._open else 0) + sum(int(piece.num_rows) for piece in self._held)
 
     def _is_full(self) -> bool:
-        if self._rows_per_file and self._rows_in_file() >= self._rows_per_file:
+        if self._shape.rows_per_file and self._rows_in_file() >= self._shape.rows_per_file:
             return True
         return self._open is not None and self._open.bytes >= self._target_bytes
 
@@ -114,25 +117,32 @@ class RollingWriter:
         group = pa.concat_tables(self._held)
         self._held, self._held_bytes = [], 0
         if self._open is None:
-            self._open = _OpenFile(self._metadata, self._io, self._key, group)
+            self._open = _OpenFile(self._metadata, self._io, self._key, group, self._shape.dictionaries)
         self._open.write(group)
 
     def _end_file(self) -> None:
         if self._open is not None:
             path, size, footer = self._open.close()
-            self.files.append(describe(self._metadata, self._key, path, size, footer, self._sort_order_id))
+            self.files.append(describe(self._metadata, self._key, path, size, footer, self._shape.sort_order_id))
             self._open = None
 
 
 class _OpenFile:
     """One Parquet file that is being written."""
 
-    def __init__(self, metadata: TableMetadata, io: FileIO, key: PartitionKey | None, first: pa.Table) -> None:
+    def __init__(
+        self,
+        metadata: TableMetadata,
+        io: FileIO,
+        key: PartitionKey | None,
+        first: pa.Table,
+        dictionaries: Collection[str],
+    ) -> None:
         self.path = _new_path(metadata, key)
         self.rows = 0
         self._output: OutputFile = io.new_output(self.path)
         self._sink: OutputStream = self._output.create()
-        self._writer = pq.ParquetWriter(self._sink, first.schema, **_options(metadata, first))
+        self._writer = pq.ParquetWriter(self._sink, first.schema, **_options(metadata, first, dictionaries))
 
     @property
     def bytes(self) -> int:
@@ -158,7 +168,7 @@ def _new_path(metadata: TableMetadata, key: PartitionKey | None) -> str:
     return provider.new_data_location(f"{uuid.uuid4()}.parquet", key)
 
 
-def _options(metadata: TableMetadata, rows: pa.Table) -> dict[str, object]:
+def _options(metadata: TableMetadata, rows: pa.Table, dictionaries: Collection[str]) -> dict[str, object]:
     codec = CODEC_NAMES.get(metadata.properties.get(COMPRESSION_CODEC, COMPRESSION_CODEC_DEFAULT), "zstd")
     level = metadata.properties.get(COMPRESSION_LEVEL) or (ZSTD_LEVEL_DEFAULT if codec == "zstd" else None)
     return {
@@ -166,7 +176,7 @@ def _options(metadata: TableMetadata, rows: pa.Table) -> dict[str, object]:
         "compression_level": int(level) if level is not None else None,
         "store_schema": False,
         "store_decimal_as_integer": True,  # as Iceberg wants it
-        "use_dictionary": dictionary_columns(rows),
+        "use_dictionary": list(dictionaries) or dictionary_columns(rows),
         "write_page_index": True,
         "bloom_filter_options": {
             name: {"ndv": rows.num_rows, "fpp": BLOOM_FALSE_POSITIVES} for name in _bloom_columns(metadata, rows.schema)
@@ -193,11 +203,13 @@ def describe(
 ) -> DataFile:
     """The file as a manifest has it: counts and bounds of the columns that the table keeps them for."""
     schema = metadata.schema()
+    ids = parquet_path_to_id_mapping(schema)
     statistics = data_file_statistics_from_parquet_metadata(
-        footer,
-        stats_columns=compute_statistics_plan(schema, metadata.properties),
-        parquet_column_mapping=parquet_path_to_id_mapping(schema),
-    )
+        footer, stats_columns=compute_statistics_plan(schema, metadata.properties), parquet_column_mapping=ids
+    ).to_serialized_dict()
+    for field_id in _unbounded(footer, ids):
+        statistics["lower_bounds"].pop(field_id, None)
+        statistics["upper_bounds"].pop(field_id, None)
     return DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=path,
@@ -208,5 +220,20 @@ def describe(
         spec_id=metadata.default_spec_id,
         equality_ids=None,
         key_metadata=None,
-        **statistics.to_serialized_dict(),
+        **statistics,
     )
+
+
+def _unbounded(footer: pq.FileMetaData, ids: Mapping[str, int]) -> set[int]:
+    """The columns that some row group has values of, but no bounds: Parquet keeps none of very long values.
+
+    pyiceberg takes the bounds of the other row groups for those of the file: readers would skip rows that are there.
+    """
+    found = set()
+    for group in (footer.row_group(number) for number in range(footer.num_row_groups)):
+        for column in (group.column(number) for number in range(group.num_columns)):
+            told = column.statistics
+            has_values = told is None or not told.has_null_count or told.null_count < column.num_values
+            if has_values and (told is None or not told.has_min_max) and column.path_in_schema in ids:
+                found.add(ids[column.path_in_schema])
+    return found

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.types import BinaryType, DecimalType, FixedType, UUIDType
+
 from neve.errors import CommitConflict
 from neve.lake.java_table import JavaTable
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyiceberg.table import Table
+    from pyiceberg.types import IcebergType
     from pyspark.sql import DataFrame, SparkSession
 
     from neve.lake.content import Content
@@ -125,8 +128,8 @@ def partition_filter(table: Table, spec_id: int, values: Sequence[object]) -> st
     parts: list[dict[str, object]] = []
     for field, value in zip(spec.fields, values, strict=True):
         source = schema.find_column_name(field.source_id)
-        if source is None:
-            continue  # a column that is gone narrows nothing
+        if source is None or not _is_said(field.transform.result_type(schema.find_type(source)), value):
+            continue  # what can't be said narrows nothing
         term = source if str(field.transform) == "identity" else _transformed(source, str(field.transform))
         parts.append(
             {"type": "is-null", "term": term} if value is None else {"type": "eq", "term": term, "value": value}
@@ -137,6 +140,11 @@ def partition_filter(table: Table, spec_id: int, values: Sequence[object]) -> st
     for part in parts[1:]:
         expression = {"type": "and", "left": expression, "right": part}
     return json.dumps(expression)
+
+
+def _is_said(kind: IcebergType, value: object) -> bool:
+    """Whether Iceberg's expressions take a value of a type as its JSON form writes it."""
+    return value is None or not isinstance(kind, BinaryType | FixedType | UUIDType | DecimalType)
 
 
 def _transformed(source: str, transform: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from pyiceberg.io import load_file_io
 
 from neve.lake.fields import conform, file_schema
 from neve.lake.layout import Slice, lay_out, sorts_fully
-from neve.lake.rolling import RollingWriter
+from neve.lake.rolling import RollingWriter, Shape
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,6 +69,6 @@ def _write_slice(metadata: TableMetadata, io: FileIO, piece: Slice) -> list[Data
     """The files of one partition: a new one is begun when the last has reached the target size."""
     fully = sorts_fully(metadata.schema(), metadata.sort_order())
     order = metadata.default_sort_order_id if fully else None
-    with RollingWriter(metadata, io, piece.key, sort_order_id=order) as writer:
+    with RollingWriter(metadata, io, piece.key, Shape(order)) as writer:
         writer.write(piece.rows)
     return writer.files

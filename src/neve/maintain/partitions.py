@@ -29,16 +29,23 @@ Place = int | None
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a table keeps the time and the organization of its rows."""
+    """Where a table keeps the time and the organization of its rows.
+
+    `organization` is there only where today's partition spec parts the rows by it; files of older specs may not.
+    """
 
     time: NestedField
     organization: NestedField | None
     unit: Unit | None
-    by_organization: bool
+
+    @property
+    def by_organization(self) -> bool:
+        """Whether new files are of one organization each."""
+        return self.organization is not None
 
 
 def layout_of(table: Table, column: str = "") -> Layout | None:
-    """The layout by the current partition spec; none where there is no such column, or no time in it."""
+    """The layout by the partition specs; none where there is no such column, or no time in it."""
     fields = {field.name: field for field in table.schema().fields}
     names = (column,) if column else TIME_COLUMNS
     time = next((fields[name] for name in names if name in fields), None)
@@ -47,30 +54,26 @@ def layout_of(table: Table, column: str = "") -> Layout | None:
     organization = fields.get(ORGANIZATION.name)
     specs = [spec for spec in table.specs().values() if spec.fields] or [table.spec()]
     units = {_unit(spec, time) for spec in specs}
-    return Layout(
-        time,
-        organization,
-        units.pop() if len(units) == 1 else None,
-        organization is not None and all(_place_of(spec, organization) is not None for spec in specs),
-    )
+    parted = organization is not None and _place_of(table.spec(), organization) is not None
+    return Layout(time, organization if parted else None, units.pop() if len(units) == 1 else None)
 
 
 def partitions_of(table: Table, layout: Layout) -> tuple[PartitionFacts, ...]:
     """The partitions of the current snapshot that have data files."""
     snapshot = table.current_snapshot()
-    found: dict[tuple[str | None, int | None], PartitionFacts] = {}
+    found: dict[tuple[str | None, int | None, bool], PartitionFacts] = {}
     for manifest in snapshot.manifests(table.io) if snapshot else []:
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
             file = entry.data_file
             if file.content == DataFileContent.DATA:
                 facts = _facts(file, table.specs()[file.spec_id], layout)
-                key = (facts.organization, facts.period)
+                key = (facts.organization, facts.period, facts.mixed)
                 found[key] = _sum(found[key], facts) if key in found else facts
     return tuple(found.values())
 
 
 def _facts(file: DataFile, spec: PartitionSpec, layout: Layout) -> PartitionFacts:
-    owner = _place_of(spec, layout.organization) if layout.organization and layout.by_organization else None
+    owner = _place_of(spec, layout.organization) if layout.organization else None
     time = next((place for place, field in enumerate(spec.fields) if _counts(field, layout.time)), None)
     period = file.partition[time] if layout.unit and time is not None else None
     return PartitionFacts(
@@ -80,6 +83,7 @@ def _facts(file: DataFile, spec: PartitionSpec, layout: Layout) -> PartitionFact
         rows=file.record_count,
         bytes=file.file_size_in_bytes,
         earliest=_earliest(file, layout.time),
+        mixed=owner is None,
     )
 
 
@@ -99,6 +103,7 @@ def _sum(one: PartitionFacts, other: PartitionFacts) -> PartitionFacts:
         one.rows + other.rows,
         one.bytes + other.bytes,
         None if unknown else min(one.earliest, other.earliest),  # type: ignore[type-var]
+        one.mixed,
     )
 
 

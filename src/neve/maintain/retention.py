@@ -16,6 +16,7 @@ from neve.maintain.retention_rules import rules_for
 from neve.maintain.snapshots import Snapshot, snapshots_of
 from neve.maintain.words import counted
 from neve.model.commits import OPERATION
+from neve.model.tables import ORGANIZATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +38,8 @@ def retention(work: Work) -> Outcome:
         return Outcome("no rule is about this table: its rows are kept for good")
     table = work.table()
     layout = _layout(work.name, table, rules)
-    plan = plan_retention(rules, partitions_of(table, layout), work.now, layout.unit, exact=work.config.retention_exact)
+    facts = partitions_of(table, layout)
+    plan = plan_retention(work.name, rules, facts, work.now, layout.unit, exact=work.config.retention_exact)
     if work.dry_run or not plan.deletions:
         return _told(plan)
     before = {snapshot.id for snapshot in snapshots_of(table)}
@@ -61,9 +63,8 @@ def statement(name: str, layout: Layout, deletion: Deletion) -> str:
     else:
         before = moment(deletion.before, zoned=isinstance(layout.time.field_type, TimestamptzType))
     condition = f"{quoted(layout.time.name)} < {before}"
-    if deletion.organizations is not None and layout.organization is not None:
-        names = ", ".join(map(text, deletion.organizations))
-        condition = f"{quoted(layout.organization.name)} IN ({names}) AND {condition}"
+    if deletion.organizations is not None:
+        condition = f"{_owned(deletion.organizations)} AND {condition}"
     return f"DELETE FROM {name} WHERE {condition}"  # noqa: S608 - names and values are quoted
 
 
@@ -76,6 +77,14 @@ def labelled(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         spark.conf.unset(key)
+
+
+def _owned(organizations: Sequence[str | None]) -> str:
+    column, names = quoted(ORGANIZATION.name), [text(name) for name in organizations if name is not None]
+    named = f"{column} IN ({', '.join(names)})"
+    if None not in organizations:
+        return named
+    return f"({named} OR {column} IS NULL)" if names else f"{column} IS NULL"
 
 
 def _layout(name: str, table: Table, rules: Sequence[RetentionRule]) -> Layout:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from neve.errors import LakeError
 from neve.maintain.calendar import Unit, ordinal, start
 from neve.maintain.entry import KEEP, Entry
 from neve.maintain.retention_rules import named, rule_for
 from neve.maintain.snapshots import shown
 from neve.maintain.words import counted
+from neve.model.tables import ORGANIZATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,10 +23,16 @@ if TYPE_CHECKING:
 DELETE = "delete"
 AT_ONCE = 500  # organizations in one statement
 
+# Whose rows: `None` is everybody's; a `None` among the names stands for rows without an organization.
+Owners = tuple[str | None, ...] | None
+
 
 @dataclass(frozen=True)
 class PartitionFacts:
-    """Files of one organization and one unit of time (`None` where the table is not partitioned so)."""
+    """Files of one organization (`None`: rows without one) and one unit of time (`None` where they have none).
+
+    `mixed`: their partition spec does not part organizations, so that they may hold anybody's rows.
+    """
 
     organization: str | None
     period: int | None
@@ -32,13 +40,14 @@ class PartitionFacts:
     rows: int
     bytes: int
     earliest: datetime | None = None
+    mixed: bool = False
 
 
 @dataclass(frozen=True)
 class Deletion:
-    """Rows of some organizations (`None`: of everybody) before a moment; `whole`: partitions, by metadata alone."""
+    """Rows of some owners before a moment; `whole`: partitions, by metadata alone."""
 
-    organizations: tuple[str, ...] | None
+    organizations: Owners
     before: datetime
     whole: bool
     files: int
@@ -55,6 +64,7 @@ class RetentionPlan:
 
 
 def plan_retention(
+    table: str,
     rules: Sequence[RetentionRule],
     partitions: Iterable[PartitionFacts],
     now: datetime,
@@ -63,13 +73,11 @@ def plan_retention(
     exact: bool = True,
 ) -> RetentionPlan:
     """The deletions for a table; `unit` is what its time partitions count, if it has any."""
-    owners: dict[str | None, list[PartitionFacts]] = {}
-    for one in partitions:
-        owners.setdefault(one.organization, []).append(one)
+    owners = _by_owner(table, rules, tuple(partitions))
     found: list[Deletion] = []
     entries: list[Entry] = []
-    for owner in sorted(owners, key=lambda name: name or ""):
-        rule = rule_for(rules, owner)
+    for owner in sorted(owners, key=_name):
+        rule = rule_for(rules, _name(owner) or None)
         if rule is None or not rule.days:
             why = f"the rule for {named(rule)} keeps it for good" if rule else "no rule is about it"
             entries.append(Entry(KEEP, _whose(owner), why))
@@ -80,8 +88,27 @@ def plan_retention(
     return RetentionPlan(_together(found), tuple(entries))
 
 
+def _by_owner(
+    table: str, rules: Sequence[RetentionRule], partitions: Sequence[PartitionFacts]
+) -> dict[Owners, list[PartitionFacts]]:
+    """Whose the partitions are: everybody's, as soon as one file does not say; then no rule may tell owners apart."""
+    mixed = sum(one.files for one in partitions if one.mixed)
+    apart = sorted(rule.organization for rule in rules if rule.organization)
+    if mixed and apart:
+        raise LakeError(
+            f"{table} has {counted(mixed, 'file')} of a partition spec without {ORGANIZATION.name}, so the rule for "
+            f"organization {apart[0]} can't be applied",
+            hint=f"`neve compact run {table}` rewrites files of older partition specs into today's "
+            "(compact.old_specs must be true); then run retention again",
+        )
+    owners: dict[Owners, list[PartitionFacts]] = {}
+    for one in partitions:
+        owners.setdefault(None if mixed else (one.organization,), []).append(one)
+    return owners
+
+
 def _deletions(
-    owner: str | None, partitions: list[PartitionFacts], cutoff: datetime, unit: Unit | None, *, exact: bool
+    owner: Owners, partitions: list[PartitionFacts], cutoff: datetime, unit: Unit | None, *, exact: bool
 ) -> list[Deletion]:
     boundary = ordinal(unit, cutoff) if unit else None
     past = [one for one in partitions if boundary is not None and one.period is not None and one.period < boundary]
@@ -101,9 +128,9 @@ def _is_split(one: PartitionFacts, boundary: int | None, cutoff: datetime) -> bo
     return one.earliest is None or one.earliest < cutoff
 
 
-def _deletion(owner: str | None, before: datetime, partitions: list[PartitionFacts], *, whole: bool) -> Deletion:
+def _deletion(owner: Owners, before: datetime, partitions: list[PartitionFacts], *, whole: bool) -> Deletion:
     return Deletion(
-        None if owner is None else (owner,),
+        owner,
         before,
         whole,
         sum(one.files for one in partitions),
@@ -112,7 +139,7 @@ def _deletion(owner: str | None, before: datetime, partitions: list[PartitionFac
     )
 
 
-def _entries(owner: str | None, rule: RetentionRule, mine: list[Deletion]) -> list[Entry]:
+def _entries(owner: Owners, rule: RetentionRule, mine: list[Deletion]) -> list[Entry]:
     if not mine:
         return [Entry(KEEP, _whose(owner), f"nothing is older than {rule.days:g} days")]
     why = f"kept for {rule.days:g} days by the rule for {named(rule)}"
@@ -144,9 +171,9 @@ def _together(found: list[Deletion]) -> tuple[Deletion, ...]:
 
 
 def _joined(group: list[Deletion]) -> Deletion:
-    names = [name for one in group for name in one.organizations or ()]
+    everybody = any(one.organizations is None for one in group)
     return Deletion(
-        tuple(names) or None,
+        None if everybody else tuple(name for one in group for name in one.organizations or ()),
         group[0].before,
         group[0].whole,
         sum(one.files for one in group),
@@ -155,5 +182,11 @@ def _joined(group: list[Deletion]) -> Deletion:
     )
 
 
-def _whose(owner: str | None) -> str:
-    return "rows" if owner is None else f"rows of {owner}"
+def _name(owner: Owners) -> str:
+    return (owner[0] or "") if owner else ""
+
+
+def _whose(owner: Owners) -> str:
+    if owner is None:
+        return "rows"
+    return f"rows of {_name(owner)}" if _name(owner) else "rows without an organization"

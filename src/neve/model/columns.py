@@ -15,6 +15,7 @@ TARGET_FILE_SIZE_BYTES_DEFAULT = 512 * 1024 * 1024  # 512 MB
 BLOOM_FILTER_PREFIX = "write.parquet.bloom-filter-enabled.column."
 METRICS_PREFIX = "write.metadata.metrics.column."
 LAYOUT_ZORDER = "neve.layout.zorder"  # columns with commas between them; without it the table's sort order holds
+DEDUPLICATE = "neve.deduplicate"  # true: rows of one record_id are one record; without it so in Neve's own tables only
 
 BASE_PROPERTIES = {
     "write.parquet.compression-codec": "zstd",
