@@ -34,12 +34,12 @@ demo: setup ## an hour of telemetry of a shop: made, ingested, asked about
 	@$(BIN)/neve demo
 
 test: setup ## every test: fast ones first, then Spark, then end to end
-	@$(BIN)/python -m pytest -q -m "not spark and not parts and not e2e"
+	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not parts and not e2e"
 	@$(BIN)/python -m pytest -q -m "(spark or parts) and not e2e"
 	@$(BIN)/python -m pytest -q -m e2e
 
 test-fast: $(READY) ## the tests that need no JVM
-	@$(BIN)/python -m pytest -q -m "not spark and not parts and not e2e"
+	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not parts and not e2e"
 
 test-spark: setup ## the tests that share one Spark session, and those that start real parts
 	@$(BIN)/python -m pytest -q -m "(spark or parts) and not e2e"

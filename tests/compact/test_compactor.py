@@ -12,7 +12,7 @@ from neve.compact.config import CompactConfig
 from neve.compact.journal import Entry, Journal, Stage
 from neve.errors import CommitUnknown, LeaseTaken
 from neve.lake.leases import hold
-from neve.lake.replace import replace_files
+from neve.lake.replace import TableBusy, replace_files
 from tests.compact.tables import documents_in, fill_logs, messages
 
 if TYPE_CHECKING:
@@ -156,6 +156,34 @@ def test_a_commit_of_unknown_outcome_keeps_its_files(bench: Bench, monkeypatch: 
     assert len(bench.leavings) == 1
     result = bench.compactor().compact("logs")
     assert result.published_for_dead == 1
+    assert messages(bench.lake) == bench.rows
+
+
+def test_what_was_written_must_still_be_there(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dead run's file that someone removed since is not published; the group is rewritten."""
+
+    def kill(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    bench.die(monkeypatch, publish, "replace_files", kill)
+    [written] = bench.leavings
+    written.unlink()
+    result = bench.compactor().compact("logs", steal=True)
+    assert (result.published_for_dead, result.files_in, result.files_out) == (0, 6, 1)
+    assert messages(bench.lake) == bench.rows
+
+
+def test_a_busy_table_costs_no_work(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where other writers are quicker each time, what was written is kept, and the next run publishes it."""
+
+    def busy(*_: Any, **__: Any) -> None:
+        raise TableBusy("other writers were quicker")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(publish, "replace_files", busy)
+        result = bench.compactor().compact("logs")
+    assert (result.committed, result.is_whole, len(bench.leavings)) == (0, False, 1)
+    assert bench.compactor().compact("logs").published_for_dead == 1
     assert messages(bench.lake) == bench.rows
 
 

@@ -227,6 +227,19 @@ def test_older_files_get_the_schema_of_today(spark_lake: Lake) -> None:
     assert {row["extra"] for row in rows} == {None}
 
 
+def test_files_of_several_schemas_together(spark_lake: Lake) -> None:
+    """Files from before and after a column was added are one group; newer ones are read with their dictionaries."""
+    fill_logs(spark_lake, files=2)
+    spark_lake.spark.sql(f"ALTER TABLE {spark_lake.spark_name('logs')} ADD COLUMN extra int")
+    fill_logs(spark_lake, files=2, first=100)
+    group = group_of(spark_lake)
+    newest_first = replace(group, files=tuple(sorted(group.files, key=lambda file: -file.bytes)))
+    for files in (newest_first, replace(group, files=newest_first.files[::-1])):
+        assert rewrite(spark_lake, files, Executor.ARROW, "sample").after.rows == 40
+    publish(spark_lake, group, rewrite(spark_lake, newest_first, Executor.ARROW, "sample"), snapshot_of(spark_lake))
+    assert len(messages(spark_lake)) == 40
+
+
 def test_input_files_know_their_path(spark_lake: Lake) -> None:
     """A file that is not in the snapshot is a conflict, not a crash."""
     fill_logs(spark_lake, files=2)

@@ -47,6 +47,15 @@ def test_dollars_of_this_hour_count() -> None:
     assert Limits.of(config, spent_dollars=9).dollars == 0
 
 
+def test_what_no_run_could_take_is_judged_by_a_whole_hour() -> None:
+    """What is spent comes back with the next hour; and when nothing is left, nothing can be said of one group."""
+    limits = Limits.of(CompactConfig(max_dollars=2), spent_dollars=1.5)
+    assert limits.broken_by(Spending(dollars=1)) == "max_dollars"
+    assert limits.never_allow(Spending(dollars=1)) is None
+    assert limits.never_allow(Spending(dollars=3)) == "max_dollars"
+    assert Limits.of(CompactConfig(max_dollars=2), spent_dollars=9).never_allow(Spending(dollars=3)) is None
+
+
 def test_limits_in_words() -> None:
     """Each limit is said with its value."""
     limits = Limits(bytes=2048, files=5, seconds=60, dollars=0.25, concurrency=2)

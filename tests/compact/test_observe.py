@@ -6,9 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import BinaryType, NestedField, PrimitiveType, StringType
 
 from neve.compact.config import CompactConfig
+from neve.compact.facts import has_record_id
 from neve.compact.memory import Memory
 from neve.compact.observe import measure_table, partition_files, plan_table
 from neve.compact.plan import Executor, Layout, Level
@@ -16,7 +19,7 @@ from neve.errors import ConfigError, LakeError
 from neve.lake.config import S3Config
 from neve.lake.duck import connect
 from neve.lake.partition_values import key_of
-from neve.model.columns import LAYOUT_ZORDER, TARGET_FILE_SIZE_BYTES
+from neve.model.columns import DEDUPLICATE, LAYOUT_ZORDER, TARGET_FILE_SIZE_BYTES
 from tests.lake.manifests import file_of
 
 if TYPE_CHECKING:
@@ -74,11 +77,12 @@ def test_fragments_of_a_real_table_are_planned_for(logs: Table) -> None:
     snapshot = logs.current_snapshot()
     assert snapshot is not None
     assert (plan.table, plan.snapshot_id, plan.sequence) == ("telemetry.logs", snapshot.snapshot_id, 2)
-    assert [group.partition.label for group in plan.groups] == [
+    groups = sorted(plan.groups, key=lambda group: group.partition.label)
+    assert [group.partition.label for group in groups] == [
         "organization_id=acme/timestamp_day=2026-01-01",
         "organization_id=acme/timestamp_day=2026-01-02",
     ]
-    group = plan.groups[0]
+    group = groups[0]
     assert group.partition.values == ("acme", "2026-01-01")
     assert (group.layout, group.executor) == (Layout("sort", ("service_name", "timestamp")), Executor.ARROW)
     assert (group.estimate.output_files, group.estimate.output_bytes) == (1, 12 * MB)
@@ -136,6 +140,63 @@ def test_partitions_can_be_chosen(logs: Table) -> None:
     assert labels == {f"organization_id=acme/timestamp_day=2026-01-0{day}" for day in (1, 2)}
     with pytest.raises(ConfigError, match=r"has 'day=3', expected field=value with a field of telemetry.logs: organi"):
         plan_table(logs, CONFIG, now=NOW, duck=never, partitions="day=3")
+
+
+def test_partitions_can_be_chosen_by_a_part_of_their_name(logs: Table) -> None:
+    """A text without = is looked for in the label, as it is written or as it is meant; fields can stand beside it."""
+    for day in range(2):
+        add(logs, *[MB] * 12, day=day)
+    add(logs, *[MB] * 12, day=0, organization="a/b")
+
+    def chosen(text: str) -> list[tuple[object, ...]]:
+        groups = plan_table(logs, CONFIG, now=NOW, duck=duck, partitions=text).groups
+        return sorted(group.partition.values for group in groups)
+
+    assert chosen("01-01") == [("a/b", "2026-01-01"), ("acme", "2026-01-01")]
+    assert chosen("a/b") == chosen("a%2Fb") == [("a/b", "2026-01-01")]
+    assert chosen("organization_id=acme,01-02") == [("acme", "2026-01-02")]
+    assert chosen("nothing like it") == []
+
+
+def test_dollars_that_are_spent_are_used_up(logs: Table) -> None:
+    """Nobody is told to raise a limit that is enough in another hour."""
+    add(logs, *[MB] * 12)
+    plan = plan_table(logs, CompactConfig(max_dollars=1), now=NOW, duck=duck, spent_dollars=1)
+    assert (plan.groups, [cut.limit for cut in plan.cut]) == ((), ["max_dollars"])
+    assert plan.cut[0].reason.endswith("left of this hour) is used up")
+
+
+def test_only_the_records_of_neve_have_ids_that_tell_them_apart(lake: Lake) -> None:
+    """A column of the same name elsewhere may be anything; the owner of a table may say what it is."""
+    lake.catalog.create_namespace("shop")
+
+    def made(name: str, kind: PrimitiveType, **properties: str) -> bool:
+        schema = Schema(NestedField(1, "record_id", kind), NestedField(2, "what", StringType()))
+        return has_record_id(lake.catalog.create_table(name, schema, properties=properties))
+
+    assert has_record_id(lake.table("logs"))
+    assert not has_record_id(lake.table("quarantine"))
+    assert not made("shop.changes", BinaryType())
+    assert not made("telemetry.changes", StringType())
+    assert made("shop.events", BinaryType(), **{DEDUPLICATE: "true"})
+    assert not made("telemetry.kept", BinaryType(), **{DEDUPLICATE: "false"})
+    plain = lake.catalog.create_table(
+        "shop.plain", Schema(NestedField(1, "what", StringType())), properties={DEDUPLICATE: "true"}
+    )
+    assert not has_record_id(plain)
+
+
+def test_keys_of_partitions_are_short(logs: Table) -> None:
+    """Whatever the values are; and files are found by them."""
+    names = ("null", "x" * 3000)
+    for name in names:
+        add(logs, MB, organization=name)
+    measured = measure_table(logs, CONFIG, now=NOW, duck=duck)
+    keys = {one.partition.key for one in measured.partitions}
+    assert keys == {key_of(0, [name, "2026-01-01"]) for name in names}
+    assert max(map(len, keys)) < 40
+    files = partition_files(logs, CONFIG, [one.partition for one in measured.partitions], duck=duck)
+    assert {key: len(found) for key, found in files.items()} == dict.fromkeys(keys, 1)
 
 
 def test_a_z_order_property_is_obeyed_and_remembered(logs: Table) -> None:

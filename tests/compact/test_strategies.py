@@ -12,6 +12,7 @@ from neve.compact.memory import Memory
 from neve.compact.plan import Executor, Group, Layout, Level
 from neve.compact.strategies import STRATEGIES, strategy_of
 from neve.errors import ConfigError
+from neve.lake.partition_values import key_of
 from tests.compact.model import NOW, NOW_US, TARGET, ModelDelete, ModelFile, ModelTable, Tended, facts
 
 FRAGMENT, UNDERSIZED, GOOD, OVERSIZED = TARGET // 100, TARGET // 3, TARGET, 3 * TARGET

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
@@ -14,17 +15,18 @@ from pyiceberg.manifest import (
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
+    ManifestWriter,
     ManifestWriterV2,
     write_manifest,
 )
+from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyiceberg.io import FileIO
+    from pyiceberg.io import FileIO, OutputFile
     from pyiceberg.partitioning import PartitionSpec
-    from pyiceberg.schema import Schema
 
 PATH_FIELD = 2147483546
 _numbers = itertools.count()
@@ -40,6 +42,25 @@ class DeleteManifestWriter(ManifestWriterV2):
     @property
     def _meta(self) -> dict[str, str]:
         return {**super()._meta, "content": "deletes"}
+
+
+class OlderManifestWriter(ManifestWriterV2):
+    """Writes entries without a column for the sequence number of the file, as early writers of version 2 did."""
+
+    def new_writer(self) -> AvroOutputFile[ManifestEntry]:
+        """The writer of a file that has one column less."""
+        entries = self._with_partition(2)
+        return AvroOutputFile[ManifestEntry](
+            output_file=self._output_file,
+            file_schema=Schema(*(field for field in entries.fields if field.name != "file_sequence_number")),
+            record_schema=entries,
+            schema_name="manifest_entry",
+            metadata=self._meta,
+        )
+
+    def prepare_entry(self, entry: ManifestEntry) -> ManifestEntry:
+        """The entry as it is, whatever it lacks."""
+        return entry
 
 
 @dataclass(frozen=True)
@@ -80,15 +101,11 @@ class Manifests:
         deletes: bool = False,
         version: int = 2,
         snapshot_id: int = 1,
+        older: bool = False,
     ) -> ManifestFile:
         """A manifest that a snapshot lists with a sequence number."""
         output = self.io.new_output(f"{self.folder}/m{next(_numbers)}.avro")
-        writer = (
-            DeleteManifestWriter(spec, self.schema, output, snapshot_id, "deflate")
-            if deletes
-            else write_manifest(version, spec, self.schema, output, snapshot_id, "deflate")  # type: ignore[arg-type]
-        )
-        with writer:
+        with self._writer(spec, output, snapshot_id, version, deletes=deletes, older=older) as writer:
             for entry in entries:
                 writer.add_entry(
                     ManifestEntry.from_args(
@@ -99,6 +116,21 @@ class Manifests:
                         data_file=entry.file,
                     )
                 )
+        return self._listed(spec, output, len(entries), sequence, snapshot_id, deletes=deletes)
+
+    def _writer(
+        self, spec: PartitionSpec, output: OutputFile, snapshot_id: int, version: int, *, deletes: bool, older: bool
+    ) -> ManifestWriter:
+        if deletes:
+            return DeleteManifestWriter(spec, self.schema, output, snapshot_id, "deflate")
+        if older:
+            return OlderManifestWriter(spec, self.schema, output, snapshot_id, "deflate")
+        return write_manifest(version, spec, self.schema, output, snapshot_id, "deflate")  # type: ignore[arg-type]
+
+    @staticmethod
+    def _listed(
+        spec: PartitionSpec, output: OutputFile, files: int, sequence: int, snapshot_id: int, *, deletes: bool
+    ) -> ManifestFile:
         return ManifestFile.from_args(
             manifest_path=output.location,
             manifest_length=len(output),
@@ -107,7 +139,7 @@ class Manifests:
             sequence_number=sequence,
             min_sequence_number=0,
             added_snapshot_id=snapshot_id,
-            added_files_count=len(entries),
+            added_files_count=files,
             existing_files_count=0,
             deleted_files_count=0,
             added_rows_count=0,

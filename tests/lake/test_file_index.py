@@ -34,6 +34,7 @@ from neve.lake.config import S3Config
 from neve.lake.duck import connect
 from neve.lake.file_index import FileIndex
 from neve.lake.partition_stats import Question
+from neve.lake.partition_values import key_of
 from neve.lake.target_sizes import TargetSizes
 from tests.compact.model import NOW_US, TARGET, ModelFile, ModelTable
 from tests.compact.test_convergence import MINUTE, tables
@@ -213,6 +214,66 @@ def test_a_rewritten_file_has_no_older_position_deletes(table: Table, tmp_path: 
     with index(table, [data, *deletes]) as found:
         (file,) = found.candidates(QUESTION, {(0, '["a"]'): True}, 10)[0, '["a"]']
     assert (file.position_files, file.equality_files) == (0, 1)
+
+
+@pytest.mark.parametrize("order", [("older", "newer"), ("newer", "older")])
+def test_a_file_that_its_manifest_does_not_add_is_older_than_it(
+    table: Table, tmp_path: Path, order: tuple[str, str]
+) -> None:
+    """Early writers said nothing of when a file was added; then it is not newer than its rows, and deletes apply."""
+    writer = Manifests(f"file://{tmp_path}", table.io, SCHEMA)
+    existing = ManifestEntryStatus.EXISTING
+    entries = {
+        "older": [
+            Entry(file_of("kept", 10, ["a"]), 3, None, existing),
+            Entry(file_of("unknown", 10, ["a"]), None, None, existing),
+            Entry(file_of("added", 10, ["a"])),
+        ],
+        "newer": [
+            Entry(file_of("untold", 10, ["a"]), 3, None, existing),
+            Entry(file_of("rewritten", 10, ["a"]), 3, 8, existing),
+        ],
+    }
+    data = [writer.write(BY_P, entries[kind], sequence=9, older=kind == "older") for kind in order]
+    position = file_of("p", 1, ["a"], content=DataFileContent.POSITION_DELETES)
+    deletes = writer.write(BY_P, [Entry(position)], sequence=5, deletes=True)
+    with index(table, [*data, deletes]) as found:
+        files = found.candidates(QUESTION, {(0, '["a"]'): True}, 10)[0, '["a"]']
+    assert {file.path: (file.sequence, file.position_files) for file in files} == {
+        "kept": (3, 1),
+        "added": (9, 0),
+        "untold": (3, 1),
+        "rewritten": (3, 0),
+        "unknown": (0, 1),
+    }
+
+
+def test_equality_deletes_of_a_spec_of_removed_fields_are_for_all(table: Table, tmp_path: Path) -> None:
+    """In format version 1 a field that is removed stays, without a value: such a spec parts nothing."""
+    made = table.catalog.create_table(
+        "telemetry.voided", SCHEMA, partition_spec=BY_P, properties={"format-version": "1"}
+    )
+    with made.update_spec() as update:
+        update.remove_field("p")
+    assert [str(field.transform) for field in made.spec().fields] == ["void"]
+    writer = Manifests(f"file://{tmp_path}", table.io, SCHEMA)
+    data = writer.write(BY_P, [Entry(file_of("x", 10, ["a"]))], sequence=1)
+    equality = file_of("e", 1, [None], content=DataFileContent.EQUALITY_DELETES)
+    deletes = writer.write(made.spec(), [Entry(equality)], sequence=2, deletes=True)
+    with index(made, [data, deletes]) as found:
+        (stats,) = found.stats(QUESTION)
+    assert (stats.with_equality.files, stats.deletes.live_equality_files) == (1, 1)
+
+
+def test_null_and_the_word_null_are_two_partitions(table: Table, tmp_path: Path) -> None:
+    """Their labels are the same, their keys are not."""
+    writer = Manifests(f"file://{tmp_path}", table.io, SCHEMA)
+    entries = [Entry(file_of(f"of {value}", 10, [value])) for value in (None, "null")]
+    with index(table, [writer.write(BY_P, entries, sequence=1)]) as found:
+        stats, keys = found.stats(QUESTION), found.partition_ids()
+    assert [one.label for one in stats] == ["p=null", "p=null"]
+    assert keys == {(0, "[null]"): key_of(0, [None]), (0, '["null"]'): key_of(0, ["null"])}
+    assert len(set(keys.values())) == 2
 
 
 def test_times_before_1970_and_broken_bounds(table: Table, tmp_path: Path) -> None:

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from pyiceberg.types import PrimitiveType
+
 from neve.compact.fingerprint import Counting, Fingerprint, total
 from neve.compact.order import sort_rows
 from neve.compact.plan import Executor
 from neve.compact.rewritten import Rewritten
 from neve.lake.content import content_of
+from neve.lake.encoding import plain
 from neve.lake.java_table import DATA_PATH
 from neve.lake.lane import keep_memory
 from neve.lake.layout import partition_key, sort_columns, sorts_fully
-from neve.lake.parquet import DataFiles, ForeignFile
+from neve.lake.parquet import DataFiles, ForeignFile, MixedFiles
 from neve.lake.rolling import RollingWriter, Shape
 
 if TYPE_CHECKING:
@@ -54,7 +57,10 @@ def rewrite(task: ArrowTask) -> Rewritten | Unsuited:
     """Read the group's files, write them anew, and read back what was written."""
     keep_memory()
     try:
-        return _rewrite(task)
+        try:
+            return _rewrite(task, with_dictionaries=_hashes_plain_columns(task))
+        except MixedFiles:
+            return _rewrite(task, with_dictionaries=False)
     except OSError:
         raise  # storage that fails now may not fail again
     except ForeignFile as error:
@@ -63,11 +69,17 @@ def rewrite(task: ArrowTask) -> Rewritten | Unsuited:
         return Unsuited(task.group.id, f"{type(error).__name__}: {error}")
 
 
-def _rewrite(task: ArrowTask) -> Rewritten:
+def _hashes_plain_columns(task: ArrowTask) -> bool:
+    """Whether what is hashed can be had without dictionaries at no great cost."""
+    schema = task.target.metadata.schema()
+    return all(isinstance(schema.find_type(name), PrimitiveType) for name in task.hashed)
+
+
+def _rewrite(task: ArrowTask, *, with_dictionaries: bool) -> Rewritten:
     started, cpu = time.monotonic(), time.process_time()
     metadata = _under(task.target.metadata, task.folder)
     partitioned_by = frozenset(field.source_id for field in metadata.spec().fields)
-    files = DataFiles(task.target.io, metadata.schema(), partitioned_by)
+    files = DataFiles(task.target.io, metadata.schema(), partitioned_by, with_dictionaries=with_dictionaries)
     read: list[Fingerprint] = []
     rows = _laid_out(_told(files, task, read), task)
     first = next(rows, None)
@@ -125,7 +137,9 @@ def _writer(task: ArrowTask, metadata: TableMetadata, first: pa.Table, dictionar
         rows_per_file=-(-task.group.rows // outputs),
         dictionaries=dictionaries,
     )
-    return RollingWriter(metadata, task.target.io, partition_key(first, metadata.schema(), metadata.spec()), shape)
+    return RollingWriter(
+        metadata, task.target.io, partition_key(plain(first.slice(0, 1)), metadata.schema(), metadata.spec()), shape
+    )
 
 
 def _order_id(task: ArrowTask, metadata: TableMetadata) -> int | None:

@@ -23,7 +23,7 @@ from neve.compact.history import History
 from neve.compact.journal import Entry, Journal, Run
 from neve.compact.limits import Limits
 from neve.compact.memory_store import Memories
-from neve.compact.observe import context_of, measure_table, plan_table
+from neve.compact.observe import context_of, idle_plan, measure_table, plan_table
 from neve.compact.publish import Publisher
 from neve.compact.result import Circumstances, CompactResult, measured, published, result_of, spent_since
 from neve.compact.settle import Settled, kept_paths, settle, sweep
@@ -100,9 +100,24 @@ class Compactor:
         return self._plan(self.lake.table(name), request)
 
     def _plan(self, table: Table, request: Request) -> Plan:
+        idle = idle_plan(
+            table,
+            self.config,
+            now=self.clock(),
+            strategy=request.strategy or self.strategy,
+            target_bytes=self._target(request),
+            level=request.level,
+            partitions=request.partitions,
+            thorough=request.thorough,
+        )
+        plan = idle or self._plan_with_past(table, request)
+        metrics.count_plan(plan)
+        return plan
+
+    def _plan_with_past(self, table: Table, request: Request) -> Plan:
         full_name = ".".join(table.name())
         past = History(self.documents).of(full_name)
-        plan = plan_table(
+        return plan_table(
             table,
             self.config,
             now=self.clock(),
@@ -117,8 +132,6 @@ class Compactor:
             thorough=request.thorough,
             spent_dollars=self._spent(),
         )
-        metrics.count_plan(plan)
-        return plan
 
     def _spent(self) -> float:
         """The dollars that all tables took in the last hour; only a limit makes them worth a look."""

@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 from pyiceberg.types import ListType, MapType, StructType
 
+from neve.lake.encoding import plain
 from neve.lake.layout import sort_columns
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Counting:
         """More rows."""
         self.rows += piece.num_rows
         if self._columns:
-            self._waiting.append(piece.select(self._columns))
+            self._waiting.append(plain(piece.select(self._columns)))
             if sum(one.num_rows for one in self._waiting) >= HASHED_AT_ONCE:
                 self._hash()
 

@@ -59,6 +59,28 @@ def context_of(  # noqa: PLR0913 - all that a decision may depend on, by name
     )
 
 
+def idle_plan(  # noqa: PLR0913 - as above
+    table: Table,
+    config: CompactConfig,
+    *,
+    now: datetime,
+    strategy: str | None = None,
+    target_bytes: int | None = None,
+    level: Level | str | None = None,
+    partitions: str | None = None,
+    thorough: bool = False,
+) -> Plan | None:
+    """The plan of a table that has nothing to do by the summary of its snapshot; no manifest nor the past is needed."""
+    chosen = strategy_of(strategy or config.strategy)
+    context = context_of(table, config, now=now, target_bytes=target_bytes, level=level)
+    PartitionFilter.of(table, partitions)  # a wrong one is refused, whatever there is to do
+    summary = _summary(table)
+    reason = cheap_check(summary, context.table.sizes)
+    if reason and (summary is None or not (thorough or _needs_partitions(table, context, chosen.name))):
+        return nothing(context, chosen.name, reason, summary or {})
+    return None
+
+
 def plan_table(  # noqa: PLR0913 - as above
     table: Table,
     config: CompactConfig,
@@ -80,6 +102,18 @@ def plan_table(  # noqa: PLR0913 - as above
     Looks at the summary of its snapshot first, and at its manifests only when that leaves anything open, or when it is
     asked to be `thorough`. `spent_dollars` are those of the last hour.
     """
+    idle = idle_plan(
+        table,
+        config,
+        now=now,
+        strategy=strategy,
+        target_bytes=target_bytes,
+        level=level,
+        partitions=partitions,
+        thorough=thorough,
+    )
+    if idle:
+        return idle
     chosen = strategy_of(strategy or config.strategy)
     context = context_of(
         table,
@@ -92,10 +126,6 @@ def plan_table(  # noqa: PLR0913 - as above
         level=level,
     )
     wanted = PartitionFilter.of(table, partitions)
-    summary = _summary(table)
-    reason = cheap_check(summary, context.table.sizes)
-    if reason and (summary is None or not (thorough or _needs_partitions(table, context, chosen.name))):
-        return nothing(context, chosen.name, reason, summary or {})
     with FileIndex(table, duck, time=find_time_column(table, config.time_column)) as index:
         question = question_of(index, context, chosen.name)
         measures = [Measure(stats, context.table.sizes) for stats in index.stats(question) if wanted.takes(stats)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from neve.lake.encoding import plain
 from neve.lake.layout import sort_index
 
 if TYPE_CHECKING:
@@ -33,8 +34,13 @@ def sort_rows(pieces: Iterable[pa.Table], columns: Sequence[str], memory: int) -
 
 
 def _sorted(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    whole = rows.combine_chunks()  # rows are taken from one chunk a third quicker than from many
-    return whole.take(pa.array(sort_index(whole, columns)))
+    whole = _in_one_piece(rows)
+    return whole.take(pa.array(sort_index(plain(whole.select(list(columns))), columns)))
+
+
+def _in_one_piece(rows: pa.Table) -> pa.Table:
+    """Rows are taken from one chunk a third quicker than from many."""
+    return rows.unify_dictionaries().combine_chunks()
 
 
 def _through_files(pieces: Iterable[pa.Table], columns: Sequence[str], memory: int) -> Iterator[pa.Table]:
@@ -101,13 +107,13 @@ def _merge(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Table]:
         index, ends = _common_order(runs, columns)
         safe = min((end for run, end in zip(runs, ends, strict=True) if not run.is_read), default=len(index) - 1)
         chosen = index[: safe + 1]
-        yield pa.concat_tables([run.head for run in runs]).combine_chunks().take(pa.array(chosen))
+        yield _in_one_piece(pa.concat_tables([run.head for run in runs])).take(pa.array(chosen))
         _drop(runs, chosen)
 
 
 def _common_order(runs: Sequence[_Run], columns: Sequence[str]) -> tuple[np.ndarray, list[int]]:
     """The order of all heads' rows, and at which place in it each head ends."""
-    keys = pa.concat_tables([run.head.select(list(columns)) for run in runs])
+    keys = pa.concat_tables([plain(run.head.select(list(columns))) for run in runs])
     index = sort_index(keys, columns)
     place = np.empty(len(index), dtype=np.int64)
     place[index] = np.arange(len(index))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 SAMPLE_ROWS = 2048
 COUNTED_ROWS = 128 * 1024
 MOSTLY_DISTINCT = 0.5
+_REPEATED = re.compile(r"\.(list|key_value)\.")
 
 
 def dictionary_columns(rows: pa.Table) -> list[str]:
@@ -43,6 +45,20 @@ def leaves(field: pa.Field, above: str = "") -> Iterator[str]:
         yield from leaves(pa.field("element", kind.value_type), f"{path}.list.")
     else:
         yield path
+
+
+def plain(rows: pa.Table) -> pa.Table:
+    """The same columns without dictionaries, but for those inside other types."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_dictionary(field.type):
+            column = rows.column(place).cast(field.type.value_type)
+            rows = rows.set_column(place, field.with_type(field.type.value_type), column)
+    return rows
+
+
+def single_leaves(schema: pa.Schema) -> list[str]:
+    """The leaves of which a row has one value: bounds of what is inside lists and maps help nobody, and cost a lot."""
+    return [leaf for field in schema for leaf in leaves(field) if not _REPEATED.search(leaf)]
 
 
 def _repeats(column: pa.ChunkedArray, sample: pa.Int64Array) -> bool:

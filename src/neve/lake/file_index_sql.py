@@ -39,7 +39,7 @@ CREATE TABLE wanted (spec_id INTEGER, partition VARCHAR, everything BOOLEAN);
 def files(lot: Lot, values: str, time: TimeColumn | None, columns: Collection[str]) -> str:
     """The data files of a lot whose entries have these columns.
 
-    An entry whose own number nobody can know is taken for the oldest: deletes may seem to apply that do not, none is missed.
+    An entry whose own number nobody can know is taken for the oldest: more deletes may seem to apply, never fewer.
     """
     own, own_file = (_own(name, lot, columns) for name in (SEQUENCE, FILE_SEQUENCE))
     sequence = f"coalesce({own}, {INHERITED}, 0)"

@@ -17,7 +17,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.typedef import Record
 
-from neve.lake.encoding import dictionary_columns
+from neve.lake.encoding import dictionary_columns, single_leaves
 from neve.model.columns import BLOOM_FILTER_PREFIX, TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ class RollingWriter:
     def _flush(self) -> None:
         if not self._held:
             return
-        group = pa.concat_tables(self._held)
+        # Rows that come with dictionaries are written with them, where all have the same.
+        group = pa.concat_tables(self._held).unify_dictionaries()
         self._held, self._held_bytes = [], 0
         if self._open is None:
             self._open = _OpenFile(self._metadata, self._io, self._key, group, self._shape.dictionaries)
@@ -176,6 +177,7 @@ def _options(metadata: TableMetadata, rows: pa.Table, dictionaries: Collection[s
         "compression_level": int(level) if level is not None else None,
         "store_schema": False,
         "store_decimal_as_integer": True,  # as Iceberg wants it
+        "write_statistics": single_leaves(rows.schema),
         "use_dictionary": list(dictionaries) or dictionary_columns(rows),
         "write_page_index": True,
         "bloom_filter_options": {
