@@ -16,7 +16,7 @@ from neve.compact.journal import Entry, Journal, Stage
 from neve.compact.plan import Executor
 from neve.compact.spark import SparkRewriter
 from neve.errors import NeveError
-from neve.lake.lane import run_tasks
+from neve.lake.lane import parallelism, run_tasks
 from neve.lake.writer import Target
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from neve.compact.rewritten import Rewritten
     from neve.lake.lake import Lake
 
+SLICES_A_CORE = 2
 Progress = Callable[[int, int], None]
 log = structlog.get_logger(__name__)
 
@@ -100,7 +101,7 @@ class Execution:
             ArrowTask(target, group, self.folder, self.plan.target_bytes, self.hashed, self.sort_memory)
             for group in bundle
         ]
-        outcomes = run_tasks(self.lake.spark, rewrite, tasks)
+        outcomes = run_tasks(self.lake.spark, rewrite, tasks, slices=SLICES_A_CORE * parallelism(self.lake.spark))
         return [
             self._fallen_back(group, outcome) if isinstance(outcome, Unsuited) else outcome
             for group, outcome in zip(bundle, outcomes, strict=True)

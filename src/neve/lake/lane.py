@@ -41,8 +41,12 @@ def run_tasks(
     work: Callable[[Task], Result],
     tasks: Sequence[Task],
     progress: Callable[[int, int], None] | None = None,
+    slices: int | None = None,
 ) -> list[Result]:
-    """Do the work for every task on Spark, and give the results in the order of the tasks."""
+    """Do the work for every task on Spark, and give the results in the order of the tasks.
+
+    Tasks that take no longer than Spark needs to start one (a fifth of a CPU second) share `slices` of them.
+    """
     if not tasks:
         return []
 
@@ -51,7 +55,7 @@ def run_tasks(
             for index in batch.column(0).to_pylist():
                 yield pa.RecordBatch.from_pydict({"task": [index], "result": [pickle.dumps(work(tasks[index]))]})
 
-    indices = spark.range(0, len(tasks), 1, len(tasks))
+    indices = spark.range(0, len(tasks), 1, min(slices or len(tasks), len(tasks)))
     with watched(spark, len(tasks), progress):
         rows = indices.mapInArrow(on_worker, "task long, result binary").collect()
     return [pickle.loads(row.result) for row in sorted(rows, key=lambda row: int(row.task))]  # noqa: S301 - our own
