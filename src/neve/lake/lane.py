@@ -6,7 +6,9 @@ Only descriptions go through the JVM, in both directions: what to do, and which 
 from __future__ import annotations
 
 import pickle
+import sys
 import threading
+import zipimport
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
@@ -22,6 +24,17 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 POLL_SECONDS = 0.2
+
+
+def forget_archives() -> None:
+    """Keep Spark from reading its own archives again for the next task of this worker.
+
+    Before each task it invalidates all importers, and those of zip files and jars read their directories anew: a tenth
+    of a second. Importers that are made again take the directories that Python remembers.
+    """
+    for path, importer in list(sys.path_importer_cache.items()):
+        if isinstance(importer, zipimport.zipimporter):
+            del sys.path_importer_cache[path]
 
 
 def keep_memory() -> None:
@@ -54,6 +67,7 @@ def run_tasks(
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 yield pa.RecordBatch.from_pydict({"task": [index], "result": [pickle.dumps(work(tasks[index]))]})
+        forget_archives()
 
     indices = spark.range(0, len(tasks), 1, min(slices or len(tasks), len(tasks)))
     with watched(spark, len(tasks), progress):
