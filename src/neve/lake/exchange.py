@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from neve.lake.filesystem import filesystem_of
-from neve.lake.lane import watched
+from neve.lake.lane import forget_archives, watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -74,9 +74,11 @@ class Exchange:
                 yield pa.RecordBatch.from_pydict(
                     {"writer": pa.array([parcel.writer], pa.int32()), "label": [parcel.label], "place": [place]}
                 )
+            forget_archives()
 
         def receive(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             yield pa.RecordBatch.from_pydict({"result": [pickle.dumps(gather(batch.fetch(batches)))]})
+            forget_archives()
 
         parcels = frame.mapInArrow(send, "writer int, label string, place string")
         done = parcels.repartitionById(writers, "writer").mapInArrow(receive, "result binary")
@@ -95,6 +97,7 @@ class Exchange:
     ) -> list[Result]:
         def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             yield pa.RecordBatch.from_pydict({"result": [pickle.dumps(gather(scatter(batches)))]})
+            forget_archives()
 
         done = frame.coalesce(1).mapInArrow(work, "result binary")
         with watched(frame.sparkSession, 1, progress):
