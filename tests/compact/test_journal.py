@@ -86,7 +86,7 @@ def test_a_late_note_is_forgotten(tmp_path: Path) -> None:
     assert not journal.entries("run1")
 
 
-def test_killed_while_it_ends(tmp_path: Path) -> None:
+def test_killed_while_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that is only half forgotten is not taken for one that published nothing."""
     documents = documents_in(tmp_path)
     journal = Journal(documents, "telemetry.logs")
@@ -98,7 +98,7 @@ def test_killed_while_it_ends(tmp_path: Path) -> None:
         forgotten.append(space)
         raise KeyboardInterrupt
 
-    documents.delete = delete_once  # type: ignore[method-assign]
+    monkeypatch.setattr(documents, "delete", delete_once)
     with pytest.raises(KeyboardInterrupt):
         journal.end("run1")
     assert forgotten == [RUNS]

@@ -29,6 +29,8 @@ class JavaTable:
                 hint="run it with spark.master, or use `CALL system.rewrite_data_files` on the server",
             )
         self._spark = spark
+        # A thread of ours has no session of its own in the JVM, and one without a session knows no catalog of ours.
+        self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
         self.java = self.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
 
     @property
