@@ -84,7 +84,8 @@ def test_a_second_plan_is_empty(strategy: str, table: ModelTable, layout: Layout
     care.run()
     again = care.plan()
     assert again.groups == (), [group.reason for group in again.groups]
-    assert care.working() == []
+    # A file that is a byte too large until its deletes are applied is told so, and no rewrite would split it.
+    assert all("to be split" in reason for reason in care.working())
 
 
 @pytest.mark.parametrize("strategy", ALL)
