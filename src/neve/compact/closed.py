@@ -29,5 +29,5 @@ def to_look_through(measures: Sequence[Measure], context: Context) -> tuple[Part
         and measure.stats.time_high < closed_us
         and measure.stats.newest_sequence > context.memory(measure.partition).deduplicated_sequence
     ]
-    ordered = sorted(found, key=lambda one: (one[0], one[1].key))
+    ordered = sorted(found, key=lambda one: (one[0], one[1].spec_id, one[1].label))
     return tuple(partition for _time, partition in ordered[: config.duplicate_partitions])

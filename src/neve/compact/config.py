@@ -52,7 +52,10 @@ class CompactConfig(Section):
     hot_seconds: int = Field(
         900, ge=0, description="files with records of this time before now are left to the writers that add to them"
     )
-    deduplicate: bool = Field(True, description="remove records that are there twice, in tables with a record_id")
+    deduplicate: bool = Field(
+        True,
+        description="remove records that are there twice, in the lake's own tables and where neve.deduplicate is true",
+    )
     close_seconds: int = Field(
         86_400,
         ge=0,
