@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from neve.compact.plan import Group
 
-BUNDLE_BYTES = 64 * 1024 * 1024  # what a kill costs at most, besides the groups that are larger
+BUNDLE_BYTES = 128 * 1024 * 1024  # what a kill costs at most, besides the groups that are larger
 BUNDLE_GROUPS = 64
 
 
