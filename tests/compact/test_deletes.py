@@ -86,6 +86,19 @@ def test_an_equality_delete_meanwhile_still_applies(spark_lake: Lake, tmp_path: 
     assert "line 7" not in by_spark(spark_lake)
 
 
+def test_a_delete_file_that_groups_share_goes_when_all_are_done(spark_lake: Lake, tmp_path: Path) -> None:
+    """No group alone knows that it is the last that needed it; after the run nothing applies to nothing."""
+    from neve.compact import Compactor
+
+    fill_logs(spark_lake, files=6)
+    delete_by_equality(spark_lake, group_of(spark_lake), "line 5")
+    config = CompactConfig(fragments=2, hot_seconds=0, minor_seconds=0, deduplicate=False, group_files=2)
+    result = Compactor(spark_lake, documents=documents_in(tmp_path), config=config).compact("logs")
+    assert result.committed > 1
+    assert len(by_spark(spark_lake)) == 59
+    assert {row["content"] for row in spark_lake.table("logs").inspect.files().to_pylist()} == {0}
+
+
 def test_deletion_vectors(spark_lake: Lake, tmp_path: Path) -> None:
     """A table of format version 3: the rows of its deletion vectors are gone for good, and so are the vectors."""
     from neve.compact import Compactor

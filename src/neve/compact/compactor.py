@@ -28,6 +28,7 @@ from neve.compact.publish import Publisher
 from neve.compact.result import Circumstances, CompactResult, measured, published, result_of, spent_since
 from neve.compact.settle import Settled, kept_paths, settle, sweep
 from neve.errors import ConfigError
+from neve.lake.dangling import remove_dangling_deletes
 from neve.lake.duck import connect
 from neve.lake.lake import Lake, identify
 from neve.lake.leases import Lease, hold, take_over
@@ -176,6 +177,7 @@ class Compactor:
             plan = self._searched(table, self._plan(table, replace(request, thorough=thorough)))
             entries = self._execute(name, table, plan, lease, progress) if plan.groups else []
             done = {entry.group.id for entry in published(entries)}
+            self._tidy(name, published(entries), lease)
             memories.learn(plan, done, started, clean_partitions(plan, done))
             if thorough and not request.partitions:
                 memories.looked(started, plan)
@@ -224,6 +226,13 @@ class Compactor:
             metrics.count_group(plan.table, entry)
         self._leave(journal, plan, folder, name, entries)
         return entries
+
+    def _tidy(self, name: str, entries: Sequence[Entry], lease: Lease) -> None:
+        """Remove delete files that several groups were done with: none of them alone could tell it was the last."""
+        if any(entry.group.has_deletes for entry in entries):
+            lease.check()
+            removed = remove_dangling_deletes(self.lake.spark, self.lake.spark_name(name))
+            log.info("removed dangling deletes", table=name, files=removed)
 
     def _leave(self, journal: Journal, plan: Plan, folder: str, name: str, entries: Sequence[Entry]) -> None:
         """Remove what the run wrote in vain, and forget it, unless a commit is still in doubt."""
