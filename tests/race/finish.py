@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from neve.compact.journal import GROUPS, Journal
 from neve.errors import LeaseTaken
+from neve.maintain.job import Maintainer
+from neve.maintain.orphans import orphans
 from tests.race import table
 from tests.race.house import LEASE_SECONDS, TABLE, compactor_of, documents_at
 
@@ -30,8 +34,16 @@ def finish(lake: Lake, folder: Path, judge: Callable[[str, int], None], outcome:
     outcome.count_runs(result.as_document() for result in results)
     for result in results:
         outcome.settled.update(runs=len(result.continued), published=result.published_for_dead, orphans=result.orphans)
+    outcome.refused = _remove_refused(lake)
     judge("the end", 0)
     return [trouble for trouble in (*_of_runs(results), *_left(lake, folder)) if trouble]
+
+
+def _remove_refused(lake: Lake) -> int:
+    """What dead runs wrote and the table refused: compaction leaves it alone, as the dead may be about to commit it."""
+    step = partial(orphans, older_than=timedelta(), force_young=True)
+    (result,) = Maintainer(lake).run(TABLE, ["orphans"], how={"orphans": step})
+    return result.outcome.gain.files
 
 
 def _when_free(compactor: Compactor) -> CompactResult:

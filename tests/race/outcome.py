@@ -27,6 +27,7 @@ class Outcome:
     runs: Counter[str] = field(default_factory=Counter)
     settled: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
+    refused: int = 0
     seconds: float = 0.0
 
     @property
@@ -66,7 +67,7 @@ class Outcome:
             f"compaction: {self.groups} groups published in {self.compactions} commits; {self.taken} runs kept off by "
             "the lease",
             f"the {runs['ended']} runs that lived to tell: {_counts(runs)}",
-            f"dead runs: {_counts(self.settled)}",
+            f"dead runs: {_counts(self.settled)}; {self.refused} files that the table refused, removed at the end",
             *(f"said {count} times: {error}" for error, count in self.errors.most_common(5)),
         ]
 
