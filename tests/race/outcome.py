@@ -67,7 +67,7 @@ class Outcome:
             f"compaction: {self.groups} groups published in {self.compactions} commits; {self.taken} runs kept off by "
             "the lease",
             f"the {runs['ended']} runs that lived to tell: {_counts(runs)}",
-            f"dead runs: {_counts(self.settled)}; {self.refused} files that the table refused, removed at the end",
+            f"dead runs: {_counts(self.settled)}; {self.refused} orphans removed at the end",
             *(f"said {count} times: {error}" for error, count in self.errors.most_common(5)),
         ]
 
