@@ -147,6 +147,8 @@ def _row(key: Key) -> tuple[str, str, str, str]:
 def _type(schema: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         return "sections, see below"
+    if "anyOf" in schema:
+        return ", or ".join(_type(one) for one in schema["anyOf"] if one.get("type") != "null")
     if "enum" in schema:
         return f"one of {codes(schema['enum'])}"
     if schema["type"] == "array":
@@ -174,7 +176,7 @@ def _default(key: Key) -> str:
     if "default" not in key.schema:
         return "must be given"
     default = key.schema["default"]
-    if isinstance(default, str | list | dict) and not default:
+    if default is None or (isinstance(default, str | list | dict) and not default):
         return "empty"
     if isinstance(default, list):
         return codes(item if isinstance(item, str) else json.dumps(item) for item in default)

@@ -15,7 +15,7 @@ from neve.cli.main import main, neve
 from tests.cli.runner import run
 
 HEAVY = ("pyspark", "pyiceberg", "pyarrow", "pydantic", "duckdb", "numpy", "pandas", "yaml", "rich")
-COMMANDS = ("init", "ingest", "query", "tables", "compact", "maintain", "keys", "serve", "doctor", "demo")
+COMMANDS = ("init", "ingest", "query", "tables", "compact", "maintain", "rollup", "keys", "serve", "doctor", "demo")
 ASK = f"""
 import sys
 sys.argv = ["neve", *sys.argv[1:]]

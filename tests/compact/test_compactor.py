@@ -11,8 +11,9 @@ from neve.compact import Compactor, execute, publish
 from neve.compact.config import CompactConfig
 from neve.compact.journal import Entry, Journal, Stage
 from neve.errors import CommitUnknown, LeaseTaken
+from neve.lake.java_commit import TableBusy
 from neve.lake.leases import hold
-from neve.lake.replace import TableBusy, replace_files
+from neve.lake.replace import replace_files
 from tests.compact.tables import documents_in, fill_logs, messages
 
 if TYPE_CHECKING:

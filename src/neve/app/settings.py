@@ -24,6 +24,7 @@ from neve.model.section import Section
 from neve.query.config import QueryConfig
 from neve.raw.config import RawConfig
 from neve.receive.config import ReceiverConfig
+from neve.rollup.config import RollupConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,6 +55,7 @@ class Settings(Section):
     query: QueryConfig = Field(QueryConfig(), description="how interactive queries run")
     compact: CompactConfig = Field(CompactConfig(), description="when and how files are rewritten")
     prices: PricesConfig = Field(PricesConfig(), description="what things cost, for what rewrites cost and save")
+    rollup: RollupConfig = Field(RollupConfig(), description="how metrics are rolled up")
     maintain: MaintainConfig = Field(MaintainConfig(), description="how tables are kept small and quick to plan")
 
 

@@ -10,7 +10,8 @@ from uuid import uuid4
 from neve.compact.journal import Entry, Journal, Stage
 from neve.errors import CommitConflict, CommitUnknown, LakeError
 from neve.lake.content import bare_content
-from neve.lake.replace import Replacement, TableBusy, replace_files
+from neve.lake.java_commit import TableBusy
+from neve.lake.replace import Replacement, replace_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

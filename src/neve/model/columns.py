@@ -7,6 +7,7 @@ import pyarrow as pa
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 STRING_MAP = pa.map_(pa.string(), pa.string())
 STRING_LIST = pa.list_(pa.string())
+QUANTILE_VALUE = pa.struct([("quantile", pa.float64()), ("value", pa.float64())])
 
 FORMAT_VERSION = "format-version"
 FORMAT_VERSION_DEFAULT = 2

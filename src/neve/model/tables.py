@@ -7,7 +7,8 @@ status was sent or none at all, say) is kept by nulls, and each comment says how
 
 import pyarrow as pa
 
-from neve.model.columns import STRING_LIST, STRING_MAP, TIMESTAMP, Column, Table
+from neve.model.columns import QUANTILE_VALUE, STRING_LIST, STRING_MAP, TIMESTAMP, Column, Table
+from neve.model.rollups import ROLLUPS
 from neve.model.signals import Signal
 
 NAMESPACE = "telemetry"
@@ -52,7 +53,6 @@ EXEMPLAR = pa.struct(
     ]
 )
 BUCKETS = pa.struct([("offset", pa.int32()), ("bucket_counts", pa.list_(pa.int64()))])
-QUANTILE_VALUE = pa.struct([("quantile", pa.float64()), ("value", pa.float64())])
 
 ORGANIZATION = Column("organization_id", pa.string(), "tenant that the record belongs to", required=True)
 
@@ -238,5 +238,5 @@ INGESTED_FILES = Table(
     blooms=("content_hash",),
 )
 
-TABLES = (SPANS, LOGS, METRICS, QUARANTINE, INGESTED_FILES)
+TABLES = (SPANS, LOGS, METRICS, *ROLLUPS, QUARANTINE, INGESTED_FILES)
 BY_SIGNAL = {Signal.TRACES: SPANS, Signal.LOGS: LOGS, Signal.METRICS: METRICS}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from neve.lake.changes import newest_of
 from neve.lake.commits import TableMoved
 from neve.model.commits import POSITIONS, STREAM
 
@@ -26,15 +27,8 @@ Positions = dict[str, int]
 
 def read_positions(table: Table, stream: str) -> Positions:
     """The positions that the table's current state was led to; those of an abandoned line of snapshots don't count."""
-    known = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
-    snapshot = table.current_snapshot()
-    while snapshot is not None:
-        summary = snapshot.summary.additional_properties if snapshot.summary else {}
-        if summary.get(STREAM) == stream:
-            return dict(json.loads(summary[POSITIONS]))
-        parent = snapshot.parent_snapshot_id
-        snapshot = known.get(parent) if parent is not None else None
-    return {}
+    words = newest_of(table, stream)
+    return dict(json.loads(words[POSITIONS])) if words else {}
 
 
 def unmoved(stream: str, positions: Positions) -> Guard:

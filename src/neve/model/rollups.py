@@ -1,0 +1,103 @@
+"""The tables of rolled-up metrics: the same columns at every level."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from neve.model.columns import QUANTILE_VALUE, STRING_MAP, TIMESTAMP, Column, Table
+
+BUCKETS = pa.map_(pa.int32(), pa.int64())
+REGISTERS = pa.map_(pa.int32(), pa.int32())
+QUANTILES = pa.map_(pa.string(), pa.float64())
+
+COLUMNS = (
+    Column("organization_id", pa.string(), "tenant that the series belongs to", required=True),
+    Column("timestamp", TIMESTAMP, "start of the window", required=True),
+    Column("metric_name", pa.string(), "name of the metric"),
+    Column("metric_type", pa.string(), "gauge, sum, histogram, exponential_histogram or summary"),
+    Column("service_name", pa.string(), "service.name of the resource, where that is kept"),
+    Column("unit", pa.string(), "unit of the metric (UCUM)"),
+    Column("is_monotonic", pa.bool_(), "whether a sum only grows; null for other types"),
+    Column(
+        "aggregation_temporality",
+        pa.int32(),
+        "of a sum that is not monotonic: 1 the values are changes, 2 they are levels; null for all others, whose "
+        "values are the same either way",
+    ),
+    Column("is_final", pa.bool_(), "whether the window is closed; late points still replace the row", required=True),
+    Column("points", pa.int64(), "points that the row is made of"),
+    Column("count", pa.int64(), "values that the row is about; of a histogram or summary, the observations"),
+    Column("sum", pa.float64(), "sum of the values; null when a histogram did not tell"),
+    Column("min", pa.float64(), "smallest value; null when a histogram did not tell"),
+    Column("max", pa.float64(), "largest value; null when a histogram did not tell"),
+    Column("avg", pa.float64(), "sum by count"),
+    Column("first", pa.float64(), "earliest value; null for histograms and summaries"),
+    Column("last", pa.float64(), "latest value; null for histograms and summaries"),
+    Column("increase", pa.float64(), "what a sum changed by in the window; null where it is not known"),
+    Column("rate", pa.float64(), "increase for each second of the window"),
+    Column("p50", pa.float64(), "median, within the relative error"),
+    Column("p95", pa.float64(), "95th percentile, within the relative error"),
+    Column("p99", pa.float64(), "99th percentile, within the relative error"),
+    Column("quantiles", QUANTILES, "further quantiles that a rule asks for"),
+    Column("series_count", pa.int64(), "raw series that the row is made of, estimated from series_registers"),
+    Column("first_time_unix_nano", pa.int64(), "time of the earliest point"),
+    Column("last_time_unix_nano", pa.int64(), "time of the latest point"),
+    Column("scale", pa.int32(), "scale of the buckets: bucket i ends at 2 ** ((i + 1) / 2 ** scale)"),
+    Column("zero_count", pa.int64(), "values no further from zero than zero_threshold"),
+    Column("zero_threshold", pa.float64(), "width of the zero bucket"),
+    Column("positive", BUCKETS, "count of values in each bucket; add them up to merge rows"),
+    Column("negative", BUCKETS, "the same for values below zero, by their absolute value"),
+    Column("explicit_bounds", pa.list_(pa.float64()), "upper bounds of a histogram's buckets"),
+    Column("bucket_counts", pa.list_(pa.int64()), "counts of a histogram's buckets, the last one without a bound"),
+    Column("quantile_values", pa.list_(QUANTILE_VALUE), "quantiles of a summary's last point"),
+    Column(
+        "series_registers",
+        REGISTERS,
+        "HyperLogLog of the raw series with 4096 registers; the largest value of each register merges rows",
+    ),
+    Column("attributes", STRING_MAP, "attributes that are kept"),
+    Column("resource_attrs", STRING_MAP, "resource attributes that are kept"),
+)
+
+
+@dataclass(frozen=True)
+class Level:
+    """One step of the chain: how long its windows are, and which table it is made from."""
+
+    name: str
+    seconds: int
+    words: str
+    unit: str
+    source: str
+
+    @property
+    def table(self) -> str:
+        """The table's name."""
+        return f"metrics_{self.name}"
+
+    @property
+    def micros(self) -> int:
+        """The length of a window in microseconds."""
+        return self.seconds * 1_000_000
+
+    @property
+    def declared(self) -> Table:
+        """The table; the longer the windows, the longer the partitions."""
+        return Table(
+            name=self.table,
+            comment=f"metrics by {self.words}: one row a series and window, made by `neve rollup run`",
+            columns=COLUMNS,
+            partition=(("organization_id", "identity"), ("timestamp", self.unit)),
+            sort=("metric_name", "service_name", "timestamp"),
+            bounded=("organization_id", "timestamp", "metric_name", "metric_type", "service_name"),
+        )
+
+
+LEVELS = (
+    Level("1m", 60, "minute", "day", "metrics"),
+    Level("5m", 300, "five minutes", "day", "metrics_1m"),
+    Level("1h", 3600, "hour", "month", "metrics_5m"),
+    Level("1d", 86_400, "day", "year", "metrics_1h"),
+)
+ROLLUPS = tuple(level.declared for level in LEVELS)
+BY_NAME = {level.name: level for level in LEVELS}

@@ -1,0 +1,1 @@
+"""Metrics by minute, five minutes, hour and day: exact, and always current."""

@@ -1,0 +1,298 @@
+"""Points as items: what each is worth, and which row it goes into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neve.rollup.columns import floats, known, lists, numbered, one, whole
+from neve.rollup.explicit import Explicit
+from neve.rollup.exponential import Exponential
+from neve.rollup.groups import order_by
+from neve.rollup.identity import Identity, raw_names
+from neve.rollup.items import Items
+from neve.rollup.registers import Registers
+from neve.rollup.worth import Histograms, Worth, difference, judge, taken_away
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from neve.rollup.definition import Definition
+    from neve.rollup.ranges import Ranges
+
+    Ints = npt.NDArray[np.int64]
+    Mask = npt.NDArray[np.bool_]
+
+GAUGE, SUM, HISTOGRAM, EXPONENTIAL, SUMMARY, OTHER = range(6)
+TYPES = ("gauge", "sum", "histogram", "exponential_histogram", "summary")
+DELTA, CUMULATIVE = 1, 2
+NO_VALUE = 1  # the flag
+MICRO = 1000  # nanoseconds
+
+COLUMNS = (
+    *("organization_id", "timestamp", "metric_name", "metric_type", "value", "count", "sum", "min", "max", "unit"),
+    *("aggregation_temporality", "is_monotonic", "time_unix_nano", "start_time_unix_nano", "flags", "value_int"),
+    *("explicit_bounds", "bucket_counts", "scale", "zero_count", "zero_threshold", "positive", "negative"),
+    *("quantile_values", "attributes", "attribute_types", "resource_attrs", "resource_attr_types"),
+    *("scope_name", "scope_version", "scope_attrs", "scope_attr_types", "record_id"),
+)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What was found among the points of the wanted windows, beside what became rows."""
+
+    points: int
+    duplicates: int
+    without_value: int
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """Points with a value, by raw series and time."""
+
+    table: pa.Table
+    names: npt.NDArray[np.uint64]
+    type: Ints
+    timestamp: Ints
+    time: Ints
+    start: Ints
+    count: Ints
+    temporality: Ints
+    monotonic: Mask
+
+    @property
+    def cumulative(self) -> Mask:
+        """Which points tell all since their start."""
+        return np.asarray(((self.temporality == CUMULATIVE) & (self.type != GAUGE)) | (self.type == SUMMARY))
+
+    def of(self, *types: int) -> Mask:
+        """The points of some types."""
+        return np.isin(self.type, types)
+
+
+def items_of_points(
+    table: pa.Table, definition: Definition, wanted: Ranges, micros: int
+) -> tuple[Items, Identity, pa.Table, Told]:
+    """The items of the points in the wanted time; those before it are only compared with.
+
+    Beside them, the identity of all points in their order, the points in that order, and what else there is to tell.
+    """
+    there = np.asarray(wanted.holds(whole(table, "timestamp")))
+    unique = _first_of_each(table)
+    distinct = table if unique is None else table.take(pa.array(unique))
+    kind = _types(distinct)
+    usable = _usable(distinct, kind)
+    points = _sorted(distinct.filter(pa.array(usable)), kind[usable])
+    counted = there if unique is None else there[unique]
+    told = Told(int(there.sum()), int(there.sum() - counted.sum()), int((counted & ~usable).sum()))
+    identity = Identity.of(points.table, definition)
+    return _items(points, identity, definition, wanted, micros), identity, points.table, told
+
+
+def _first_of_each(table: pa.Table) -> Ints | None:
+    """One row of each record; `None` where all are different."""
+    ids = one(table, "record_id")
+    if len(ids) == ids.null_count:
+        return None
+    words = words_of(ids)
+    in_order = np.sort(words[:, 0])
+    if not (in_order[1:] == in_order[:-1]).any():
+        return None
+    order = order_by((words[:, 0], words[:, 1]))
+    same = np.zeros(len(words), dtype=bool)
+    same[1:] = (words[order][1:] == words[order][:-1]).all(axis=1)
+    same &= np.asarray(pc.is_valid(ids))[order]
+    return np.sort(order[~same]) if same.any() else None
+
+
+def words_of(ids: pa.Array) -> npt.NDArray[np.uint64]:
+    """The two words of each record's id, which sort as its bytes do; zeros for none."""
+    fixed = pc.cast(pc.fill_null(pc.cast(ids, pa.binary()), b"\0" * 16), pa.binary(16))
+    buffer = fixed.buffers()[1]
+    words = np.frombuffer(buffer, ">u8")[fixed.offset * 2 : (fixed.offset + len(fixed)) * 2]
+    return words.reshape(-1, 2).astype(np.uint64)
+
+
+def _types(table: pa.Table) -> Ints:
+    found = pc.index_in(one(table, "metric_type").cast(pa.string()), pa.array(TYPES))
+    return np.asarray(found.fill_null(OTHER)).astype(np.int64)
+
+
+def _usable(table: pa.Table, kind: Ints) -> Mask:
+    told = (whole(table, "flags") & NO_VALUE) == 0
+    numbers = np.isfinite(floats(table, "value"))
+    usable: Mask = told & (kind != OTHER) & (numbers | (kind > SUM))
+    return usable
+
+
+def _sorted(table: pa.Table, kind: Ints) -> Sorted:
+    names = raw_names(table)
+    timestamp = whole(table, "timestamp")
+    time = whole(table, "time_unix_nano")
+    time = np.where(time > 0, time, timestamp * MICRO)
+    start = whole(table, "start_time_unix_nano")
+    count = _counts(table)
+    size = np.where(kind > SUM, count.astype(np.float64), np.nan_to_num(floats(table, "value")))
+    ids = words_of(one(table, "record_id"))
+    order = order_by((names[:, 0], names[:, 1], time, start, size, whole(table, "value_int"), ids[:, 0], ids[:, 1]))
+    return Sorted(
+        table.take(pa.array(order)),
+        names[order],
+        kind[order],
+        timestamp[order],
+        time[order],
+        start[order],
+        count[order],
+        whole(table, "aggregation_temporality")[order],
+        whole(table, "is_monotonic")[order] == 1,
+    )
+
+
+def _counts(table: pa.Table) -> Ints:
+    """Observations of each point; a histogram that does not say has those of its buckets."""
+    count = whole(table, "count")
+    silent = np.flatnonzero(~known(table, "count"))
+    if len(silent):
+        some = table.take(pa.array(silent)).combine_chunks()
+        buckets = [lists(one(some, "bucket_counts"))]
+        buckets += [lists(pc.struct_field(one(some, name), "bucket_counts")) for name in ("positive", "negative")]
+        added = [np.bincount(numbered(lengths)[0], values, len(silent)) for lengths, values in buckets]
+        count[silent] = np.sum(added, axis=0).astype(np.int64) + whole(some, "zero_count")
+    return count
+
+
+def _items(points: Sorted, identity: Identity, definition: Definition, wanted: Ranges, micros: int) -> Items:
+    worth = judge(points.names, points.time, points.start, points.cumulative, definition.lookback_micros * MICRO)
+    values, ints = floats(points.table, "value"), whole(points.table, "value_int")
+    worth = worth.lessened(_fell(points, worth, values))
+    explicit, explicit_place = _explicit(points)
+    explicit, fell = taken_away(explicit, explicit_place, worth)
+    worth = worth.lessened(fell)
+    exponential, exponential_place = _exponential(points)
+    exponential, fell = taken_away(exponential, exponential_place, worth)
+    exponential, worth = exponential.at_most(definition.scale), worth.lessened(fell)
+
+    change = _changes(points, worth, values, ints)
+    numbers = points.of(GAUGE, SUM)
+    counter = points.of(SUM) & points.monotonic
+    value = np.where(counter, change, values)
+    level = points.of(SUM) & ~points.monotonic
+    into = (worth.known | (numbers & ~counter)) & wanted.holds(points.timestamp)
+    row = np.flatnonzero(into)
+    plain = np.flatnonzero(numbers[row])
+    increase = np.where(worth.known & (counter | (level & (points.temporality != 0))), change, np.nan)
+    whole_worth = worth.entire & ~numbers
+    sums = difference(floats(points.table, "sum"), worth.more)
+    sums = np.where(np.isfinite(sums), sums, np.nan)
+    least, most = (np.where(whole_worth, floats(points.table, name), np.nan) for name in ("min", "max"))
+    return Items(
+        row=row,
+        name=identity.names[row],
+        window=points.timestamp[row] // micros * micros,
+        points=np.ones(len(row), dtype=np.int64),
+        count=np.where(numbers, 1, difference(points.count, worth.more))[row],
+        total=np.where(numbers, value, sums)[row],
+        least=np.where(numbers, value, least)[row],
+        most=np.where(numbers, value, most)[row],
+        first=np.where(numbers, value, np.nan)[row],
+        last=np.where(numbers, value, np.nan)[row],
+        first_time=points.time[row],
+        last_time=points.time[row],
+        increase=increase[row],
+        exponential=Exponential.placed(
+            [
+                (plain, Exponential.counting(value[row[plain]], definition.scale)),
+                _found(exponential, exponential_place, row),
+            ],
+            len(row),
+        ),
+        explicit=Explicit.placed([_found(explicit, explicit_place, row)], len(row)),
+        registers=Registers.of_names(points.names[row, 0]),
+    )
+
+
+def _found(histograms: Histograms, place: Ints, row: Ints) -> tuple[Ints, Histograms]:
+    """The histograms of the items that have one, with their places among the items."""
+    there = np.flatnonzero(place[row] >= 0)
+    return there, histograms.chosen(place[row[there]])
+
+
+def _fell(points: Sorted, worth: Worth, values: npt.NDArray[np.float64]) -> Mask:
+    """Where a counter or a count is less than before."""
+    size = np.where(points.of(GAUGE, SUM), values, points.count)
+    fell = np.zeros(len(size), dtype=bool)
+    fell[1:] = size[1:] < size[:-1]
+    return fell & worth.more & ~(points.of(SUM) & ~points.monotonic)
+
+
+def _changes(points: Sorted, worth: Worth, values: npt.NDArray[np.float64], ints: Ints) -> npt.NDArray[np.float64]:
+    """What sums changed by; whole numbers are subtracted as such, as large ones are no floats."""
+    change = difference(values, worth.more)
+    both = known(points.table, "value_int")
+    both[1:] &= both[:-1]
+    exact = np.flatnonzero(worth.more & both)
+    change[exact] = (ints[exact] - ints[exact - 1]).astype(np.float64)
+    return np.asarray(change, dtype=np.float64)
+
+
+def _explicit(points: Sorted) -> tuple[Explicit, Ints]:
+    """The histograms with explicit bounds, and the number of each point's, or -1."""
+    mine = np.flatnonzero(points.of(HISTOGRAM))
+    place = _places(mine, len(points.type))
+    table = points.table.select(["explicit_bounds", "bucket_counts"]).take(pa.array(mine))
+    lengths, bounds = lists(one(table, "explicit_bounds"))
+    counted, counts = lists(one(table, "bucket_counts"))
+    fit = counted == lengths + 1
+    owner, position = numbered(counted)
+    end = np.full(len(owner), np.inf)
+    begins = np.cumsum(lengths) - lengths
+    inner = np.flatnonzero(fit[owner] & (position < lengths[owner]))
+    end[inner] = bounds[(begins[owner] + position)[inner]]
+    good = fit[owner]
+    rest = np.flatnonzero(~fit)
+    return (
+        Explicit(
+            len(mine),
+            np.concatenate((owner[good], rest)),
+            np.concatenate((end[good], np.full(len(rest), np.inf))) + 0.0,  # no bound is minus zero
+            np.concatenate((counts[good].astype(np.int64), points.count[mine[rest]])),
+        ),
+        place,
+    )
+
+
+def _exponential(points: Sorted) -> tuple[Exponential, Ints]:
+    """The exponential histograms, and the number of each point's, or -1."""
+    mine = np.flatnonzero(points.of(EXPONENTIAL))
+    table = points.table.select(["scale", "zero_count", "zero_threshold", "positive", "negative"]).take(pa.array(mine))
+    sides = [_side(one(table, name)) for name in ("positive", "negative")]
+    found = Exponential(
+        whole(table, "scale"),
+        whole(table, "zero_count"),
+        np.nan_to_num(floats(table, "zero_threshold")),
+        np.concatenate([owner for owner, _, _ in sides]),
+        np.repeat([False, True], [len(owner) for owner, _, _ in sides]),
+        np.concatenate([index for _, index, _ in sides]),
+        np.concatenate([count for _, _, count in sides]),
+    )
+    return found, _places(mine, len(points.type))
+
+
+def _side(buckets: pa.StructArray) -> tuple[Ints, Ints, Ints]:
+    offset, counts = pc.struct_field(buckets, "offset"), pc.struct_field(buckets, "bucket_counts")
+    lengths, values = lists(counts)
+    owner, position = numbered(lengths)
+    first = np.asarray(pc.fill_null(offset, 0)).astype(np.int64)
+    full = np.flatnonzero(values)
+    return owner[full], (first[owner] + position)[full], values[full].astype(np.int64)
+
+
+def _places(mine: Ints, rows: int) -> Ints:
+    place = np.full(rows, -1, dtype=np.int64)
+    place[mine] = np.arange(len(mine))
+    return place

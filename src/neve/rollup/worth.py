@@ -1,0 +1,83 @@
+"""What each point is worth: of a cumulative one, what it has more than the one before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from neve.rollup.explicit import Explicit
+from neve.rollup.exponential import Exponential
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Ints = npt.NDArray[np.int64]
+    Floats = npt.NDArray[np.float64]
+    Mask = npt.NDArray[np.bool_]
+
+Histograms = TypeVar("Histograms", Exponential, Explicit)
+
+
+@dataclass(frozen=True)
+class Worth:
+    """For points sorted by series and time: which are worth all that they say, and which more than the one before.
+
+    Those that are neither have an unknown past and are worth nothing.
+    """
+
+    entire: Mask
+    more: Mask
+
+    def lessened(self, where: Mask) -> Worth:
+        """The same after some points turned out to have less than the one before: they began anew."""
+        return Worth(self.entire | (where & self.more), self.more & ~where)
+
+    @property
+    def known(self) -> Mask:
+        """Which are worth anything."""
+        return self.entire | self.more
+
+
+def judge(names: npt.NDArray[np.uint64], time: Ints, start: Ints, cumulative: Mask, lookback: int) -> Worth:
+    """What times tell of the points; where a value fell, see `Worth.lessened`."""
+    before = np.zeros(len(time), dtype=bool)
+    before[1:] = (names[1:] == names[:-1]).all(axis=1) & (time[1:] - time[:-1] <= lookback)
+    before &= cumulative
+    started = (start > 0) & (start < time)
+    anew = np.zeros(len(time), dtype=bool)
+    anew[1:] = (start[1:] > 0) & (start[1:] != start[:-1]) & (start[1:] >= time[:-1])
+    anew &= before
+    entire = ~cumulative | (~before & started & (time - start <= lookback)) | (anew & started)
+    return Worth(entire, before & ~anew)
+
+
+def difference(values: npt.NDArray[np.generic], more: Mask) -> npt.NDArray[np.generic]:
+    """Values, less the one before where that is asked for."""
+    changed = values.copy()
+    at = np.flatnonzero(more)
+    changed[at] = values[at] - values[at - 1]  # type: ignore[operator]
+    return changed
+
+
+def taken_away(histograms: Histograms, place: Ints, worth: Worth) -> tuple[Histograms, Mask]:
+    """What each histogram of sorted points is worth; and which of all points had a bucket less than before.
+
+    `place` is the number of a point's histogram, or -1.
+    """
+    at = np.flatnonzero(worth.more & (place >= 0))
+    now, before = histograms.chosen(place[at]), histograms.chosen(place[at - 1])
+    pairs = np.concatenate((np.arange(len(at)), np.arange(len(at))))
+    changes = now.beside(before.times(-1)).merged(pairs, len(at))
+    fell = changes.lessened
+    anew = np.zeros(len(place), dtype=bool)
+    anew[at[fell]] = True
+    rest = np.setdiff1d(np.arange(_number(histograms)), place[at[~fell]], assume_unique=True)
+    good = np.flatnonzero(~fell)
+    parts = [(rest, histograms.chosen(rest)), (place[at[good]], changes.chosen(good))]
+    return type(histograms).placed(parts, _number(histograms)), anew
+
+
+def _number(histograms: Exponential | Explicit) -> int:
+    return histograms.owners if isinstance(histograms, Explicit) else len(histograms.scale)

@@ -1,0 +1,1 @@
+"""Rollups, held against a reference in plain Python."""
