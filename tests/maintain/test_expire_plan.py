@@ -78,6 +78,16 @@ def test_old_ones_go_and_the_last_few_stay() -> None:
     assert plan.entries[0].reason == "older than 120 h, and nothing needs it"
 
 
+def test_who_reads_what_changed_finds_the_way() -> None:
+    """The snapshots since its last time stay, unless it was away for more than a week."""
+    young = Remembered(line(400, 160, 150, 140, 1), (branch(5),), readers=(("metrics_1m", 2),))
+    plan = plan_expiry(young, POLICY, NOW)
+    assert ids(plan) == [1]
+    assert (reason(plan, 2), reason(plan, 3)) == ("metrics_1m reads on from there",) * 2
+    away = Remembered(line(400, 180, 150, 140, 1), (branch(5),), readers=(("metrics_1m", 2),))
+    assert ids(plan_expiry(away, POLICY, NOW)) == [1, 2, 3]
+
+
 def test_tags_and_branches_hold_their_snapshots() -> None:
     """A tag its one, a branch what its own settings say; a tag past its own age is dropped."""
     refs = (

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neve.errors import LakeError
-from neve.maintain.calendar import Unit, ordinal, start
+from neve.lake.calendar import Unit, ordinal, start
 from neve.maintain.config import MaintainConfig, RetentionRule
 from neve.maintain.job import Maintainer
 from neve.maintain.retention_plan import Deletion, PartitionFacts, plan_retention

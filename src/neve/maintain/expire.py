@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from neve.errors import CommitConflict, LakeError
+from neve.lake.calendar import EPOCH
 from neve.lake.commits import TableMoved, append_once
-from neve.maintain.calendar import EPOCH
 from neve.maintain.expire_plan import plan_expiry
 from neve.maintain.expiry import Carried, ExpirePlan, ExpirePolicy, Remembered
 from neve.maintain.ledger import unfinished_batches
@@ -76,7 +76,12 @@ def policy_of(work: Work, table: Table) -> ExpirePolicy:
 
 
 def _plan(work: Work, table: Table) -> ExpirePlan:
-    known = Remembered(snapshots_of(table), refs_of(table), unfinished_batches(work.lake) | work.guards.batches())
+    known = Remembered(
+        snapshots_of(table),
+        refs_of(table),
+        unfinished_batches(work.lake) | work.guards.batches(),
+        work.guards.readers(work.name),
+    )
     return plan_expiry(known, policy_of(work, table), work.now)
 
 

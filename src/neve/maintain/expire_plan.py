@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from neve.maintain.entry import KEEP, Entry
@@ -14,9 +15,10 @@ from neve.model.commits import BATCH_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
 EXPIRE, DROP, CARRY = "expire", "drop", "carry"
+PATIENCE = timedelta(days=7)
 YOUNG = "younger than its branch lets go"
 
 
@@ -41,6 +43,7 @@ def plan_expiry(known: Remembered, policy: ExpirePolicy, now: datetime) -> Expir
     needed = _needed(known, policy, now)
     for snapshot_id, reason in needed.items():
         keeping.keep([snapshot_id], reason)
+    _keep_readers(keeping, known, refs, now)
     carry = _keep_streams(keeping, known.snapshots, refs, policy, now)
     kept = keeping.reasons
     expire = tuple(snapshot for snapshot in known.snapshots if snapshot.id not in kept)
@@ -116,6 +119,15 @@ def _keep_streams(
             keeping.keep([snapshot.id], f"stream {stream} goes on from it")
             keeping.keep(ways[stream], f"stream {stream} finds its position by way of it")
     return ()
+
+
+def _keep_readers(keeping: _Keeping, known: Remembered, refs: tuple[Ref, ...], now: datetime) -> None:
+    """Whoever reads what changed needs the snapshots since its last time; one that stays away too long reads all."""
+    current = head_of(refs)
+    times = {snapshot.id: snapshot.at for snapshot in known.snapshots}
+    for reader, snapshot_id in known.readers:
+        if times.get(snapshot_id, now - 2 * PATIENCE) >= now - PATIENCE:
+            keeping.keep(way_to(known.snapshots, current, snapshot_id), f"{reader} reads on from there")
 
 
 def _own_age(refs: tuple[Ref, ...], policy: ExpirePolicy) -> timedelta:

@@ -24,11 +24,15 @@ class ExpirePolicy:
 
 @dataclass(frozen=True)
 class Remembered:
-    """What a table remembers, and the batches whose id must still be found in it."""
+    """What a table remembers, the batches whose id must still be found in it, and from which snapshots others read on.
+
+    Of `readers` each has a name, and the snapshot that it read last.
+    """
 
     snapshots: tuple[Snapshot, ...]
     refs: tuple[Ref, ...]
     needed_batches: frozenset[str] = frozenset()
+    readers: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)

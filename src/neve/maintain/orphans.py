@@ -11,7 +11,7 @@ import pyarrow.fs as pafs
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from neve.errors import ConfigError, LakeError
-from neve.maintain.calendar import EPOCH
+from neve.lake.calendar import EPOCH
 from neve.maintain.expire import collects_nothing
 from neve.maintain.orphans_plan import Limits, Listed, OrphanPlan, plan_orphans
 from neve.maintain.paths import S3, same_path

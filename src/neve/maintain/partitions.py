@@ -11,8 +11,8 @@ from pyiceberg.manifest import DataFileContent
 from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, MonthTransform, YearTransform
 from pyiceberg.types import DateType, TimestampType, TimestamptzType
 
+from neve.lake.calendar import EPOCH, Unit
 from neve.lake.statistics import TIME_COLUMNS
-from neve.maintain.calendar import EPOCH, Unit
 from neve.maintain.retention_plan import PartitionFacts
 from neve.model.tables import ORGANIZATION
 

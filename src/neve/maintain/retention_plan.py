@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from neve.errors import LakeError
-from neve.maintain.calendar import Unit, ordinal, start
+from neve.lake.calendar import Unit, ordinal, start
 from neve.maintain.entry import KEEP, Entry
 from neve.maintain.retention_rules import named, rule_for
 from neve.maintain.snapshots import shown

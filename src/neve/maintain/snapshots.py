@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from neve.maintain.calendar import EPOCH
+from neve.lake.calendar import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from neve.maintain.calendar import Unit, ordinal, start
+from neve.lake.calendar import Unit, ordinal, start
 from neve.maintain.entry import KEEP, Entry
 from neve.maintain.snapshots import Ref, Snapshot, ancestors, head_of, shown
 

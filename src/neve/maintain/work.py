@@ -25,7 +25,8 @@ class Guards:
 
     Snapshots younger than `horizon` are what ingestion looks for duplicates by. `protected` are files that are about to
     be committed, and `kept_out` are folders that are no table's. `folders` and `batches` ask, each time anew, where
-    work lies that is not committed yet, and which batches must still be found in snapshots.
+    work lies that is not committed yet, and which batches must still be found in snapshots. `readers` asks who reads
+    what changed in a table, and which of its snapshots each has read last.
     """
 
     horizon: timedelta = timedelta(hours=1)
@@ -33,6 +34,7 @@ class Guards:
     kept_out: tuple[str, ...] = ()
     folders: Callable[[], tuple[str, ...]] = tuple
     batches: Callable[[], frozenset[str]] = frozenset
+    readers: Callable[[str], tuple[tuple[str, int], ...]] = lambda _table: ()
 
 
 @dataclass(frozen=True)
