@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("decode", "ingest", "receive", "stream", "compact", "plan")
+NAMES = ("decode", "ingest", "receive", "stream", "compact", "plan", "rollup")
 
 
 def main(wanted: str) -> None:

@@ -9,7 +9,7 @@ from neve.model.columns import BLOOM_FILTER_PREFIX, METRICS_PREFIX, STRING_MAP, 
 from neve.model.tables import BY_SIGNAL, CONTEXT, TABLES
 
 EACH_TABLE = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-TRANSFORMS = {"identity", "day", "bucket[16]"}
+TRANSFORMS = {"identity", "day", "month", "year", "bucket[16]"}
 
 
 def names(table: Table) -> list[str]:

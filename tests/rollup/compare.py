@@ -95,7 +95,7 @@ def differences(ours: pa.Table, reference: Iterable[Mapping[str, Any]]) -> list[
 def _rounding(row: Mapping[str, Any]) -> float:
     """How far sums may be apart that were added up in another order."""
     largest: float = max(abs(row["min"] or 0.0), abs(row["max"] or 0.0))
-    return max(1e-6, 1e-15 * largest * row["points"])
+    return float(max(1e-6, 1e-15 * largest * row["points"]))
 
 
 def _close(one: float | None, other: float | None, rounding: float = 1e-6) -> bool:

@@ -328,6 +328,18 @@ class Point:
         return CUMULATIVE if self.type == "summary" else int(self.raw.get("aggregation_temporality") or 0)
 
     @property
+    def is_cumulative(self) -> bool:
+        """Whether it tells all since its start."""
+        return self.type != "gauge" and self.temporality == CUMULATIVE
+
+    @property
+    def source(self) -> tuple[Any, ...]:
+        """Who sent it: organization, resource and scope."""
+        maps = ("resource_attrs", "resource_attr_types", "scope_attrs", "scope_attr_types")
+        texts = (self.raw.get(name) for name in ("organization_id", "scope_name", "scope_version"))
+        return (*texts, *(_pairs(self.raw.get(name)) for name in maps))
+
+    @property
     def order(self) -> tuple[Any, ...]:
         """The place in the raw series."""
         size = self.amount.count if self.amount.value is None else self.amount.value
@@ -440,13 +452,13 @@ def _points(raws: Iterable[Mapping[str, Any]]) -> Iterator[Point]:
 # Worth: what points add to their windows
 
 
-def _worth(now: Point, before: Point | None, lookback: int) -> Amount | None:
+def _worth(now: Point, before: Point | None, lookback: int, *, is_new: bool) -> Amount | None:
     """What a cumulative point adds; None when that is not known."""
     if before is not None:
         more = None if _is_restart(now, before) else _difference(now, before)
         if more is not None:
             return more
-    elif not now.start or now.time - now.start > lookback:
+    elif not now.start or (now.time - now.start > lookback and not is_new):
         return None
     return None if now.start == now.time else now.amount
 
@@ -473,16 +485,18 @@ def _difference(now: Point, before: Point) -> Amount | None:
 
 def _worths(points: Iterable[Point], lookback: int) -> Iterator[tuple[Point, Amount | None]]:
     """Each point with what it adds."""
-    by_series = defaultdict(list)
+    by_series, reports = defaultdict(list), defaultdict(list)
     for point in points:
         by_series[point.series].append(point)
+        if point.is_cumulative:
+            reports[point.source].append(point.time)
     for series in by_series.values():
         before: Point | None = None
         for point in sorted(series, key=lambda point: point.order):
             if before is not None and point.time - before.time > lookback:
                 before = None
-            is_cumulative = point.type != "gauge" and point.temporality == CUMULATIVE
-            yield point, _worth(point, before, lookback) if is_cumulative else point.amount
+            is_new = any(NANOS <= point.time - time <= lookback for time in reports[point.source])
+            yield point, _worth(point, before, lookback, is_new=is_new) if point.is_cumulative else point.amount
             before = point
 
 

@@ -20,9 +20,10 @@ from tests.rollup.points import to_table
 from tests.rollup.reference import merge, roll_up
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from collections.abc import Callable
     from pathlib import Path
+
+    import pyarrow as pa
 
     from neve.lake.lake import Lake
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from neve.app.rollup import build_rollup
 from neve.app.settings import Settings, load_settings
 from neve.app.wiring import build_compactor, build_lake
 from neve.demo import generate
-from neve.demo.questions import QUESTIONS, Question
+from neve.demo.questions import QUESTIONS, REQUESTS, Question
 from neve.errors import ConfigError
 from neve.ingest.files.job import FileRequest, ingest_files
 from neve.ingest.files.result import combined
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from neve.ingest.files.result import IngestResult
     from neve.lake.lake import Lake
     from neve.lake.tables import Outcome
+    from neve.rollup.result import LevelResult
 
 ORGANIZATION = "shop"
 OWN = "# made by `neve demo`\n"
@@ -174,6 +176,10 @@ class Demo:
             say("commits", number, len(rounds))
         return combined(results)
 
+    def roll_up(self, say: Callable[[str, int, int], None]) -> list[LevelResult]:
+        """Roll the metrics up."""
+        return build_rollup(self.settings, self.lake, say).run()
+
     def compact(self, say: Callable[[str, int, int], None]) -> Tended:
         """Compact the tables of telemetry."""
         compactor = build_compactor(self.settings, self.lake)
@@ -189,6 +195,13 @@ class Demo:
     def answers(self) -> Iterator[tuple[Question, pa.Table, float]]:
         """Each question with its answer and the seconds that it took."""
         for question in QUESTIONS:
-            started = time.monotonic()
-            table = run_query(self.lake, self.settings.query, question.sql, ORGANIZATION).read_all()
-            yield question, table, time.monotonic() - started
+            yield self._answer(question)
+
+    def answer_from_rollup(self) -> tuple[Question, pa.Table, float]:
+        """What the rolled-up metrics tell."""
+        return self._answer(REQUESTS)
+
+    def _answer(self, question: Question) -> tuple[Question, pa.Table, float]:
+        started = time.monotonic()
+        table = run_query(self.lake, self.settings.query, question.sql, ORGANIZATION).read_all()
+        return question, table, time.monotonic() - started

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neve.compact.journal import GROUPS, RUNS
+from neve.lake.lake import identify
 from neve.maintain.job import Maintainer
 from neve.maintain.work import Guards
+from neve.model.rollups import LEVELS
+from neve.rollup.position import Position
 
 if TYPE_CHECKING:
     from neve.app.settings import Settings
@@ -35,7 +38,19 @@ def guards_of(settings: Settings, lake: Lake, documents: Documents) -> Guards:
         kept_out=tuple(map(_absolute, own)),
         folders=lambda: tuple(str(run["folder"]) for _key, run in documents.entries(RUNS)),
         batches=lambda: frozenset(str(group["batch_id"]) for _key, group in documents.entries(GROUPS)) - {""},
+        readers=lambda name: readers_of(lake, name),
     )
+
+
+def readers_of(lake: Lake, name: str) -> tuple[tuple[str, int], ...]:
+    """The rollups that are made from a table, and the snapshot that each has come to."""
+    found = []
+    for level in LEVELS:
+        if identify(name) == identify(level.source) and level.table in lake.table_names():
+            position = Position.of(lake.table(level.table))
+            if position is not None and position.snapshot is not None:
+                found.append((level.table, position.snapshot))
+    return tuple(found)
 
 
 def _absolute(place: str) -> str:

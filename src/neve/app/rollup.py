@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from neve.app.wiring import build_documents
 from neve.maintain.retention_rules import rule_for, rules_for
 from neve.rollup.job import Rollup, now_utc
-from neve.rollup.ranges import BEGINNING
+from neve.rollup.ranges import BEGINNING, micros_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
     from neve.rollup.job import Progress
     from neve.rollup.wanted import Frozen
-
-MICROS = 1_000_000
 
 
 def build_rollup(
@@ -50,6 +48,6 @@ def frozen_by_retention(settings: Settings, source: str, now: datetime) -> Froze
         rule = rule_for(rules, owner)
         if rule is None or not rule.days:
             return BEGINNING
-        return int((now - timedelta(days=rule.days)).timestamp() * MICROS)
+        return micros_of(now - timedelta(days=rule.days))
 
     return moment

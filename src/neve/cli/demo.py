@@ -15,6 +15,7 @@ from neve.cli.compact import show_result as show_compaction
 from neve.cli.ingest import show as show_ingest
 from neve.cli.output import emit, json_option, progress, say, size
 from neve.cli.query import show as show_answer
+from neve.cli.rollup import show_result as show_level
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +30,7 @@ NEXT_QUERY = "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY 2 D
 @click.option("--fresh", is_flag=True, help="Begin anew: remove what an earlier demo left in the folder.")
 @json_option
 def demo(folder: str, fresh: bool, as_json: bool) -> None:
-    """An hour of a shop's telemetry: made, taken in, asked what went wrong, and compacted.
+    """An hour of a shop's telemetry: made, taken in, asked what went wrong, rolled up and compacted.
 
     The demo has a lake and a configuration of its own in its folder, and takes no notice of yours; a second run finds
     them and is quick.
@@ -65,7 +66,16 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
         show_answer(answer.to_reader(), 40, footer=False)
         answers.append(answer)
 
-    _step(5, "tend the lake: small files become few, every row is counted and hashed before and after")
+    _step(5, "roll the metrics up: by minute, five minutes, hour and day; what is still open waits")
+    with progress(True) as bar:
+        levels = run.roll_up(bar)
+    for level in levels:
+        show_level(level)
+    asked, rolled, seconds = run.answer_from_rollup()
+    click.secho(f"\n{asked.words} ({seconds:.2f} s)", bold=True)
+    show_answer(rolled.to_reader(), 40, footer=False)
+
+    _step(6, "tend the lake: small files become few, every row is counted and hashed before and after")
     with progress(True) as bar:
         tended = run.compact(bar)
     for compacted in tended.results:
@@ -87,10 +97,12 @@ def _for_programs(run: Demo) -> None:
     facts, _made = make_telemetry(run.place, time.time_ns())
     run.init()
     result = run.ingest(lambda *_: None)
+    levels = [one.as_document() for one in run.roll_up(lambda *_: None)]
     tended = run.compact(lambda *_: None)
     answers = [{"question": question.words, "rows": answer.to_pylist()} for question, answer, _ in run.answers()]
     compacted = [one.as_document() for one in tended.results]
-    emit({"telemetry": vars(facts), "ingest": result.to_json(), "compact": compacted, "answers": answers})
+    done = {"ingest": result.to_json(), "rollup": levels, "compact": compacted, "answers": answers}
+    emit({"telemetry": vars(facts), **done})
 
 
 def _step(number: int, words: str) -> None:

@@ -90,18 +90,19 @@ def status(context: Context, as_json: bool) -> None:
 def show_result(result: LevelResult) -> None:
     """What was done to a level."""
     if not result.committed:
-        say(f"{result.table}: {result.reason}; nothing to commit")
+        say(f"{result.table}: {result.reason}")
         return
     say(
-        f"{result.table}: {result.source_rows:,} {'points' if result.level == '1m' else 'rows'} became {result.rows:,} "
-        f"rows in {result.windows:,} windows, final until {result.closed_until}, in {result.seconds:.1f} s"
+        f"{result.table}: {_many(result.source_rows, 'point' if result.level == '1m' else 'row')} became "
+        f"{_many(result.rows, 'row')} in {_many(result.windows, 'window')}, final until {result.closed_until}, "
+        f"in {result.seconds:.1f} s"
     )
     say(f"  {result.reason}")
-    replaced = [f"{result.files_added:,} files of {size(result.bytes_added)} added"]
+    replaced = [f"{_many(result.files_added, 'file')} of {size(result.bytes_added)} added"]
     if result.files_removed:
         replaced.append(f"{result.files_removed:,} removed")
     if result.delete_files:
-        replaced.append(f"rows of {result.delete_files:,} marked as replaced")
+        replaced.append(f"rows of {_many(result.delete_files, 'file')} marked as replaced")
     say(f"  {', '.join(replaced)}")
     for count, words in (
         (result.duplicates, "points came more than once, and count once"),
@@ -110,6 +111,15 @@ def show_result(result: LevelResult) -> None:
     ):
         if count:
             say(f"  {count:,} {words}")
+
+
+def _many(count: int, noun: str) -> str:
+    """A number of things.
+
+    >>> _many(1, "row"), _many(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _line(one: LevelStatus) -> tuple[str, ...]:

@@ -11,6 +11,13 @@ class Question:
     sql: str
 
 
+REQUESTS = Question(
+    "How many requests did each service answer, whether it sends totals or differences?",
+    """
+SELECT service_name, sum(increase)::BIGINT AS requests, round(max(rate), 1) AS busiest_instance_per_s
+FROM metrics_5m WHERE metric_name = 'shop.requests' GROUP BY service_name ORDER BY requests DESC LIMIT 5
+""",
+)
 WORST = Question(
     "Which service slowed down and failed?",
     """

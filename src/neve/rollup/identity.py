@@ -14,26 +14,33 @@ from neve.rollup.groups import order_by
 from neve.rollup.series import Entries, encoded, map_hashes, names_of, number_hashes, text_hashes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from neve.rollup.config import Kept
     from neve.rollup.definition import Definition
 
-RAW_TEXTS = ("metric_name", "metric_type", "unit", "scope_name", "scope_version")
-RAW_NUMBERS = ("aggregation_temporality", "is_monotonic")
-RAW_MAPS = ("attributes", "attribute_types", "resource_attrs", "resource_attr_types", "scope_attrs", "scope_attr_types")
+TEXTS = ("metric_name", "metric_type", "unit")
+NUMBERS = ("aggregation_temporality", "is_monotonic")
+MAPS = ("attributes", "attribute_types")
+SOURCE_TEXTS = ("scope_name", "scope_version")
+SOURCE_MAPS = ("resource_attrs", "resource_attr_types", "scope_attrs", "scope_attr_types")
 
 
-def raw_names(table: pa.Table) -> npt.NDArray[np.uint64]:
-    """The raw series of each point; what is not in the table tells none apart."""
-    there = set(table.column_names)
-    return names_of(
-        [
-            *(text_hashes(one(table, name)) for name in RAW_TEXTS if name in there),
-            *(number_hashes(one(table, name)) for name in RAW_NUMBERS if name in there),
-            *(map_hashes(Entries.of(one(table, name))) for name in RAW_MAPS if name in there),
-        ]
-    )
+def raw_names(table: pa.Table) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """The raw series of each point, and the first word for its source: the resource and scope that sent it."""
+    source = names_of([*_texts(table, SOURCE_TEXTS), *_maps_of(table, SOURCE_MAPS)])
+    numbers = [number_hashes(one(table, name)) for name in NUMBERS]
+    return names_of([source, *_texts(table, TEXTS), *numbers, *_maps_of(table, MAPS)]), source[:, 0]
+
+
+def _texts(table: pa.Table, names: Sequence[str]) -> list[npt.NDArray[np.uint64]]:
+    return [text_hashes(one(table, name)) for name in names]
+
+
+def _maps_of(table: pa.Table, names: Sequence[str]) -> list[npt.NDArray[np.uint64]]:
+    return [map_hashes(Entries.of(one(table, name))) for name in names]
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from neve.rollup import metrics
 from neve.rollup.announced import announce
 from neve.rollup.definition import Definition
 from neve.rollup.position import ROLLUP, Position
+from neve.rollup.ranges import micros_of
 from neve.rollup.result import LevelResult, LevelStatus, shown, told
 from neve.rollup.turn import MICROS, Turn, plan_turn
 from neve.rollup.wanted import never
@@ -99,8 +100,8 @@ class Rollup:
             target=target,
             config=self.config,
             definition=Definition.of(self.config),
-            now=int(self.clock().timestamp() * MICROS),
-            since=int(since.timestamp() * MICROS) if since else None,
+            now=micros_of(self.clock()),
+            since=micros_of(since) if since else None,
             frozen=self.frozen(level.source),
         )
         planned = plan_turn(turn)
@@ -147,7 +148,7 @@ class Rollup:
         table, source = self.lake.table(level.table), self.lake.table(level.source)
         position, statistics = Position.of(table), table_statistics(table)
         behind = _behind(source, position)
-        lag = None if position is None else self.clock().timestamp() - position.closed_until / MICROS
+        lag = None if position is None else (micros_of(self.clock()) - position.closed_until) / MICROS
         return LevelStatus(
             level=level.name,
             table=level.table,

@@ -16,7 +16,7 @@ from neve.rollup.groups import order_by
 from neve.rollup.identity import Identity, raw_names
 from neve.rollup.items import Items
 from neve.rollup.registers import Registers
-from neve.rollup.worth import Histograms, Worth, difference, judge, taken_away
+from neve.rollup.worth import Histograms, Timed, Worth, difference, judge, taken_away
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -57,6 +57,7 @@ class Sorted:
 
     table: pa.Table
     names: npt.NDArray[np.uint64]
+    source: npt.NDArray[np.uint64]
     type: Ints
     timestamp: Ints
     time: Ints
@@ -131,7 +132,7 @@ def _usable(table: pa.Table, kind: Ints) -> Mask:
 
 
 def _sorted(table: pa.Table, kind: Ints) -> Sorted:
-    names = raw_names(table)
+    names, source = raw_names(table)
     timestamp = whole(table, "timestamp")
     time = whole(table, "time_unix_nano")
     time = np.where(time > 0, time, timestamp * MICRO)
@@ -143,6 +144,7 @@ def _sorted(table: pa.Table, kind: Ints) -> Sorted:
     return Sorted(
         table.take(pa.array(order)),
         names[order],
+        source[order],
         kind[order],
         timestamp[order],
         time[order],
@@ -167,7 +169,8 @@ def _counts(table: pa.Table) -> Ints:
 
 
 def _items(points: Sorted, identity: Identity, definition: Definition, wanted: Ranges, micros: int) -> Items:
-    worth = judge(points.names, points.time, points.start, points.cumulative, definition.lookback_micros * MICRO)
+    timed = Timed(points.names, points.source, points.time, points.start, points.cumulative)
+    worth = judge(timed, definition.lookback_micros * MICRO)
     values, ints = floats(points.table, "value"), whole(points.table, "value_int")
     worth = worth.lessened(_fell(points, worth, values))
     explicit, explicit_place = _explicit(points)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from neve.lake.calendar import EPOCH
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from datetime import datetime
 
     import numpy.typing as npt
 
@@ -92,6 +96,11 @@ class Ranges:
 
 NO_TIME = Ranges()
 EVERYTHING = Ranges(((BEGINNING, END),))
+
+
+def micros_of(moment: datetime) -> int:
+    """A moment in microseconds since 1970."""
+    return (moment - EPOCH) // timedelta(microseconds=1)
 
 
 def floor(moment: int, micros: int) -> int:

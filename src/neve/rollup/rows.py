@@ -45,13 +45,15 @@ class Merged:
     @property
     def is_explicit(self) -> npt.NDArray[np.bool_]:
         """Which rows have explicit bounds."""
-        found: npt.NDArray[np.bool_] = np.bincount(self.explicit.owner, minlength=len(self.least)) > 0
-        return found
+        there: npt.NDArray[np.bool_] = np.zeros(len(self.least), dtype=np.bool_)
+        there[self.explicit.owner] = True
+        return there
 
     @property
     def is_exponential(self) -> npt.NDArray[np.bool_]:
         """Which rows have exponential buckets."""
-        return self.exponential.scale != UNSET
+        there: npt.NDArray[np.bool_] = self.exponential.scale != UNSET
+        return there
 
     def quantile(self, wanted: float) -> Floats:
         """A quantile of each row; NaN where it has none."""

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThan, Reference
 from pyiceberg.io.pyarrow import ArrowScan
 
+from neve.lake.calendar import EPOCH
 from neve.lake.changes import partition_json
 from neve.lake.content import content_of
 from neve.lake.lane import keep_memory
@@ -23,7 +24,7 @@ from neve.rollup.columns import whole
 from neve.rollup.levels import items_of_rows
 from neve.rollup.points import COLUMNS as RAW
 from neve.rollup.points import CUMULATIVE, Told, items_of_points
-from neve.rollup.ranges import NO_TIME, Ranges, windows_in
+from neve.rollup.ranges import NO_TIME, Ranges, micros_of, windows_in
 from neve.rollup.rows import SCHEMA, rows_of
 
 if TYPE_CHECKING:
@@ -34,11 +35,9 @@ if TYPE_CHECKING:
     from neve.model.rollups import Level
     from neve.rollup.definition import Definition
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-EARLIEST, LATEST = (
-    int((at - EPOCH).total_seconds()) * 1_000_000
-    for at in (datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC))
-)
+# What a calendar has, with a day to spare.
+EARLIEST = micros_of(datetime(1, 1, 2, tzinfo=UTC))
+LATEST = micros_of(datetime(9999, 12, 30, tzinfo=UTC))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -13,10 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform, YearTransform
 
+from neve.lake.calendar import Unit, start
 from neve.lake.changes import changed_files, keeps_rows, owner_of, said, times_of
 from neve.model.commits import WINDOWS
 from neve.rollup.announced import EVERYONE, announced
-from neve.rollup.ranges import EVERYTHING, NO_TIME, Ranges, windows_in
+from neve.rollup.ranges import EVERYTHING, NO_TIME, Ranges, micros_of, windows_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +29,12 @@ if TYPE_CHECKING:
 
 TIME = "timestamp"
 MOST_ROWS = 20_000_000  # whose times are read one by one; of more, the earliest and latest of each file must do
-MICROS = 1_000_000
+UNITS: dict[type, Unit] = {
+    HourTransform: "hour",
+    DayTransform: "day",
+    MonthTransform: "month",
+    YearTransform: "year",
+}
 
 
 @dataclass(frozen=True)
@@ -109,17 +114,7 @@ def _of_partition(source: Table, file: DataFile) -> Ranges:
 
 
 def _period(transform: object, value: int) -> Ranges:
-    match transform:
-        case HourTransform():
-            return Ranges.of([(value * 3600 * MICROS, (value + 1) * 3600 * MICROS)])
-        case DayTransform():
-            return Ranges.of([(value * 86_400 * MICROS, (value + 1) * 86_400 * MICROS)])
-        case MonthTransform():
-            return Ranges.of([(_month(value), _month(value + 1))])
-        case YearTransform():
-            return Ranges.of([(_month(value * 12), _month((value + 1) * 12))])
-    return EVERYTHING
-
-
-def _month(number: int) -> int:
-    return int(datetime(1970 + number // 12, number % 12 + 1, 1, tzinfo=UTC).timestamp()) * MICROS
+    unit = UNITS.get(type(transform))
+    if unit is None:
+        return EVERYTHING
+    return Ranges.of([(micros_of(start(unit, value)), micros_of(start(unit, value + 1)))])

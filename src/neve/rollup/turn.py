@@ -180,7 +180,8 @@ def plan_turn(turn: Turn) -> Planned:
                 removed.append((owner, windows, _content(turn.target, task.file)))
             else:
                 tasks.append(_marking(turn.target, owner, time, task.file))
-    return Planned(wanted.reason, ranges, left, tuple(tasks), tuple(removed), turn.target.metadata.current_snapshot_id)
+    reason = wanted.reason if tasks or removed else f"{wanted.reason}, but none of them with rows is closed"
+    return Planned(reason, ranges, left, tuple(tasks), tuple(removed), turn.target.metadata.current_snapshot_id)
 
 
 def _slices(turn: Turn, owner: str, time: Ranges, files: Sequence[FileScanTask]) -> list[Slice]:

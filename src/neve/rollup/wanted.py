@@ -84,10 +84,10 @@ def want(level: Level, was: Position | None, will: Position, touched: Touched | 
         return Wanted(level, Touched(), EVERYTHING, until, terms.after, first, _why_everything(was, will))
     closing = Ranges.of([(was.closed_until, will.closed_until)])
     asked = Ranges.of([(floor(terms.since, level.micros), END)]) if terms.since is not None else Ranges()
-    parts = [f"{touched.commits} commits since the last run"] if touched.commits else []
-    parts += ["windows closed since"] if closing else []
-    parts += ["as asked for"] if asked else []
-    reason = "; ".join(parts) or "nothing new, and no window closed"
+    parts = [f"windows that {touched.commits} commits since the last run touch"] if touched.commits else []
+    parts += ["windows that closed since"] if closing else []
+    parts += ["windows that are asked for"] if asked else []
+    reason = " and ".join(parts) or "nothing new, and no window closed since the last run"
     return Wanted(level, touched, closing | asked, until, terms.after, terms.frozen, reason)
 
 

@@ -40,8 +40,26 @@ class Worth:
         return self.entire | self.more
 
 
-def judge(names: npt.NDArray[np.uint64], time: Ints, start: Ints, cumulative: Mask, lookback: int) -> Worth:
+SECOND = 1_000_000_000  # nanoseconds
+
+
+@dataclass(frozen=True)
+class Timed:
+    """When points of series were made and when their counting began, in nanoseconds; and who sent them.
+
+    They are sorted by series and time.
+    """
+
+    series: npt.NDArray[np.uint64]
+    source: npt.NDArray[np.uint64]
+    time: Ints
+    start: Ints
+    cumulative: Mask
+
+
+def judge(points: Timed, lookback: int) -> Worth:
     """What times tell of the points; where a value fell, see `Worth.lessened`."""
+    names, time, start, cumulative = points.series, points.time, points.start, points.cumulative
     before = np.zeros(len(time), dtype=bool)
     before[1:] = (names[1:] == names[:-1]).all(axis=1) & (time[1:] - time[:-1] <= lookback)
     before &= cumulative
@@ -49,8 +67,28 @@ def judge(names: npt.NDArray[np.uint64], time: Ints, start: Ints, cumulative: Ma
     anew = np.zeros(len(time), dtype=bool)
     anew[1:] = (start[1:] > 0) & (start[1:] != start[:-1]) & (start[1:] >= time[:-1])
     anew &= before
-    entire = ~cumulative | (~before & started & (time - start <= lookback)) | (anew & started)
-    return Worth(entire, before & ~anew)
+    first = np.flatnonzero(cumulative & ~before & started)
+    new = np.zeros(len(time), dtype=bool)
+    new[first] = (time[first] - start[first] <= lookback) | _heard_before(points, first, lookback)
+    return Worth(~cumulative | new | (anew & started), before & ~anew)
+
+
+def _heard_before(points: Timed, some: Ints, lookback: int) -> Mask:
+    """Whether the sources of some points sent others within the look-back, though not of the same series.
+
+    A source sends all its cumulative series each time: one that was not among them was at zero.
+    """
+    if not len(some):
+        return np.zeros(0, dtype=bool)
+    _, source = np.unique(points.source, return_inverse=True)
+    moments, rank = np.unique(points.time, return_inverse=True)
+    reports = np.sort((source * len(moments) + rank)[points.cumulative])
+    earliest = np.searchsorted(moments, points.time[some] - lookback, side="left")
+    latest = np.searchsorted(moments, points.time[some] - SECOND, side="right") - 1
+    mine = source[some] * len(moments)
+    place = np.searchsorted(reports, mine + latest, side="right") - 1
+    heard: Mask = (place >= 0) & (reports[np.maximum(place, 0)] >= mine + earliest)
+    return heard
 
 
 def difference(values: npt.NDArray[np.generic], more: Mask) -> npt.NDArray[np.generic]:

@@ -1,0 +1,133 @@
+"""What a run computes: everything when it can't know better, else what was touched and what was closed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neve.model.commits import POSITIONS, STREAM
+from neve.model.rollups import LEVELS
+from neve.rollup.position import ROLLUP, Position
+from neve.rollup.ranges import BEGINNING, EVERYTHING, Ranges, floor
+from neve.rollup.touched import Touched
+from neve.rollup.wanted import Terms, want
+
+MINUTE = LEVELS[0]
+SIZE = MINUTE.micros
+SECOND = 1_000_000
+NEWEST = 40 * SIZE
+
+windows = st.integers(0, 40)
+moments = st.integers(-60 * SECOND, NEWEST + 300 * SECOND)
+spans = st.lists(st.tuples(moments, st.integers(1, 200 * SECOND)), max_size=4).map(
+    lambda parts: Ranges.of((start, start + length) for start, length in parts)
+)
+touches = st.builds(Touched, st.dictionaries(st.sampled_from("ab"), spans), spans, st.integers(0, 3))
+
+
+def position(closed: int, definition: str = "same", snapshot: int | None = 1) -> Position:
+    """A position whose windows are closed up to one of them."""
+    return Position(snapshot, closed * SIZE, definition)
+
+
+def numbers(ranges: Ranges) -> set[int]:
+    """The windows of some ranges, which must be whole ones."""
+    near = ranges.within(-100 * SIZE, 100 * SIZE)
+    assert near.aligned(SIZE) == near
+    return {number for start, end in near for number in range(start // SIZE, end // SIZE)}
+
+
+@given(windows, windows, touches, st.integers(0, 300).map(lambda seconds: seconds * SECOND), st.booleans())
+def test_what_was_touched_and_what_was_closed(
+    before: int, more: int, touched: Touched, after: int, partial: bool
+) -> None:
+    """A window is computed when it closes or a change reaches it; one that is open only when asked for."""
+    was, will = position(before), position(before + more)
+    wanted = want(MINUTE, was, will, touched, Terms(after, partial))
+    for owner in "abc":
+        changed = touched.of(owner)
+        reached = {
+            number
+            for number in range(-100, 100)
+            if any(start < (number + 1) * SIZE and number * SIZE < end + after for start, end in changed)
+        }
+        expected = reached | set(range(before, before + more))
+        expected = expected if partial else {number for number in expected if number < before + more}
+        assert numbers(wanted.of(owner)) == expected
+        assert not wanted.left(owner)
+        hull = wanted.hull
+        assert hull | wanted.of(owner) == hull
+
+
+@pytest.mark.parametrize(
+    ("was", "touched", "reason"),
+    [
+        (None, None, "the first run"),
+        (None, Touched(), "the first run"),
+        (position(5, "other"), Touched(), "was changed"),
+        (position(5, "other"), None, "was changed"),
+        (position(5), None, "is gone from the source"),
+    ],
+)
+@pytest.mark.parametrize("partial", [False, True])
+def test_everything(was: Position | None, touched: Touched | None, reason: str, partial: bool) -> None:
+    """On a first run, on another definition, and where nobody knows what happened since."""
+    wanted = want(MINUTE, was, position(9), touched, Terms(partial=partial))
+    assert reason in wanted.reason
+    assert numbers(wanted.of("anybody")) == set(range(-100, 100 if partial else 9))
+    assert wanted.hull == (EVERYTHING if partial else Ranges.of([(BEGINNING, 9 * SIZE)]))
+
+
+def test_nothing() -> None:
+    """Nothing touched and nothing closed: nothing to do, with a reason."""
+    wanted = want(MINUTE, position(5), position(5), Touched(), Terms())
+    assert (wanted.hull, wanted.of("a"), wanted.reason) == (Ranges(), Ranges(), "nothing new, and no window closed")
+    reasons = want(MINUTE, position(5), position(6), Touched(commits=2), Terms(since=0)).reason
+    assert reasons == "2 commits since the last run; windows closed since; as asked for"
+
+
+@given(windows, moments, st.booleans())
+def test_since(closed: int, since: int, partial: bool) -> None:
+    """All windows from the one that a moment lies in, as far as they are closed or open ones are wanted, too."""
+    will = position(closed)
+    found = numbers(want(MINUTE, will, will, Touched(), Terms(partial=partial, since=since)).of("a"))
+    assert found == set(range(floor(since, SIZE) // SIZE, 100 if partial else closed))
+
+
+@given(
+    st.sampled_from([position(7), position(7, "other")]),
+    touches | st.none(),
+    moments,
+    st.integers(0, 300).map(lambda seconds: seconds * SECOND),
+    st.none() | moments,
+)
+def test_frozen_windows_are_left(
+    was: Position, touched: Touched | None, horizon: int, after: int, since: int | None
+) -> None:
+    """A window one of whose points, or of those that they are compared with, may be gone is never computed."""
+    terms = Terms(after, since=since, frozen=lambda owner: horizon if owner == "a" else BEGINNING)
+    free = Terms(after, since=since)
+    frozen, without = (want(MINUTE, was, position(12), touched, one) for one in (terms, free))
+    asked = numbers(without.of("a"))
+    whole = {number for number in range(-100, 100) if number * SIZE - after >= horizon}
+    assert numbers(frozen.of("a")) == asked & whole
+    assert numbers(frozen.left("a")) == asked - whole
+    assert frozen.of("b") == without.of("b")
+
+
+def test_a_first_run_takes_what_there_is() -> None:
+    """Nothing was rolled up that could be kept: better some points of an old window than none."""
+    wanted = want(MINUTE, None, position(12), None, Terms(frozen=lambda _owner: 5 * SIZE))
+    assert numbers(wanted.of("a")) == set(range(-100, 12))
+    assert not wanted.left("a")
+
+
+@given(st.none() | st.integers(0, 2**63 - 1), st.integers(-(2**62), 2**62), st.text(max_size=16))
+def test_a_position_is_read_as_it_was_written(snapshot: int | None, closed: int, definition: str) -> None:
+    """Through the words of a commit."""
+    here = Position(snapshot, closed, definition)
+    assert here.summary[STREAM] == ROLLUP
+    assert Position(**json.loads(here.summary[POSITIONS])) == here
