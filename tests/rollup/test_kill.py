@@ -33,12 +33,14 @@ SCRIPT = """
     import signal
     import sys
     from datetime import datetime
+    import structlog
     from neve.app.rollup import build_rollup
     from neve.app.settings import load_settings
     from neve.app.wiring import build_lake
     from neve.rollup import job
 
     config, now, when, table = sys.argv[1:]
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     settings = load_settings(config, {})
     lake = build_lake(settings)
     lake.spark

@@ -81,7 +81,7 @@ class Explicit:
     def _common_ends(self, group: npt.NDArray[np.int64], groups: int) -> npt.NDArray[np.float64]:
         """Where each bucket ends after the bounds that not all of its group have are gone."""
         bounds = np.zeros(self.owners, dtype=np.uint64)
-        np.add.at(bounds, self.owner, mixed(self.end.view(np.uint64)))
+        np.add.at(bounds, self.owner, mixed((self.end + 0.0).view(np.uint64)) | np.uint64(1))  # a bound of 0 counts too
         has = np.zeros(self.owners, dtype=bool)
         has[self.owner] = True
         least, most = np.full(groups, np.iinfo(np.uint64).max, dtype=np.uint64), np.zeros(groups, dtype=np.uint64)

@@ -41,7 +41,8 @@ def bucket_of(values: npt.NDArray[np.float64], scale: int) -> npt.NDArray[np.int
 
 def begin_of(index: npt.NDArray[Any], scale: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """What a bucket's values are larger than."""
-    begins: npt.NDArray[np.float64] = np.exp2(index / np.exp2(scale.astype(np.float64)))
+    with np.errstate(over="ignore"):  # no number is as large: infinity
+        begins: npt.NDArray[np.float64] = np.exp2(index / np.exp2(scale.astype(np.float64)))
     return begins
 
 
@@ -206,10 +207,9 @@ class Exponential:
         """All buckets from the smallest values to the largest, the zero buckets among them."""
         zeros = np.flatnonzero(self.zero_count)
         scale = self.scale[self.owner]
-        base = np.exp2(np.exp2(-scale.astype(np.float64)))
+        to_middle = 2 / (1 + np.exp2(-np.exp2(-scale.astype(np.float64))))
         with np.errstate(over="ignore"):
-            middle = begin_of(self.index, scale) * (2 * base / (1 + base))
-        middle = np.minimum(middle, np.finfo(np.float64).max)
+            middle = np.minimum(begin_of(self.index, scale) * to_middle, np.finfo(np.float64).max)
         owner = np.concatenate((self.owner, zeros))
         place = np.concatenate((np.where(self.negative, -self.index - FAR, self.index + FAR), np.zeros_like(zeros)))
         value = np.concatenate((np.where(self.negative, -middle, middle), np.zeros(len(zeros))))

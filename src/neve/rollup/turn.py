@@ -200,7 +200,8 @@ def _held_by(source: Table, number: int, file: DataFile) -> Held:
 
 def _held(source: Table, files: Sequence[FileScanTask], time: Ranges, micros: int) -> int:
     """How many windows of some time may have rows."""
-    parts = [time.within(*(times_of(source, task.file) or (0, 0))).aligned(micros) for task in files]
+    bounds = [found for task in files if (found := times_of(source, task.file))]
+    parts = [time.within(first, last + 1).aligned(micros) for first, last in bounds]
     return Ranges.of(part for ranges in parts for part in ranges).length // micros
 
 

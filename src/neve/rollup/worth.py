@@ -95,7 +95,8 @@ def difference(values: npt.NDArray[np.generic], more: Mask) -> npt.NDArray[np.ge
     """Values, less the one before where that is asked for."""
     changed = values.copy()
     at = np.flatnonzero(more)
-    changed[at] = values[at] - values[at - 1]  # type: ignore[operator]
+    with np.errstate(invalid="ignore"):  # from infinity to infinity: not a number
+        changed[at] = values[at] - values[at - 1]  # type: ignore[operator]
     return changed
 
 
