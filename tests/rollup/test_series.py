@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neve.model.columns import STRING_MAP
-from neve.rollup.series import Entries, map_hashes, mixed, names_of, number_hashes, text_hashes
+from neve.rollup.series import Entries, mixed, names_of, number_hashes, text_hashes
 
 texts = st.text(max_size=4)
 maps = st.dictionaries(texts, texts | st.none(), max_size=4)
@@ -22,7 +22,7 @@ def column(rows: list[Pairs]) -> pa.MapArray:
 
 def names(rows: pa.MapArray) -> list[tuple[int, ...]]:
     """A name for each map."""
-    return [tuple(name) for name in names_of([map_hashes(Entries.of(rows))]).tolist()]
+    return [tuple(name) for name in names_of([Entries.of(rows).hashes]).tolist()]
 
 
 @given(st.lists(maps, min_size=1, max_size=6), st.data())
@@ -71,7 +71,7 @@ def test_some_entries_are_kept() -> None:
     rows: list[Pairs] = [[("a", "1"), ("b", "2")], [("b", "3")], None, [("a", "1")]]
     entries = Entries.of(column(rows))
     keep = np.array([key == "a" for key in entries.keys.to_pylist()])
-    found = names_of([map_hashes(entries.kept(keep))])
+    found = names_of([entries.kept(keep).hashes])
     expected = names(column([[("a", "1")], [], [], [("a", "1")]]))
     assert [tuple(name) for name in found.tolist()] == expected
 

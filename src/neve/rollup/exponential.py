@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -192,7 +193,7 @@ class Exponential:
 
     def quantiles(self, wanted: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """A wanted quantile of each histogram; NaN where it is empty. The histograms must be merged ones."""
-        value, count = self._in_order()
+        value, count = self._in_order
         totals = np.bincount(self.owner, self.count, len(self.scale)).astype(np.int64) + self.zero_count
         ends = np.cumsum(count)
         before = np.cumsum(totals) - totals
@@ -203,6 +204,7 @@ class Exponential:
         found[full] = value[there[full]]
         return found
 
+    @cached_property
     def _in_order(self) -> tuple[npt.NDArray[Any], ...]:
         """All buckets from the smallest values to the largest, the zero buckets among them."""
         zeros = np.flatnonzero(self.zero_count)

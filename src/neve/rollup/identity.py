@@ -11,7 +11,7 @@ import pyarrow as pa
 from neve.rollup.columns import maps_of, one
 from neve.rollup.definition import SERVICE_NAME, keeps
 from neve.rollup.groups import order_by
-from neve.rollup.series import Entries, encoded, map_hashes, names_of, number_hashes, text_hashes
+from neve.rollup.series import Entries, encoded, names_of, number_hashes, text_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,31 +23,17 @@ if TYPE_CHECKING:
 
 TEXTS = ("metric_name", "metric_type", "unit")
 NUMBERS = ("aggregation_temporality", "is_monotonic")
-MAPS = ("attributes", "attribute_types")
 SOURCE_TEXTS = ("scope_name", "scope_version")
-SOURCE_MAPS = ("resource_attrs", "resource_attr_types", "scope_attrs", "scope_attr_types")
-
-
-def raw_names(table: pa.Table) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """The raw series of each point, and the first word for its source: the resource and scope that sent it."""
-    source = names_of([*_texts(table, SOURCE_TEXTS), *_maps_of(table, SOURCE_MAPS)])
-    numbers = [number_hashes(one(table, name)) for name in NUMBERS]
-    return names_of([source, *_texts(table, TEXTS), *numbers, *_maps_of(table, MAPS)]), source[:, 0]
-
-
-def _texts(table: pa.Table, names: Sequence[str]) -> list[npt.NDArray[np.uint64]]:
-    return [text_hashes(one(table, name)) for name in names]
-
-
-def _maps_of(table: pa.Table, names: Sequence[str]) -> list[npt.NDArray[np.uint64]]:
-    return [map_hashes(Entries.of(one(table, name))) for name in names]
+SOURCE_MAPS = ("resource_attr_types", "scope_attrs", "scope_attr_types")
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What tells rolled series apart."""
+    """What tells rolled series apart; `given` are the attributes and those of the resource before any was left out."""
 
     rule: npt.NDArray[np.int64]
+    texts: list[npt.NDArray[np.uint64]]
+    given: tuple[Entries, Entries]
     attributes: Entries
     resource: Entries
     monotonic: pa.Array
@@ -60,21 +46,14 @@ class Identity:
         metric = encoded(one(table, "metric_name"))
         rules = np.array([*map(definition.rule_of, metric.dictionary.to_pylist()), len(definition.rules) - 1])
         rule = rules[metric.indices.fill_null(len(rules) - 1).to_numpy(zero_copy_only=False)]
-        attributes = _kept(Entries.of(one(table, "attributes")), rule, [one.attributes for one in definition.rules])
-        resource = _kept(
-            Entries.of(one(table, "resource_attrs")), rule, [one.resource_attributes for one in definition.rules]
-        )
+        given = (Entries.of(one(table, "attributes")), Entries.of(one(table, "resource_attrs")))
+        attributes = _kept(given[0], rule, [one.attributes for one in definition.rules])
+        resource = _kept(given[1], rule, [one.resource_attributes for one in definition.rules])
         monotonic, temporality = _kind(table)
-        names = names_of(
-            [
-                *(text_hashes(one(table, name)) for name in ("metric_name", "metric_type", "unit")),
-                number_hashes(monotonic),
-                number_hashes(temporality),
-                map_hashes(attributes),
-                map_hashes(resource),
-            ]
-        )
-        return cls(rule, attributes, resource, monotonic, temporality, names)
+        texts = [text_hashes(metric), *_texts(table, TEXTS[1:])]
+        kind = [number_hashes(monotonic), number_hashes(temporality)]
+        names = names_of([*texts, *kind, attributes.hashes, resource.hashes])
+        return cls(rule, texts, given, attributes, resource, monotonic, temporality, names)
 
     def columns(self, rows: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
         """The columns that say who some rows are."""
@@ -85,6 +64,23 @@ class Identity:
             "is_monotonic": self.monotonic.take(pa.array(rows)),
             "aggregation_temporality": self.temporality.take(pa.array(rows)),
         }
+
+
+def raw_names(table: pa.Table, identity: Identity) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """The raw series of each point, and the first word for its source: the resource and scope that sent it."""
+    attributes, resource = identity.given
+    source = names_of([*_texts(table, SOURCE_TEXTS), resource.hashes, *_maps_of(table, SOURCE_MAPS)])
+    numbers = [number_hashes(one(table, name)) for name in NUMBERS]
+    types = _maps_of(table, ("attribute_types",))
+    return names_of([source, *identity.texts, *numbers, attributes.hashes, *types]), source[:, 0]
+
+
+def _texts(table: pa.Table, names: Sequence[str]) -> list[npt.NDArray[np.uint64]]:
+    return [text_hashes(one(table, name)) for name in names]
+
+
+def _maps_of(table: pa.Table, names: Sequence[str]) -> list[npt.NDArray[np.uint64]]:
+    return [Entries.of(one(table, name)).hashes for name in names]
 
 
 def _kind(table: pa.Table) -> tuple[pa.Array, pa.Array]:

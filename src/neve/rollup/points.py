@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,8 @@ from neve.rollup.registers import Registers
 from neve.rollup.worth import Histograms, Timed, Worth, difference, judge, taken_away
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from neve.rollup.definition import Definition
@@ -53,9 +55,10 @@ class Told:
 
 @dataclass(frozen=True)
 class Sorted:
-    """Points with a value, by raw series and time."""
+    """Points with a value, by raw series and time; `order` has the row of the table that each of them is."""
 
     table: pa.Table
+    order: Ints
     names: npt.NDArray[np.uint64]
     source: npt.NDArray[np.uint64]
     type: Ints
@@ -75,24 +78,33 @@ class Sorted:
         """The points of some types."""
         return np.isin(self.type, types)
 
+    def floats(self, name: str) -> npt.NDArray[np.float64]:
+        """A column of numbers; NaN for null."""
+        return floats(self.table, name)[self.order]
+
+    def rows(self, mine: Ints, *names: str) -> pa.Table:
+        """Some columns of some of the points."""
+        return self.table.select(names).take(pa.array(self.order[mine])).combine_chunks()
+
 
 def items_of_points(
     table: pa.Table, definition: Definition, wanted: Ranges, micros: int
 ) -> tuple[Items, Identity, pa.Table, Told]:
     """The items of the points in the wanted time; those before it are only compared with.
 
-    Beside them, the identity of all points in their order, the points in that order, and what else there is to tell.
+    Beside them, the table of the points that were looked at, the identity of each, and what else there is to tell.
     """
     there = np.asarray(wanted.holds(whole(table, "timestamp")))
     unique = _first_of_each(table)
     distinct = table if unique is None else table.take(pa.array(unique))
     kind = _types(distinct)
     usable = _usable(distinct, kind)
-    points = _sorted(distinct.filter(pa.array(usable)), kind[usable])
+    chosen = distinct if usable.all() else distinct.filter(pa.array(usable)).combine_chunks()
+    identity = Identity.of(chosen, definition)
+    points = _sorted(chosen, identity, kind[usable])
     counted = there if unique is None else there[unique]
     told = Told(int(there.sum()), int(there.sum() - counted.sum()), int((counted & ~usable).sum()))
-    identity = Identity.of(points.table, definition)
-    return _items(points, identity, definition, wanted, micros), identity, points.table, told
+    return _items(points, identity, definition, wanted, micros), identity, chosen, told
 
 
 def _first_of_each(table: pa.Table) -> Ints | None:
@@ -131,18 +143,17 @@ def _usable(table: pa.Table, kind: Ints) -> Mask:
     return usable
 
 
-def _sorted(table: pa.Table, kind: Ints) -> Sorted:
-    names, source = raw_names(table)
+def _sorted(table: pa.Table, identity: Identity, kind: Ints) -> Sorted:
+    names, source = raw_names(table, identity)
     timestamp = whole(table, "timestamp")
     time = whole(table, "time_unix_nano")
     time = np.where(time > 0, time, timestamp * MICRO)
     start = whole(table, "start_time_unix_nano")
-    count = _counts(table)
-    size = np.where(kind > SUM, count.astype(np.float64), np.nan_to_num(floats(table, "value")))
-    ids = words_of(one(table, "record_id"))
-    order = order_by((names[:, 0], names[:, 1], time, start, size, whole(table, "value_int"), ids[:, 0], ids[:, 1]))
+    count = _counts(table, kind)
+    order = _order(names, time, lambda: _further_keys(table, kind, start, count))
     return Sorted(
-        table.take(pa.array(order)),
+        table,
+        order,
         names[order],
         source[order],
         kind[order],
@@ -155,10 +166,25 @@ def _sorted(table: pa.Table, kind: Ints) -> Sorted:
     )
 
 
-def _counts(table: pa.Table) -> Ints:
+def _order(names: npt.NDArray[np.uint64], time: Ints, further: Callable[[], tuple[npt.NDArray[Any], ...]]) -> Ints:
+    """By series and time, and by whatever else makes the order the same each time where two points have both."""
+    order = order_by((names[:, 0], time))
+    one, other = order[1:], order[:-1]
+    same = names[one, 0] == names[other, 0]
+    doubt = same & ((time[one] == time[other]) | (names[one, 1] != names[other, 1]))
+    return order_by((names[:, 0], names[:, 1], time, *further())) if doubt.any() else order
+
+
+def _further_keys(table: pa.Table, kind: Ints, start: Ints, count: Ints) -> tuple[npt.NDArray[Any], ...]:
+    size = np.where(kind > SUM, count.astype(np.float64), np.nan_to_num(floats(table, "value")))
+    ids = words_of(one(table, "record_id"))
+    return start, size, whole(table, "value_int"), ids[:, 0], ids[:, 1]
+
+
+def _counts(table: pa.Table, kind: Ints) -> Ints:
     """Observations of each point; a histogram that does not say has those of its buckets."""
     count = whole(table, "count")
-    silent = np.flatnonzero(~known(table, "count"))
+    silent = np.flatnonzero(~known(table, "count") & (kind > SUM))
     if len(silent):
         some = table.take(pa.array(silent)).combine_chunks()
         buckets = [lists(one(some, "bucket_counts"))]
@@ -171,7 +197,7 @@ def _counts(table: pa.Table) -> Ints:
 def _items(points: Sorted, identity: Identity, definition: Definition, wanted: Ranges, micros: int) -> Items:
     timed = Timed(points.names, points.source, points.time, points.start, points.cumulative)
     worth = judge(timed, definition.lookback_micros * MICRO)
-    values, ints = floats(points.table, "value"), whole(points.table, "value_int")
+    values = points.floats("value")
     worth = worth.lessened(_fell(points, worth, values))
     explicit, explicit_place = _explicit(points)
     explicit, fell = taken_away(explicit, explicit_place, worth)
@@ -180,7 +206,7 @@ def _items(points: Sorted, identity: Identity, definition: Definition, wanted: R
     exponential, fell = taken_away(exponential, exponential_place, worth)
     exponential, worth = exponential.at_most(definition.scale), worth.lessened(fell)
 
-    change = _changes(points, worth, values, ints)
+    change = _changes(points, worth, values)
     numbers = points.of(GAUGE, SUM)
     counter = points.of(SUM) & points.monotonic
     value = np.where(counter, change, values)
@@ -190,12 +216,12 @@ def _items(points: Sorted, identity: Identity, definition: Definition, wanted: R
     plain = np.flatnonzero(numbers[row])
     increase = np.where(worth.known & (counter | (level & (points.temporality != 0))), change, np.nan)
     whole_worth = worth.entire & ~numbers
-    sums = difference(floats(points.table, "sum"), worth.more)
+    sums = difference(points.floats("sum"), worth.more)
     sums = np.where(np.isfinite(sums), sums, np.nan)
-    least, most = (np.where(whole_worth, floats(points.table, name), np.nan) for name in ("min", "max"))
+    least, most = (np.where(whole_worth, points.floats(name), np.nan) for name in ("min", "max"))
     return Items(
-        row=row,
-        name=identity.names[row],
+        row=points.order[row],
+        name=identity.names[points.order[row]],
         window=points.timestamp[row] // micros * micros,
         points=np.ones(len(row), dtype=np.int64),
         count=np.where(numbers, 1, difference(points.count, worth.more))[row],
@@ -233,10 +259,11 @@ def _fell(points: Sorted, worth: Worth, values: npt.NDArray[np.float64]) -> Mask
     return fell & worth.more & ~(points.of(SUM) & ~points.monotonic)
 
 
-def _changes(points: Sorted, worth: Worth, values: npt.NDArray[np.float64], ints: Ints) -> npt.NDArray[np.float64]:
+def _changes(points: Sorted, worth: Worth, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """What sums changed by; whole numbers are subtracted as such, as large ones are no floats."""
     change = difference(values, worth.more)
-    both = known(points.table, "value_int")
+    ints = whole(points.table, "value_int")[points.order]
+    both = known(points.table, "value_int")[points.order]
     both[1:] &= both[:-1]
     exact = np.flatnonzero(worth.more & both)
     change[exact] = (ints[exact] - ints[exact - 1]).astype(np.float64)
@@ -247,7 +274,7 @@ def _explicit(points: Sorted) -> tuple[Explicit, Ints]:
     """The histograms with explicit bounds, and the number of each point's, or -1."""
     mine = np.flatnonzero(points.of(HISTOGRAM))
     place = _places(mine, len(points.type))
-    table = points.table.select(["explicit_bounds", "bucket_counts"]).take(pa.array(mine))
+    table = points.rows(mine, "explicit_bounds", "bucket_counts")
     lengths, bounds = lists(one(table, "explicit_bounds"))
     counted, counts = lists(one(table, "bucket_counts"))
     fit = counted == lengths + 1
@@ -272,7 +299,7 @@ def _explicit(points: Sorted) -> tuple[Explicit, Ints]:
 def _exponential(points: Sorted) -> tuple[Exponential, Ints]:
     """The exponential histograms, and the number of each point's, or -1."""
     mine = np.flatnonzero(points.of(EXPONENTIAL))
-    table = points.table.select(["scale", "zero_count", "zero_threshold", "positive", "negative"]).take(pa.array(mine))
+    table = points.rows(mine, "scale", "zero_count", "zero_threshold", "positive", "negative")
     sides = [_side(one(table, name)) for name in ("positive", "negative")]
     found = Exponential(
         whole(table, "scale"),

@@ -7,6 +7,7 @@ Attributes are added up, so that their order does not matter.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +49,15 @@ class Entries:
         chosen = pa.array(mask)
         return Entries(self.rows, self.owner[mask], self.keys.filter(chosen), self.values.filter(chosen))
 
+    @cached_property
+    def hashes(self) -> npt.NDArray[np.uint64]:
+        """Two words for each row, which do not depend on the order of its entries."""
+        one = mixed(text_hashes(self.keys) * LANES[0] + text_hashes(self.values))
+        words = np.zeros((self.rows, 2), dtype=np.uint64)
+        for lane, factor in enumerate(LANES):
+            np.add.at(words[:, lane], self.owner, mixed(one ^ factor))
+        return words
+
 
 def encoded(column: pa.Array) -> pa.DictionaryArray:
     """Texts as numbers of a dictionary."""
@@ -68,15 +78,6 @@ def number_hashes(column: pa.Array) -> npt.NDArray[np.uint64]:
     """A hash of each whole number or truth value."""
     numbers = pc.fill_null(pc.cast(column, pa.int64()), -(2**62)).to_numpy(zero_copy_only=False)
     return mixed(numbers.astype(np.int64).view(np.uint64))
-
-
-def map_hashes(entries: Entries) -> npt.NDArray[np.uint64]:
-    """Two words for each row, which do not depend on the order of its entries."""
-    one = mixed(text_hashes(entries.keys) * LANES[0] + text_hashes(entries.values))
-    words = np.zeros((entries.rows, 2), dtype=np.uint64)
-    for lane, factor in enumerate(LANES):
-        np.add.at(words[:, lane], entries.owner, mixed(one ^ factor))
-    return words
 
 
 def names_of(parts: Sequence[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
