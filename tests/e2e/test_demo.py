@@ -86,3 +86,18 @@ def test_a_second_demo_is_quick_and_adds_nothing(place: Path) -> None:
     assert time.monotonic() - started < 30
     assert "0 read, 36 skipped" in printed
     assert "(made earlier)" in printed
+
+
+def test_counters_grew_by_the_spans_that_were_served(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some services send totals and others differences: the increases of all are what their spans say."""
+    monkeypatch.setenv("NEVE_ROLLUP__PARTIAL", "true")  # the demo may end in a window that is still open
+    levels = json.loads(neve("-c", "demo/neve.yaml", "rollup", "run", "--json", cwd=place))
+    assert [level["table"] for level in levels] == ["metrics_1m", "metrics_5m", "metrics_1h", "metrics_1d"]
+    served = query(place, "SELECT service_name, count(*) AS n FROM spans WHERE span_kind IN (2, 5) GROUP BY 1")
+    for level in levels:
+        grown = query(
+            place,
+            f"SELECT service_name, sum(increase)::BIGINT AS n FROM {level['table']} "
+            "WHERE metric_name = 'shop.requests' GROUP BY 1",
+        )
+        assert {row["service_name"]: row["n"] for row in grown} == {row["service_name"]: row["n"] for row in served}

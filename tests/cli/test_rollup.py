@@ -1,0 +1,116 @@
+"""`neve rollup`: how the levels stand, without a JVM; what a run says; and what is refused."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from neve.cli import rollup
+from neve.lake.config import CatalogConfig, LakeConfig
+from neve.lake.lake import Lake
+from neve.lake.tables import init_tables
+from neve.model.rollups import LEVELS
+from neve.rollup.result import LevelResult
+from tests.cli.runner import run
+from tests.query.lakes import settings_of
+from tests.rollup.test_job import point, put
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = ["1m", "5m", "1h", "1d"]
+
+
+@pytest.fixture
+def folder(elsewhere: Path) -> Path:
+    """A lake with a few points, and this folder's neve.yaml."""
+    said = settings_of(elsewhere)
+    lake = Lake(LakeConfig.model_validate(said["lake"]), CatalogConfig.model_validate(said["catalog"]))
+    init_tables(lake)
+    put(lake, [point(number * 20, number) for number in range(9)], "one")
+    (elsewhere / "neve.yaml").write_text(json.dumps(said | {"state": {"path": str(elsewhere / "state.db")}}))
+    return elsewhere
+
+
+def test_levels_are_those_of_the_model() -> None:
+    """The command line, which imports nothing heavy, knows the same names."""
+    assert list(rollup.LEVELS) == [level.name for level in LEVELS] == NAMES
+
+
+def test_status_of_a_lake_that_was_never_rolled_up(folder: Path) -> None:
+    """Every level is there, with nothing in it."""
+    text, listed = run("rollup", "status"), run("rollup", "status", "--json")
+    assert (text.code, listed.code, text.errors) == (0, 0, "")
+    assert [line["level"] for line in listed.json] == NAMES
+    assert {(line["rows"], line["lag_seconds"], line["note"]) for line in listed.json} == {(0, None, "never run")}
+    assert text.text.count("never run") == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--level", "2m"), "'2m' is not one of '1m', '5m', '1h', '1d'"),
+        (("--since", "yesterday"), "'yesterday' does not match the formats"),
+    ],
+)
+def test_what_is_not_understood_is_refused(folder: Path, arguments: tuple[str, ...], words: str) -> None:
+    """With what would be."""
+    refused = run("rollup", "run", *arguments)
+    assert refused.code == 2
+    assert words in refused.errors
+
+
+def test_a_lake_without_tables(elsewhere: Path) -> None:
+    """Says what to do."""
+    refused = run("rollup", "status")
+    assert refused.code == 1
+    assert "neve init" in refused.errors
+
+
+def test_what_a_run_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """Everything that was left out is told with its number."""
+    result = LevelResult(
+        level="1m",
+        table="metrics_1m",
+        reason="the first run: every window",
+        committed=True,
+        source_rows=1200,
+        duplicates=3,
+        without_value=2,
+        rows=20,
+        windows=1,
+        left_windows=7,
+        files_added=1,
+        files_removed=2,
+        delete_files=1,
+        bytes_added=2_000_000,
+        closed_until="2026-01-01 10:00:00",
+        seconds=1.5,
+    )
+    rollup.show_result(result)
+    assert capsys.readouterr().out.splitlines() == [
+        "metrics_1m: 1,200 points became 20 rows in 1 window, final until 2026-01-01 10:00:00, in 1.5 s",
+        "  the first run: every window",
+        "  1 file of 2.0 MB added, 2 removed, rows of 1 file marked as replaced",
+        "  3 points came more than once, and count once",
+        "  2 points have no value (none recorded, NaN or infinite)",
+        "  7 windows stay as they are: retention may have taken some of their points",
+    ]
+
+
+def test_windows_that_retention_may_have_touched_are_frozen() -> None:
+    """By the rule for the source and the organization; a rule for points says nothing of rolled rows."""
+    from neve.app.rollup import frozen_by_retention
+    from neve.app.settings import Settings
+    from neve.rollup.ranges import BEGINNING, micros_of
+
+    rules = [{"table": "metrics", "days": 10}, {"table": "metrics", "organization": "acme", "days": 3}]
+    settings = Settings.model_validate({"maintain": {"retention": rules}})
+    now = datetime(2026, 3, 20, tzinfo=UTC)
+    raw, minutes = (frozen_by_retention(settings, source, now) for source in ("metrics", "metrics_1m"))
+    assert raw("acme") == micros_of(now - timedelta(days=3))
+    assert raw("other") == micros_of(now - timedelta(days=10))
+    assert minutes("acme") == BEGINNING
