@@ -28,9 +28,9 @@ spans = st.lists(st.tuples(moments, st.integers(1, 200 * SECOND)), max_size=4).m
 touches = st.builds(Touched, st.dictionaries(st.sampled_from("ab"), spans), spans, st.integers(0, 3))
 
 
-def position(closed: int, definition: str = "same", snapshot: int | None = 1) -> Position:
+def position(closed: int, definition: str = "same", *, partial: bool = False) -> Position:
     """A position whose windows are closed up to one of them."""
-    return Position(snapshot, closed * SIZE, definition)
+    return Position(1, closed * SIZE, definition, partial)
 
 
 def numbers(ranges: Ranges) -> set[int]:
@@ -45,8 +45,8 @@ def test_what_was_touched_and_what_was_closed(
     before: int, more: int, touched: Touched, after: int, partial: bool
 ) -> None:
     """A window is computed when it closes or a change reaches it; one that is open only when asked for."""
-    was, will = position(before), position(before + more)
-    wanted = want(MINUTE, was, will, touched, Terms(after, partial))
+    was, will = position(before, partial=partial), position(before + more, partial=partial)
+    wanted = want(MINUTE, was, will, touched, Terms(after))
     for owner in "abc":
         changed = touched.of(owner)
         reached = {
@@ -75,7 +75,7 @@ def test_what_was_touched_and_what_was_closed(
 @pytest.mark.parametrize("partial", [False, True])
 def test_everything(was: Position | None, touched: Touched | None, reason: str, partial: bool) -> None:
     """On a first run, on another definition, and where nobody knows what happened since."""
-    wanted = want(MINUTE, was, position(9), touched, Terms(partial=partial))
+    wanted = want(MINUTE, was, position(9, partial=partial), touched, Terms())
     assert reason in wanted.reason
     assert numbers(wanted.of("anybody")) == set(range(-100, 100 if partial else 9))
     assert wanted.hull == (EVERYTHING if partial else Ranges.of([(BEGINNING, 9 * SIZE)]))
@@ -92,11 +92,19 @@ def test_nothing() -> None:
     )
 
 
+def test_open_windows_are_wanted_from_now_on() -> None:
+    """Once, when that is switched on."""
+    wanted = want(MINUTE, position(5), position(6, partial=True), Touched(), Terms())
+    assert (numbers(wanted.of("a")), wanted.reason) == (set(range(5, 100)), "windows that are open")
+    wanted = want(MINUTE, position(6, partial=True), position(6), Touched(), Terms())
+    assert numbers(wanted.of("a")) == set()
+
+
 @given(windows, moments, st.booleans())
 def test_since(closed: int, since: int, partial: bool) -> None:
     """All windows from the one that a moment lies in, as far as they are closed or open ones are wanted, too."""
-    will = position(closed)
-    found = numbers(want(MINUTE, will, will, Touched(), Terms(partial=partial, since=since)).of("a"))
+    will = position(closed, partial=partial)
+    found = numbers(want(MINUTE, will, will, Touched(), Terms(since=since)).of("a"))
     assert found == set(range(floor(since, SIZE) // SIZE, 100 if partial else closed))
 
 

@@ -17,11 +17,15 @@ ROLLUP = "rollup"
 
 @dataclass(frozen=True)
 class Position:
-    """The state of the source that a level's rows were made of; windows that end by `closed_until` are final."""
+    """The state of the source that a level's rows were made of; windows that end by `closed_until` are final.
+
+    `partial` says whether those that end later are there, too.
+    """
 
     snapshot: int | None
     closed_until: int
     definition: str
+    partial: bool = False
 
     @classmethod
     def of(cls, table: Table) -> Position | None:

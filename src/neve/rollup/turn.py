@@ -68,7 +68,8 @@ class Turn:
     @cached_property
     def position(self) -> Position:
         """Where it is to be."""
-        return Position(self.source.metadata.current_snapshot_id, self._closed_until, self.definition.fingerprint)
+        snapshot = self.source.metadata.current_snapshot_id
+        return Position(snapshot, self._closed_until, self.definition.fingerprint, self.config.partial)
 
     @cached_property
     def wanted(self) -> Wanted:
@@ -78,7 +79,7 @@ class Turn:
         below = next((level.micros for level in LEVELS if level.table == self.level.source), self.level.micros)
         touched = touched_by(self.source, line, below) if line is not None and same else None
         after = self.definition.lookback_micros if self.is_raw else 0
-        terms = Terms(after, self.config.partial, self.since, self.frozen)
+        terms = Terms(after, self.since, self.frozen)
         return want(self.level, self.was, self.position, touched, terms)
 
     @property

@@ -68,7 +68,6 @@ class Terms:
     """What a run is told: how much later than a change rows may be that depend on it, and what else users ask for."""
 
     after: int = 0
-    partial: bool = False
     since: int | None = None
     frozen: Frozen = never
 
@@ -78,14 +77,15 @@ def want(level: Level, was: Position | None, will: Position, touched: Touched | 
 
     `touched` is `None` where nobody knows what happened between them.
     """
-    until = END if terms.partial else will.closed_until
+    until = END if will.partial else will.closed_until
     if was is None or touched is None or was.definition != will.definition:
         first = never if was is None else terms.frozen
         return Wanted(level, Touched(), EVERYTHING, until, terms.after, first, _why_everything(was, will))
-    closing = Ranges.of([(was.closed_until, will.closed_until)])
+    begins_partial = will.partial and not was.partial
+    closing = Ranges.of([(was.closed_until, END if begins_partial else will.closed_until)])
     asked = Ranges.of([(floor(terms.since, level.micros), END)]) if terms.since is not None else Ranges()
     parts = [f"windows that {touched.commits} commits since the last run touch"] if touched.commits else []
-    parts += ["windows that closed since"] if closing else []
+    parts += ["windows that are open" if begins_partial else "windows that closed since"] if closing else []
     parts += ["windows that are asked for"] if asked else []
     reason = " and ".join(parts) or "nothing new, and no window closed since the last run"
     return Wanted(level, touched, closing | asked, until, terms.after, terms.frozen, reason)
