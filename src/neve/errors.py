@@ -16,6 +16,7 @@ r"""The one error tree.
     ├── StreamFailed           a stream ended in an error
     ├── RawZoneError           what was received could not be made durable
     └── QueryError             SQL that can't be answered
+        └── LimitExceeded      SQL that would take more than its sender may have
 
 A message says what failed, the key or record, the value, what was expected and what to do: lower case, no full stop.
 """
@@ -91,3 +92,11 @@ class RawZoneError(NeveError):
 
 class QueryError(NeveError):
     """Raised when a statement can't be parsed, planned or answered."""
+
+
+class LimitExceeded(QueryError):
+    """Raised when a statement needs more time, memory, bytes or rows than it may have; `limit` names the setting."""
+
+    def __init__(self, message: str, *, limit: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.limit = limit

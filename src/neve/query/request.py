@@ -1,0 +1,39 @@
+"""What is asked: a statement, of whom, and within which bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+Parameter = str | int | float | bool | bytes | None
+
+
+@dataclass(frozen=True)
+class TimeRange:
+    """From a moment, up to but not including another; `None` is open."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """One statement of one organization.
+
+    `time` bounds every table that has a `timestamp`, whatever the statement says. `limit` cuts the result off.
+    `partial` asks for what can be read when some files can't. `fresh` takes nothing from the cache.
+    """
+
+    sql: str
+    organization: str
+    parameters: Sequence[Parameter] | Mapping[str, Parameter] = ()
+    time: TimeRange = field(default_factory=TimeRange)
+    limit: int | None = None
+    timeout_seconds: float | None = None
+    partial: bool = False
+    fresh: bool = False
+    key_id: str = ""
