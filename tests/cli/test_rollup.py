@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAMES = ["1m", "5m", "1h", "1d"]
+NEVER = "nothing rolled up yet: no run, or no closed window with rows"
 
 
 @pytest.fixture
@@ -45,15 +46,16 @@ def test_status_of_a_lake_that_was_never_rolled_up(folder: Path) -> None:
     text, listed = run("rollup", "status"), run("rollup", "status", "--json")
     assert (text.code, listed.code, text.errors) == (0, 0, "")
     assert [line["level"] for line in listed.json] == NAMES
-    assert {(line["rows"], line["lag_seconds"], line["note"]) for line in listed.json} == {(0, None, "never run")}
-    assert text.text.count("never run") == 4
+    assert {(line["rows"], line["lag_seconds"], line["note"]) for line in listed.json} == {(0, None, NEVER)}
+    assert text.text.count(NEVER) == 4
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("--level", "2m"), "'2m' is not one of '1m', '5m', '1h', '1d'"),
-        (("--since", "yesterday"), "'yesterday' does not match the formats"),
+        (("--since", "yesterday"), "'yesterday' is no time, expected one like 2026-01-31 or 2026-01-31T08:30:00Z"),
+        (("--since", "2999-01-01T00:00:00+02:00"), "lies in the future"),
     ],
 )
 def test_what_is_not_understood_is_refused(folder: Path, arguments: tuple[str, ...], words: str) -> None:
@@ -80,6 +82,7 @@ def test_what_a_run_says(capsys: pytest.CaptureFixture[str]) -> None:
         source_rows=1200,
         duplicates=3,
         without_value=2,
+        unknown=4,
         rows=20,
         windows=1,
         left_windows=7,
@@ -87,18 +90,43 @@ def test_what_a_run_says(capsys: pytest.CaptureFixture[str]) -> None:
         files_removed=2,
         delete_files=1,
         bytes_added=2_000_000,
-        closed_until="2026-01-01 10:00:00",
+        closed_until="2026-01-01T10:00:00Z",
         seconds=1.5,
     )
     rollup.show_result(result)
     assert capsys.readouterr().out.splitlines() == [
-        "metrics_1m: 1,200 points became 20 rows in 1 window, final until 2026-01-01 10:00:00, in 1.5 s",
+        "metrics_1m: 1,200 points became 20 rows in 1 window, final until 2026-01-01T10:00:00Z, in 1.5 s",
         "  the first run: every window",
         "  1 file of 2.0 MB added, 2 removed, rows of 1 file marked as replaced",
         "  3 points came more than once, and count once",
         "  2 points have no value (none recorded, NaN or infinite)",
+        "  4 points are of unknown worth: cumulative, with nothing before them to compare with",
         "  7 windows stay as they are: retention may have taken some of their points",
     ]
+
+
+def test_what_a_run_says_that_did_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """That it did nothing comes first; points that could not be used are told all the same."""
+    why = "nothing came since the last run, and no window closed"
+    rollup.show_result(LevelResult(level="5m", table="metrics_5m", reason=why, committed=False, unknown=12))
+    assert capsys.readouterr().out.splitlines() == [
+        f"metrics_5m: nothing to do in closed windows ({why})",
+        "  12 points are of unknown worth: cumulative, with nothing before them to compare with",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-01-31", datetime(2026, 1, 31, tzinfo=UTC)),
+        ("2026-01-31 08:30", datetime(2026, 1, 31, 8, 30, tzinfo=UTC)),
+        ("2026-01-31T08:30:00Z", datetime(2026, 1, 31, 8, 30, tzinfo=UTC)),
+        ("2026-01-31T08:30:00+02:00", datetime(2026, 1, 31, 6, 30, tzinfo=UTC)),
+    ],
+)
+def test_moments(text: str, moment: datetime) -> None:
+    """With a zone or without."""
+    assert rollup.Moment().convert(text, None, None) == moment
 
 
 def test_windows_that_retention_may_have_touched_are_frozen() -> None:

@@ -333,11 +333,18 @@ class Point:
         return self.type != "gauge" and self.temporality == CUMULATIVE
 
     @property
-    def source(self) -> tuple[Any, ...]:
-        """Who sent it: organization, resource and scope."""
+    def metric(self) -> tuple[Any, ...]:
+        """Which metric of whom: organization, resource, scope, and what all series of the metric have in common."""
         maps = ("resource_attrs", "resource_attr_types", "scope_attrs", "scope_attr_types")
-        texts = (self.raw.get(name) for name in ("organization_id", "scope_name", "scope_version"))
-        return (*texts, *(_pairs(self.raw.get(name)) for name in maps))
+        names = "organization_id scope_name scope_version metric_name metric_type unit is_monotonic"
+        texts = (self.raw.get(name) for name in names.split())
+        return (*texts, self.raw.get("aggregation_temporality"), *(_pairs(self.raw.get(name)) for name in maps))
+
+    @property
+    def change(self) -> Amount | None:
+        """What a point that is not cumulative adds; None for one that may be: it does not say."""
+        is_told = self.type == "gauge" or self.is_level or self.temporality != 0
+        return self.amount if is_told else None
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -489,14 +496,15 @@ def _worths(points: Iterable[Point], lookback: int) -> Iterator[tuple[Point, Amo
     for point in points:
         by_series[point.series].append(point)
         if point.is_cumulative:
-            reports[point.source].append(point.time)
+            reports[point.metric].append(point.time)
     for series in by_series.values():
         before: Point | None = None
         for point in sorted(series, key=lambda point: point.order):
             if before is not None and point.time - before.time > lookback:
                 before = None
-            is_new = any(NANOS <= point.time - time <= lookback for time in reports[point.source])
-            yield point, _worth(point, before, lookback, is_new=is_new) if point.is_cumulative else point.amount
+            heard = [time for time in reports[point.metric] if NANOS <= point.time - time <= lookback]
+            is_new = bool(heard) and max(heard) - min(heard) >= NANOS
+            yield point, _worth(point, before, lookback, is_new=is_new) if point.is_cumulative else point.change
             before = point
 
 

@@ -131,3 +131,14 @@ def test_a_histogram_without_bounds_knows_no_quantile() -> None:
     found = of([1.0, 2.0], [])
     assert math.isnan(found.quantiles(np.array([0.5]), UNKNOWN, UNKNOWN)[0])
     assert found.quantiles(np.array([0.5]), np.array([1.0]), np.array([2.0]))[0] == 1.5
+
+
+def test_a_quantile_is_the_same_alone_and_beside_others() -> None:
+    """Where a rank falls on the edge of a bucket, the least rounding would choose another."""
+    ends, counts = np.array([1.0, 2, 100, 1000, np.inf]), np.array([0, 7, 0, 193, 0])
+    alone = Explicit(1, np.zeros(5, dtype=np.int64), ends, counts)
+    both = alone.beside(alone)
+    for place in np.arange(0, 1001) / 1000:
+        [one] = alone.quantiles(np.full(1, place), np.full(1, np.nan), np.full(1, np.nan))
+        found = both.quantiles(np.full(2, place), np.full(2, np.nan), np.full(2, np.nan))
+        assert found.tolist() == [one, one]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from neve.compact import Compactor
 from neve.compact.compactor import Request
 from neve.compact.config import CompactConfig
-from neve.errors import LeaseTaken
+from neve.errors import CommitConflict, LeaseLost, LeaseTaken
 from neve.lake.row_change import change_rows
 from neve.model.rollups import LEVELS
 from neve.rollup import job
@@ -46,6 +46,7 @@ STEPS = (
     *("append",) * 4,
     *("run",) * 4,
     *("again", "compact", "compact", "levels", "delete merge-on-read", "delete copy-on-write"),
+    *("definition", "since", "expire"),
 )
 _numbers = itertools.count()
 
@@ -89,6 +90,13 @@ class House:
         self.lake.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('write.delete.mode' = '{mode}')")
         self.lake.spark.sql(f"DELETE FROM {name} WHERE {condition}")
         self.is_current = False
+
+    def expire(self, name: str) -> None:
+        """Forget all snapshots but the last, as a user of Spark would."""
+        self.lake.spark.sql(
+            f"CALL {self.lake.catalog_config.name}.system.expire_snapshots(table => 'telemetry.{name}', "
+            "older_than => TIMESTAMP '2999-01-01 00:00:00', retain_last => 1)"
+        )
 
     def run(self, **more: Any) -> list[LevelResult]:
         """Roll up, and once more, when there is nothing left to do."""
@@ -168,6 +176,13 @@ def take_step(house: House, step: str, chance: int, waiting: list[dict[str, Any]
         assert not house.is_current or house.idle()
     elif step.startswith("delete"):
         house.delete(f"metric_name = '{DELETED[chance % 2]}' AND second(timestamp) < {chance}", step.split()[1])
+    elif step == "definition":
+        house.config = RollupConfig(attributes=("all", "none")[chance % 2], quantiles=(0.9,) if chance % 3 else ())
+    elif step == "since":
+        house.rollup().run(since=OPENING - timedelta(minutes=chance))
+        house.check()
+    elif step == "expire":
+        house.expire("metrics")
     elif step == "run":
         house.now += timedelta(minutes=chance % 40)
         house.run()
@@ -175,7 +190,7 @@ def take_step(house: House, step: str, chance: int, waiting: list[dict[str, Any]
 
 
 @settings(
-    max_examples=8,
+    max_examples=10,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -310,10 +325,7 @@ def test_a_lost_place_in_the_source_computes_everything(make_house: Callable[...
     house.run()
     house.delete("metric_name = 'cpu' AND minute(timestamp) < 20")
     house.append([point(65, 9.0), point(4000, 8.0)])
-    house.lake.spark.sql(
-        f"CALL {house.lake.catalog_config.name}.system.expire_snapshots("
-        f"table => 'telemetry.metrics', older_than => TIMESTAMP '2999-01-01 00:00:00', retain_last => 1)"
-    )
+    house.expire("metrics")
     house.now += timedelta(days=1)
     results = house.run()
     assert "is gone from the source" in results[0].reason
@@ -377,4 +389,76 @@ def test_compaction_of_the_target_meanwhile(make_house: Callable[..., House], mo
     assert tries.count("metrics_1m") == 2
     house.now += timedelta(days=1)
     house.run()
+    house.check()
+
+
+def test_a_run_that_was_thought_to_be_dead_adds_nothing(
+    make_house: Callable[..., House], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stood still between its last look at the lease and its commit, while another one did its work."""
+    house = make_house(now=START + timedelta(hours=1, minutes=5))
+    house.append(steady(end=600))
+
+    def commit(lake: Lake, name: str, *args: Any, **kwargs: Any) -> Any:
+        monkeypatch.undo()
+        house.rollup(steal=True).run()
+        return change_rows(lake, name, *args, **kwargs)
+
+    monkeypatch.setattr(job, "change_rows", commit)
+    with pytest.raises((CommitConflict, LeaseLost)):
+        house.rollup().run(LEVELS[:1])
+    house.run()
+    house.check()
+
+
+def test_rows_outlive_their_points_whatever_is_lost(make_house: Callable[..., House]) -> None:
+    """Retention took points, then its rule went, then the level's place or its definition: the rows are still there."""
+    house = make_house(now=START + timedelta(days=3))
+    points = [*steady(end=600), *steady(90_000, 90_600)]
+    house.append(points)
+    house.run()
+    house.delete("timestamp < TIMESTAMP '2026-01-02T00:00:00Z'")
+    horizon = int((START + timedelta(hours=14)).timestamp()) * 1_000_000
+    house.run(frozen=lambda source: lambda _owner: horizon if source == "metrics" else BEGINNING)
+    house.check(points)
+    house.config = RollupConfig(quantiles=(0.9,))
+    results = house.run()
+    assert results[0].committed
+    assert len(rows(house.lake, "metrics_1m")) == len({point["timestamp"].replace(second=0) for point in points}) * 2
+    name, catalog = house.lake.spark_name("metrics_1m"), house.lake.catalog_config.name
+    house.lake.spark.sql(
+        f"CALL {catalog}.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))"
+    )
+    house.expire("metrics_1m")
+    before = plain(rows(house.lake, "metrics_1m"))
+    lost = house.run()
+    assert "not known any more" in lost[0].reason
+    assert plain(rows(house.lake, "metrics_1m")) == before
+
+
+def test_a_file_of_two_organizations_in_a_level(make_house: Callable[..., House]) -> None:
+    """Someone wrote the level's table anew without its partitions: one's late point leaves the other's rows alone."""
+    house = make_house(now=START + timedelta(days=2))
+    house.append([*steady(end=600), *(point(at, 3.0, owner="other") for at in range(0, 600, 60))])
+    house.run()
+    name, catalog = house.lake.spark_name("metrics_1m"), house.lake.catalog_config.name
+    for part in ("organization_id", "timestamp_day"):
+        house.lake.spark.sql(f"ALTER TABLE {name} DROP PARTITION FIELD {part}")
+    house.lake.spark.sql(
+        f"CALL {catalog}.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))"
+    )
+    house.append([point(95, 50.0)])
+    house.run()
+    house.check()
+
+
+def test_away_for_longer_than_points_are_kept(make_house: Callable[..., House]) -> None:
+    """Windows that were never computed are, from what there is."""
+    house = make_house(now=START + timedelta(minutes=20))
+    house.append(steady(end=600))
+    house.run()
+    house.append(steady(1200, 1800))
+    house.now += timedelta(days=20)
+    horizon = int((house.now - timedelta(days=7)).timestamp()) * 1_000_000
+    house.run(frozen=lambda source: lambda _owner: horizon if source == "metrics" else BEGINNING)
     house.check()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,7 +19,25 @@ if TYPE_CHECKING:
     from neve.rollup.result import LevelResult, LevelStatus
 
 LEVELS = ("1m", "5m", "1h", "1d")
-MOMENTS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"]
+
+
+class Moment(click.ParamType["datetime"]):
+    """A time in the past, as ISO 8601 writes it; without a zone it is UTC."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """The moment that is meant."""
+        from datetime import UTC, datetime
+
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is no time, expected one like 2026-01-31 or 2026-01-31T08:30:00Z", param, ctx)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        if moment > datetime.now(UTC):
+            self.fail(f"{value!r} lies in the future", param, ctx)
+        return moment.astimezone(UTC)
 
 
 @click.group()
@@ -38,7 +56,7 @@ def rollup() -> None:
 @click.option("--level", "levels", type=click.Choice(LEVELS), multiple=True, help="Only this level; may be repeated.")
 @click.option(
     "--since",
-    type=click.DateTime(MOMENTS),
+    type=Moment(),
     metavar="TIME",
     help="Compute every window from this time on (UTC), changed or not.",
 )
@@ -51,8 +69,6 @@ def run(context: Context, levels: tuple[str, ...], since: datetime | None, steal
     A run reads what changed since the last one, computes the windows that it touches and replaces them in one commit
     for each level. A run that was killed left nothing behind that counts: run it again.
     """
-    from datetime import UTC
-
     from neve.model.rollups import LEVELS as ALL
 
     results, failed = [], False
@@ -60,7 +76,7 @@ def run(context: Context, levels: tuple[str, ...], since: datetime | None, steal
         job = _rollup(context, bar, steal=steal)
         for level in [one for one in ALL if not levels or one.name in levels]:
             try:
-                results.append(job.run_level(level, since.replace(tzinfo=UTC) if since else None))
+                results.append(job.run_level(level, since))
             except NeveError as error:  # the levels above would be made from what is not there
                 complain(error, as_json=as_json)
                 failed = True
@@ -70,6 +86,8 @@ def run(context: Context, levels: tuple[str, ...], since: datetime | None, steal
     else:
         for result in results:
             show_result(result)
+        if levels and any(result.committed for result in results) and results[-1].level != LEVELS[-1]:
+            say("the levels above follow with `neve rollup run`")
     if failed:
         sys.exit(1)
 
@@ -89,9 +107,21 @@ def status(context: Context, as_json: bool) -> None:
 
 def show_result(result: LevelResult) -> None:
     """What was done to a level."""
-    if not result.committed:
-        say(f"{result.table}: {result.reason}")
-        return
+    if result.committed:
+        _show_commit(result)
+    else:
+        say(f"{result.table}: nothing to do in closed windows ({result.reason})")
+    for count, words in (
+        (result.duplicates, "points came more than once, and count once"),
+        (result.without_value, "points have no value (none recorded, NaN or infinite)"),
+        (result.unknown, "points are of unknown worth: cumulative, with nothing before them to compare with"),
+        (result.left_windows, "windows stay as they are: retention may have taken some of their points"),
+    ):
+        if count:
+            say(f"  {count:,} {words}")
+
+
+def _show_commit(result: LevelResult) -> None:
     say(
         f"{result.table}: {_many(result.source_rows, 'point' if result.level == '1m' else 'row')} became "
         f"{_many(result.rows, 'row')} in {_many(result.windows, 'window')}, final until {result.closed_until}, "
@@ -104,13 +134,6 @@ def show_result(result: LevelResult) -> None:
     if result.delete_files:
         replaced.append(f"rows of {_many(result.delete_files, 'file')} marked as replaced")
     say(f"  {', '.join(replaced)}")
-    for count, words in (
-        (result.duplicates, "points came more than once, and count once"),
-        (result.without_value, "points have no value (none recorded, NaN or infinite)"),
-        (result.left_windows, "windows stay as they are: retention may have taken some of their points"),
-    ):
-        if count:
-            say(f"  {count:,} {words}")
 
 
 def _many(count: int, noun: str) -> str:

@@ -93,7 +93,8 @@ def times_of(table: Table, file: DataFile, column: str = "timestamp") -> tuple[i
     lower, upper = (bounds or {} for bounds in (file.lower_bounds, file.upper_bounds))
     if not isinstance(field.field_type, TimestamptzType) or field.field_id not in lower or field.field_id not in upper:
         return None
-    return tuple(int(from_bytes(field.field_type, side[field.field_id])) for side in (lower, upper))  # type: ignore[return-value]
+    first, last = (int(from_bytes(field.field_type, side[field.field_id])) for side in (lower, upper))
+    return first, last
 
 
 def owner_of(table: Table, file: DataFile, column: str = "organization_id") -> str | None:
@@ -101,7 +102,8 @@ def owner_of(table: Table, file: DataFile, column: str = "organization_id") -> s
     source = table.schema().find_field(column).field_id
     for place, part in enumerate(table.metadata.specs()[file.spec_id].fields):
         if part.source_id == source and isinstance(part.transform, IdentityTransform):
-            return str(file.partition[place])
+            value = file.partition[place]
+            return None if value is None else str(value)
     lower, upper = ((bounds or {}).get(source) for bounds in (file.lower_bounds, file.upper_bounds))
     is_whole = lower is not None and lower == upper and len(lower) < 16
     return str(from_bytes(StringType(), lower)) if is_whole and lower is not None else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class RowChange:
     """What comes and what goes. `marked` are the data files that the delete files are about.
 
-    Neither they nor the removed ones may have been replaced since `from_snapshot`.
+    Neither they nor the removed ones may have been replaced since `from_snapshot`, nor may other rows have come.
     """
 
     added: tuple[Content, ...] = ()
@@ -56,6 +56,9 @@ def change_rows(
             marked.add(path)
         # A file that compaction replaced meanwhile has its rows elsewhere: they would stay beside the new ones.
         delta.validateDataFilesExist(marked).validateDeletedFiles()
+        # Rows that came meanwhile may be the same ones: those of a run that was thought to be dead.
+        delta.conflictDetectionFilter(table.jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue())
+        delta.validateNoConflictingDataFiles()
         return delta
 
     return commit_once(lake, name, prepare, batch_id=batch_id, operation=operation, summary=summary)

@@ -22,7 +22,9 @@ class RollupRule(Section):
     resource_attributes: Kept | None = Field(
         None, description=f"resource attributes that are kept: {KEPT_HELP}; empty: as for the rest"
     )
-    quantiles: tuple[Quantile, ...] = Field((), description="quantiles beside p50, p95 and p99, for the map of them")
+    quantiles: tuple[Quantile, ...] | None = Field(
+        None, description="quantiles beside p50, p95 and p99, for the map of them; empty: as for the rest"
+    )
 
 
 class RollupConfig(Section):

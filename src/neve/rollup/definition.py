@@ -54,7 +54,7 @@ class Definition:
                 rule.metrics,
                 config.attributes if rule.attributes is None else rule.attributes,
                 config.resource_attributes if rule.resource_attributes is None else rule.resource_attributes,
-                rule.quantiles or config.quantiles,
+                config.quantiles if rule.quantiles is None else rule.quantiles,
             )
             for rule in config.rules
         )

@@ -114,18 +114,18 @@ class Explicit:
         highest = np.where(np.isnan(most[self.owner]), np.where(first, np.nan, begin), most[self.owner])
         begin = np.where(endless & first & np.isnan(least[self.owner]), np.nan, begin)
         end = np.where(endless, highest, self.end)
-        totals = np.bincount(self.owner, self.count, self.owners)
+        totals = np.bincount(self.owner, self.count, self.owners).astype(np.int64)
         ends = np.cumsum(self.count)
         before = np.cumsum(totals) - totals
         rank = wanted * totals
         full = totals > 0
         full_buckets = np.flatnonzero(self.count > 0)
-        place = np.searchsorted(ends[full_buckets], (before + rank)[full], side="left")
-        place = np.minimum(place, len(full_buckets) - 1)
-        # A rank of 0 is at the end of the histogram before.
-        own = np.searchsorted(self.owner[full_buckets], np.flatnonzero(full), side="left")
-        bucket = full_buckets[np.maximum(place, own)]
-        inside = ((before + rank)[full] - (ends - self.count)[bucket]) / self.count[bucket]
+        # In whole numbers, so that a quantile does not depend on the histograms that lie before it. A rank of 0 is in
+        # the first bucket.
+        needed = before[full] + np.clip(np.ceil(rank[full]).astype(np.int64), 1, totals[full])
+        bucket = full_buckets[np.searchsorted(ends[full_buckets], needed, side="left")]
+        below = (ends - self.count)[bucket] - before[full]
+        inside = (rank[full] - below) / self.count[bucket]
         found = np.full(self.owners, np.nan)
         found[full] = begin[bucket] + (end - begin)[bucket] * inside
         return found

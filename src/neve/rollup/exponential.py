@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-UNSET = 127  # a scale that no histogram has
+UNSET = 2**40  # a scale that no histogram has
 FAR = np.int64(2**40)  # beyond every bucket
 
 

@@ -67,12 +67,12 @@ class Identity:
 
 
 def raw_names(table: pa.Table, identity: Identity) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """The raw series of each point, and the first word for its source: the resource and scope that sent it."""
+    """The raw series of each point, and the first word for its metric, as one resource and scope sends it."""
     attributes, resource = identity.given
-    source = names_of([*_texts(table, SOURCE_TEXTS), resource.hashes, *_maps_of(table, SOURCE_MAPS)])
+    source = [*_texts(table, SOURCE_TEXTS), resource.hashes, *_maps_of(table, SOURCE_MAPS)]
     numbers = [number_hashes(one(table, name)) for name in NUMBERS]
-    types = _maps_of(table, ("attribute_types",))
-    return names_of([source, *identity.texts, *numbers, attributes.hashes, *types]), source[:, 0]
+    metric = names_of([*source, *identity.texts, *numbers])
+    return names_of([metric, attributes.hashes, *_maps_of(table, ("attribute_types",))]), metric[:, 0]
 
 
 def _texts(table: pa.Table, names: Sequence[str]) -> list[npt.NDArray[np.uint64]]:

@@ -25,9 +25,9 @@ from neve.rollup import metrics
 from neve.rollup.announced import announce
 from neve.rollup.definition import Definition
 from neve.rollup.position import ROLLUP, Position
-from neve.rollup.ranges import micros_of
+from neve.rollup.ranges import END, Ranges, micros_of
 from neve.rollup.result import LevelResult, LevelStatus, shown, told
-from neve.rollup.turn import MICROS, Turn, plan_turn
+from neve.rollup.turn import MICROS, Turn, plan_turn, scan
 from neve.rollup.wanted import never
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from neve.lake.leases import Lease
     from neve.model.rollups import Level
     from neve.rollup.config import RollupConfig
-    from neve.rollup.ranges import Ranges
     from neve.rollup.tasks import Done
     from neve.rollup.turn import Planned
     from neve.rollup.wanted import Frozen
@@ -89,6 +88,7 @@ class Rollup:
         with take(self.documents, name, owner=owner, seconds=self.config.lease_seconds, what="rollup") as lease:
             result: LevelResult = again(self._run, level, since, lease)
         metrics.count_run(result)
+        metrics.count_status(self._status(level))
         return result
 
     def _run(self, level: Level, since: datetime | None, lease: Lease) -> LevelResult:
@@ -148,7 +148,7 @@ class Rollup:
         table, source = self.lake.table(level.table), self.lake.table(level.source)
         position, statistics = Position.of(table), table_statistics(table)
         behind = _behind(source, position)
-        lag = None if position is None else (micros_of(self.clock()) - position.closed_until) / MICROS
+        lag = None if position is None else self._lag(source, position, behind)
         return LevelStatus(
             level=level.name,
             table=level.table,
@@ -161,9 +161,13 @@ class Rollup:
             note=self._note(position, behind),
         )
 
+    def _lag(self, source: Table, position: Position, behind: int | None) -> float:
+        waits = behind != 0 or scan(source, Ranges.of([(position.closed_until, END)]))
+        return (micros_of(self.clock()) - position.closed_until) / MICROS if waits else 0.0
+
     def _note(self, position: Position | None, behind: int | None) -> str:
         if position is None:
-            return "never run"
+            return "nothing rolled up yet: no run, or no closed window with rows"
         if position.definition != Definition.of(self.config).fingerprint:
             return "what is kept of series was changed: the next run computes every window"
         return "" if behind is not None else "its place in the source is gone: the next run computes every window"

@@ -18,8 +18,9 @@ ROWS = Counter("neve_rollup_rows", "rows written", ["level"])
 WINDOWS = Counter("neve_rollup_windows", "windows computed, each organization's counted", ["level"])
 LEFT = Counter("neve_rollup_left_windows", "windows left as they are, as retention took their points", ["level"])
 WITHOUT_VALUE = Counter("neve_rollup_points_without_value", "points that tell no value", ["level"])
+UNKNOWN = Counter("neve_rollup_points_of_unknown_worth", "cumulative points with nothing to compare", ["level"])
 DUPLICATES = Counter("neve_rollup_duplicates", "points that came more than once and count once", ["level"])
-LAG = Gauge("neve_rollup_lag_seconds", "how long ago the last final window ended", ["level"])
+LAG = Gauge("neve_rollup_lag_seconds", "how long ago the last final window ended; 0: nothing waits", ["level"])
 BUCKETS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 SECONDS = Histogram("neve_rollup_seconds", "from looking at the source to the commit", ["level"], buckets=BUCKETS)
 
@@ -33,6 +34,7 @@ def count_run(result: LevelResult) -> None:
     WINDOWS.labels(level).inc(result.windows)
     LEFT.labels(level).inc(result.left_windows)
     WITHOUT_VALUE.labels(level).inc(result.without_value)
+    UNKNOWN.labels(level).inc(result.unknown)
     DUPLICATES.labels(level).inc(result.duplicates)
     SECONDS.labels(level).observe(result.seconds)
 

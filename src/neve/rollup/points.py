@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,11 +47,15 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Told:
-    """What was found among the points of the wanted windows, beside what became rows."""
+    """What was found among the points of the wanted windows, beside what became rows.
+
+    `unknown` are those whose worth is not known: nothing says since when they count, or whether they do.
+    """
 
     points: int
     duplicates: int
     without_value: int
+    unknown: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class Sorted:
     table: pa.Table
     order: Ints
     names: npt.NDArray[np.uint64]
-    source: npt.NDArray[np.uint64]
+    metric: npt.NDArray[np.uint64]
     type: Ints
     timestamp: Ints
     time: Ints
@@ -74,6 +79,12 @@ class Sorted:
         """Which points tell all since their start."""
         return np.asarray(((self.temporality == CUMULATIVE) & (self.type != GAUGE)) | (self.type == SUMMARY))
 
+    @property
+    def untold(self) -> Mask:
+        """Which points may tell all since their start or only what is new: they do not say."""
+        told = np.isin(self.temporality, (DELTA, CUMULATIVE)) | self.of(GAUGE, SUMMARY)
+        return np.asarray(~told & ~(self.of(SUM) & ~self.monotonic))
+
     def of(self, *types: int) -> Mask:
         """The points of some types."""
         return np.isin(self.type, types)
@@ -81,6 +92,11 @@ class Sorted:
     def floats(self, name: str) -> npt.NDArray[np.float64]:
         """A column of numbers; NaN for null."""
         return floats(self.table, name)[self.order]
+
+    @cached_property
+    def ints(self) -> tuple[Mask, Ints]:
+        """Which points tell a whole number, and it: a float would not be exact."""
+        return known(self.table, "value_int")[self.order], whole(self.table, "value_int")[self.order]
 
     def rows(self, mine: Ints, *names: str) -> pa.Table:
         """Some columns of some of the points."""
@@ -103,8 +119,14 @@ def items_of_points(
     identity = Identity.of(chosen, definition)
     points = _sorted(chosen, identity, kind[usable])
     counted = there if unique is None else there[unique]
-    told = Told(int(there.sum()), int(there.sum() - counted.sum()), int((counted & ~usable).sum()))
-    return _items(points, identity, definition, wanted, micros), identity, chosen, told
+    items = _items(points, identity, definition, wanted, micros)
+    told = Told(
+        points=int(there.sum()),
+        duplicates=int(there.sum() - counted.sum()),
+        without_value=int((counted & ~usable).sum()),
+        unknown=int((counted & usable).sum()) - len(items.row),
+    )
+    return items, identity, chosen, told
 
 
 def _first_of_each(table: pa.Table) -> Ints | None:
@@ -144,7 +166,7 @@ def _usable(table: pa.Table, kind: Ints) -> Mask:
 
 
 def _sorted(table: pa.Table, identity: Identity, kind: Ints) -> Sorted:
-    names, source = raw_names(table, identity)
+    names, metric = raw_names(table, identity)
     timestamp = whole(table, "timestamp")
     time = whole(table, "time_unix_nano")
     time = np.where(time > 0, time, timestamp * MICRO)
@@ -155,7 +177,7 @@ def _sorted(table: pa.Table, identity: Identity, kind: Ints) -> Sorted:
         table,
         order,
         names[order],
-        source[order],
+        metric[order],
         kind[order],
         timestamp[order],
         time[order],
@@ -195,7 +217,7 @@ def _counts(table: pa.Table, kind: Ints) -> Ints:
 
 
 def _items(points: Sorted, identity: Identity, definition: Definition, wanted: Ranges, micros: int) -> Items:
-    timed = Timed(points.names, points.source, points.time, points.start, points.cumulative)
+    timed = Timed(points.names, points.metric, points.time, points.start, points.cumulative)
     worth = judge(timed, definition.lookback_micros * MICRO)
     values = points.floats("value")
     worth = worth.lessened(_fell(points, worth, values))
@@ -211,8 +233,9 @@ def _items(points: Sorted, identity: Identity, definition: Definition, wanted: R
     counter = points.of(SUM) & points.monotonic
     value = np.where(counter, change, values)
     level = points.of(SUM) & ~points.monotonic
-    into = (worth.known | (numbers & ~counter)) & wanted.holds(points.timestamp)
-    row = np.flatnonzero(into)
+    known_worth = (worth.known & ~points.untold) | (numbers & ~counter)
+    there = wanted.holds(points.timestamp)
+    row = np.flatnonzero(known_worth & there)
     plain = np.flatnonzero(numbers[row])
     increase = np.where(worth.known & (counter | (level & (points.temporality != 0))), change, np.nan)
     whole_worth = worth.entire & ~numbers
@@ -253,18 +276,20 @@ def _found(histograms: Histograms, place: Ints, row: Ints) -> tuple[Ints, Histog
 
 def _fell(points: Sorted, worth: Worth, values: npt.NDArray[np.float64]) -> Mask:
     """Where a counter or a count is less than before."""
-    size = np.where(points.of(GAUGE, SUM), values, points.count)
+    numbers = points.of(GAUGE, SUM)
+    size = np.where(numbers, values, points.count)
+    exact, ints = points.ints
     fell = np.zeros(len(size), dtype=bool)
-    fell[1:] = size[1:] < size[:-1]
+    fell[1:] = np.where(exact[1:] & exact[:-1] & numbers[1:], ints[1:] < ints[:-1], size[1:] < size[:-1])
     return fell & worth.more & ~(points.of(SUM) & ~points.monotonic)
 
 
 def _changes(points: Sorted, worth: Worth, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """What sums changed by; whole numbers are subtracted as such, as large ones are no floats."""
     change = difference(values, worth.more)
-    ints = whole(points.table, "value_int")[points.order]
-    both = known(points.table, "value_int")[points.order]
-    both[1:] &= both[:-1]
+    known_ints, ints = points.ints
+    both = known_ints.copy()
+    both[1:] &= known_ints[:-1]
     exact = np.flatnonzero(worth.more & both)
     change[exact] = (ints[exact] - ints[exact - 1]).astype(np.float64)
     return np.asarray(change, dtype=np.float64)

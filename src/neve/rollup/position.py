@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
 from neve.lake.changes import newest_of
@@ -31,7 +31,10 @@ class Position:
     def of(cls, table: Table) -> Position | None:
         """The position that a level's table tells; `None` where nothing was rolled up yet."""
         words = newest_of(table, ROLLUP)
-        return cls(**json.loads(words[POSITIONS])) if words else None
+        if not words:
+            return None
+        told = json.loads(words[POSITIONS])
+        return cls(**{field.name: told[field.name] for field in fields(cls) if field.name in told})
 
     @property
     def summary(self) -> dict[str, str]:

@@ -27,6 +27,7 @@ class LevelResult:
     source_rows: int = 0
     duplicates: int = 0
     without_value: int = 0
+    unknown: int = 0
     rows: int = 0
     windows: int = 0
     left_windows: int = 0
@@ -46,7 +47,7 @@ class LevelResult:
 
 @dataclass(frozen=True)
 class LevelStatus:
-    """How one level stands; the lag is how long ago its last final window ended."""
+    """How one level stands; the lag is how long ago its last final window ended, and 0 where nothing waits."""
 
     level: str
     table: str
@@ -68,6 +69,7 @@ def told(
 ) -> LevelResult:
     """What a turn did."""
     micros = turn.level.micros
+    position = turn.position if snapshot is not None else turn.was
     return LevelResult(
         level=turn.level.name,
         table=turn.level.table,
@@ -76,6 +78,7 @@ def told(
         source_rows=sum(one.told.points for one in done),
         duplicates=sum(one.told.duplicates for one in done),
         without_value=sum(one.told.without_value for one in done),
+        unknown=sum(one.told.unknown for one in done),
         rows=sum(one.rows for one in done),
         windows=sum(ranges.length // micros for ranges in planned.windows(done).values()),
         left_windows=planned.left,
@@ -83,20 +86,20 @@ def told(
         files_removed=len(change.removed),
         delete_files=len(change.deletes),
         bytes_added=sum(int(file["file-size-in-bytes"]) for file in (*change.added, *change.deletes)),
-        closed_until=shown(turn.position.closed_until),
-        source_snapshot=str(turn.position.snapshot or ""),
+        closed_until=shown(position.closed_until) if position else "",
+        source_snapshot=str(position.snapshot or "") if position else "",
         snapshot=str(snapshot or ""),
         seconds=seconds,
     )
 
 
 def shown(moment: int) -> str:
-    """A moment as people read it; nothing for one that no calendar has.
+    """A moment as programs and people read it; nothing for one that no calendar has.
 
     >>> shown(1_700_000_000_000_000)
-    '2023-11-14 22:13:20'
+    '2023-11-14T22:13:20Z'
     """
     try:
-        return datetime.fromtimestamp(moment / MICROS, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        return datetime.fromtimestamp(moment / MICROS, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (OverflowError, ValueError, OSError):
         return ""

@@ -138,8 +138,9 @@ class Assignment:
 
     def _mark(self, task: Marking) -> Done:
         with cast("pa.NativeFile", self.target.io.new_input(task.path).open()) as opened:
-            times = pq.ParquetFile(opened).read(["timestamp"], use_threads=False)
-        positions = np.flatnonzero(task.ranges.holds(whole(times, "timestamp")))
+            times = pq.ParquetFile(opened).read(["organization_id", "timestamp"], use_threads=False)
+        mine = np.asarray(pc.equal(times.column("organization_id"), task.owner))
+        positions = np.flatnonzero(mine & task.ranges.holds(whole(times, "timestamp")))
         if not len(positions):
             return Done(task.owner)
         deletes = write_deletes(self.target, task.path, positions, task.spec_id, task.partition)

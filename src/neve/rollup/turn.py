@@ -79,7 +79,7 @@ class Turn:
         below = next((level.micros for level in LEVELS if level.table == self.level.source), self.level.micros)
         touched = touched_by(self.source, line, below) if line is not None and same else None
         after = self.definition.lookback_micros if self.is_raw else 0
-        terms = Terms(after, self.since, self.frozen)
+        terms = Terms(after, self.since, self.frozen, has_rows=self.target.metadata.current_snapshot_id is not None)
         return want(self.level, self.was, self.position, touched, terms)
 
     @property
@@ -169,7 +169,7 @@ def plan_turn(turn: Turn) -> Planned:
     sources = _by_owner(turn.source, scan(turn.source, wanted.hull.widened(before=lookback)))
     targets = _by_owner(turn.target, scan(turn.target, wanted.hull))
     owners = sorted({*sources, *targets, *wanted.touched.owners})
-    ranges = {owner: found for owner in owners if (found := wanted.of(owner))}
+    ranges = {owner: found for owner in owners if (found := _kept_to(turn, owner, sources.get(owner, [])))}
     left = sum(_held(turn.source, sources.get(owner, []), wanted.left(owner), turn.level.micros) for owner in owners)
     tasks: list[Slice | Marking] = []
     removed = []
@@ -177,12 +177,23 @@ def plan_turn(turn: Turn) -> Planned:
         tasks += _slices(turn, owner, time, sources.get(owner, []))
         for task in targets.get(owner, []):
             windows = _windows_of(turn, task.file)
-            if windows is not None and time.within(*windows.parts[0]) == windows:
+            is_mine = owner_of(turn.target, task.file) == owner
+            if is_mine and windows is not None and time.within(*windows.parts[0]) == windows:
                 removed.append((owner, windows, _content(turn.target, task.file)))
             else:
                 tasks.append(_marking(turn.target, owner, time, task.file))
-    reason = wanted.reason if tasks or removed else f"{wanted.reason}, but none of them with rows is closed"
-    return Planned(reason, ranges, left, tuple(tasks), tuple(removed), turn.target.metadata.current_snapshot_id)
+    snapshot = turn.target.metadata.current_snapshot_id
+    return Planned(wanted.reason, ranges, left, tuple(tasks), tuple(removed), snapshot)
+
+
+def _kept_to(turn: Turn, owner: str, files: Sequence[FileScanTask]) -> Ranges:
+    """The windows of an organization that are computed; where all are, rows that outlived their points stay."""
+    time = turn.wanted.of(owner)
+    if turn.wanted.everyone != EVERYTHING:
+        return time
+    bounds = [times_of(turn.source, task.file) or (BEGINNING, END) for task in files]
+    earliest = min((first for first, _last in bounds), default=END)
+    return time.within(start=floor(earliest, turn.level.micros))
 
 
 def _slices(turn: Turn, owner: str, time: Ranges, files: Sequence[FileScanTask]) -> list[Slice]:

@@ -33,6 +33,7 @@ class Wanted:
     until: int
     after: int
     frozen: Frozen
+    computed_until: int
     reason: str
 
     def of(self, owner: str) -> Ranges:
@@ -51,8 +52,11 @@ class Wanted:
         return ranges.within(end=self.until)
 
     def _first(self, owner: str) -> int:
+        """Windows before it stay: they were computed, and what they were made of may be gone."""
         moment = self.frozen(owner)
-        return BEGINNING if moment == BEGINNING else ceiling(moment + self.after, self.level.micros)
+        if moment == BEGINNING:
+            return BEGINNING
+        return min(ceiling(moment + self.after, self.level.micros), self.computed_until)
 
     @property
     def hull(self) -> Ranges:
@@ -65,11 +69,15 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a run is told: how much later than a change rows may be that depend on it, and what else users ask for."""
+    """What a run is told: how much later than a change rows may be that depend on it, and what else users ask for.
+
+    `has_rows` says whether there are any to lose.
+    """
 
     after: int = 0
     since: int | None = None
     frozen: Frozen = never
+    has_rows: bool = True
 
 
 def want(level: Level, was: Position | None, will: Position, touched: Touched | None, terms: Terms) -> Wanted:
@@ -79,19 +87,27 @@ def want(level: Level, was: Position | None, will: Position, touched: Touched | 
     """
     until = END if will.partial else will.closed_until
     if was is None or touched is None or was.definition != will.definition:
-        first = never if was is None else terms.frozen
-        return Wanted(level, Touched(), EVERYTHING, until, terms.after, first, _why_everything(was, will))
+        frozen = terms.frozen if terms.has_rows else never
+        computed = was.closed_until if was else END
+        why = _why_everything(was, will, terms)
+        return Wanted(level, Touched(), EVERYTHING, until, terms.after, frozen, computed, why)
     begins_partial = will.partial and not was.partial
     closing = Ranges.of([(was.closed_until, END if begins_partial else will.closed_until)])
     asked = Ranges.of([(floor(terms.since, level.micros), END)]) if terms.since is not None else Ranges()
-    parts = [f"windows that {touched.commits} commits since the last run touch"] if touched.commits else []
-    parts += ["windows that are open" if begins_partial else "windows that closed since"] if closing else []
-    parts += ["windows that are asked for"] if asked else []
-    reason = " and ".join(parts) or "nothing new, and no window closed since the last run"
-    return Wanted(level, touched, closing | asked, until, terms.after, terms.frozen, reason)
+    parts = [f"{_commits(touched.commits)} since the last run"] if touched.commits else []
+    parts += ["open windows are wanted from now on" if begins_partial else "windows closed since"] if closing else []
+    parts += ["asked for"] if asked else []
+    reason = ", ".join(parts) or "nothing came since the last run, and no window closed"
+    return Wanted(level, touched, closing | asked, until, terms.after, terms.frozen, was.closed_until, reason)
 
 
-def _why_everything(was: Position | None, will: Position) -> str:
+def _commits(number: int) -> str:
+    return "1 commit" if number == 1 else f"{number:,} commits"
+
+
+def _why_everything(was: Position | None, will: Position, terms: Terms) -> str:
+    if was is None and terms.has_rows:
+        return "how far the level was is not known any more: every window that the source still has"
     if was is None:
         return "the first run: every window"
     if was.definition != will.definition:

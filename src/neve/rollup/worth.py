@@ -45,13 +45,13 @@ SECOND = 1_000_000_000  # nanoseconds
 
 @dataclass(frozen=True)
 class Timed:
-    """When points of series were made and when their counting began, in nanoseconds; and who sent them.
+    """When points of series were made and when their counting began, in nanoseconds; and of which metric they are.
 
     They are sorted by series and time.
     """
 
     series: npt.NDArray[np.uint64]
-    source: npt.NDArray[np.uint64]
+    metric: npt.NDArray[np.uint64]
     time: Ints
     start: Ints
     cumulative: Mask
@@ -74,20 +74,25 @@ def judge(points: Timed, lookback: int) -> Worth:
 
 
 def _heard_before(points: Timed, some: Ints, lookback: int) -> Mask:
-    """Whether the sources of some points sent others within the look-back, though not of the same series.
+    """Whether other series of the metrics of some points were told of twice within the look-back.
 
-    A source sends all its cumulative series each time: one that was not among them was at zero.
+    A source tells all series of a cumulative metric each time: one that was not among them was at zero. One report is
+    not enough, as two series that were running before may be first heard of one after the other.
     """
     if not len(some):
         return np.zeros(0, dtype=bool)
-    _, source = np.unique(points.source, return_inverse=True)
+    _, metric = np.unique(points.metric, return_inverse=True)
     moments, rank = np.unique(points.time, return_inverse=True)
-    reports = np.sort((source * len(moments) + rank)[points.cumulative])
+    reports = np.sort((metric * len(moments) + rank)[points.cumulative])
     earliest = np.searchsorted(moments, points.time[some] - lookback, side="left")
     latest = np.searchsorted(moments, points.time[some] - SECOND, side="right") - 1
-    mine = source[some] * len(moments)
-    place = np.searchsorted(reports, mine + latest, side="right") - 1
-    heard: Mask = (place >= 0) & (reports[np.maximum(place, 0)] >= mine + earliest)
+    mine = metric[some] * len(moments)
+    first = np.searchsorted(reports, mine + earliest, side="left")
+    last = np.searchsorted(reports, mine + latest, side="right") - 1
+    several = np.flatnonzero(first < last)
+    heard = np.zeros(len(some), dtype=bool)
+    begin, end = (moments[reports[place[several]] % len(moments)] for place in (first, last))
+    heard[several] = end - begin >= SECOND
     return heard
 
 
