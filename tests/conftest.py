@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.jars import ALL, local_paths
@@ -30,6 +31,8 @@ TEST_CONF = {
     "spark.sql.shuffle.partitions": "1",
 }
 _numbers = itertools.count()
+settings.register_profile("neve", deadline=None)  # a machine that pauses for others makes no test wrong
+settings.load_profile("neve")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
