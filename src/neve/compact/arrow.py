@@ -20,6 +20,7 @@ from neve.lake.lane import keep_memory
 from neve.lake.layout import partition_key, sort_columns, sorts_fully
 from neve.lake.parquet import DataFiles, ForeignFile, MixedFiles
 from neve.lake.rolling import RollingWriter, Shape
+from neve.lake.target_sizes import TargetSizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
     from neve.compact.plan import Group
     from neve.lake.writer import Target
-
-OVERSIZED = 1.8
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def _writer(task: ArrowTask, metadata: TableMetadata, first: pa.Table, dictionar
     outputs = max(1, task.group.estimate.output_files)
     shape = Shape(
         sort_order_id=_order_id(task, metadata),
-        target_bytes=int(OVERSIZED * task.target_bytes),
+        target_bytes=TargetSizes(task.target_bytes).large,
         rows_per_file=-(-task.group.rows // outputs),
         dictionaries=dictionaries,
     )

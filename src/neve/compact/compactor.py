@@ -30,6 +30,7 @@ from neve.compact.settle import Settled, kept_paths, settle, sweep
 from neve.errors import ConfigError
 from neve.lake.dangling import remove_dangling_deletes
 from neve.lake.duck import connect
+from neve.lake.java_table import DATA_PATH
 from neve.lake.lake import Lake, identify
 from neve.lake.leases import Lease, hold, take_over
 from neve.lake.live import live_among
@@ -282,5 +283,5 @@ class Compactor:
 
 def run_folder(table: Table, run_id: str) -> str:
     """Where a run writes: a folder of its own, so that what it leaves can be found without looking at the table."""
-    data = table.properties.get("write.data.path") or f"{table.location().rstrip('/')}/data"
+    data = table.properties.get(DATA_PATH) or f"{table.location().rstrip('/')}/data"
     return f"{data.rstrip('/')}/neve-{run_id}"

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import structlog
 
-from neve.compact.fingerprint import RECORD_ID
+from neve.compact.facts import RECORD_ID
 from neve.compact.groups import dedupe_group
 from neve.compact.limits import Spending
 from neve.compact.observe import partition_files

@@ -58,14 +58,11 @@ class Execution:
             ready += [entry for entry in entries if entry.stage is Stage.WRITTEN]
             done += [entry for entry in entries if entry.stage is not Stage.WRITTEN]
             if len(ready) >= self.groups_per_commit:
-                done += self._published(ready)
+                done += self.publisher.publish(ready)
                 ready = []
             if progress is not None:
                 progress(len(done) + len(ready), len(self.plan.groups))
-        return done + (self._published(ready) if ready else [])
-
-    def _published(self, ready: Sequence[Entry]) -> list[Entry]:
-        return self.publisher.publish(ready)
+        return done + (self.publisher.publish(ready) if ready else [])
 
     def _rewritten(self) -> Iterator[list[Entry]]:
         """The bundles as they are finished; no more of them are under way than were asked for."""

@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 from pyiceberg.types import ListType, MapType, StructType
 
+from neve.compact.facts import RECORD_ID
 from neve.lake.encoding import plain
 from neve.lake.layout import sort_columns
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 Verify = Literal["sample", "full", "count"]
 
-RECORD_ID = "record_id"
 SAMPLED = 4
 HASHED_AT_ONCE = 50_000
 

@@ -12,11 +12,13 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
-from neve.compact.fingerprint import RECORD_ID, Fingerprint
+from neve.compact.facts import RECORD_ID
+from neve.compact.fingerprint import Fingerprint
 from neve.compact.plan import Executor
 from neve.compact.rewritten import Rewritten
 from neve.compact.zorder import place_on_curve
 from neve.lake.staged import StagedFiles, partition_filter
+from neve.lake.target_sizes import TargetSizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
     from neve.compact.plan import Group
 
-OVERSIZED = 1.8
 CURVE, PLACE = "__neve_curve", "__neve_place"
 ARRIVAL = ("ingested_at",)
 NESTED = (ArrayType, MapType, StructType, VariantType)
@@ -90,7 +91,7 @@ class SparkRewriter:
     def _options(self, group: Group) -> dict[str, str]:
         metadata = self.table.metadata
         options = {
-            "target-file-size-bytes": str(int(OVERSIZED * self.target_bytes)),
+            "target-file-size-bytes": str(TargetSizes(self.target_bytes).large),
             "output-spec-id": str(metadata.default_spec_id),
             "use-table-distribution-and-ordering": "false",
             # Files of an older partitioning fall into many partitions of today's.
