@@ -55,7 +55,7 @@ def test_a_dry_run_says_what_would_be_done(folder: Path, step: str) -> None:
     text, listed = run("maintain", step, "--dry-run"), run("maintain", step, "--dry-run", "--json")
     assert (text.code, listed.code, text.errors.replace(ORPHANS_STAY, "")) == (0, 0, "")
     assert {result["table"].removeprefix("telemetry.") for result in listed.json} == {
-        *("ingested_files", "logs", "metrics", "quarantine", "spans"),
+        *("ingested_files", "logs", "metrics", "quarantine", "queries", "search_index", "spans"),
         *("metrics_1m", "metrics_5m", "metrics_1h", "metrics_1d"),
     }
     assert all(result["dry_run"] and result["reason"] and not result["changed"] for result in listed.json)

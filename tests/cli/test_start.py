@@ -15,7 +15,22 @@ from neve.cli.main import main, neve
 from tests.cli.runner import run
 
 HEAVY = ("pyspark", "pyiceberg", "pyarrow", "pydantic", "duckdb", "numpy", "pandas", "yaml", "rich")
-COMMANDS = ("init", "ingest", "query", "tables", "compact", "maintain", "rollup", "keys", "serve", "doctor", "demo")
+COMMANDS = (
+    *(
+        "init",
+        "ingest",
+        "query",
+        "tables",
+        "compact",
+        "maintain",
+        "rollup",
+        "search",
+        "keys",
+        "serve",
+        "doctor",
+        "demo",
+    ),
+)
 ASK = f"""
 import sys
 sys.argv = ["neve", *sys.argv[1:]]

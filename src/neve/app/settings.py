@@ -25,6 +25,7 @@ from neve.query.config import QueryConfig
 from neve.raw.config import RawConfig
 from neve.receive.config import ReceiverConfig
 from neve.rollup.config import RollupConfig
+from neve.search.config import SearchConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +57,7 @@ class Settings(Section):
     compact: CompactConfig = Field(CompactConfig(), description="when and how files are rewritten")
     prices: PricesConfig = Field(PricesConfig(), description="what things cost, for what rewrites cost and save")
     rollup: RollupConfig = Field(RollupConfig(), description="how metrics are rolled up")
+    search: SearchConfig = Field(SearchConfig(), description="which texts are indexed for full-text search")
     maintain: MaintainConfig = Field(MaintainConfig(), description="how tables are kept small and quick to plan")
 
 

@@ -21,6 +21,7 @@ from neve.cli.maintain import maintain
 from neve.cli.output import complain
 from neve.cli.query import query
 from neve.cli.rollup import rollup
+from neve.cli.search import search
 from neve.cli.serve import serve
 from neve.cli.tables import tables
 from neve.errors import NeveError
@@ -62,7 +63,7 @@ def neve(context: click.Context, config: str | None) -> None:
     context.obj = Context(config)
 
 
-for command in (init, ingest, query, tables, compact, maintain, rollup, keys, serve, doctor, demo):
+for command in (init, ingest, query, tables, compact, maintain, rollup, search, keys, serve, doctor, demo):
     neve.add_command(command)
 
 

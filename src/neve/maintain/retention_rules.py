@@ -5,6 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from neve.model.search import SEARCH_INDEX
 from neve.model.signals import Signal
 from neve.model.tables import INGESTED_FILES, NAMESPACE
 
@@ -13,8 +14,9 @@ if TYPE_CHECKING:
 
     from neve.maintain.config import RetentionRule
 
-# Forgetting which files were taken in takes them in again: only a rule that names the table may.
-BY_NAME_ONLY = (INGESTED_FILES.name,)
+# Forgetting which files were taken in takes them in again, and the search index goes with the files that it is about:
+# only a rule that names the table counts.
+BY_NAME_ONLY = (INGESTED_FILES.name, SEARCH_INDEX.name)
 
 
 def rules_for(rules: Sequence[RetentionRule], table: str) -> tuple[RetentionRule, ...]:

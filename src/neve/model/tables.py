@@ -8,7 +8,9 @@ status was sent or none at all, say) is kept by nulls, and each comment says how
 import pyarrow as pa
 
 from neve.model.columns import QUANTILE_VALUE, STRING_LIST, STRING_MAP, TIMESTAMP, Column, Table
+from neve.model.queries import QUERIES
 from neve.model.rollups import ROLLUPS
+from neve.model.search import SEARCH_INDEX
 from neve.model.signals import Signal
 
 NAMESPACE = "telemetry"
@@ -238,5 +240,5 @@ INGESTED_FILES = Table(
     blooms=("content_hash",),
 )
 
-TABLES = (SPANS, LOGS, METRICS, *ROLLUPS, QUARANTINE, INGESTED_FILES)
+TABLES = (SPANS, LOGS, METRICS, *ROLLUPS, QUARANTINE, INGESTED_FILES, SEARCH_INDEX, QUERIES)
 BY_SIGNAL = {Signal.TRACES: SPANS, Signal.LOGS: LOGS, Signal.METRICS: METRICS}

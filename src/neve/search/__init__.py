@@ -1,0 +1,1 @@
+"""Full-text search: which files may hold a word, told by a table of filters."""

@@ -1,0 +1,174 @@
+"""Which files, and which rows of them, may hold the words that a query looks for."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import structlog
+from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, In, LessThanOrEqual, Reference
+
+from neve.model.search import SEARCH_INDEX
+from neve.search.filters import FORM, Probe
+from neve.search.memory import Memory, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.table import Table
+
+    from neve.lake.lake import Lake
+    from neve.search.memory import Text
+
+Tokens = tuple[tuple[str, frozenset[str]], ...]  # columns, and the lower-case words that all must be in the text
+Spans = tuple[tuple[int, int], ...]  # rows of a file: the first, and the one after the last
+
+MEMORY_BYTES = 256 * 1024 * 1024  # 256 MB
+MOST_NAMED = 200  # paths that a scan is asked for by name
+
+log = structlog.get_logger(__name__)
+
+
+class SearchIndex:
+    """Looks words up in the index of a lake, from any thread. A lake without an index is searched without one."""
+
+    def __init__(self, lake: Lake, most_bytes: int = MEMORY_BYTES) -> None:
+        self._lake = lake
+        self._memory = Memory(most_bytes)
+        self._absent: tuple[int | None, frozenset[Text]] = (None, frozenset())
+        self._told: set[str] = set()
+        self._telling = threading.Lock()
+
+    def matching(
+        self, table_name: str, organization: str, paths: Sequence[str], tokens: Tokens
+    ) -> dict[str, Spans | None]:
+        """For each file the rows that may match; none when it can't, and `None` when it is not indexed."""
+        probes: defaultdict[str, set[str]] = defaultdict(set)
+        for column, words in tokens:
+            probes[column] |= words
+        wanted = {column: Probe.of(words) for column, words in probes.items() if words}
+        try:
+            found = self._spans(table_name, organization, paths, wanted)
+        except Exception as error:  # a query must not fail for want of an index
+            self._tell(error)
+            return dict.fromkeys(paths)
+        return {path: _common([found.get((path, column)) for column in wanted]) for path in paths}
+
+    def _spans(
+        self, table_name: str, organization: str, paths: Sequence[str], wanted: Mapping[str, Probe]
+    ) -> dict[Text, Spans]:
+        """The spans of every text that is indexed: first from memory, then from the table."""
+        found: dict[Text, Spans] = {}
+        unknown: set[Text] = set()
+        for column, probe in wanted.items():
+            for path in paths:
+                parts = self._memory.get((path, column))
+                if parts is None:
+                    unknown.add((path, column))
+                else:
+                    found[path, column] = tuple(_matches(parts, probe))
+        if unknown:
+            found |= self._read(table_name, organization, unknown, wanted)
+        return found
+
+    def _read(
+        self, table_name: str, organization: str, unknown: set[Text], wanted: Mapping[str, Probe]
+    ) -> dict[Text, Spans]:
+        index = self._lake.table(SEARCH_INDEX.name)
+        snapshot, absent = self._absent
+        if snapshot == index.metadata.current_snapshot_id:
+            unknown = unknown - absent
+        if not unknown or index.metadata.current_snapshot_id is None:
+            return {}
+        spans: defaultdict[Text, list[tuple[int, int]]] = defaultdict(list)
+        kept: defaultdict[Text, list[Part]] = defaultdict(list)
+        room = self._memory.most_bytes
+        for text, part in _rows(index, table_name, organization, unknown):
+            spans[text] += _matches((part,), wanted[text[1]])
+            room -= len(part.filter)
+            if room >= 0:
+                kept[text].append(part)
+        if room >= 0:  # else not all parts of each text were kept
+            for text, parts in kept.items():
+                self._memory.put(text, tuple(parts))
+        missing = frozenset(unknown - spans.keys())
+        same = snapshot == index.metadata.current_snapshot_id
+        self._absent = (index.metadata.current_snapshot_id, absent | missing if same else missing)
+        return {text: tuple(sorted(set(found))) for text, found in spans.items()}
+
+    def _tell(self, error: Exception) -> None:
+        words = f"{type(error).__name__}: {error}"
+        with self._telling:
+            if words not in self._told:
+                self._told.add(words)
+                log.warning("search index not read, files are opened without it", error=words)
+
+
+def _rows(index: Table, table_name: str, organization: str, texts: set[Text]) -> Iterator[tuple[Text, Part]]:
+    """The index rows of some texts."""
+    paths = sorted({path for path, _column in texts})
+    names = pa.array(paths, pa.large_string())
+    fields = ("file_path", "column_name", "first_row", "row_count", "filter")
+    scan = index.scan(row_filter=_filter(table_name, organization, paths), selected_fields=fields)
+    for batch in scan.to_arrow_batch_reader():
+        asked = batch.filter(pc.is_in(batch.column("file_path").cast(pa.large_string()), value_set=names))
+        columns = (asked.column(name).to_pylist() for name in fields)
+        for path, column, first, count, filled in zip(*columns, strict=True):
+            if (path, column) in texts:
+                yield (path, column), Part(first, first + count, filled or b"")
+
+
+def _filter(table_name: str, organization: str, paths: Sequence[str]) -> BooleanExpression:
+    path = Reference("file_path")
+    found = And(
+        EqualTo(term=Reference("organization_id"), value=organization),
+        EqualTo(term=Reference("table_name"), value=table_name),
+        EqualTo(term=Reference("form"), value=FORM),
+        GreaterThanOrEqual(term=path, value=paths[0]),
+        LessThanOrEqual(term=path, value=paths[-1]),
+    )
+    return And(found, In(term=path, literals=paths)) if len(paths) <= MOST_NAMED else found
+
+
+def _matches(parts: Sequence[Part], probe: Probe) -> Iterator[tuple[int, int]]:
+    return ((part.first, part.end) for part in parts if probe.may_be_in(part.filter))
+
+
+def _common(found: Sequence[Spans | None]) -> Spans | None:
+    """The rows that may match in every column; a column that is not indexed rules none out."""
+    known = [spans for spans in found if spans is not None]
+    if not known:
+        return None
+    common, *others = known
+    for other in others:
+        common = intersection(common, other)
+    return joined(common)
+
+
+def intersection(left: Spans, right: Spans) -> Spans:
+    """The rows that are in both.
+
+    >>> intersection(((0, 10), (20, 30)), ((5, 25),))
+    ((5, 10), (20, 25))
+    """
+    pairs = ((max(a, c), min(b, d)) for a, b in left for c, d in right)
+    return tuple(sorted((start, end) for start, end in pairs if start < end))
+
+
+def joined(spans: Spans) -> Spans:
+    """The same rows with neighbouring spans as one.
+
+    >>> joined(((0, 10), (10, 20), (30, 40)))
+    ((0, 20), (30, 40))
+    """
+    result: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
+        else:
+            result.append((start, end))
+    return tuple(result)

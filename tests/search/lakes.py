@@ -1,0 +1,70 @@
+"""Lakes with logs, and an index of them that is made in this process, without a JVM."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from neve.lake.commits import append_once
+from neve.lake.tables import init_tables
+from neve.lake.words import words_of
+from neve.lake.writer import Target, write_files
+from neve.model.search import SEARCH_INDEX
+from neve.model.signals import Signal
+from neve.otlp import Intake, decode
+from neve.search.job import now_utc
+from neve.search.plan import held_files, live_files, plan_build
+from neve.search.tasks import Assignment
+from tests.query.lakes import ACME, NOW, logs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from neve.lake.lake import Lake
+    from neve.search.tasks import Done
+
+_numbers = itertools.count()
+
+
+def put(lake: Lake, messages: Sequence[str], organization: str = ACME) -> None:
+    """One more commit, and data file, of logs."""
+    decoded = decode(Signal.LOGS, [logs(*messages).SerializeToString()], Intake(organization, NOW))
+    table = lake.table("logs")
+    files = write_files(Target.of(table), pa.Table.from_batches([decoded.batch]))
+    append_once(table, files, batch_id=f"search {next(_numbers)}", operation="test")
+
+
+def with_index(lake: Lake) -> Lake:
+    """A lake that has the table of the index."""
+    init_tables(lake, (SEARCH_INDEX,))
+    return lake
+
+
+def assignment_of(lake: Lake, range_rows: int = 1) -> Assignment:
+    """What the tasks of a run are told."""
+    source, index = (Target.of(lake.table(name)) for name in ("logs", SEARCH_INDEX.name))
+    return Assignment(source, index, "logs", 0.01, range_rows, now_utc())
+
+
+def index_here(lake: Lake, range_rows: int = 1) -> list[Done]:
+    """Index what is missing, as a run would, and commit it."""
+    index = lake.table(SEARCH_INDEX.name)
+    planned = plan_build(live_files(lake.table("logs")), held_files(index, "logs"), ("message",))
+    done = [assignment_of(lake, range_rows)(task) for task in planned.tasks]
+    paths = [str(file["file-path"]) for one in done for file in one.added]
+    if paths:
+        index.add_files(paths)
+    return done
+
+
+def words_by_file(lake: Lake) -> dict[str, frozenset[str]]:
+    """The words that each file of the logs truly holds, by reading it."""
+    table = lake.table("logs")
+    found = {}
+    for task in table.scan().plan_files():
+        with table.io.new_input(task.file.file_path).open() as source:
+            texts = pa.parquet.read_table(source, columns=["message"]).column(0).to_pylist()
+        found[task.file.file_path] = frozenset().union(*(words_of(text) for text in texts if text))
+    return found

@@ -1,0 +1,154 @@
+"""Look-ups: no file that holds the words is ever left out, and a lake without an index is read without one."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+from structlog.testing import capture_logs
+
+from neve.model.search import SEARCH_INDEX
+from neve.search import lookup
+from neve.search.lookup import SearchIndex
+from neve.search.memory import Memory, Part
+from tests.query.lakes import ACME, OTHER
+from tests.search.lakes import index_here, put, with_index, words_by_file
+
+if TYPE_CHECKING:
+    from neve.lake.lake import Lake
+
+VOCABULARY = [f"word{number}" for number in range(300)]
+
+
+@pytest.fixture
+def indexed(lake: Lake) -> Lake:
+    """Logs of two organizations, in several files, all indexed."""
+    with_index(lake)
+    chance = random.Random(3)
+    for number in range(6):
+        put(lake, [" ".join(chance.choices(VOCABULARY, k=5)) for _ in range(4)], OTHER if number == 5 else ACME)
+    index_here(lake)
+    return lake
+
+
+def asked(*words: str, column: str = "message") -> lookup.Tokens:
+    """Words that all must be in a column."""
+    return ((column, frozenset(words)),)
+
+
+def test_every_file_that_holds_the_words_is_found(indexed: Lake) -> None:
+    """A scan knows which; few others are."""
+    index, truth = SearchIndex(indexed), words_by_file(indexed)
+    mine = [path for path in truth if ACME in path]
+    chance = random.Random(4)
+    claimed = 0
+    for _ in range(200):
+        words = frozenset(chance.choices(VOCABULARY, k=chance.choice([1, 1, 2])))
+        found = index.matching("logs", ACME, mine, (("message", words),))
+        holding = {path for path in mine if words <= truth[path]}
+        assert {path for path, spans in found.items() if spans} >= holding
+        assert all(found[path] == ((0, 4),) for path in holding)
+        claimed += sum(spans != () for spans in found.values()) - len(holding)
+    assert claimed < 0.05 * 200 * len(mine)
+
+
+def test_a_file_that_is_not_indexed_must_be_read(indexed: Lake) -> None:
+    """Until it is; what was absent is asked for again when the index has changed."""
+    index = SearchIndex(indexed)
+    put(indexed, ["brand new"])
+    new = next(path for path, words in words_by_file(indexed).items() if "brand" in words)
+    assert index.matching("logs", ACME, [new], asked("brand")) == {new: None}
+    assert index.matching("logs", ACME, [new], asked("brand")) == {new: None}
+    index_here(indexed)
+    assert index.matching("logs", ACME, [new], asked("brand")) == {new: ((0, 1),)}
+    assert index.matching("logs", ACME, [new], asked("old")) == {new: ()}
+
+
+def test_another_organization_finds_nothing(indexed: Lake) -> None:
+    """Filters are of one organization."""
+    theirs = [path for path in words_by_file(indexed) if OTHER in path]
+    assert SearchIndex(indexed).matching("logs", ACME, theirs, asked("word1")) == dict.fromkeys(theirs)
+
+
+def test_columns_that_are_not_indexed_rule_nothing_out(indexed: Lake) -> None:
+    """Alone they tell nothing; beside an indexed one they don't matter."""
+    index = SearchIndex(indexed)
+    paths = [path for path in words_by_file(indexed) if ACME in path]
+    other = asked("x", column="event_name")
+    assert set(index.matching("logs", ACME, paths, other).values()) == {None}
+    assert index.matching("logs", ACME, paths, (*asked("nowhere"), *other)) == dict.fromkeys(paths, ())
+    assert set(index.matching("logs", ACME, paths, ()).values()) == {None}
+
+
+def test_filters_are_read_once(indexed: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second look-up finds them in memory; a memory that is too small only costs time."""
+    index, small = SearchIndex(indexed), SearchIndex(indexed, most_bytes=10)
+    paths = [path for path in words_by_file(indexed) if ACME in path]
+    first = index.matching("logs", ACME, paths, asked("word7"))
+    assert small.matching("logs", ACME, paths, asked("word7")) == first
+    assert small.matching("logs", ACME, paths, asked("word7")) == first
+    monkeypatch.setattr(lookup, "_rows", lambda *_given: pytest.fail("read again"))
+    assert index.matching("logs", ACME, paths, asked("word7")) == first
+
+
+def test_many_paths_are_asked_for_by_their_range(indexed: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same answer."""
+    paths = [path for path in words_by_file(indexed) if ACME in path]
+    named = SearchIndex(indexed).matching("logs", ACME, paths, asked("word7"))
+    monkeypatch.setattr(lookup, "MOST_NAMED", 1)
+    assert SearchIndex(indexed).matching("logs", ACME, paths, asked("word7")) == named
+
+
+def test_threads_get_the_same_answers(indexed: Lake) -> None:
+    """From one index."""
+    index, truth = SearchIndex(indexed, most_bytes=400), words_by_file(indexed)
+    paths = [path for path in truth if ACME in path]
+    expected = [SearchIndex(indexed).matching("logs", ACME, paths, asked(word)) for word in VOCABULARY[:30]]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda word: index.matching("logs", ACME, paths, asked(word)), VOCABULARY[:30]))
+    assert found == expected
+
+
+def test_a_lake_without_an_index_is_no_error(lake: Lake) -> None:
+    """It is said once, and every file is read."""
+    with_index(lake)
+    lake.catalog.drop_table(("telemetry", SEARCH_INDEX.name))
+    index = SearchIndex(lake)
+    with capture_logs() as said:
+        assert index.matching("logs", ACME, ["a", "b"], asked("word")) == {"a": None, "b": None}
+        assert index.matching("logs", ACME, ["a"], asked("word")) == {"a": None}
+    assert len(said) == 1
+
+
+def test_an_empty_index_has_nothing(lake: Lake) -> None:
+    """And says nothing about it."""
+    with_index(lake)
+    with capture_logs() as said:
+        assert SearchIndex(lake).matching("logs", ACME, ["a"], asked("word")) == {"a": None}
+    assert said == []
+
+
+def test_a_broken_index_is_no_error(indexed: Lake) -> None:
+    """A file of it that is gone makes the others worth no less than reading."""
+    table = indexed.table(SEARCH_INDEX.name)
+    for task in table.scan().plan_files():
+        table.io.delete(task.file.file_path)
+    paths = [path for path in words_by_file(indexed) if ACME in path]
+    with capture_logs() as said:
+        assert SearchIndex(indexed).matching("logs", ACME, paths, asked("word1")) == dict.fromkeys(paths)
+    assert len(said) == 1
+
+
+def test_the_least_recently_used_filters_are_forgotten() -> None:
+    """What is kept never takes more than it may."""
+    memory = Memory(25)
+    for name in ("a", "b"):
+        memory.put((name, "message"), (Part(0, 1, bytes(10)),))
+    assert memory.get(("a", "message"))
+    memory.put(("c", "message"), (Part(0, 1, bytes(10)),))
+    assert [bool(memory.get((name, "message"))) for name in "abc"] == [True, False, True]
+    memory.put(("d", "message"), (Part(0, 1, bytes(30)),))
+    assert memory.get(("d", "message")) is None
+    assert memory.bytes == 0
