@@ -9,7 +9,9 @@ import pytest
 
 from neve.app.settings import load_settings
 from neve.app.wiring import build_state
+from neve.cli.keys import SCOPES
 from neve.lake.keys import Keys
+from neve.lake.scopes import Scope
 from tests.cli.runner import run
 
 if TYPE_CHECKING:
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 
 def organization_of(text: str) -> str | None:
     """Whom a key speaks for in the store of this folder."""
-    return Keys(build_state(load_settings(None, {}))).verify(text)
+    caller = Keys(build_state(load_settings(None, {}))).verify(text)
+    return caller.organization if caller else None
 
 
 def test_a_key_is_shown_once_with_how_to_use_it(elsewhere: Path) -> None:
@@ -47,12 +50,39 @@ def test_keys_are_for_programs_too() -> None:
     assert run("keys", "revoke", made["id"], "--json").json == revoked | {"already_revoked": True}
 
 
+@pytest.mark.parametrize(
+    ("options", "scopes"),
+    [
+        ([], ["write", "read"]),
+        (["--scope", "read"], ["read"]),
+        (["--scope", "write"], ["write"]),
+        (["--scope", "read", "--scope", "write"], ["write", "read"]),
+    ],
+)
+def test_a_key_says_what_it_is_good_for(options: list[str], scopes: list[str]) -> None:
+    """When it is made and when it is listed; both where nothing is said."""
+    assert run("keys", "create", *options, "--json").json["scopes"] == scopes
+    assert [key["scopes"] for key in run("keys", "list", "--json").json] == [scopes]
+    assert f" {','.join(scopes)} " in run("keys", "list").text
+    said = run("keys", "create", *options).text
+    assert f"it may {' and '.join(scopes)}; pass it with each request" in said
+    assert ("Collector" in said) == ("write" in scopes)
+
+
+def test_a_scope_that_there_is_not_is_refused() -> None:
+    """With those that there are; and the choices are those of the lake."""
+    ended = run("keys", "create", "--scope", "fly")
+    assert (ended.code, ended.data) == (2, b"")
+    assert "'write', 'read'" in ended.errors
+    assert tuple(Scope) == SCOPES
+
+
 def test_keys_are_listed_by_organization() -> None:
     """All of them where none is named; a line for each under a header."""
     for organization in ("acme", "other"):
         run("keys", "create", "--org", organization)
     header, *lines = run("keys", "list").text.splitlines()
-    assert header.split() == ["id", "organization", "name", "created", "last", "used", "revoked"]
+    assert header.split() == ["id", "organization", "name", "scopes", "created", "last", "used", "revoked"]
     assert [line.split()[1] for line in lines] == ["acme", "other"]
     assert [key["organization"] for key in run("keys", "list", "--org", "other", "--json").json] == ["other"]
 

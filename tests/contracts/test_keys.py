@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 import psycopg2
 import pytest
-from sqlalchemy import inspect, select, update
+from sqlalchemy import Column, MetaData, Table, insert, inspect, select, update
 
 from neve.errors import ConfigError, LakeError
 from neve.lake import keys as module
-from neve.lake.key_text import new_key
-from neve.lake.keys import KEYS, Key, Keys
+from neve.lake.key_table import KEYS
+from neve.lake.key_text import hash_secret, new_key
+from neve.lake.keys import Key, Keys
+from neve.lake.scopes import ALL_SCOPES, Caller, Scope
 from neve.lake.state import State
 from neve.lake.state_config import StateConfig
 
@@ -73,13 +75,32 @@ def keys(state: State) -> Keys:
     return Keys(state)
 
 
+def speaks_for(keys: Keys, text: str) -> str | None:
+    """The organization of a key."""
+    caller = keys.verify(text)
+    return caller.organization if caller else None
+
+
+def before_scopes(state: State) -> tuple[str, str]:
+    """Make the table and a key as the release before scopes did: the key's id and text."""
+    made = new_key()
+    columns = [
+        Column(column.name, column.type, primary_key=column.primary_key) for column in KEYS.c if column.name != "scopes"
+    ]
+    old = Table(KEYS.name, MetaData(), *columns)
+    row = {"id": made.id, "secret_sha256": hash_secret(made.secret), "organization_id": "acme", "name": "old"}
+    with state.writing(old) as connection:
+        connection.execute(insert(old).values(**row, created_at=datetime.now(UTC)))
+    return made.id, made.text
+
+
 def test_a_key_speaks_for_its_organization(keys: Keys) -> None:
     """As text and as bytes, and for no other."""
     acme, acme_text = keys.create("acme", "collector")
     _, other_text = keys.create("other")
     assert acme_text.startswith(f"neve_{acme.id}_")
-    assert keys.verify(acme_text) == keys.verify(acme_text.encode()) == "acme"
-    assert keys.verify(other_text) == "other"
+    assert keys.verify(acme_text) == keys.verify(acme_text.encode()) == Caller("acme", acme.id)
+    assert speaks_for(keys, other_text) == "other"
 
 
 def test_the_secret_is_not_in_the_store(keys: Keys, state: State) -> None:
@@ -121,7 +142,7 @@ def test_a_revoked_key_lets_nobody_in(keys: Keys) -> None:
     assert was_alive
     assert ended.revoked_at is not None
     assert keys.verify(text) is None
-    assert keys.verify(kept) == "acme"
+    assert speaks_for(keys, kept) == "acme"
     assert keys.revoke(key.id) == (ended, False)
     assert keys.list()[0] == ended
 
@@ -195,7 +216,7 @@ def test_a_store_keeps_its_keys(config: StateConfig) -> None:
     key, text = Keys(first).create("acme")
     first.close()
     second = State(config)
-    assert Keys(second).verify(text) == "acme"
+    assert speaks_for(Keys(second), text) == "acme"
     assert [found.id for found in Keys(second).list()] == [key.id]
     assert inspect(second.engine).get_table_names() == [KEYS.name]
     second.close()
@@ -239,3 +260,69 @@ def test_a_change_that_fails_is_taken_back(keys: Keys, state: State) -> None:
         connection.execute(update(KEYS).values(organization_id="other")).rowcount // 0
     assert [key.organization for key in keys.list()] == ["acme"]
     keys.create("acme")
+
+
+@pytest.mark.parametrize("scopes", [(Scope.WRITE,), (Scope.READ,), (Scope.READ, Scope.WRITE), (Scope.READ,) * 2])
+def test_a_key_has_the_scopes_that_it_was_made_with(keys: Keys, scopes: tuple[Scope, ...]) -> None:
+    """Each once, in the same order everywhere; both where nothing is said."""
+    expected = tuple(scope for scope in ALL_SCOPES if scope in scopes)
+    key, text = keys.create("acme", "n", scopes)
+    plain, _ = keys.create("acme")
+    assert (key.scopes, plain.scopes) == (expected, (Scope.WRITE, Scope.READ))
+    assert keys.list() == (key, plain)
+    assert keys.verify(text) == Caller("acme", key.id, expected)
+    assert keys.revoke(key.id)[0].scopes == expected
+
+
+def test_a_key_without_scopes_is_refused(keys: Keys) -> None:
+    """It would be good for nothing."""
+    with pytest.raises(ConfigError, match="a key has no scopes, expected one or more of write, read"):
+        keys.create("acme", "", ())
+    assert keys.list() == ()
+
+
+def test_keys_of_an_older_release_can_write_and_no_more(config: StateConfig) -> None:
+    """What they could do; the column is added by whoever comes first, and new keys stand beside the old."""
+    older = State(config)
+    key_id, text = before_scopes(older)
+    older.close()
+    state = State(config)
+    keys = Keys(state)
+    assert keys.verify(text) == Caller("acme", key_id, (Scope.WRITE,))
+    new, new_text = keys.create("acme")
+    assert [(key.id, key.scopes) for key in keys.list()] == [(key_id, (Scope.WRITE,)), (new.id, ALL_SCOPES)]
+    assert Keys(state).verify(new_text) == Caller("acme", new.id)
+    assert Keys(state).revoke(key_id)[1]
+    state.close()
+
+
+def test_the_column_is_added_once_however_many_come(config: StateConfig) -> None:
+    """Stores that open an older table at the same time all find it whole."""
+    older = State(config)
+    _, text = before_scopes(older)
+    start, found = threading.Barrier(8), []
+
+    def look() -> None:
+        state = State(config)
+        start.wait()
+        found.append(Keys(state).verify(text))
+        state.close()
+
+    threads = [threading.Thread(target=look) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {caller.scopes for caller in found if caller} == {(Scope.WRITE,)}
+    assert len(found) == 8
+    assert [column["name"] for column in inspect(older.engine).get_columns(KEYS.name)].count("scopes") == 1
+    older.close()
+
+
+def test_a_release_without_scopes_works_beside_this_one(config: StateConfig, keys: Keys) -> None:
+    """Keys that it makes can write."""
+    keys.create("acme")
+    older = State(config)
+    key_id, text = before_scopes(older)
+    older.close()
+    assert keys.verify(text) == Caller("acme", key_id, (Scope.WRITE,))

@@ -7,6 +7,7 @@ import pytest
 
 from neve.errors import ConfigError, LakeError, RawZoneError
 from neve.lake.config import S3Config
+from neve.lake.scopes import ALL_SCOPES, Caller, Scope
 from neve.raw.frame import MAGIC
 from neve.raw.zone import RawZone
 from neve.receive.budget import Budget
@@ -24,12 +25,13 @@ class Book:
         self.looks = 0
         self.broken = False
 
-    def verify(self, text: str) -> str | None:
-        """Look a key up."""
+    def verify(self, text: str) -> Caller | None:
+        """Look a key up; its first letter is its id, and one that begins with `w` may only write."""
         self.looks += 1
         if self.broken:
             raise LakeError("the state store failed")
-        return self.keys.get(text)
+        scopes = (Scope.WRITE,) if text.startswith("w") else ALL_SCOPES
+        return Caller(self.keys[text], text[0], scopes) if text in self.keys else None
 
 
 def ask(door: KeyDoor | OpenDoor, key: str | None) -> str | Verdict:
@@ -49,6 +51,18 @@ def test_a_key_speaks_for_its_organization() -> None:
         Verdict.WRONG_KEY,
         "acme",
     ]
+
+
+def test_a_key_does_what_its_scopes_say() -> None:
+    """One look serves both; who may not is told what the key may."""
+    book = Book(good="acme", weak="acme")
+    door = KeyDoor(book, 5.0)
+    assert asyncio.run(door.caller("good", Scope.READ)) == Caller("acme", "g")
+    assert [ask(door, "good"), ask(door, "weak")] == ["acme", "acme"]
+    with pytest.raises(Refusal, match=r"the API key may not read \(scopes: write\)") as caught:
+        asyncio.run(door.caller("weak", Scope.READ))
+    assert (caught.value.verdict, caught.value.reason) == (Verdict.WRONG_KEY, "wrong_scope")
+    assert book.looks == 2
 
 
 def test_an_answer_is_kept_for_a_while() -> None:
@@ -86,6 +100,7 @@ def test_a_store_that_fails_is_no_verdict_on_a_key() -> None:
 def test_the_open_door_asks_nothing() -> None:
     """Everyone is the configured organization."""
     assert ask(OpenDoor("default"), None) == "default"
+    assert asyncio.run(OpenDoor("default").caller(None, Scope.READ)) == Caller("default")
 
 
 @pytest.mark.parametrize(

@@ -16,34 +16,49 @@ if TYPE_CHECKING:
     from neve.cli.context import Context
     from neve.lake.keys import Key, Keys
 
+SCOPES = ("write", "read")
+
 
 @click.group()
 def keys() -> None:
-    """API keys: make, list and revoke what senders prove their organization with."""
+    """API keys: make, list and revoke what those who send and ask prove their organization with."""
 
 
 @keys.command()
 @click.option("--name", help="What the key is for, to tell it from others.")
+@click.option(
+    "--scope",
+    "scopes",
+    type=click.Choice(SCOPES),
+    multiple=True,
+    default=SCOPES,
+    help="What the key is good for: write to send telemetry, read to ask. May be given twice.  [default: both]",
+)
 @org_option
 @json_option
 @click.pass_obj
-def create(context: Context, name: str | None, org: str | None, as_json: bool) -> None:
+def create(context: Context, name: str | None, scopes: tuple[str, ...], org: str | None, as_json: bool) -> None:
     """Make a key for an organization. It is shown once: Neve keeps only a hash of it.
 
     \b
     Examples:
-      neve keys create --name checkout-collector
+      neve keys create --name checkout-collector --scope write
+      neve keys create --name dashboards --scope read
       neve keys create --org acme --json
     """
+    from neve.lake.scopes import Scope
+
     with _keys(context) as store:
-        key, text = store.create(context.organization(org), name or "")
+        key, text = store.create(context.organization(org), name or "", [Scope(scope) for scope in scopes])
     if as_json:
         emit({**_for_programs(key), "key": text})
         return
     say(f"key {_called(key)} of organization {key.organization}, shown this once:\n\n   {text}\n")
-    say("senders pass it with each request:\n")
-    say(f"   Authorization: Bearer {text}\n")
-    say("and an OpenTelemetry Collector with these lines in its exporter:\n")
+    say(f"it may {' and '.join(key.scopes)}; pass it with each request:\n")
+    say(f"   Authorization: Bearer {text}")
+    if Scope.WRITE not in key.scopes:
+        return
+    say("\nand an OpenTelemetry Collector with these lines in its exporter:\n")
     say(f'   headers:\n     Authorization: "Bearer {text}"')
 
 
@@ -61,11 +76,7 @@ def show(context: Context, org: str | None, as_json: bool) -> None:
     if not found:
         say("there are no keys; `neve keys create` makes one")
         return
-    rows = [
-        (key.id, key.organization, key.name, _short(key.created_at), _short(key.last_used_at), _short(key.revoked_at))
-        for key in found
-    ]
-    table(("id", "organization", "name", "created", "last used", "revoked"), rows)
+    table(("id", "organization", "name", "scopes", "created", "last used", "revoked"), [_row(key) for key in found])
 
 
 @keys.command()
@@ -95,13 +106,18 @@ def _keys(context: Context) -> Iterator[Keys]:
         state.close()
 
 
+def _row(key: Key) -> tuple[str, ...]:
+    moments = (key.created_at, key.last_used_at, key.revoked_at)
+    return (key.id, key.organization, key.name, ",".join(key.scopes), *(_short(moment) for moment in moments))
+
+
 def _called(key: Key) -> str:
     return f"{key.id} ({key.name})" if key.name else key.id
 
 
 def _for_programs(key: Key) -> dict[str, Any]:
     moments = {name: _iso(getattr(key, name)) for name in ("created_at", "revoked_at", "last_used_at")}
-    return vars(key) | moments
+    return vars(key) | moments | {"scopes": list(key.scopes)}
 
 
 def _iso(moment: datetime | None) -> str | None:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Column, MetaData, Select, Table, Text, insert, select, update
+from sqlalchemy import Select, insert, select, update
 
 from neve.errors import ConfigError, LakeError
+from neve.lake.key_table import KEYS, add_scopes
 from neve.lake.key_text import ID_SHAPE, hash_secret, new_key, parse_key
-from neve.lake.state import Moment
+from neve.lake.scopes import ALL_SCOPES, Caller, parse_scopes, scopes_text
 from neve.model.organization import check_organization
 
 if TYPE_CHECKING:
@@ -20,24 +21,13 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Row
 
+    from neve.lake.scopes import Scope
     from neve.lake.state import State
 
 LONGEST_NAME = 100
 # `last_used_at` is for finding keys that nobody uses: a write with every request would cost more than it tells.
 USED_EVERY = timedelta(hours=1)
 NOBODY = hash_secret("")
-
-KEYS = Table(
-    "api_keys",
-    MetaData(),
-    Column("id", Text, primary_key=True),
-    Column("secret_sha256", Text, nullable=False),
-    Column("organization_id", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("created_at", Moment, nullable=False),
-    Column("revoked_at", Moment),
-    Column("last_used_at", Moment),
-)
 
 
 @dataclass(frozen=True)
@@ -50,6 +40,7 @@ class Key:
     created_at: datetime
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
+    scopes: tuple[Scope, ...] = ALL_SCOPES
 
 
 class Keys:
@@ -58,19 +49,28 @@ class Keys:
     def __init__(self, state: State) -> None:
         self._state = state
         self._noted: dict[str, datetime] = {}
+        self._is_current = False
 
-    def create(self, organization: str, name: str = "") -> tuple[Key, str]:
+    def create(self, organization: str, name: str = "", scopes: Sequence[Scope] = ALL_SCOPES) -> tuple[Key, str]:
         """A new key, and its text, which nobody can ask for again."""
         made = new_key()
-        key = Key(made.id, check_organization(organization), _check_name(name), datetime.now(UTC))
+        stored = _check_scopes(scopes)
+        key = Key(
+            made.id,
+            check_organization(organization),
+            _check_name(name),
+            datetime.now(UTC),
+            scopes=parse_scopes(stored),
+        )
         row = {
             "id": key.id,
             "secret_sha256": hash_secret(made.secret),
             "organization_id": key.organization,
             "name": key.name,
             "created_at": key.created_at,
+            "scopes": stored,
         }
-        with self._state.writing(KEYS) as connection:
+        with self._current().writing(KEYS) as connection:
             connection.execute(insert(KEYS).values(row))
         return key, made.text
 
@@ -87,15 +87,15 @@ class Keys:
         if not self._state.exists:
             raise _unknown(key_id)
         alive = (KEYS.c.id == key_id) & KEYS.c.revoked_at.is_(None)
-        with self._state.writing(KEYS) as connection:
+        with self._current().writing(KEYS) as connection:
             ended = connection.execute(update(KEYS).where(alive).values(revoked_at=datetime.now(UTC)))
             row = connection.execute(select(KEYS).where(KEYS.c.id == key_id)).one_or_none()
         if row is None:
             raise _unknown(key_id)
         return _key(row), ended.rowcount == 1
 
-    def verify(self, text: str | bytes) -> str | None:
-        """The organization that a key speaks for; none for a key that is unknown, revoked, or no key at all."""
+    def verify(self, text: str | bytes) -> Caller | None:
+        """Whom a key speaks for and what it may; none for a key that is unknown, revoked, or no key at all."""
         presented = parse_key(text)
         if presented is None:
             return None
@@ -105,15 +105,21 @@ class Keys:
         if row is None or not is_right or row.revoked_at is not None:
             return None
         self._note_use(presented.id, row.last_used_at)
-        organization: str = row.organization_id
-        return organization
+        return Caller(row.organization_id, presented.id, parse_scopes(row.scopes))
 
     def _read(self, query: Select[Any]) -> Sequence[Row[Any]]:
         """The answer to a question; nothing where there is no store, and looking makes none."""
         if not self._state.exists:
             return ()
-        with self._state.reading(KEYS) as connection:
+        with self._current().reading(KEYS) as connection:
             return connection.execute(query).all()
+
+    def _current(self) -> State:
+        """The store, whose table has every column of this release."""
+        if not self._is_current:
+            add_scopes(self._state)
+            self._is_current = True
+        return self._state
 
     def _note_use(self, key_id: str, last: datetime | None) -> None:
         """Write down that a key is used, now and then; a store that refuses is asked again as rarely."""
@@ -127,7 +133,21 @@ class Keys:
 
 
 def _key(row: Row[Any]) -> Key:
-    return Key(row.id, row.organization_id, row.name, row.created_at, row.revoked_at, row.last_used_at)
+    return Key(
+        row.id,
+        row.organization_id,
+        row.name,
+        row.created_at,
+        row.revoked_at,
+        row.last_used_at,
+        parse_scopes(row.scopes),
+    )
+
+
+def _check_scopes(scopes: Sequence[Scope]) -> str:
+    if not scopes:
+        raise ConfigError("a key has no scopes, expected one or more of " + ", ".join(ALL_SCOPES))
+    return scopes_text(scopes)
 
 
 def _check_name(name: str) -> str:

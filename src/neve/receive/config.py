@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Literal
 
 from pydantic import Field
 
 from neve.errors import ConfigError
+from neve.model.network import is_loopback
 from neve.model.section import Section
 
 MB = 1024 * 1024
@@ -50,7 +50,7 @@ class ReceiverConfig(Section):
 
 def check_receiver(config: ReceiverConfig) -> None:
     """Raise `ConfigError` where settings do not fit together; done at the start, when all of them are known."""
-    if config.auth == "open" and not _is_loopback(config.host):
+    if config.auth == "open" and not is_loopback(config.host):
         raise ConfigError(
             f"receiver.auth is 'open' and receiver.host is {config.host!r}, expected a loopback address or auth 'keys'",
             hint="set receiver.auth to keys, and make a key with `neve keys create`",
@@ -61,12 +61,3 @@ def check_receiver(config: ReceiverConfig) -> None:
             f"receiver.max_message_bytes, which is {config.max_message_bytes}",
             hint="a packed message and what it unpacks to must fit together, or its sender comes back for ever",
         )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -1,4 +1,4 @@
-"""Who sends: the key of a request, and the organization that it speaks for."""
+"""Who sends or asks: the key of a request, the organization that it speaks for, and what it may."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import Protocol
 
 from neve.errors import NeveError
+from neve.lake.scopes import Caller, Scope
 from neve.receive.refusal import Refusal, Verdict
 
 LOOK_UPS = 4  # at a time; a slow store must not take the threads of others
@@ -21,15 +22,18 @@ MOST_KNOWN = 10_000  # answers that are kept; whoever tries out keys must not fi
 class Keys(Protocol):
     """Where keys are looked up; may take its time."""
 
-    def verify(self, text: str) -> str | None:
-        """The organization of a key, or none for one that is unknown or revoked."""
+    def verify(self, text: str) -> Caller | None:
+        """Whom a key speaks for, or none for one that is unknown or revoked."""
 
 
 class Guard(Protocol):
     """Who is let in."""
 
     async def organization(self, key: str | None) -> str:
-        """The organization that a request speaks for; raises `Refusal`."""
+        """The organization that a request to write speaks for; raises `Refusal`."""
+
+    async def caller(self, key: str | None, scope: Scope) -> Caller:
+        """Who asks for what a scope allows; raises `Refusal`."""
 
 
 class OpenDoor:
@@ -42,6 +46,10 @@ class OpenDoor:
         """Always the same."""
         return self._organization
 
+    async def caller(self, _key: str | None, _scope: Scope) -> Caller:
+        """Always the same, without a key."""
+        return Caller(self._organization)
+
 
 class KeyDoor:
     """Lets in who has a key; an answer is kept for a few seconds, so that a revoked key is soon of no use."""
@@ -50,10 +58,14 @@ class KeyDoor:
         self._keys = keys
         self._seconds = seconds
         self._threads = ThreadPoolExecutor(LOOK_UPS, thread_name_prefix="api-keys")
-        self._known: OrderedDict[bytes, tuple[float, str | None]] = OrderedDict()
+        self._known: OrderedDict[bytes, tuple[float, Caller | None]] = OrderedDict()
 
     async def organization(self, key: str | None) -> str:
-        """The key's organization."""
+        """The organization of a key that may write."""
+        return (await self.caller(key, Scope.WRITE)).organization
+
+    async def caller(self, key: str | None, scope: Scope) -> Caller:
+        """The owner of a key that has a scope."""
         if not key:
             raise Refusal(
                 Verdict.NO_KEY, "missing_key", "an API key is needed: send it as `Authorization: Bearer` or `X-Api-Key`"
@@ -61,24 +73,27 @@ class KeyDoor:
         found = await self._look_up(key)
         if found is None:
             raise Refusal(Verdict.WRONG_KEY, "wrong_key", "the API key is unknown or revoked")
+        if scope not in found.scopes:
+            has = ", ".join(found.scopes) or "none"
+            raise Refusal(Verdict.WRONG_KEY, "wrong_scope", f"the API key may not {scope} (scopes: {has})")
         return found
 
-    async def _look_up(self, key: str) -> str | None:
+    async def _look_up(self, key: str) -> Caller | None:
         name = blake2b(key.encode(), digest_size=16).digest()  # keys themselves are not kept
         known = self._known.get(name)
         if known and known[0] > time.monotonic():
             return known[1]
         try:
-            organization = await asyncio.get_running_loop().run_in_executor(self._threads, self._keys.verify, key)
+            caller = await asyncio.get_running_loop().run_in_executor(self._threads, self._keys.verify, key)
         except NeveError as error:
             raise Refusal(
                 Verdict.UNAVAILABLE, "keys_unreachable", f"the API key can't be checked: {error.message}"
             ) from error
-        self._known[name] = (time.monotonic() + self._seconds, organization)
+        self._known[name] = (time.monotonic() + self._seconds, caller)
         self._known.move_to_end(name)
         if len(self._known) > MOST_KNOWN:
             self._known.popitem(last=False)
-        return organization
+        return caller
 
 
 def key_of(authorization: str | None, api_key: str | None) -> str | None:

@@ -1,0 +1,53 @@
+"""What an API key is good for, and who speaks with one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Scope(StrEnum):
+    """One thing that a key lets its owner do."""
+
+    WRITE = "write"  # send telemetry
+    READ = "read"  # ask
+
+
+ALL_SCOPES = tuple(Scope)
+# Keys that were made before there were scopes could do this and no more.
+SCOPES_BEFORE = (Scope.WRITE,)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Whom a request speaks for, with which key, and what it may; no key where none is asked for."""
+
+    organization: str
+    key_id: str = ""
+    scopes: tuple[Scope, ...] = ALL_SCOPES
+
+
+def scopes_text(scopes: Iterable[Scope]) -> str:
+    """Scopes as they are stored and shown: each once, in the order of their declaration.
+
+    >>> scopes_text([Scope.READ, Scope.WRITE, Scope.READ])
+    'write,read'
+    """
+    wanted = set(scopes)
+    return ",".join(scope for scope in Scope if scope in wanted)
+
+
+def parse_scopes(text: str | None) -> tuple[Scope, ...]:
+    """Stored scopes; a word that a newer release wrote means nothing here.
+
+    >>> parse_scopes("read"), parse_scopes(None), parse_scopes("write,fly")
+    ((<Scope.READ: 'read'>,), (<Scope.WRITE: 'write'>,), (<Scope.WRITE: 'write'>,))
+    """
+    if text is None:
+        return SCOPES_BEFORE
+    words = text.split(",")
+    return tuple(scope for scope in Scope if scope in words)
