@@ -16,7 +16,8 @@ r"""The one error tree.
     ├── StreamFailed           a stream ended in an error
     ├── RawZoneError           what was received could not be made durable
     └── QueryError             SQL that can't be answered
-        └── LimitExceeded      SQL that would take more than its sender may have
+        ├── LimitExceeded      SQL that would take more than its sender may have
+        └── QueryCancelled     SQL whose answer nobody wants any more
 
 A message says what failed, the key or record, the value, what was expected and what to do: lower case, no full stop.
 """
@@ -100,3 +101,7 @@ class LimitExceeded(QueryError):
     def __init__(self, message: str, *, limit: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.limit = limit
+
+
+class QueryCancelled(QueryError):
+    """Raised when a query is ended from elsewhere."""

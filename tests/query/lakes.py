@@ -44,13 +44,13 @@ def make_lake(folder: Path) -> Lake:
     return lake
 
 
-def put(lake: Lake, organization: str, signal: Signal, message: Message) -> None:
+def put(lake: Lake, organization: str, signal: Signal, message: Message, *, batch: str = "") -> None:
     """Write and commit the records of a message."""
     decoded = decode(signal, [message.SerializeToString()], Intake(organization, NOW))
     assert decoded.rejected == ()
     table = lake.table(signal.table)
     files = write_files(Target.of(table), pa.Table.from_batches([decoded.batch]))
-    append_once(table, files, batch_id=f"{organization}-{signal}", operation="test")
+    append_once(table, files, batch_id=f"{organization}-{signal}{batch}", operation="test")
 
 
 def spans(*trace_ids: bytes) -> ExportTraceServiceRequest:

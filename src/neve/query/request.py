@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,3 +38,4 @@ class Request:
     partial: bool = False
     fresh: bool = False
     key_id: str = ""
+    id: str = field(default_factory=lambda: uuid4().hex)

@@ -1,84 +1,168 @@
-"""What a statement may do: read the views, and nothing else.
+"""What is asked, as a tree: one statement that reads, of tables of the lake only, with functions that are known.
 
-DuckDB's own parser says what a statement is. A statement that reads may still name files: by a function such as
-`read_parquet`, or by a path where a table is expected. Both would go past the views that keep organizations apart.
+The tree is all that goes on: what an engine gets is written anew from it (`query/translate.py`), so nothing that a
+user wrote reaches an engine without having been looked at here. What is not known is refused.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
-from duckdb import StatementType
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
 
 from neve.errors import QueryError
+from neve.query.dialect import MAX_DEPTH, read, tokens_of, write
+from neve.query.functions import VOLATILE, check_function
+from neve.query.kinds import kinds_of
+from neve.query.nodes import FUNCTIONS, check_nodes
+from neve.query.parameters import bind
+from neve.query.references import mark, marked, table_named
+from neve.query.shape import check_shape
+from neve.query.translate import reason_against_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Mapping
 
-    from duckdb import DuckDBPyConnection
+    import pyarrow as pa
 
-READS = (StatementType.SELECT, StatementType.EXPLAIN)
-EXPLAIN = re.compile(r"^(\s|--[^\n]*\n|/\*.*?\*/)*explain\s+(analyze\s+)?", re.IGNORECASE | re.DOTALL)
-# Functions that make rows of their arguments alone.
-HARMLESS = {"range", "generate_series", "unnest", "repeat_row"}
-# Names of DuckDB's own catalog, which tells where the files of the views are; two of them tell only names and types.
-CATALOG = re.compile(r"^(duckdb_|pg_|sqlite_)", re.IGNORECASE)
-CATALOG_SCHEMAS = {"pg_catalog", "information_schema"}
-TELLING_NAMES = {"tables", "columns"}
-PATH = re.compile(r"[./\\:*]")
+    from neve.query.kinds import TableKinds
+    from neve.query.parameters import Parameters
+
+__all__ = ["Statement", "marked", "parse"]
+
+NODES_OF_A_LEVEL = 4  # a subquery in parentheses has as many
+READING = (exp.Select, exp.SetOperation, exp.Values, exp.Subquery, exp.Pivot)
+# Words that begin a statement of DuckDB that does something else; sqlglot can't read all of these.
+OTHER = frozenset(
+    (
+        *(
+            "ALTER",
+            "ANALYZE",
+            "ATTACH",
+            "BEGIN",
+            "CALL",
+            "CHECKPOINT",
+            "COMMENT",
+            "COMMIT",
+            "COPY",
+            "CREATE",
+            "DEALLOCATE",
+        ),
+        *("DELETE", "DETACH", "DROP", "EXECUTE", "EXPLAIN", "EXPORT", "FORCE", "IMPORT", "INSERT", "INSTALL", "LOAD"),
+        *("MERGE", "PRAGMA", "PREPARE", "RESET", "ROLLBACK", "SET", "SUMMARIZE", "TRUNCATE", "UPDATE", "USE", "VACUUM"),
+    )
+)
+CLOCKS = (exp.CurrentDate, exp.CurrentTimestamp)
 
 
-def check_statement(connection: DuckDBPyConnection, sql: str) -> None:
-    """Raise `QueryError` for anything but one statement that reads the lake's views; in doubt it is refused."""
-    statements = connection.extract_statements(sql)
-    one_as_written = ";" not in sql.strip().rstrip(";")  # DuckDB makes several statements of one PIVOT
-    if not statements or (len(statements) != 1 and not one_as_written):
-        raise QueryError(f"got {len(statements)} statements, expected one")
-    kind = statements[-1].type
-    if kind not in READS:
-        raise QueryError(f"got a statement of type {kind.name}, expected one that only reads")
-    if kind == StatementType.EXPLAIN:
-        inner = EXPLAIN.sub("", sql, count=1)
-        if inner == sql:
-            raise QueryError("can't tell what is to be explained", hint="begin with EXPLAIN")
-        check_statement(connection, inner)
-        return
-    for node in _nodes(_tree(connection, sql)):
-        _check_node(node)
+@dataclass(frozen=True)
+class Statement:
+    """A statement that may be answered; `tree` is the query itself, also where it is only to be explained."""
+
+    tree: exp.Expression
+    kind: Literal["select", "describe", "tables"]
+    explain: Literal["", "plan", "analyze"] = ""
+    described: str = ""
+    not_portable: str = ""
+    volatile: str = ""
+    columns: Mapping[str, TableKinds] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables of the lake that are read, in order of their numbers."""
+        return tuple(table.name for table in marked(self.tree).values())
+
+    @property
+    def normalised(self) -> str:
+        """One text for all statements that differ in spacing, comments and the case of keywords only."""
+        return " ".join(filter(None, (self.kind, self.explain, self.described, write(self.tree))))
 
 
-def _tree(connection: DuckDBPyConnection, sql: str) -> Any:
-    """The statement as DuckDB parsed it; what DuckDB can't write down can't be checked, and is refused."""
-    row = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchone()
-    tree = json.loads(row[0]) if row else {"error": True}
-    if tree.get("error"):
-        hint = "write a PIVOT as SELECT * FROM (PIVOT … ON column IN (…) USING …)"
-        raise QueryError("this kind of statement can't be checked", hint=hint)
+def parse(sql: str, tables: Mapping[str, pa.Schema], parameters: Parameters = ()) -> Statement:
+    """Read a statement; raise `QueryError` for anything but one that reads the lake's tables."""
+    tokens = tokens_of(sql)
+    first = tokens[0].text.upper() if tokens else ""
+    if first in {"SHOW", "DESCRIBE", "DESC"}:
+        return _about_tables(sql, tokens, tables)
+    explain: Literal["", "plan", "analyze"] = ""
+    if first == "EXPLAIN":
+        explain, sql = _explained(sql[tokens[0].end + 1 :])
+    tree = _one_query(sql)
+    check_nodes(tree, MAX_DEPTH * NODES_OF_A_LEVEL)
+    for name in _functions(tree):
+        check_function(name)
+    check_shape(tree)
+    mark(tree, tables)
+    columns = {name: kinds_of(schema) for name, schema in tables.items()}
+    tree = bind(tree, parameters)
+    return Statement(
+        tree,
+        "select",
+        explain,
+        not_portable=reason_against_spark(tree, columns),
+        volatile=_volatile(tree),
+        columns=columns,
+    )
+
+
+def _explained(sql: str) -> tuple[Literal["plan", "analyze"], str]:
+    tokens = tokens_of(sql)
+    if tokens and tokens[0].text.upper() == "ANALYZE":
+        return "analyze", sql[tokens[0].end + 1 :]
+    return "plan", sql
+
+
+def _one_query(sql: str) -> exp.Expression:
+    tokens = tokens_of(sql)
+    first = tokens[0].text.upper() if tokens else ""
+    if first in OTHER:
+        raise QueryError(f"got a statement of type {first}, expected one that only reads")
+    trees = read(sql) if tokens else []
+    if len(trees) != 1:
+        raise QueryError(f"got {len(trees)} statements, expected one")
+    [tree] = trees
+    if isinstance(tree, exp.Condition | exp.Alias) and not isinstance(tree, READING):
+        raise QueryError(f"can't read a statement that begins with {tokens[0].text!r}", hint="begin with SELECT")
+    if not isinstance(tree, READING):
+        raise QueryError(f"got a statement of type {type(tree).__name__.upper()}, expected one that only reads")
+    for node in list(tree.walk()):
+        node.comments = None
+        if isinstance(node, exp.RawString):  # a text between dollars
+            node.replace(exp.Literal.string(node.name))
     return tree
 
 
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(tree, dict):
-        yield tree
-        for value in tree.values():
-            yield from _nodes(value)
-    elif isinstance(tree, list):
-        for value in tree:
-            yield from _nodes(value)
+def _about_tables(sql: str, tokens: list[Token], tables: Mapping[str, pa.Schema]) -> Statement:
+    """SHOW TABLES, SHOW t and DESCRIBE t."""
+    words = [token for token in tokens if token.token_type != TokenType.SEMICOLON]
+    if [word.text.upper() for word in words] == ["SHOW", "TABLES"]:
+        return Statement(exp.Show(this="TABLES"), "tables")
+    trees = read("FROM " + sql[tokens[0].end + 1 :])
+    node = trees[0].find(exp.Table) if len(trees) == 1 else None
+    plain = node is not None and trees[0] == exp.select("*").from_(node.copy())
+    name = table_named(node, {name.lower(): name for name in tables}) if plain and node is not None else None
+    if name is None:
+        raise QueryError("can't tell which table is to be described", hint="`SHOW TABLES` lists the tables")
+    mark(trees[0], tables)
+    return Statement(trees[0], "describe", described=name)
 
 
-def _check_node(node: dict[str, Any]) -> None:
-    if node.get("type") == "TABLE_FUNCTION":
-        name = node["function"]["function_name"]
-        if name not in HARMLESS:
-            raise QueryError(f"the function {name} can't be used in a query", hint="ask the tables by their names")
-    if node.get("type") == "BASE_TABLE":
-        _check_table(node["table_name"], node.get("schema_name") or "")
+def _functions(tree: exp.Expression) -> Iterable[str]:
+    for node in tree.walk():
+        if isinstance(node, exp.Anonymous):
+            yield node.name
+        elif type(node) in FUNCTIONS:
+            yield FUNCTIONS[type(node)]
 
 
-def _check_table(name: str, schema: str) -> None:
-    of_catalog = schema.lower() in CATALOG_SCHEMAS and name.lower() not in TELLING_NAMES
-    if PATH.search(name) or CATALOG.search(name) or of_catalog:
-        raise QueryError(f"{name!r} is not a table of the lake", hint="`neve tables` lists the tables")
+def _volatile(tree: exp.Expression) -> str:
+    """The first thing whose value is another one each time."""
+    for node in tree.find_all(exp.Anonymous, exp.TableSample, *CLOCKS):
+        if isinstance(node, exp.TableSample):
+            return "sample"
+        name = node.name.lower() if isinstance(node, exp.Anonymous) else FUNCTIONS[type(node)]
+        if name in VOLATILE or isinstance(node, CLOCKS):
+            return name
+    return ""

@@ -1,0 +1,99 @@
+"""Queries as the settings describe them: with rollups, with the search index, with limits or without."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from neve.app.coverage import coverages
+from neve.app.rollup import frozen_by_retention
+from neve.app.search import build_search_index
+from neve.lake.keys import Keys
+from neve.lake.state import State
+from neve.query.config import check_query
+from neve.query.files import Planner
+from neve.query.log import QueryLog
+from neve.query.service import QueryService
+from neve.receive.keys import KeyDoor, OpenDoor
+from neve.rollup.job import now_utc
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from neve.app.settings import Settings
+    from neve.lake.lake import Lake
+    from neve.query.entry import Entry
+    from neve.query.files import PlannedFile, Tokens
+    from neve.query.rollups import Coverage
+    from neve.query.service import LimitsOf
+    from neve.receive.keys import Guard
+    from neve.search.lookup import SearchIndex
+
+
+def build_query_service(
+    settings: Settings,
+    lake: Lake,
+    *,
+    limits: LimitsOf | None = None,
+    log: Callable[[Entry], None] = lambda _entry: None,
+) -> QueryService:
+    """The service of a lake; without `limits`, those of the settings."""
+
+    def covered(organization: str) -> list[Coverage]:
+        now = now_utc()
+        return coverages(
+            lake,
+            settings.rollup,
+            organization,
+            lambda table: frozen_by_retention(settings, table, now)(organization),
+        )
+
+    planner = Planner(SearchedFiles(build_search_index(lake)))
+    return QueryService(lake, settings.query, limits=limits, coverages=covered, planner=planner, log=log)
+
+
+@dataclass(frozen=True)
+class SearchedFiles:
+    """The search index as the planner asks it."""
+
+    index: SearchIndex
+
+    def __call__(
+        self, table: str, organization: str, files: Sequence[PlannedFile], tokens: Tokens
+    ) -> list[PlannedFile]:
+        """The files that may hold the words, and the rows of them that may; all of a file that is not indexed."""
+        found = self.index.matching(table, organization, [file.path for file in files], tokens)
+        return [
+            file if (spans := found.get(file.path)) is None else replace(file, ranges=spans)
+            for file in files
+            if found.get(file.path) != ()
+        ]
+
+
+@dataclass(frozen=True)
+class QueryParts:
+    """What the door of queries needs."""
+
+    service: QueryService
+    guard: Guard
+
+
+@asynccontextmanager
+async def query_parts(settings: Settings, lake: Lake) -> AsyncIterator[QueryParts]:
+    """Queries without a door; at the end, what runs is cancelled and the log is written."""
+    check_query(settings.query)
+    log = QueryLog(lake, settings.query.log_seconds) if settings.query.log else None
+    service = build_query_service(settings, lake, log=log or (lambda _entry: None))
+    state = State(settings.state)
+    keys = settings.query.auth == "keys"
+    try:
+        yield QueryParts(
+            service,
+            KeyDoor(Keys(state), settings.receiver.key_seconds) if keys else OpenDoor(settings.organization),
+        )
+    finally:
+        service.close()
+        if log is not None:
+            log.close()
+        state.close()

@@ -1,0 +1,147 @@
+"""A request, understood and planned: what is read, by which engine, and why."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from neve.lake.duck import literal
+from neve.query.cache import Asked
+from neve.query.duck_engine import DUCKDB
+from neve.query.files import TENANT
+from neve.query.reading import duckdb_source
+from neve.query.rollups import route
+from neve.query.scans import scans_of
+from neve.query.spark_engine import SPARK
+from neve.query.statement import marked, parse
+from neve.query.statistics import ScanStatistics, Statistics
+from neve.query.times import TIME
+from neve.query.translate import for_duckdb, for_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from pyiceberg.table import Table
+
+    from neve.query.config import QueryConfig
+    from neve.query.files import FilePlan, Planner
+    from neve.query.request import Request, TimeRange
+    from neve.query.rollups import Coverage
+    from neve.query.scans import Scan
+    from neve.query.spark_engine import SparkEngine
+    from neve.query.statement import Statement
+    from neve.query.tables import LakeTables
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is known of a request before anything is read; `tables` and `plans` are by the number of the scan."""
+
+    request: Request
+    statement: Statement
+    tables: dict[int, Table]
+    scans: dict[int, Scan]
+    plans: dict[int, FilePlan]
+    statistics: Statistics
+
+    @property
+    def asked(self) -> Asked | None:
+        """What the result is kept under; none where it would be another one the next time."""
+        if self.statement.volatile:
+            return None
+        snapshots = {plan.table: plan.snapshot for plan in self.plans.values()}
+        time = self.request.time
+        return Asked(
+            self.request.organization,
+            self.statement.normalised,
+            tuple(sorted(snapshots.items())),
+            (str(time.since), str(time.until)),
+            self.request.limit,
+        )
+
+    def duckdb(self) -> str:
+        """The statement as DuckDB gets it."""
+        request = self.request
+        sources = {
+            number: duckdb_source(self.tables[number], plan, request.organization, request.time)
+            for number, plan in self.plans.items()
+        }
+        return for_duckdb(self.statement, sources)
+
+    def spark(self, engine: SparkEngine) -> str:
+        """The statement as Spark gets it."""
+        sources = {
+            number: engine.source(plan.table, plan.snapshot, self._conditions(number))
+            for number, plan in self.plans.items()
+        }
+        return for_spark(self.statement, sources)
+
+    def _conditions(self, number: int) -> list[str]:
+        names = self.tables[number].schema().column_names
+        conditions = [f"{TENANT} = {literal(self.request.organization)}"] if TENANT in names else []
+        return conditions + (_bounds(self.request.time) if TIME in names else [])
+
+
+def _bounds(time: TimeRange) -> list[str]:
+    sides = ((">=", time.since), ("<", time.until))
+    return [f"{TIME} {how} TIMESTAMP {literal(at.isoformat())}" for how, at in sides if at is not None]
+
+
+def prepare(
+    request: Request,
+    config: QueryConfig,
+    tables: LakeTables,
+    planner: Planner,
+    coverages: Callable[[str], Sequence[Coverage]],
+) -> Prepared:
+    """Parse, route to rollups, find the files, choose the engine."""
+    began = time.monotonic()
+    statement = parse(request.sql, tables.schemas(), request.parameters)
+    rollup = ""
+    if "metrics" in statement.tables and statement.kind == "select":
+        statement, rollup = route(statement, coverages(request.organization), request.time)
+    if statement.kind != "select":
+        return Prepared(request, statement, {}, {}, {}, Statistics(engine="metadata", cache="off"))
+    found = tables.load(statement.tables)
+    schemas = {name: table.schema() for name, table in found.items()}
+    scans = {scan.number: scan for scan in scans_of(statement, schemas)}
+    of_number = {number: found[node.name] for number, node in marked(statement.tree).items()}
+    plans = {
+        number: planner.plan(table, scans[number], request.organization, request.time)
+        for number, table in of_number.items()
+    }
+    statistics = Statistics(
+        scans=tuple(_told(plans[number], scans[number]) for number in sorted(plans)),
+        rollup=rollup,
+        notes=(f"answered from {rollup} where it has the time that is asked for",) if rollup else (),
+    )
+    engine, why = _engine(config, plans.values())
+    statistics = replace(
+        statistics,
+        engine=engine,
+        notes=(*statistics.notes, *why),
+        planning_seconds=time.monotonic() - began,
+    )
+    return Prepared(request, statement, of_number, scans, plans, statistics)
+
+
+def _told(plan: FilePlan, scan: Scan) -> ScanStatistics:
+    return ScanStatistics(
+        table=plan.table,
+        snapshot=plan.snapshot,
+        files=len(plan.files),
+        bytes=plan.bytes,
+        pruned_files=plan.pruned_files,
+        pruned_bytes=plan.pruned_bytes,
+        predicate=str(scan.predicate),
+    )
+
+
+def _engine(config: QueryConfig, plans: Collection[FilePlan]) -> tuple[str, tuple[str, ...]]:
+    """DuckDB, unless it can't read a table or would have to read too much."""
+    reasons = [plan.only_spark for plan in plans if plan.only_spark]
+    size = sum(plan.bytes for plan in plans)
+    if not reasons and config.spark_bytes and size > config.spark_bytes:
+        reasons.append(f"{size:,} bytes are to be read, more than query.spark_bytes ({config.spark_bytes:,})")
+    return (SPARK, tuple(reasons)) if reasons else (DUCKDB, ())

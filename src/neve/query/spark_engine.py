@@ -1,0 +1,94 @@
+"""Statements on Spark, for what is too large for one machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.fs as pafs
+
+from neve.lake.filesystem import filesystem_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from neve.lake.lake import Lake
+
+SPARK = "spark"
+CATALOGS = "spark.sql.catalog"
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.variable.substitute": "false",  # ${env:…} in a text would be the environment of the driver
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+
+
+class SparkRun:
+    """One statement whose result lies in a folder that all workers reach, so that no memory has to hold it."""
+
+    def __init__(self, lake: Lake, session: SparkSession, sql: str) -> None:
+        self._session = session
+        self._sql = sql
+        self._group = uuid4().hex
+        self._folder = f"{lake.exchange.folder.rstrip('/')}/query-{self._group}"
+        self._filesystem, self._inner = filesystem_of(self._folder, lake.s3)
+
+    def begin(self) -> None:
+        """Run it; blocks until the whole result is there."""
+        frame = self._session.sql(self._sql)
+        self._names = frame.columns
+        self._session.sparkContext.setJobGroup(self._group, "a query", interruptOnCancel=True)
+        # Files have every name once, and not every name that SQL has.
+        frame.toDF(*(f"c{number}" for number in range(len(self._names)))).write.parquet(self._folder)
+        found = ds.dataset(self._inner, filesystem=self._filesystem, format="parquet")
+        self._files = sorted(found.files)
+        self._stored = found.schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the result."""
+        return pa.schema([(name, field.type) for name, field in zip(self._names, self._stored, strict=True)])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The result, file by file in the order of the rows."""
+        for path in self._files:
+            part = ds.dataset(path, schema=self._stored, filesystem=self._filesystem, format="parquet")
+            for batch in part.scanner(use_threads=False).to_batches():
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+
+    def interrupt(self) -> None:
+        """End it, from any thread."""
+        self._session.sparkContext.cancelJobGroup(self._group)
+
+    def close(self) -> None:
+        """Remove the result."""
+        if self._filesystem.get_file_info(self._inner).type != pafs.FileType.NotFound:
+            self._filesystem.delete_dir(self._inner)
+
+
+class SparkEngine:
+    """A session of its own, in UTC, on the lake's Spark."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+
+    def run(self, sql: str) -> SparkRun:
+        """A statement."""
+        shared = self._lake.spark
+        session = shared.newSession()
+        prefix = f"{CATALOGS}.{self._lake.catalog_config.name}"
+        catalog = {name: value for name, value in shared.conf.getAll.items() if name.startswith(prefix)}
+        for name, value in (SETTINGS | catalog).items():
+            session.conf.set(name, value)
+        return SparkRun(self._lake, session, sql)
+
+    def source(self, table: str, snapshot: int | None, conditions: list[str]) -> str:
+        """A subquery in parentheses: the rows of a table at a snapshot that some conditions let through."""
+        version = f" VERSION AS OF {snapshot}" if snapshot is not None else ""
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"(SELECT * FROM {self._lake.spark_name(table)}{version}{where})"  # noqa: S608 - quoted

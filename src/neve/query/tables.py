@@ -1,0 +1,98 @@
+"""The lake's tables as queries see them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+from neve.errors import TableMissing
+from neve.lake.statistics import table_statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    import pyarrow as pa
+    from pyiceberg.table import Table
+
+    from neve.lake.lake import Lake
+
+NAMES_SECONDS = 30  # columns and names change when software does
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """One column."""
+
+    name: str
+    type: str
+    comment: str
+    required: bool
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """What a person asks about a table; numbers are those of all organizations' rows, which files are made of."""
+
+    name: str
+    comment: str
+    rows: int
+    files: int
+    bytes: int
+    snapshot: int | None
+    earliest: datetime | None
+    latest: datetime | None
+    columns: tuple[ColumnFacts, ...]
+
+
+class LakeTables:
+    """Names and columns are remembered for a while; what a query reads is always looked up."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._schemas: dict[str, pa.Schema] = {}
+        self._until = 0.0
+        self._lock = threading.Lock()
+
+    def schemas(self) -> Mapping[str, pa.Schema]:
+        """The columns of each table."""
+        with self._lock:
+            if time.monotonic() > self._until:
+                self._schemas = {name: self._columns(name) for name in self._lake.table_names()}
+                self._until = time.monotonic() + NAMES_SECONDS
+            if not self._schemas:
+                self._until = 0.0
+                raise TableMissing("the lake has no tables", hint="run `neve init`")
+            return self._schemas
+
+    def load(self, names: Iterable[str]) -> dict[str, Table]:
+        """Tables as they are now."""
+        return {name: self._lake.table(name) for name in dict.fromkeys(names)}
+
+    def facts(self, name: str) -> TableFacts:
+        """All that is known of one."""
+        if name not in self.schemas():
+            raise TableMissing(f"there is no table {name}", hint=f"there are {', '.join(self.schemas())}")
+        table = self._lake.table(name)
+        statistics = table_statistics(table)
+        return TableFacts(
+            name=name,
+            comment=table.properties.get("comment", ""),
+            rows=statistics.rows,
+            files=statistics.files,
+            bytes=statistics.bytes,
+            snapshot=table.metadata.current_snapshot_id,
+            earliest=statistics.earliest,
+            latest=statistics.latest,
+            columns=tuple(
+                ColumnFacts(field.name, str(field.field_type), field.doc or "", field.required)
+                for field in table.schema().fields
+            ),
+        )
+
+    def _columns(self, name: str) -> pa.Schema:
+        return schema_to_pyarrow(self._lake.table(name).schema(), include_field_ids=False)

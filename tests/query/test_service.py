@@ -1,0 +1,292 @@
+"""The service: one answer for one question, kept while it is right, within limits, whatever goes away meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from neve.errors import LimitExceeded, QueryError, TableMissing
+from neve.model.signals import Signal
+from neve.query.config import LimitRule, QueryConfig
+from neve.query.failures import FilesGone, StoreAway
+from neve.query.request import Request, TimeRange
+from neve.query.service import QueryService
+from tests.query.lakes import ACME, OTHER, logs, make_lake, put
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from neve.lake.lake import Lake
+    from neve.query.entry import Entry
+    from neve.query.running import Running
+
+COUNT = "SELECT count(*) AS n FROM logs"
+# Long enough to be interrupted, in DuckDB's own loops.
+LONG = "SELECT count(*) FROM range(3000000) AS a(x), range(300000) AS b(y) WHERE (x * y) % 7 = 3"
+
+
+@pytest.fixture
+def own_lake(tmp_path: Path) -> Lake:
+    """A lake that a test may change."""
+    return make_lake(tmp_path)
+
+
+@pytest.fixture
+def make_service(own_lake: Lake) -> Iterator[Callable[..., QueryService]]:
+    """Services of that lake, closed at the end."""
+    made: list[QueryService] = []
+
+    def make(log: Callable[[Entry], None] = lambda _entry: None, **config: Any) -> QueryService:
+        made.append(QueryService(own_lake, QueryConfig(threads=1, **config), log=log))
+        return made[-1]
+
+    yield make
+    for service in made:
+        service.close()
+
+
+def rows(running: Running) -> list[dict[str, Any]]:
+    """All rows of an answer."""
+    found: list[dict[str, Any]] = pa.Table.from_batches(running.batches(), running.schema).to_pylist()
+    return found
+
+
+def ask(service: QueryService, sql: str, organization: str = ACME, **more: Any) -> Running:
+    """Start a query."""
+    return service.start(Request(sql, organization, **more))
+
+
+def test_the_same_question_is_answered_from_the_cache_until_its_table_changes(
+    own_lake: Lake, make_service: Callable[..., QueryService]
+) -> None:
+    """Another organization, another time and another snapshot are other questions."""
+    service = make_service()
+    first = ask(service, COUNT)
+    assert (rows(first), first.statistics.cache) == ([{"n": 2}], "miss")
+    again = ask(service, "select  COUNT(*) as n -- how many\nfrom LOGS")
+    assert (rows(again), again.statistics.cache, again.statistics.rows) == ([{"n": 2}], "hit", 1)
+    other = ask(service, COUNT, OTHER)
+    assert (rows(other), other.statistics.cache) == ([{"n": 1}], "miss")
+    early = ask(service, COUNT, time=TimeRange(until=first.started.replace(year=2000)))
+    assert (rows(early), early.statistics.cache) == ([{"n": 0}], "miss")
+    fresh = ask(service, COUNT, fresh=True)
+    assert (rows(fresh), fresh.statistics.cache) == ([{"n": 2}], "off")
+    put(own_lake, "acme", Signal.LOGS, logs("third"), batch="more")
+    changed = ask(service, COUNT)
+    assert (rows(changed), changed.statistics.cache) == ([{"n": 3}], "miss")
+
+
+def test_what_changes_by_itself_is_not_kept(make_service: Callable[..., QueryService]) -> None:
+    """A clock and chance."""
+    service = make_service()
+    for _time in range(2):
+        running = ask(service, "SELECT now() AS n")
+        rows(running)
+        assert running.statistics.cache == "off"
+
+
+def test_old_and_large_results_are_not_kept(make_service: Callable[..., QueryService]) -> None:
+    """By age and by bytes."""
+    service = make_service(cache_seconds=0.2)
+    rows(ask(service, COUNT))
+    time.sleep(0.3)
+    late = ask(service, COUNT)
+    rows(late)
+    assert late.statistics.cache == "miss"
+    small = make_service(cache_bytes=8)
+    for _time in range(2):
+        running = ask(small, COUNT + " WHERE message <> ''")
+        rows(running)
+    assert running.statistics.cache == "miss"
+
+
+def test_a_result_is_cut_off_where_it_was_asked_to_be(make_service: Callable[..., QueryService]) -> None:
+    """And says so; one that is no longer than that does not."""
+    service = make_service()
+    cut, whole = ask(service, "SELECT * FROM range(5000)", limit=10), ask(service, "SELECT * FROM range(10)", limit=10)
+    assert (len(rows(cut)), cut.statistics.truncated, cut.state) == (10, True, "done")
+    assert (len(rows(whole)), whole.statistics.truncated) == (10, False)
+
+
+@pytest.mark.parametrize(
+    ("rule", "sql", "limit", "words"),
+    [
+        ({"rows": 5}, "SELECT * FROM range(6)", "rows", "the result has more than 5 rows"),
+        ({"scan_bytes": 10}, COUNT, "scan_bytes", "10 are allowed"),
+        ({"seconds": 0.2}, LONG, "seconds", "the query took longer than 0.2 s"),
+        (
+            {"memory": "20MB"},
+            "SELECT count(*) FROM (SELECT DISTINCT x * 7919 AS a, x::VARCHAR AS b FROM range(20000000) AS r(x))",
+            "memory",
+            "needs more memory than it may have",
+        ),
+    ],
+)
+def test_limits_of_one_organization(
+    make_service: Callable[..., QueryService], rule: dict[str, Any], sql: str, limit: str, words: str
+) -> None:
+    """What is exceeded is named; other organizations have other limits."""
+    entries: list[Entry] = []
+    service = make_service(
+        entries.append, spark_bytes=0, limits=(LimitRule(organization=ACME, **rule),), timeout_seconds=20
+    )
+    with pytest.raises(LimitExceeded, match=words) as exceeded:
+        rows(ask(service, sql))
+    assert exceeded.value.limit == limit
+    assert [(entry.state, entry.limit) for entry in entries] == [("failed", limit)]
+    assert rows(ask(service, COUNT, OTHER)) == [{"n": 1}]
+
+
+def test_a_key_waits_for_its_turn_and_is_refused_in_the_end(make_service: Callable[..., QueryService]) -> None:
+    """Others are let in meanwhile; when its own query ends, so is it."""
+    service = make_service(key_concurrency=1, concurrency=2, queue_seconds=0.2)
+    held = ask(service, COUNT, key_id="a")
+    with pytest.raises(LimitExceeded, match="1 queries of this key run already") as exceeded:
+        ask(service, COUNT, key_id="a")
+    assert exceeded.value.limit == "concurrency"
+    other = ask(service, COUNT, key_id="b")
+    with pytest.raises(LimitExceeded, match="2 queries run already"):
+        ask(service, COUNT, key_id="c")
+    assert {one.id for one in service.running(ACME)} == {held.id, other.id}
+    rows(held)
+    assert rows(ask(service, COUNT, key_id="a")) == [{"n": 2}]
+    assert service.running(OTHER) == ()
+
+
+def test_a_query_is_cancelled_from_elsewhere(make_service: Callable[..., QueryService]) -> None:
+    """By its id, of its own organization only; its place is free again."""
+    service = make_service(key_concurrency=1)
+    caught: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            ask(service, LONG)
+        except QueryError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    while not service.running(ACME):
+        time.sleep(0.01)
+    [running] = service.running(ACME)
+    assert service.find(running.id, OTHER) is None
+    running.cancel()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert [str(error) for error in caught] == ["the query was cancelled"]
+    found = service.find(running.id, ACME)
+    assert found is not None
+    assert found.state == "cancelled"
+    assert rows(ask(service, COUNT)) == [{"n": 2}]
+
+
+def test_who_stops_reading_ends_the_query(make_service: Callable[..., QueryService]) -> None:
+    """What was begun is closed, and told."""
+    entries: list[Entry] = []
+    service = make_service(entries.append)
+    running = ask(service, "SELECT * FROM range(10000000)")
+    reading = running.batches()
+    next(reading)
+    reading.close()  # type: ignore[attr-defined]
+    assert (running.state, entries[0].error) == ("cancelled", "whoever asked went away")
+    assert service.running(ACME) == ()
+
+
+def files_of(lake: Lake, table: str) -> list[Path]:
+    """The data files of a table."""
+    return [Path(task.file.file_path.removeprefix("file://")) for task in lake.table(table).scan().plan_files()]
+
+
+def test_a_snapshot_that_goes_away_is_asked_for_anew(
+    own_lake: Lake, make_service: Callable[..., QueryService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files were removed between planning and reading; the new one's are read."""
+    service = make_service()
+    table = own_lake.table("logs")
+    [mine, *_others] = [path for path in files_of(own_lake, "logs") if f"={ACME}/" in str(path)]
+    real, calls = service._duck.run, []
+
+    def run(sql: str, memory: str | None = None) -> Any:
+        calls.append(sql)
+        if len(calls) == 1:
+            table.delete(f"organization_id = '{ACME}'")
+            put(own_lake, ACME, Signal.LOGS, logs("moved", "too"), batch="again")
+            mine.unlink()
+        return real(sql, memory)
+
+    monkeypatch.setattr(service._duck, "run", run)
+    assert rows(ask(service, COUNT)) == [{"n": 2}]
+    assert len(calls) == 2
+
+
+def test_files_that_are_gone_for_good(own_lake: Lake, make_service: Callable[..., QueryService]) -> None:
+    """An error, or what can be read where that is asked for; nothing at all is an error again."""
+    service = make_service()
+    put(own_lake, "acme", Signal.LOGS, logs("third"), batch="more")
+    mine = sorted(path for path in files_of(own_lake, "logs") if f"={ACME}/" in str(path))
+    mine[0].unlink()
+    with pytest.raises(FilesGone):
+        rows(ask(service, COUNT))
+    partial = ask(service, COUNT, partial=True)
+    assert rows(partial)[0]["n"] in (1, 2)
+    assert partial.statistics.partial
+    assert partial.statistics.notes[-1] == "1 of 2 files can't be read; their rows are missing"
+    mine[1].unlink()
+    with pytest.raises(StoreAway, match="none of 2 files can be read"):
+        ask(service, COUNT, partial=True)
+
+
+def test_explain_says_what_is_read_and_what_is_not(make_service: Callable[..., QueryService]) -> None:
+    """By table, with the condition that tells files apart."""
+    running = ask(
+        make_service(), "EXPLAIN SELECT * FROM spans WHERE trace_id = unhex('01010101010101010101010101010101')"
+    )
+    plan = [row["plan"] for row in rows(running)]
+    assert plan[0] == "engine: duckdb"
+    assert any(line.startswith("spans at snapshot ") and "pruned" in line for line in plan)
+    assert running.statistics.pruned_files > 0
+    analyzed = [row["plan"] for row in rows(ask(make_service(), f"EXPLAIN ANALYZE {COUNT}"))]
+    assert analyzed[-1].endswith(", 1 rows")
+
+
+def test_tables_and_columns(make_service: Callable[..., QueryService]) -> None:
+    """With their comments and ranges."""
+    service = make_service()
+    names = [row["name"] for row in rows(ask(service, "SHOW TABLES"))]
+    assert {"logs", "metrics", "spans", "metrics_1m"} <= set(names)
+    facts = service.describe("logs", ACME)
+    assert facts.earliest is not None
+    assert facts.earliest == facts.latest
+    assert {column.name for column in facts.columns if column.comment} >= {"message", "timestamp"}
+    with pytest.raises(TableMissing, match="there is no table nothing"):
+        service.describe("nothing", ACME)
+
+
+def test_spark_answers_what_is_too_large(make_lake: Callable[..., Lake], tmp_path: Path, spark: object) -> None:
+    """By bytes, and where DuckDB has not the memory; the result is the same."""
+    lake = make_lake()
+    put(lake, ACME, Signal.LOGS, logs("one", "two", "three"))
+    put(lake, OTHER, Signal.LOGS, logs("secret"))
+    sql = "SELECT message, count(*) AS n FROM logs GROUP BY message ORDER BY message"
+    expected = [{"message": word, "n": 1} for word in ("one", "three", "two")]
+    services = [QueryService(lake, QueryConfig(threads=1, spark_bytes=size)) for size in (1, 10**9)]
+    poor = QueryService(lake, QueryConfig(threads=1, memory_limit="1MB"))
+    try:
+        large = ask(services[0], sql)
+        assert (rows(large), large.statistics.engine) == (expected, "spark")
+        assert "more than query.spark_bytes" in large.statistics.notes[0]
+        assert (rows(ask(services[1], sql)), rows(ask(services[0], sql))) == (expected, expected)
+        with pytest.raises(QueryError, match="Spark has to answer this"):
+            ask(services[0], "SELECT first(message) FROM logs")
+        served = ask(poor, sql)
+        assert (rows(served), served.statistics.engine) == (expected, "spark")
+        assert served.statistics.notes == ("DuckDB had not the memory for it",)
+        assert not list(Path(lake.exchange.folder).glob("query-*"))
+    finally:
+        for service in (*services, poor):
+            service.close()

@@ -1,0 +1,45 @@
+"""Words: the same in Python, in Arrow and, as far as conditions need it, in DuckDB."""
+
+import sys
+
+import duckdb
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neve.lake.words import is_word_character, lower, words_in, words_of
+
+texts = st.text(st.characters(codec="utf-8") | st.sampled_from("aA1 ,-_\u0130\u03a3\u212a\u00df"))
+CHARACTERS = [chr(number) for number in range(1, sys.maxunicode + 1) if not 0xD800 <= number < 0xE000]
+
+
+@given(st.lists(st.none() | texts))
+def test_both_ways_find_the_same_words(some: list[str | None]) -> None:
+    """In an array, and in each text by itself."""
+    expected = frozenset[str]().union(*(words_of(text) for text in some if text is not None))
+    found = words_in(pa.array(some, pa.string())).to_pylist()
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+
+
+def test_every_character_is_the_same_both_ways() -> None:
+    """Also those that only newer versions of Unicode know."""
+    found = set(words_in(pa.array([f" {character} " for character in CHARACTERS])).to_pylist())
+    assert found == {lower(character) for character in CHARACTERS if is_word_character(character)}
+
+
+def test_characters_of_words_are_such_for_duckdb() -> None:
+    """Else has_term would find a word where an index sees the middle of one."""
+    table = pa.table({"c": CHARACTERS})
+    sql = r"SELECT c, lower(c), regexp_matches(c, '^[\p{L}\p{Nd}]$') FROM table_"
+    connection = duckdb.connect(config={})
+    connection.register("table_", table)
+    for character, small, is_word in connection.execute(sql).fetchall():
+        assert small == lower(character)
+        assert is_word or not is_word_character(character)
+
+
+@given(texts, texts, texts)
+def test_a_word_between_others_is_found(before: str, word: str, after: str) -> None:
+    """Whatever stands around it, if that is no part of a word."""
+    assert words_of(word) <= words_of(f"{before} {word}-{after}")
