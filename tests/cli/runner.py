@@ -37,12 +37,13 @@ class Ran:
         return json.loads(self.data)
 
 
-def run(*arguments: str) -> Ran:
+def run(*arguments: str, stdin: str = "") -> Ran:
     """Run `neve` with these arguments."""
     data, errors = _Kept(), _Kept()
     out, err = io.TextIOWrapper(data, encoding="utf-8"), io.TextIOWrapper(errors, encoding="utf-8")
     code: Any = 0
-    with patch.object(sys, "argv", ["neve", *arguments]), redirect_stdout(out), redirect_stderr(err):
+    given = patch.object(sys, "stdin", io.StringIO(stdin))
+    with patch.object(sys, "argv", ["neve", *arguments]), given, redirect_stdout(out), redirect_stderr(err):
         try:
             main()
         except SystemExit as ended:

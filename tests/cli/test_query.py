@@ -106,12 +106,48 @@ def test_an_organization_without_rows_gets_none(config: str) -> None:
 
 def test_a_bad_statement_is_said(config: str) -> None:
     """As text, and as JSON where JSON was asked for; with exit code 1 and nothing on standard output."""
-    text = run("-c", config, "query", "SELECT * FROM traces")
+    text = run("-c", config, "query", "SELECT * FROM log")
     assert (text.code, text.data) == (1, b"")
-    assert text.errors.startswith("error: Catalog Error: Table with name traces does not exist!")
-    assert "hint: `neve tables` lists the tables" in text.errors
-    as_json = json.loads(run("-c", config, "query", "SELEKT", "--json").errors)
-    assert as_json == {"error": 'Parser Error: syntax error at or near "SELEKT"', "hint": None}
+    assert text.errors == "error: 'log' is not a table of the lake\nhint: did you mean logs?\n"
+    as_json = json.loads(run("-c", config, "query", "SELECT 1 +", "--json").errors)
+    assert as_json["error"].startswith("can't read the statement: syntax error")
+
+
+def test_a_statement_from_standard_input(config: str) -> None:
+    """As in `neve query < file.sql`."""
+    ended = run("-c", config, "query", "--json", stdin="SELECT count(*) AS n FROM logs\n")
+    assert (ended.code, ended.json) == (0, {"n": 2})
+
+
+def test_options_of_a_question(config: str) -> None:
+    """Parameters by name, bounds of time, what would be read, and what it took."""
+    by_name = run(
+        "-c",
+        config,
+        "query",
+        "--json",
+        "SELECT upper(:word) AS w, 1 + :number AS n",
+        "-p",
+        "word=x y",
+        "-p",
+        "number=4",
+    )
+    assert by_name.json == {"w": "X Y", "n": 5}
+    assert "--param is 'word', expected NAME=VALUE" in run("-c", config, "query", "SELECT 1", "-p", "word").errors
+    early = run("-c", config, "query", "--json", "SELECT count(*) AS n FROM logs", "--until", "2020-01-01")
+    assert early.json == {"n": 0}
+    explained = run("-c", config, "query", "--explain", "SELECT * FROM logs")
+    assert "engine: duckdb" in explained.text
+    took = run("-c", config, "query", "--timing", "SELECT count(*) FROM logs")
+    assert "duckdb, 1 files of" in took.errors
+
+
+def test_a_server_that_is_not_there(config: str) -> None:
+    """Is said, with what starts one."""
+    ended = run("-c", config, "query", "--server", "http://127.0.0.1:9", "SELECT 1")
+    assert ended.code == 1
+    assert ended.errors.startswith("error: can't reach http://127.0.0.1:9: ")
+    assert "neve serve" in ended.errors
 
 
 def reader(rows: int) -> pa.RecordBatchReader:

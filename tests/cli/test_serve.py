@@ -62,6 +62,7 @@ def test_it_says_where_it_listens_and_ends_when_told(tmp_path: Path, as_json: bo
         assert json.loads(first + rest) == {
             "http": f"http://127.0.0.1:{http}",
             "grpc": f"127.0.0.1:{grpc}",
+            "query": None,
             "auth": "open",
         }
     else:

@@ -13,22 +13,24 @@ if TYPE_CHECKING:
 BACKLOG = 1024
 
 
-def listen(host: str, port: int, door: str) -> socket.socket:
-    """A socket that listens; raises `EnvironmentFault` when that is not possible."""
+def listen(host: str, port: int, setting: str) -> socket.socket:
+    """A socket that listens; raises `EnvironmentFault` with the port's setting when that is not possible."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        raise _refused(host, port, door, error.strerror or str(error)) from None
+        raise _refused(host, port, setting, error.strerror or str(error)) from None
 
 
 def listen_grpc(server: aio.Server, host: str, port: int) -> int:
     """Make a gRPC server listen; the port that it got."""
-    listen(host, port, "grpc").close()  # gRPC would say what is wrong in a log line of its own, and us nothing
+    listen(
+        host, port, "receiver.grpc_port"
+    ).close()  # gRPC would say what is wrong in a log line of its own, and us nothing
     try:
         bound: int = server.add_insecure_port(address(host, port))
     except RuntimeError as error:
-        raise _refused(host, port, "grpc", str(error)) from None
+        raise _refused(host, port, "receiver.grpc_port", str(error)) from None
     return bound
 
 
@@ -41,8 +43,8 @@ def address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _refused(host: str, port: int, door: str, words: str) -> EnvironmentFault:
+def _refused(host: str, port: int, setting: str, words: str) -> EnvironmentFault:
     return EnvironmentFault(
         f"can't listen on {address(host, port)}: {words[:1].lower()}{words[1:]}",
-        hint=f"set receiver.{door}_port, or end the process that listens there",
+        hint=f"set {setting}, or end the process that listens there",
     )

@@ -1,23 +1,23 @@
-"""The receiver as a running service: doors, writers and watchers in one event loop."""
+"""Doors, writers and watchers as one running service, in one event loop."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal as signals
 import threading
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import structlog
-import uvicorn
 
 from neve.api.application import build_application
 from neve.api.listen import address, listen, listen_grpc
 from neve.api.otlp_grpc import build_grpc_server
 from neve.api.otlp_http import HTTP
 from neve.api.patience import Limits, patient
+from neve.api.query.server import running_queries
+from neve.api.quiet import serving
 from neve.app.service import receiver_parts
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from neve.app.service import ReceiverParts
     from neve.app.settings import Settings
+    from neve.lake.lake import Lake
 
 log = structlog.get_logger("neve.api")
 
@@ -33,28 +34,32 @@ log = structlog.get_logger("neve.api")
 class Addresses:
     """Where the doors are; none for one that is shut."""
 
-    http: str | None
-    grpc: str | None
+    http: str | None = None
+    grpc: str | None = None
+    query: str | None = None
 
 
-class _Server(uvicorn.Server):
-    """Uvicorn without its own idea of signals: they are for the whole process."""
+@dataclass(frozen=True)
+class Doors:
+    """Which doors are opened; queries are answered from a lake."""
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+    receiver: bool = True
+    lake: Lake | None = None
 
 
-async def serve_receiver(
-    settings: Settings, ready: Callable[[Addresses], None], beside: Callable[[threading.Event], None] | None = None
+async def serve(
+    settings: Settings,
+    doors: Doors,
+    ready: Callable[[Addresses], None],
+    beside: Callable[[threading.Event], None] | None = None,
 ) -> None:
-    """Receive until SIGTERM or SIGINT; then finish what was begun, seal the raw zone, and return.
+    """Serve until SIGTERM or SIGINT; then finish what was begun, seal the raw zone, and return.
 
     What runs `beside` it runs in a thread of its own, until the event is set that it is given.
     """
     told = threading.Event()
     with _stop_signals() as stop:
-        async with running_receiver(settings) as addresses:
+        async with _open(settings, doors) as addresses:
             other = asyncio.create_task(asyncio.to_thread(beside, told)) if beside else None
             ready(addresses)
             waiting = asyncio.create_task(stop.wait())
@@ -64,6 +69,19 @@ async def serve_receiver(
         if other is not None:
             await other
     log.info("stopped")
+
+
+@asynccontextmanager
+async def _open(settings: Settings, doors: Doors) -> AsyncIterator[Addresses]:
+    async with AsyncExitStack() as opened:
+        addresses = Addresses()
+        if doors.lake is not None:
+            place = await opened.enter_async_context(running_queries(settings, doors.lake))
+            addresses = replace(addresses, query=place)
+        if doors.receiver:
+            received = await opened.enter_async_context(running_receiver(settings))
+            addresses = replace(received, query=addresses.query)
+        yield addresses
 
 
 @asynccontextmanager
@@ -81,34 +99,19 @@ async def running_receiver(settings: Settings) -> AsyncIterator[Addresses]:
 async def _http(parts: ReceiverParts) -> AsyncIterator[str]:
     config = parts.receiver.config
     application = build_application(parts.receiver, parts.events, parts.guard)
-    sock = listen(config.host, config.http_port, HTTP)
+    sock = listen(config.host, config.http_port, "receiver.http_port")
 
     def refused(status: int, reason: str) -> None:
         parts.receiver.metrics.refused(HTTP, reason)
         parts.receiver.metrics.answered("none", HTTP, str(status))
 
-    server = _Server(
-        uvicorn.Config(
-            application,
-            http=patient(Limits(config, refused)),
-            loop="asyncio",
-            lifespan="off",
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=config.idle_seconds,
-            timeout_graceful_shutdown=config.drain_seconds,
-        )
-    )
-    task = asyncio.create_task(server.serve(sockets=[sock]))
-    while not server.started and not task.done():
-        await asyncio.sleep(0.005)
-    try:
+    options = {
+        "http": patient(Limits(config, refused)),
+        "timeout_keep_alive": config.idle_seconds,
+        "timeout_graceful_shutdown": config.drain_seconds,
+    }
+    async with serving(application, sock, **options):
         yield address(config.host, sock.getsockname()[1])
-    finally:
-        server.should_exit = True
-        await task
 
 
 @asynccontextmanager

@@ -2,52 +2,128 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from neve.cli.output import note, org_option, table
+from neve.cli.asking import Here, Server
+from neve.cli.moment import Moment
+from neve.cli.output import note, org_option, size, table
+from neve.cli.prompt import Prompt
 from neve.errors import QueryError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import pyarrow as pa
 
     from neve.cli.context import Context
+    from neve.query.request import Request
 
 FORMATS = ("table", "jsonl", "csv", "parquet", "arrow")
 BINARY = ("parquet", "arrow")
 
 
 @click.command()
-@click.argument("sql")
+@click.argument("sql", required=False)
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), help="How to print.  [default: table; with --output by its ending]"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines: the same as --format jsonl.")
 @click.option("--output", "-o", type=click.Path(dir_okay=False, writable=True), help="Write to a file.")
+@click.option("--since", type=Moment(), metavar="TIME", help="Only rows from this time on (UTC).")
+@click.option("--until", type=Moment(), metavar="TIME", help="Only rows before this time (UTC).")
+@click.option("--param", "-p", "parameters", multiple=True, metavar="NAME=VALUE", help="A value for :NAME in the SQL.")
+@click.option("--explain", is_flag=True, help="Say what would be read and why, instead of the answer.")
+@click.option("--timing", is_flag=True, help="Say what the answer took, on standard error.")
+@click.option("--server", metavar="ADDRESS", help="Ask a server, for example http://127.0.0.1:8480.")
+@click.option("--key", envvar="NEVE_API_KEY", help="The API key for the server.  [env: NEVE_API_KEY]")
 @org_option
 @click.pass_obj
-def query(context: Context, sql: str, form: str | None, as_json: bool, output: str | None, org: str | None) -> None:
+def query(
+    context: Context,
+    sql: str | None,
+    form: str | None,
+    as_json: bool,
+    output: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    parameters: tuple[str, ...],
+    explain: bool,
+    timing: bool,
+    server: str | None,
+    key: str | None,
+    org: str | None,
+) -> None:
     """Ask the lake in SQL (DuckDB's dialect); every table holds the organization's rows only.
+
+    Without SQL, what standard input says is asked; at a terminal, a prompt with history and completion.
 
     \b
     Examples:
       neve query "SELECT service_name, count(*) FROM spans GROUP BY ALL ORDER BY 2 DESC"
       neve query "SELECT * FROM logs WHERE severity_number >= 17" --format parquet -o errors.parquet
+      neve query --since 2026-01-31 "SELECT * FROM logs WHERE has_term(message, :word)" -p word=exhausted
+      neve query --explain "SELECT count(*) FROM spans WHERE trace_id = unhex('5b8aa5a2d2c872e8321cf37308d69df2')"
+      neve query --server http://127.0.0.1:8480
     """
-    from neve.query.output import write_result
-    from neve.query.run import run_query
+    from neve.query.request import Request, TimeRange
 
     form = "jsonl" if as_json else form or _form_of(output)
     if form in BINARY and not output and sys.stdout.isatty():
         raise QueryError(f"{form} is not for a terminal", hint="add --output FILE, or send the output somewhere")
-    settings = context.settings
-    reader = run_query(context.lake, settings.query, sql, context.organization(org))
+    if form == "table" and output:
+        raise QueryError("a table is for a terminal", hint=f"choose one of {', '.join(FORMATS[1:])} for a file")
+    if sql is None and not sys.stdin.isatty():
+        sql = sys.stdin.read().strip() or None
+        if sql is None:
+            raise click.UsageError("Missing argument 'SQL': nothing was given, and standard input is empty")
+    asked = Server(server, key) if server else _here(context)
+    organization = "" if server else context.organization(org)
+    request = Request(sql or "", organization, parameters=_values(parameters), time=TimeRange(since, until))
+
+    def answer(one: Request, told: bool) -> None:
+        reply = asked.ask(one)
+        _write(reply.reader, form, output, context.settings.query.max_rows)
+        if told:
+            note(_took(reply.statistics()))
+
+    if sql is None:
+        Prompt(asked, request, answer, timing=timing).run()
+        return
+    answer(replace(request, sql=f"EXPLAIN {sql}") if explain else request, timing)
+
+
+def _here(context: Context) -> Here:
+    from neve.app.query import build_query_service
+    from neve.query.service import no_limits
+
+    return Here(build_query_service(context.settings, context.lake, limits=no_limits))
+
+
+def _values(parameters: tuple[str, ...]) -> dict[str, str | int | float | bool | None]:
+    """Values by name; what is JSON is taken for it, all else is text."""
+    found: dict[str, str | int | float | bool | None] = {}
+    for text in parameters:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise QueryError(f"--param is {text!r}, expected NAME=VALUE")
+        try:
+            told = json.loads(value)
+        except ValueError:
+            told = value
+        found[name] = value if isinstance(told, list | dict) else told
+    return found
+
+
+def _write(reader: pa.RecordBatchReader, form: str, output: str | None, most: int) -> None:
+    from neve.query.output import write_result
+
     if form == "table":
-        if output:
-            raise QueryError("a table is for a terminal", hint=f"choose one of {', '.join(FORMATS[1:])} for a file")
-        show(reader, settings.query.max_rows)
+        show(reader, most)
         return
     if output is None:
         write_result(reader, form, sys.stdout.buffer)
@@ -58,6 +134,17 @@ def query(context: Context, sql: str, form: str | None, as_json: bool, output: s
     except OSError as error:
         raise QueryError(f"can't write {output}: {error.strerror or error}") from error
     note(f"{rows:,} rows in {output}")
+
+
+def _took(statistics: dict[str, Any]) -> str:
+    parts = [
+        f"{statistics['seconds']:.3f} s, planned in {statistics['planning_seconds'] * 1000:.0f} ms",
+        f"{statistics['engine']}",
+        f"{statistics['files']:,} files of {size(statistics['bytes'])} read, "
+        f"{statistics['pruned_files']:,} of {size(statistics['pruned_bytes'])} pruned",
+    ]
+    parts += [f"cache {statistics['cache']}"] if statistics["cache"] else []
+    return ", ".join([*parts, *statistics["notes"]])
 
 
 def _form_of(output: str | None) -> str:
@@ -93,7 +180,6 @@ def show(reader: pa.RecordBatchReader, most: int, *, footer: bool = True) -> Non
 
 def cell(value: object, kind: pa.DataType | None = None) -> str:
     """One value as a person reads it."""
-    import json
     from datetime import datetime
 
     from neve.query.output import plain

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from neve.cli.moment import Moment
 from neve.cli.output import complain, emit, json_option, progress, say, size, table
 from neve.errors import NeveError
 
@@ -19,25 +20,6 @@ if TYPE_CHECKING:
     from neve.rollup.result import LevelResult, LevelStatus
 
 LEVELS = ("1m", "5m", "1h", "1d")
-
-
-class Moment(click.ParamType["datetime"]):
-    """A time in the past, as ISO 8601 writes it; without a zone it is UTC."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """The moment that is meant."""
-        from datetime import UTC, datetime
-
-        try:
-            moment = datetime.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is no time, expected one like 2026-01-31 or 2026-01-31T08:30:00Z", param, ctx)
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        if moment > datetime.now(UTC):
-            self.fail(f"{value!r} lies in the future", param, ctx)
-        return moment.astimezone(UTC)
 
 
 @click.group()
@@ -56,7 +38,7 @@ def rollup() -> None:
 @click.option("--level", "levels", type=click.Choice(LEVELS), multiple=True, help="Only this level; may be repeated.")
 @click.option(
     "--since",
-    type=Moment(),
+    type=Moment(past=True),
     metavar="TIME",
     help="Compute every window from this time on (UTC), changed or not.",
 )

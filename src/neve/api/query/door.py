@@ -1,0 +1,101 @@
+"""What all paths of the query API share: methods, keys, bodies, and words for what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from starlette.requests import ClientDisconnect, Request
+
+from neve.api.query.errors import Failure, failure_of
+from neve.api.query.metrics import count_refused
+from neve.api.query.question import MAX_BODY_BYTES
+from neve.api.query.replies import json_reply
+from neve.lake.scopes import Caller, Scope
+from neve.receive.keys import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.types import ASGIApp, Receive, Send
+    from starlette.types import Scope as Connection
+
+    from neve.receive.keys import Guard
+
+BODY_SECONDS = 30
+JSON_TYPE = "application/json"
+
+Handler = Callable[[Request, Caller], Awaitable["ASGIApp"]]
+
+
+@dataclass(frozen=True)
+class QueryDoor:
+    """An ASGI application for one path: who is it, what do they want, what are they told."""
+
+    guard: Guard
+    handlers: Mapping[str, Handler]
+    is_public: bool = False
+
+    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        request = Request(scope, receive)
+        try:
+            reply = await self._serve(request)
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            failure = failure_of(error)
+            count_refused(failure)
+            if "expect" in request.headers:
+                failure.headers["connection"] = "close"  # what follows may be the body, or may not
+            reply = json_reply(failure)
+        await reply(scope, receive, send)
+
+    async def _serve(self, request: Request) -> ASGIApp:
+        method = "GET" if request.method == "HEAD" else request.method
+        handler = self.handlers.get(method)
+        if handler is None:
+            raise self._no_such_method(request)
+        caller = Caller("") if self.is_public else await self._caller(request)
+        return await handler(request, caller)
+
+    async def _caller(self, request: Request) -> Caller:
+        key = key_of(request.headers.get("authorization"), request.headers.get("x-api-key"))
+        return await self.guard.caller(key, Scope.READ)
+
+    def _no_such_method(self, request: Request) -> Failure:
+        path = request.url.path
+        if not self.handlers:
+            return Failure(404, "not_found", f"{path} is not served here", hint="/api/v1/openapi.json says what is")
+        allowed = ", ".join(self.handlers)
+        message = f"{path} takes {allowed}, got {request.method}"
+        return Failure(405, "method_not_allowed", message, headers={"allow": allowed})
+
+
+async def read_body(request: Request) -> bytes:
+    """The body of a request that is JSON; raises `Failure` when it is something else, too large or too slow."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    packing = request.headers.get("content-encoding", "identity").strip().lower()
+    if kind != JSON_TYPE:
+        hint = f"send the header `Content-Type: {JSON_TYPE}`"
+        raise Failure(415, "unsupported_type", f"content-type is {kind[:100]!r}, expected {JSON_TYPE}", hint=hint)
+    if packing != "identity":
+        raise Failure(415, "unsupported_type", f"content-encoding is {packing[:100]!r}, expected none")
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await _collect(request)
+    except TimeoutError:
+        message = f"the body was not there after {BODY_SECONDS} s"
+        raise Failure(408, "slow_body", message, headers={"connection": "close"}) from None
+
+
+async def _collect(request: Request) -> bytes:
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MAX_BODY_BYTES:
+            message = f"the body is larger than {MAX_BODY_BYTES:,} bytes"
+            raise Failure(413, "too_large", message, headers={"connection": "close"})
+    return bytes(body)

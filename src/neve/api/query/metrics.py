@@ -1,0 +1,45 @@
+"""What queries over HTTP say of themselves to Prometheus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import Counter, Histogram
+
+if TYPE_CHECKING:
+    from neve.api.query.errors import Failure
+    from neve.query.running import Running
+
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+QUERIES = Counter(
+    "neve_query_queries",
+    "queries that ended; engine none: before it was known what to do",
+    ["state", "engine", "cache"],
+)
+SECONDS = Histogram("neve_query_seconds", "from the start of a query to its end", ["engine"], buckets=BUCKETS)
+READ = Counter("neve_query_read_bytes", "bytes of files that queries read", ["engine"])
+PRUNED = Counter("neve_query_pruned_bytes", "bytes of files that queries did not have to read", ["engine"])
+ROWS = Counter("neve_query_rows", "rows of results", ["engine"])
+REFUSED = Counter("neve_query_refused", "requests that were not answered, by code and limit", ["code", "limit"])
+ABANDONED = Counter("neve_query_abandoned", "queries whose client went away, or read nothing for too long")
+
+
+def count_ended(running: Running) -> None:
+    """A query came to its end."""
+    statistics = running.statistics
+    engine = statistics.engine or "none"
+    QUERIES.labels(running.state, engine, statistics.cache or "none").inc()
+    SECONDS.labels(engine).observe(statistics.seconds)
+    READ.labels(engine).inc(statistics.bytes)
+    PRUNED.labels(engine).inc(statistics.pruned_bytes)
+    ROWS.labels(engine).inc(statistics.rows)
+
+
+def count_never_begun(failure: Failure) -> None:
+    """A query failed before it had a row."""
+    QUERIES.labels("cancelled" if failure.code == "cancelled" else "failed", "none", "none").inc()
+
+
+def count_refused(failure: Failure) -> None:
+    """A request was not answered, or not to its end."""
+    REFUSED.labels(failure.code, failure.limit or "none").inc()
