@@ -13,8 +13,8 @@ from bench.query_data import END, GAUGES, OWNER, PHRASE, RARE, SERVICES, START
 from neve.lake.duck import connect, literal
 from neve.lake.manifest_sources import readable
 from neve.query.request import Request
-from neve.query.statement import marked, parse
-from neve.query.translate import for_duckdb, for_spark
+from neve.query.sql.statement import marked, parse
+from neve.query.sql.translate import for_duckdb, for_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable

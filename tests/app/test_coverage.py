@@ -18,9 +18,9 @@ from neve.lake.state_config import StateConfig
 from neve.lake.writer import Target, write_files
 from neve.model.rollups import LEVELS
 from neve.model.tables import TABLES
-from neve.query.rollups import route
-from neve.query.statement import marked, parse
-from neve.query.translate import for_duckdb
+from neve.query.rolled.route import route
+from neve.query.sql.statement import marked, parse
+from neve.query.sql.translate import for_duckdb
 from neve.rollup.announced import announce
 from neve.rollup.config import RollupConfig, RollupRule
 from neve.rollup.definition import Definition

@@ -13,8 +13,8 @@ from neve.lake.commits import append_once
 from neve.lake.duck import confine, connect, literal, scan
 from neve.lake.writer import Target, write_files
 from neve.model.tables import LOGS, METRICS, SPANS, TABLES
-from neve.query.statement import Statement, marked, parse
-from neve.query.translate import for_duckdb, for_spark
+from neve.query.sql.statement import Statement, marked, parse
+from neve.query.sql.translate import for_duckdb, for_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from neve.errors import QueryError
-from neve.query.functions import KNOWN
-from neve.query.nodes import ALLOWED
-from neve.query.references import SCAN, TABLE_FUNCTIONS
-from neve.query.statement import marked, parse
-from neve.query.translate import for_duckdb, for_spark
+from neve.query.sql.functions import KNOWN
+from neve.query.sql.nodes import ALLOWED
+from neve.query.sql.references import SCAN, TABLE_FUNCTIONS
+from neve.query.sql.statement import marked, parse
+from neve.query.sql.translate import for_duckdb, for_spark
 from tests.query.engines import SCHEMAS, duckdb_sources, open_duckdb
 from tests.query.lakes import ACME, OTHER
 

@@ -12,8 +12,8 @@ from neve.errors import QueryError
 from neve.lake.config import CatalogConfig, LakeConfig, SparkConfig
 from neve.lake.lake import Lake
 from neve.lake.tables import init_tables
-from neve.query.statement import parse
-from neve.query.translate import for_spark
+from neve.query.sql.statement import parse
+from neve.query.sql.translate import for_spark
 from tests.query.dialect_queries import ALL, FAILING, NOT_PORTABLE
 from tests.query.engines import SCHEMAS, ask_duckdb, ask_spark, cache_for_spark, differences, fill, open_duckdb
 from tests.query.quick import connect_quickly

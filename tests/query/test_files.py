@@ -18,12 +18,12 @@ from pyiceberg.types import LongType
 from neve.lake.commits import append_once
 from neve.lake.writer import Target, write_files
 from neve.model.tables import SPANS
-from neve.query.expressions import NOTHING, all_of, is_null, said, starts_with
-from neve.query.files import FilePlan, PlannedFile, Planner, Tokens, tenant_is
-from neve.query.manifests import Manifests
 from neve.query.request import TimeRange
-from neve.query.scans import Scan
-from neve.query.times import within
+from neve.query.scan.expressions import NOTHING, all_of, is_null, said, starts_with
+from neve.query.scan.files import FilePlan, PlannedFile, Planner, Tokens, tenant_is
+from neve.query.scan.manifests import Manifests
+from neve.query.scan.scans import Scan
+from neve.query.scan.times import within
 from tests.query.deleting import commit_deletes, delete_rows, deletion_vector, equality_deletes
 from tests.query.lakes import ACME, OTHER
 from tests.query.lakes import make_lake as make_small_lake
@@ -291,7 +291,7 @@ def test_an_index_of_words_takes_files_out(spans: Table) -> None:
 
 def test_what_can_not_be_counted_cheaply_is_counted_by_manifest(spans: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """Manifests that are pruned are not opened only for their bytes where there are very many files."""
-    monkeypatch.setattr("neve.query.files.COUNTED_AT_MOST", 0)
+    monkeypatch.setattr("neve.query.scan.files.COUNTED_AT_MOST", 0)
     time = TimeRange(since=START + timedelta(days=3, hours=8))
     found = plan(spans, time=time)
     assert paths(found) == set(planned_by_pyiceberg(spans, ACME, AlwaysTrue(), time))

@@ -34,11 +34,11 @@ from pyiceberg.types import (
 
 from neve.lake.config import S3Config
 from neve.lake.duck import connect, scan
-from neve.query.expressions import NOTHING
-from neve.query.files import FilePlan, Planner
-from neve.query.reading import duckdb_source
 from neve.query.request import TimeRange
-from neve.query.scans import Scan
+from neve.query.scan.expressions import NOTHING
+from neve.query.scan.files import FilePlan, Planner
+from neve.query.scan.reading import duckdb_source
+from neve.query.scan.scans import Scan
 from tests.query.deleting import delete_rows
 from tests.query.lakes import ACME, OTHER
 from tests.query.lakes import make_lake as make_small_lake
@@ -218,7 +218,7 @@ def test_many_files_with_rows_of_their_own_are_read_at_once(
     own: Table, plain: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A statement with a part for every file would take longer to plan than to run."""
-    monkeypatch.setattr("neve.query.reading.BRANCHES", 1)
+    monkeypatch.setattr("neve.query.scan.reading.BRANCHES", 1)
     everything = plan(own)
     files = tuple(replace(file, ranges=((0, 1 + place % 2),)) for place, file in enumerate(everything.files))
     said = duckdb_source(own, replace(everything, files=files), ACME, ANY)

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from neve.model.rollups import LEVELS
 from neve.model.tables import TABLES
 from neve.query.request import TimeRange
-from neve.query.rollups import Coverage, route
-from neve.query.statement import marked, parse
-from neve.query.translate import for_duckdb
+from neve.query.rolled.route import Coverage, route
+from neve.query.sql.statement import marked, parse
+from neve.query.sql.translate import for_duckdb
 from neve.rollup.config import RollupConfig
 from tests.rollup.compare import raised, rolled
 from tests.rollup.points import to_table
@@ -29,7 +29,7 @@ from tests.rollup.points import to_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from neve.query.statement import Statement
+    from neve.query.sql.statement import Statement
 
 SCHEMAS = {table.name: table.schema for table in TABLES}
 BEGIN = datetime(2026, 1, 1, 20, tzinfo=UTC)

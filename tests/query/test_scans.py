@@ -16,11 +16,11 @@ from pyiceberg.typedef import Record
 from sqlglot import exp
 
 from neve.lake.words import words_of
-from neve.query.dialect import read, write
-from neve.query.expressions import is_nan, is_null, not_null, said, starts_with
-from neve.query.references import SCAN, marked
-from neve.query.scans import Scan, scans_of
-from neve.query.statement import Statement
+from neve.query.scan.expressions import is_nan, is_null, not_null, said, starts_with
+from neve.query.scan.scans import Scan, scans_of
+from neve.query.sql.dialect import read, write
+from neve.query.sql.references import SCAN, marked
+from neve.query.sql.statement import Statement
 from tests.query.predicates import CREATE, EPOCH, FIELDS, SCHEMA, conditions, joined, nested, tables
 from tests.query.quick import connect
 

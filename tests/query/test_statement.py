@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from neve.errors import QueryError
-from neve.query.statement import Statement, marked, parse
-from neve.query.translate import for_duckdb, for_spark
+from neve.query.sql.statement import Statement, marked, parse
+from neve.query.sql.translate import for_duckdb, for_spark
 from tests.query.engines import SCHEMAS
 
 if TYPE_CHECKING:

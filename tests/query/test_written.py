@@ -8,9 +8,9 @@ import duckdb
 import pytest
 
 from neve.errors import QueryError
-from neve.query.functions import KNOWN, VOLATILE
-from neve.query.statement import parse
-from neve.query.translate import for_duckdb
+from neve.query.sql.functions import KNOWN, VOLATILE
+from neve.query.sql.statement import parse
+from neve.query.sql.translate import for_duckdb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

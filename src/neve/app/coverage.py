@@ -21,7 +21,7 @@ from neve.errors import TableMissing
 from neve.lake.changes import keeps_rows, said, snapshots_since
 from neve.model.commits import STREAM
 from neve.model.rollups import LEVELS
-from neve.query.rollups import Coverage
+from neve.query.rolled.route import Coverage
 from neve.rollup.definition import Definition, keeps
 from neve.rollup.position import ROLLUP, Position
 from neve.rollup.ranges import BEGINNING, END, EVERYTHING, NO_TIME, Ranges

@@ -12,8 +12,8 @@ from neve.app.search import build_search_index
 from neve.lake.keys import Keys
 from neve.lake.state import State
 from neve.query.config import check_query
-from neve.query.files import Planner
 from neve.query.log import QueryLog
+from neve.query.scan.files import Planner
 from neve.query.service import QueryService
 from neve.receive.keys import KeyDoor, OpenDoor
 from neve.rollup.job import now_utc
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from neve.app.settings import Settings
     from neve.lake.lake import Lake
     from neve.query.entry import Entry
-    from neve.query.files import PlannedFile, Tokens
-    from neve.query.rollups import Coverage
+    from neve.query.rolled.route import Coverage
+    from neve.query.scan.files import PlannedFile, Tokens
     from neve.query.service import LimitsOf
     from neve.receive.keys import Guard
     from neve.search.lookup import SearchIndex

@@ -11,8 +11,8 @@ from neve.query.failures import StoreAway
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from neve.query.files import FilePlan, PlannedFile
     from neve.query.prepared import Prepared
+    from neve.query.scan.files import FilePlan, PlannedFile
 
 AT_A_TIME = 16
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from neve.lake.duck import literal
 from neve.query.cache import Asked
 from neve.query.duck_engine import DUCKDB
-from neve.query.files import TENANT
-from neve.query.reading import duckdb_source
-from neve.query.rollups import route
-from neve.query.scans import scans_of
+from neve.query.rolled.route import route
+from neve.query.scan.files import TENANT
+from neve.query.scan.reading import duckdb_source
+from neve.query.scan.scans import scans_of
+from neve.query.scan.times import TIME
 from neve.query.spark_engine import SPARK
-from neve.query.statement import marked, parse
+from neve.query.sql.statement import marked, parse
+from neve.query.sql.translate import for_duckdb, for_spark
 from neve.query.statistics import ScanStatistics, Statistics
-from neve.query.times import TIME
-from neve.query.translate import for_duckdb, for_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from neve.query.config import QueryConfig
-    from neve.query.files import FilePlan, Planner
     from neve.query.request import Request, TimeRange
-    from neve.query.rollups import Coverage
-    from neve.query.scans import Scan
+    from neve.query.rolled.route import Coverage
+    from neve.query.scan.files import FilePlan, Planner
+    from neve.query.scan.scans import Scan
     from neve.query.spark_engine import SparkEngine
-    from neve.query.statement import Statement
+    from neve.query.sql.statement import Statement
     from neve.query.tables import LakeTables
 
 

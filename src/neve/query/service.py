@@ -13,11 +13,11 @@ from neve.query.cache import ResultCache
 from neve.query.duck_engine import DUCKDB, DuckEngine
 from neve.query.explain import described, explained, listed
 from neve.query.failures import FilesGone
-from neve.query.files import Planner
 from neve.query.limits import Gate, Limits, limits_for
 from neve.query.partial import without_unreadable
 from neve.query.prepared import prepare
 from neve.query.running import Running
+from neve.query.scan.files import Planner
 from neve.query.spark_engine import SPARK, SparkEngine
 from neve.query.stored import Collecting, Stored
 from neve.query.tables import LakeTables
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from neve.query.entry import Entry
     from neve.query.prepared import Prepared
     from neve.query.request import Request
-    from neve.query.rollups import Coverage
+    from neve.query.rolled.route import Coverage
     from neve.query.running import Run
     from neve.query.tables import TableFacts
 

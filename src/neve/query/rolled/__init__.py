@@ -1,0 +1,1 @@
+"""Questions about points that rolled-up tables answer as well."""

@@ -1,0 +1,203 @@
+"""Which expressions mean the same for a row of a rollup as for each of the points that it is made of.
+
+Those are made of what the rollup keeps apart, and of time by buckets that are whole windows. An expression that is not
+known to be one of them is taken to be none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from neve.model.tables import METRICS
+from neve.query.rolled.scratch import function_name, width_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SECOND = 1_000_000
+MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
+
+TIME, VALUE, SERVICE = "timestamp", "value", "service_name"
+PLAIN = frozenset({"metric_name", "metric_type", "unit", "is_monotonic", "aggregation_temporality", SERVICE})
+MAPS = frozenset({"attributes", "resource_attrs"})
+NAMES = frozenset(METRICS.schema.names)
+
+DAYS = (
+    *("day", "week", "month", "quarter", "year", "decade", "century", "millennium"),
+    *("dow", "isodow", "doy", "weekday", "isoyear", "yearweek"),
+)
+UNITS = {"minute": MINUTE, "hour": HOUR} | dict.fromkeys(DAYS, DAY)
+EPOCHS = {"epoch": SECOND, "time_to_unix": SECOND, "epoch_ms": 1000, "epoch_us": 1}
+TRUNCATIONS = frozenset({"date_trunc", "datetrunc", "timestamp_trunc"})
+AGGREGATES = {"mean": "avg"} | {name: name for name in ("sum", "min", "max", "avg", "count")}
+
+NODES = (
+    *(exp.Literal, exp.Boolean, exp.Null, exp.Identifier, exp.Var, exp.DataType, exp.Interval, exp.Tuple),
+    *(exp.Alias, exp.Paren, exp.Cast, exp.Case, exp.If, exp.Between, exp.In, exp.Not, exp.Neg, exp.And, exp.Or),
+    *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Like, exp.ILike),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.DPipe),
+    *(exp.Where, exp.Having, exp.Qualify, exp.Group, exp.Order, exp.Ordered, exp.Limit, exp.Offset, exp.WindowSpec),
+    *(exp.IgnoreNulls, exp.RespectNulls),
+)
+FUNCTIONS = frozenset(
+    (
+        *("abs", "round", "floor", "ceil", "ceiling", "sqrt", "ln", "log", "log2", "log10", "exp", "pow", "power"),
+        *("sign", "greatest", "least", "isnan", "isfinite", "coalesce", "ifnull", "nullif", "if"),
+        *("lower", "upper", "trim", "ltrim", "rtrim", "substring", "substr", "left", "right", "replace"),
+        *("concat", "concat_ws", "length", "split_part", "starts_with", "ends_with", "contains", "prefix", "suffix"),
+        *("regexp_matches", "regexp_extract", "regexp_replace", "strftime", "time_to_str"),
+        *("to_timestamp", "unix_to_time", "date_trunc", "timestamp_trunc", "epoch", "time_to_unix"),
+    )
+)
+
+
+@dataclass
+class Terms:
+    """Looks at the expressions of one SELECT, and notes what they need.
+
+    `scope` is what the SELECT calls its table, `aliases` are the names that it gives. Afterwards `buckets` has the
+    length of each bucket of time, `keys` the attributes, `columns` what must be there to be read, and `aggregates` the
+    aggregates of `value`, each with its FILTER if it has one.
+    """
+
+    scope: str
+    aliases: frozenset[str] = frozenset()
+    buckets: set[int] = field(default_factory=set)
+    keys: set[tuple[str, str]] = field(default_factory=set)
+    columns: set[str] = field(default_factory=set)
+    aggregates: list[tuple[str, exp.Expr]] = field(default_factory=list)
+
+    def fits(self, node: exp.Expr, *, grouped: bool = False) -> bool:
+        """Whether an expression means the same; where it is about groups, aggregates of `value` do, too."""
+        if isinstance(node, exp.Column):
+            return self._is_kept(node) or (grouped and self._is_alias(node))
+        if isinstance(node, exp.Bracket):
+            return self._is_attribute(node)
+        bucket = self._bucket(node)
+        if bucket:
+            self.buckets.add(bucket)
+            self.columns.add(TIME)
+            return True
+        if grouped and isinstance(node, (exp.Filter, exp.Window, exp.AggFunc, exp.Anonymous)):
+            found = self._of_groups(node)
+            if found is not None:
+                return found
+        return _is_known(node) and all(self.fits(part, grouped=grouped) for part in node.iter_expressions())
+
+    def is_column(self, node: exp.Expr | None, name: str) -> bool:
+        """Whether an expression is just that column of the table."""
+        return (
+            isinstance(node, exp.Column)
+            and node.name.lower() == name
+            and not node.args.get("db")
+            and node.table.lower() in ("", self.scope)
+        )
+
+    def fits_groups(self, group: exp.Group) -> bool:
+        """Whether the keys of groups fit; a name that the SELECT gives stands for its expression."""
+        if any(group.args.get(name) for name in ("grouping_sets", "cube", "rollup", "totals")):
+            return False
+        return all(self._is_new_name(key) or self.fits(key) for key in group.expressions)
+
+    def _is_kept(self, node: exp.Column) -> bool:
+        name = node.name.lower()
+        if name not in PLAIN or not self.is_column(node, name):
+            return False
+        self.columns.add(name)
+        if name == SERVICE:
+            self.keys.add(("resource_attrs", "service.name"))
+        return True
+
+    def _is_alias(self, node: exp.Column) -> bool:
+        return not node.table and node.name.lower() in self.aliases
+
+    def _is_new_name(self, node: exp.Expr) -> bool:
+        return isinstance(node, exp.Column) and self._is_alias(node) and node.name.lower() not in NAMES
+
+    def _is_attribute(self, node: exp.Bracket) -> bool:
+        name = node.this.name.lower()
+        keys = node.expressions
+        if name not in MAPS or not self.is_column(node.this, name) or len(keys) != 1 or not keys[0].is_string:
+            return False
+        self.columns.add(name)
+        self.keys.add((name, keys[0].name))
+        return True
+
+    def _of_groups(self, node: exp.Expr) -> bool | None:
+        """Whether an aggregate or window function fits; `None` for any other function."""
+        if isinstance(node, exp.Window):
+            parts = [part for key, part in _parts(node) if key != "this"]
+            return all(self.fits(part, grouped=True) for part in [*parts, *_arguments_over(node.this)])
+        if isinstance(node, exp.Filter):
+            return self.fits(node.expression) and self._is_aggregate(node.this, node)
+        if isinstance(node, exp.AggFunc) or function_name(node) in AGGREGATES:
+            return self._is_aggregate(node, node)
+        return None
+
+    def _is_aggregate(self, node: exp.Expr, whole: exp.Expr) -> bool:
+        name = AGGREGATES.get(function_name(node))
+        arguments = _arguments(node)
+        if name is None or len(arguments) != 1 or not self.is_column(arguments[0], VALUE):
+            return False
+        self.aggregates.append((name, whole))
+        return True
+
+    def _bucket(self, node: exp.Expr) -> int | None:
+        """The length of the buckets that an expression divides time into; `None` where it does no such thing."""
+        match node:
+            case exp.Cast():
+                time, bucket = node.this, DAY if node.to.this == exp.DType.DATE else None
+            case exp.Extract():
+                time, bucket = node.expression, UNITS.get(node.name.lower())
+            case _:
+                time, bucket = self._divided(node)
+        return bucket if self.is_column(time, TIME) else None
+
+    def _divided(self, node: exp.Expr) -> tuple[exp.Expr | None, int | None]:
+        """The time that a function divides into buckets, and how long they are."""
+        name, arguments = function_name(node), _arguments(node)
+        if name == "floor" and len(arguments) == 1:
+            return _floored(arguments[0].unnest())
+        if len(arguments) != 2:
+            return None, None
+        if name in TRUNCATIONS:
+            unit, time = arguments if isinstance(node, exp.Anonymous) else (node.args["unit"], node.this)
+            return time, UNITS.get(unit.name.lower())
+        return (arguments[1], width_of(arguments[0])) if name in ("time_bucket", "date_bin") else (None, None)
+
+
+def _floored(node: exp.Expr) -> tuple[exp.Expr | None, int | None]:
+    """The buckets of `floor(epoch(timestamp) / 300)`."""
+    if not isinstance(node, exp.Div) or not node.expression.is_int:
+        return None, None
+    epoch = node.this.unnest()
+    unit, arguments = EPOCHS.get(function_name(epoch)), _arguments(epoch)
+    return (arguments[0], unit * int(node.expression.name)) if unit and len(arguments) == 1 else (None, None)
+
+
+def _is_known(node: exp.Expr) -> bool:
+    return isinstance(node, NODES) or function_name(node) in FUNCTIONS
+
+
+def _arguments(node: exp.Expr) -> list[exp.Expr]:
+    return [part for _, part in _parts(node)]
+
+
+def _arguments_over(node: exp.Expr) -> Iterator[exp.Expr]:
+    """What a window function is applied to: any function will do, as what it sees is the groups."""
+    if isinstance(node, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
+        yield from _arguments_over(node.this)
+        yield from (part for key, part in _parts(node) if key != "this")
+    elif isinstance(node, exp.Func):
+        yield from (part for part in _arguments(node) if not isinstance(part, exp.Star))
+    else:
+        yield node
+
+
+def _parts(node: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
+    """The expressions right below a node, with the name of each one's place."""
+    for part in node.iter_expressions():
+        yield part.arg_key or "", part
