@@ -259,6 +259,7 @@ def test_tables_and_columns(make_service: Callable[..., QueryService]) -> None:
     service = make_service()
     names = [row["name"] for row in rows(ask(service, "SHOW TABLES"))]
     assert {"logs", "metrics", "spans", "metrics_1m"} <= set(names)
+    assert [service.describe("logs", who).rows for who in (ACME, OTHER, "nobody")] == [2, 1, 0]
     facts = service.describe("logs", ACME)
     assert facts.earliest is not None
     assert facts.earliest == facts.latest

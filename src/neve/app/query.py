@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from neve.query.scan.files import PlannedFile, Tokens
     from neve.query.service import LimitsOf
     from neve.receive.keys import Guard
+    from neve.search.config import SearchConfig
     from neve.search.lookup import SearchIndex
 
 
@@ -49,7 +50,7 @@ def build_query_service(
             lambda table: frozen_by_retention(settings, table, now)(organization),
         )
 
-    planner = Planner(SearchedFiles(build_search_index(lake)))
+    planner = Planner(SearchedFiles(build_search_index(lake), settings.search))
     return QueryService(lake, settings.query, limits=limits, coverages=covered, planner=planner, log=log)
 
 
@@ -58,12 +59,17 @@ class SearchedFiles:
     """The search index as the planner asks it."""
 
     index: SearchIndex
+    config: SearchConfig
 
     def __call__(
         self, table: str, organization: str, files: Sequence[PlannedFile], tokens: Tokens
     ) -> list[PlannedFile]:
         """The files that may hold the words, and the rows of them that may; all of a file that is not indexed."""
-        found = self.index.matching(table, organization, [file.path for file in files], tokens)
+        indexed = self.config.tables.get(table, ())
+        known = tuple((column, words) for column, words in tokens if column in indexed)
+        if not known:
+            return list(files)
+        found = self.index.matching(table, organization, [file.path for file in files], known)
         return [
             file if (spans := found.get(file.path)) is None else replace(file, ranges=spans)
             for file in files

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from neve.query.config import QueryConfig
 
 DUCKDB = "duckdb"
+SETTINGS = (
+    "TimeZone = 'UTC'",
+    "parquet_metadata_cache = true",
+    "python_enable_replacements = false",  # names of Python's variables are no tables
+)
 
 
 class DuckRun:
@@ -88,9 +93,8 @@ class DuckEngine:
             memory_limit=memory,
             extensions=("httpfs",) if on_s3 else (),
         )
-        instance.execute("SET GLOBAL TimeZone = 'UTC'")  # for the connections to come
-        instance.execute("SET parquet_metadata_cache = true")
-        instance.execute("SET GLOBAL python_enable_replacements = false")  # names of Python's variables are no tables
+        for setting in SETTINGS:
+            instance.execute(f"SET GLOBAL {setting}")  # for the connections to come
         folder = f"{tempfile.gettempdir()}/neve-query-{os.getpid()}"
         instance.execute(f"SET temp_directory = '{folder}'")
         confine(instance, [self._lake.lake.location])

@@ -64,7 +64,7 @@ class QueryService:
         self._coverages = coverages
         self._planner = planner or Planner()
         self._log = log
-        self._tables = LakeTables(lake)
+        self._tables = LakeTables(lake, self._planner)
         self._duck = DuckEngine(lake, config)
         self._spark = SparkEngine(lake)
         self._cache = ResultCache(config.cache_bytes, config.cache_seconds)
@@ -106,13 +106,13 @@ class QueryService:
         """The columns of each table."""
         return self._tables.schemas()
 
-    def tables(self, _organization: str) -> tuple[TableFacts, ...]:
-        """All tables."""
-        return tuple(self._tables.facts(name) for name in self._tables.schemas())
+    def tables(self, organization: str) -> tuple[TableFacts, ...]:
+        """All tables, as an organization sees them."""
+        return tuple(self._tables.facts(name, organization) for name in self._tables.schemas())
 
-    def describe(self, name: str, _organization: str) -> TableFacts:
-        """One table."""
-        return self._tables.facts(name)
+    def describe(self, name: str, organization: str) -> TableFacts:
+        """One table, as an organization sees it."""
+        return self._tables.facts(name, organization)
 
     def close(self) -> None:
         """End what runs."""
@@ -138,7 +138,7 @@ class QueryService:
     def _begin(self, running: Running, prepared: Prepared, limits: Limits) -> None:
         statement = prepared.statement
         if statement.kind == "describe":
-            return running.begin(Stored(described(self._tables.facts(statement.described))))
+            return running.begin(Stored(described(self._tables.facts(statement.described, running.organization))))
         if statement.kind == "tables":
             return running.begin(Stored(listed(self._tables.schemas())))
         if statement.explain == "plan":

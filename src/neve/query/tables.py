@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from neve.errors import TableMissing
-from neve.lake.statistics import table_statistics
+from neve.query.scan.times import range_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from neve.lake.lake import Lake
+    from neve.query.scan.files import Planner
 
 NAMES_SECONDS = 30  # columns and names change when software does
 
@@ -36,7 +37,7 @@ class ColumnFacts:
 
 @dataclass(frozen=True)
 class TableFacts:
-    """What a person asks about a table; numbers are those of all organizations' rows, which files are made of."""
+    """What a person asks about a table; numbers are of the organization's own files, deleted rows among them."""
 
     name: str
     comment: str
@@ -52,8 +53,9 @@ class TableFacts:
 class LakeTables:
     """Names and columns are remembered for a while; what a query reads is always looked up."""
 
-    def __init__(self, lake: Lake) -> None:
+    def __init__(self, lake: Lake, planner: Planner) -> None:
         self._lake = lake
+        self._planner = planner
         self._schemas: dict[str, pa.Schema] = {}
         self._until = 0.0
         self._lock = threading.Lock()
@@ -73,21 +75,22 @@ class LakeTables:
         """Tables as they are now."""
         return {name: self._lake.table(name) for name in dict.fromkeys(names)}
 
-    def facts(self, name: str) -> TableFacts:
-        """All that is known of one."""
+    def facts(self, name: str, organization: str) -> TableFacts:
+        """All that an organization may know of one."""
         if name not in self.schemas():
             raise TableMissing(f"there is no table {name}", hint=f"there are {', '.join(self.schemas())}")
         table = self._lake.table(name)
-        statistics = table_statistics(table)
+        files = self._planner.owned(table, organization)
+        earliest, latest = range_of(table.schema(), files)
         return TableFacts(
             name=name,
             comment=table.properties.get("comment", ""),
-            rows=statistics.rows,
-            files=statistics.files,
-            bytes=statistics.bytes,
+            rows=sum(file.record_count for file in files),
+            files=len(files),
+            bytes=sum(file.file_size_in_bytes for file in files),
             snapshot=table.metadata.current_snapshot_id,
-            earliest=statistics.earliest,
-            latest=statistics.latest,
+            earliest=earliest,
+            latest=latest,
             columns=tuple(
                 ColumnFacts(field.name, str(field.field_type), field.doc or "", field.required)
                 for field in table.schema().fields

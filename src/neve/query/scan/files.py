@@ -88,6 +88,17 @@ class Planner:
                 self._look_into(table, manifest, own, wanted, found)
         return self._finish(table, scan, organization, time, found)
 
+    def owned(self, table: Table, organization: str) -> list[Entry]:
+        """The data files that may hold rows of the organization."""
+        own = Pruner(table.metadata, tenant_is(table.schema(), organization))
+        return [
+            entry
+            for manifest in self._manifests.of(table)
+            if not holds_deletes(manifest) and own.manifest(manifest)
+            for entry in self._manifests.entries(table, manifest)
+            if own.file(entry)
+        ]
+
     def _look_into(self, table: Table, manifest: ManifestFile, own: Pruner, wanted: Pruner, found: _Found) -> None:
         is_wanted = wanted.manifest(manifest)
         if holds_deletes(manifest):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
 from pyiceberg.conversions import from_bytes
@@ -10,9 +10,11 @@ from pyiceberg.expressions.literals import TimestampLiteral
 from pyiceberg.types import TimestamptzType
 from pyiceberg.utils.datetime import datetime_to_micros
 
+from neve.lake.calendar import EPOCH
 from neve.query.scan.expressions import all_of, said
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from pyiceberg.expressions import BooleanExpression
@@ -40,6 +42,20 @@ def micros(moment: datetime) -> int:
 def within(schema: Schema, time: TimeRange) -> BooleanExpression:
     """Rows of a range of time."""
     return all_of([said(TIME, operator, TimestampLiteral(moment)) for operator, moment in bounds_of(schema, time)])
+
+
+def range_of(schema: Schema, entries: Iterable[Entry]) -> tuple[datetime | None, datetime | None]:
+    """The earliest and the latest moment of some files, as their bounds tell."""
+    if TIME not in schema.column_names or not isinstance(schema.find_type(TIME), TimestamptzType):
+        return None, None
+    column = schema.find_field(TIME).field_id
+    found = [(entry.lower_bounds.get(column), entry.upper_bounds.get(column)) for entry in entries]
+    known = [(_moment(lower), _moment(upper)) for lower, upper in found if lower is not None and upper is not None]
+    return min((first for first, _ in known), default=None), max((last for _, last in known), default=None)
+
+
+def _moment(bound: bytes) -> datetime:
+    return EPOCH + timedelta(microseconds=int(from_bytes(TimestamptzType(), bound)))
 
 
 def is_inside(schema: Schema, time: TimeRange, entry: Entry) -> bool:
