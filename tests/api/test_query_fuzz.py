@@ -68,7 +68,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     service.close()
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=bodies)
 @example(body={"sql": "SELECT ?", "parameters": ["\ud800"]})
 @example(body={"sql": "SELECT $1", "parameters": {"1": 10**400}})

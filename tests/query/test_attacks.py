@@ -329,7 +329,7 @@ def selects(draw: st.DrawFn, depth: int = 2) -> str:
     return text
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(selects())
 @example("WITH a AS (SELECT 1 AS x FROM spans) SELECT * FROM a UNION ALL SELECT 1 AS x FROM logs")
 @example("SELECT 1 AS x FROM (WITH a AS (SELECT 1 AS x FROM range(3)) SELECT * FROM a) AS q")
@@ -373,7 +373,7 @@ def read_by_duckdb(connection: DuckDBPyConnection, sql: str) -> tuple[set[str], 
     return tables, functions
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_texts_and_names_come_through_unchanged(plain: DuckDBPyConnection, value: str, name: str) -> None:
     """A text is one text for the engine, whatever is in it; so is a name."""
@@ -401,7 +401,7 @@ def test_a_name_with_a_variable_is_kept_from_spark() -> None:
     assert parse('SELECT 1 AS "${env:PATH}"', SCHEMAS).not_portable == "a name with ${"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.text(max_size=200))
 def test_noise_is_refused_in_words(noise: str) -> None:
     """No text makes the parser fail in another way than by saying so."""

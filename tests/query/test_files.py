@@ -128,7 +128,7 @@ times = st.builds(TimeRange, moments, moments)
 PLANNER = Planner()
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(predicate=predicates, time=times, organization=st.sampled_from([ACME, OTHER, "nobody"]))
 def test_the_same_files_as_pyiceberg(
     spans: Table, predicate: BooleanExpression, time: TimeRange, organization: str

@@ -288,7 +288,7 @@ def _disjoint(parts: Sequence[Any]) -> list[tuple[int, int]]:
     return joined
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2), questions(), coverages())
 def test_answers_are_those_of_points(seed: int, sql: str, covered: list[Coverage]) -> None:
     """Whatever is covered, the answer is the same; what is not covered is not read."""
@@ -301,7 +301,7 @@ def test_answers_are_those_of_points(seed: int, sql: str, covered: list[Coverage
     assert_same(there.spoilt(covered).ask(text_of(routed)), there.ask(text_of(statement)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2), questions(), moments(), moments())
 def test_the_bounds_of_a_request_cut_no_window(seed: int, sql: str, one: int, other: int) -> None:
     """Tables are bounded by time outside of the statement: a window that reaches beyond is not read."""

@@ -22,14 +22,14 @@ MINUTE, FIVE, HOUR, DAY = LEVELS
 
 
 @given(histories(), st.sampled_from(CONFIGS))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_rows_are_those_of_the_reference(points: list[dict[str, Any]], config: RollupConfig) -> None:
     """All five types, both temporalities, resets, gaps, late and repeated points."""
     assert not differences(rolled(points, config, MINUTE), roll_up(points, config))
 
 
 @given(histories(), st.sampled_from(CONFIGS))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_levels_are_those_of_the_reference(points: list[dict[str, Any]], config: RollupConfig) -> None:
     """The same after each of three merges."""
     ours, reference = rolled(points, config, MINUTE), roll_up(points, config)
