@@ -9,7 +9,7 @@ CHAOS ?=
 RACE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test test-fast test-spark test-e2e chaos race check format bench docs lock parts parts-cheap clean
+.PHONY: help setup jars demo test test-fast test-spark test-e2e test-kills chaos race check format bench docs lock parts parts-cheap clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,18 +34,21 @@ demo: setup ## an hour of telemetry of a shop: made, ingested, asked about
 	@$(BIN)/neve demo
 
 test: setup ## every test: fast ones first, then Spark, then end to end
-	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not parts and not e2e"
-	@$(BIN)/python -m pytest -q -m "(spark or parts) and not e2e"
+	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not parts and not e2e and not kills"
+	@$(BIN)/python -m pytest -q -m "(spark or parts) and not e2e and not kills"
 	@$(BIN)/python -m pytest -q -m e2e
 
 test-fast: $(READY) ## the tests that need no JVM
-	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not parts and not e2e"
+	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not parts and not e2e and not kills"
 
 test-spark: setup ## the tests that share one Spark session, and those that start real parts
-	@$(BIN)/python -m pytest -q -m "(spark or parts) and not e2e"
+	@$(BIN)/python -m pytest -q -m "(spark or parts) and not e2e and not kills"
 
 test-e2e: setup ## the commands, run as a newcomer would
 	@$(BIN)/python -m pytest -q -m e2e
+
+test-kills: setup ## short runs of chaos, race and killed rollups, about five minutes
+	@$(BIN)/python -m pytest -q -m kills
 
 chaos: setup ## ten minutes of sending and killing; CHAOS=--collector sends with the stock collector
 	@$(BIN)/python -m tests.chaos $(CHAOS)

@@ -19,7 +19,7 @@ KILLS = (
 )
 
 
-@pytest.mark.e2e
+@pytest.mark.kills
 def test_what_was_acknowledged_is_in_the_tables_once(tmp_path: Path) -> None:
     """Receiver, stream and Spark driver die while three signals come over gRPC and HTTP; `make chaos` does more."""
     rng = random.Random(SEED)

@@ -76,7 +76,7 @@ def tended(table: ModelTable, strategy: str, layout: Layout, config: CompactConf
 
 @pytest.mark.parametrize("strategy", ALL)
 @seed(1)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(table=tables(), layout=st.sampled_from(LAYOUTS), config=st.sampled_from([ENDLESS, TIGHT]))
 def test_a_second_plan_is_empty(strategy: str, table: ModelTable, layout: Layout, config: CompactConfig) -> None:
     """When outputs are what the plan expects, one run leaves nothing to do."""
@@ -90,7 +90,7 @@ def test_a_second_plan_is_empty(strategy: str, table: ModelTable, layout: Layout
 
 @pytest.mark.parametrize("strategy", ALL)
 @seed(2)
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(table=tables(), layout=st.sampled_from(LAYOUTS), ratio=st.floats(0.3, 1.0), assumed=st.floats(0.3, 1.0))
 def test_other_sizes_than_expected_come_to_an_end_too(
     strategy: str, table: ModelTable, layout: Layout, ratio: float, assumed: float
@@ -108,7 +108,7 @@ def test_other_sizes_than_expected_come_to_an_end_too(
 
 
 @seed(3)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(table=tables(), strategy=st.sampled_from(ALL), group_files=st.integers(2, 9), max_files=st.integers(4, 40))
 def test_small_groups_and_limits_only_take_longer(
     table: ModelTable, strategy: str, group_files: int, max_files: int
@@ -123,7 +123,7 @@ def test_small_groups_and_limits_only_take_longer(
 
 
 @seed(4)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(table=tables(), strategy=st.sampled_from(ALL), layout=st.sampled_from(LAYOUTS))
 def test_every_group_is_worth_it(table: ModelTable, strategy: str, layout: Layout) -> None:
     """A group has fewer outputs than inputs, or splits, or applies deletes, or lays out; and no file is in two."""
@@ -147,7 +147,7 @@ def test_every_group_is_worth_it(table: ModelTable, strategy: str, layout: Layou
 
 
 @seed(5)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(table=tables(), strategy=st.sampled_from(ALL), layout=st.sampled_from(LAYOUTS))
 def test_every_partition_has_its_reason(table: ModelTable, strategy: str, layout: Layout) -> None:
     """Each partition is rewritten, left alone or cut, and there is a sentence for it."""

@@ -17,7 +17,7 @@ ROUNDS = (
 )
 
 
-@pytest.mark.e2e
+@pytest.mark.kills
 def test_rows_are_what_they_would_be_without_compaction(tmp_path: Path) -> None:
     """Appends, deletes, updates, merges and overwrites go on while compactors die; `make race` does more."""
     rng = random.Random(SEED)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from neve.lake.lake import Lake
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.kills
 
 NOW = START + timedelta(days=2)
 # The whole chain; killed with all that belongs to it just before or just after a level's commit, if that is asked for.
