@@ -29,9 +29,6 @@ TEST_CONF = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
     "-Daws.accessKeyId=test -Daws.secretAccessKey=test",
     "spark.sql.shuffle.partitions": "1",
-    # For a few rows, making code and planning again cost more than they save.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.adaptive.enabled": "false",
 }
 _numbers = itertools.count()
 settings.register_profile("neve", deadline=None)  # a machine that pauses for others makes no test wrong

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from pyspark.sql import SparkSession
 
-CHANGED = {"spark.sql.shuffle.partitions": "1", "spark.sql.codegen.wholeStage": "false"}
+CHANGED = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+}
 
 
 @pytest.fixture(scope="module")
