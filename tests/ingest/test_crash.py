@@ -201,7 +201,7 @@ SCRIPT = """
 """
 
 
-@pytest.mark.e2e
+@pytest.mark.kills
 def test_sigkill_at_random_moments_loses_and_doubles_nothing(make_lake: Callable[..., Lake], tmp_path: Path) -> None:
     """A real process with its own JVM, killed three times at different moments, then left to finish."""
     lake = make_lake()
