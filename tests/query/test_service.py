@@ -119,6 +119,7 @@ def test_a_result_is_cut_off_where_it_was_asked_to_be(make_service: Callable[...
         ({"rows": 5}, "SELECT * FROM range(6)", "rows", "the result has more than 5 rows"),
         ({"scan_bytes": 10}, COUNT, "scan_bytes", "10 are allowed"),
         ({"seconds": 0.2}, LONG, "seconds", "the query took longer than 0.2 s"),
+        ({"seconds": 0.2}, f"EXPLAIN ANALYZE {LONG}", "seconds", "the query took longer than 0.2 s"),
         (
             {"memory": "20MB"},
             "SELECT count(*) FROM (SELECT DISTINCT x * 7919 AS a, x::VARCHAR AS b FROM range(20000000) AS r(x))",

@@ -72,9 +72,9 @@ def _at_once(signal: Signal, text: bytes) -> pa.BinaryArray | None:
         return None if top.null_count else _encode(signal, top)
     except (duckdb.InternalException, duckdb.FatalException):
         _reader.cache_clear()  # the connection can't be used again
-    except Exception:  # noqa: S110 - three libraries have read the text; the patient way finds out what is wrong
-        pass
-    return None
+        return None
+    except Exception:  # three libraries have read the text; the patient way finds out what is wrong
+        return None
 
 
 def _read(signal: Signal, text: bytes) -> pa.ListArray:

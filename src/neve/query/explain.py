@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from neve.query.stored import Stored
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from neve.query.prepared import Prepared
     from neve.query.running import Run
@@ -34,7 +36,7 @@ def described(table: TableFacts) -> pa.Table:
     )
 
 
-def explained(prepared: Prepared, run: Run | None = None) -> pa.Table:
+def explained(prepared: Prepared, measured: Sequence[str] = ()) -> pa.Table:
     """EXPLAIN: what would be read, by whom, and why; with ANALYZE, what it took."""
     statistics = prepared.statistics
     lines = [f"engine: {statistics.engine}", *(f"because: {note}" for note in statistics.notes)]
@@ -49,9 +51,7 @@ def explained(prepared: Prepared, run: Run | None = None) -> pa.Table:
     if prepared.statement.volatile:
         lines.append(f"never from the cache: {prepared.statement.volatile} is another each time")
     lines.append(f"planned in {statistics.planning_seconds * 1000:.1f} ms")
-    if run is not None:
-        lines += _measured(run)
-    return pa.table({"plan": pa.array(lines, pa.string())})
+    return pa.table({"plan": pa.array([*lines, *measured], pa.string())})
 
 
 def _scan(scan: ScanStatistics) -> list[str]:
@@ -62,11 +62,26 @@ def _scan(scan: ScanStatistics) -> list[str]:
     ]
 
 
-def _measured(run: Run) -> list[str]:
-    began = time.monotonic()
-    try:
-        run.begin()
-        rows = sum(batch.num_rows for batch in run.batches())
-    finally:
-        run.close()
-    return [f"ran in {(time.monotonic() - began) * 1000:.1f} ms, {rows:,} rows"]
+class Measured(Stored):
+    """EXPLAIN ANALYZE: another run, whose rows are counted and not given; it can be ended as any other."""
+
+    def __init__(self, prepared: Prepared, run: Run) -> None:
+        super().__init__(explained(prepared))
+        self._prepared = prepared
+        self._run = run
+
+    def begin(self) -> None:
+        """Run it to its end."""
+        began = time.monotonic()
+        self._run.begin()
+        rows = sum(batch.num_rows for batch in self._run.batches())
+        took = f"ran in {(time.monotonic() - began) * 1000:.1f} ms, {rows:,} rows"
+        self._table = explained(self._prepared, [took])
+
+    def interrupt(self) -> None:
+        """End it, from any thread."""
+        self._run.interrupt()
+
+    def close(self) -> None:
+        """Give back what it holds."""
+        self._run.close()

@@ -9,10 +9,7 @@ import pyarrow as pa
 
 from neve.errors import LimitExceeded, QueryError
 
-AWAY = ("HTTP", "Connection", "Could not connect", "timed out", "Timeout", "Temporary failure")
 GONE = ("No such file", "No files found", "404", "Not Found", "NoSuchKey", "Could not open file", "FileNotFound")
-
-
 TOLD = re.compile(r"^([A-Z][A-Za-z ]*) Error: ")
 
 

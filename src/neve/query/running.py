@@ -50,7 +50,7 @@ class Run(Protocol):
 class Running:
     """One query. `batches` gives its result once; whoever stops reading closes that, which ends the query."""
 
-    def __init__(self, request: Request, limits: Limits, ended: Callable[[Running, Entry], None]) -> None:
+    def __init__(self, request: Request, limits: Limits, ended: Callable[[Entry], None]) -> None:
         self.id = request.id
         self.request = request
         self.started = datetime.now(UTC)
@@ -151,7 +151,7 @@ class Running:
             self._timer.cancel()
         run.close()
         self.statistics = replace(self.statistics, seconds=time.monotonic() - self._began)
-        self._ended(self, self._entry(limit))
+        self._ended(self._entry(limit))
 
     def _entry(self, limit: str) -> Entry:
         return Entry(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from neve.errors import LimitExceeded, QueryError
 from neve.query.cache import ResultCache
 from neve.query.duck_engine import DUCKDB, DuckEngine
-from neve.query.explain import described, explained, listed
+from neve.query.explain import Measured, described, explained, listed
 from neve.query.failures import FilesGone
 from neve.query.limits import Gate, Limits, limits_for
 from neve.query.partial import without_unreadable
@@ -59,7 +59,6 @@ class QueryService:
         log: Callable[[Entry], None] = lambda _entry: None,
     ) -> None:
         self._config = config
-        self._lake = lake
         self._limits = limits or (lambda organization, key_id: limits_for(config, organization, key_id))
         self._coverages = coverages
         self._planner = planner or Planner()
@@ -79,9 +78,9 @@ class QueryService:
         try:
             self._gate.enter(who, limits.concurrency)
         except LimitExceeded as error:
-            Running(request, Limits(), lambda _one, entry: self._log(entry)).fail(error)
+            Running(request, Limits(), self._log).fail(error)
             raise
-        running = Running(request, limits, lambda _one, entry: self._end(entry, who))
+        running = Running(request, limits, lambda entry: self._end(entry, who))
         self._remember(running)
         try:
             self._answer(running, limits)
@@ -155,7 +154,7 @@ class QueryService:
         running.statistics = replace(prepared.statistics, cache="miss" if asked is not None else "off")
         run = self._engine_run(running, prepared, limits)
         if statement.explain == "analyze":
-            return running.begin(Stored(explained(prepared, run)))
+            return running.begin(Measured(prepared, run))
         if asked is not None and not prepared.statistics.partial:
             statistics = running.statistics
             run = Collecting(run, self._cache.largest, lambda table: self._cache.put(asked, table, statistics))

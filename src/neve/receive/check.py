@@ -7,6 +7,7 @@ is quarantined later, and only its sender was not told), but it refuses nothing 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -76,10 +77,8 @@ def _records(signal: Signal, column: pa.BinaryArray, max_records: int, checked: 
     """The records that can be parsed; those that can't are counted."""
     name = MESSAGES[signal]
     if column.nbytes <= LARGE and not unsafe(reduced_class(name), column):
-        try:
+        with suppress(ValueError):  # some of it is malformed: what, is found out below
             return _open(signal, read(reduced(name), column))
-        except ValueError:
-            pass  # some of it is malformed: what?
     try:
         if found := unsafe(reduced_class(name, parted=True), column):
             raise ValueError(found[0])
