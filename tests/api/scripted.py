@@ -64,7 +64,7 @@ class ScriptedService:
 
     def start(self, request: Request) -> Running:
         """Begin the script."""
-        running = Running(request, Limits(), lambda _running, entry: self.entries.append(entry))
+        running = Running(request, Limits(), self.entries.append)
         self.known.append(running)
         self.scripts.append(Script(self.make))
         try:

@@ -100,4 +100,3 @@ LEVELS = (
     Level("1d", 86_400, "day", "year", "metrics_1h"),
 )
 ROLLUPS = tuple(level.declared for level in LEVELS)
-BY_NAME = {level.name: level for level in LEVELS}
