@@ -1,0 +1,1 @@
+"""Tail sampling: whole traces are kept or not, decided from the lake."""

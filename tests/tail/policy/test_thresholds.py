@@ -1,0 +1,154 @@
+"""Thresholds of consistent sampling: probabilities, hexadecimal digits, and the member `ot` of a trace state."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, seed
+from hypothesis import strategies as st
+
+from neve.tail.policy.thresholds import (
+    probabilities_of,
+    read_randomness,
+    read_threshold,
+    threshold_of,
+    threshold_text,
+    thresholds_of,
+)
+from neve.tail.policy.traces import MAX_THRESHOLD, randomness_of
+from neve.tail.policy.tracestate import OtMember, read_ot, read_ots, with_thresholds, write_threshold
+
+HALF = MAX_THRESHOLD // 2
+THRESHOLDS = st.integers(0, MAX_THRESHOLD - 1)
+
+
+@pytest.mark.parametrize(
+    ("probability", "text"),
+    [(1, "0"), (0.5, "8"), (0.25, "c"), (0.1, "e6666666666666"), (0.01, "fd70a3d70a3d71"), (2**-56, "ffffffffffffff")],
+)
+def test_texts_of_probabilities(probability: float, text: str) -> None:
+    """Without zeros at the end, but one digit at least."""
+    assert threshold_text(threshold_of(probability)) == text
+
+
+@seed(1)
+@given(THRESHOLDS)
+def test_a_text_reads_back(threshold: int) -> None:
+    """Exactly, with at most fourteen digits."""
+    text = threshold_text(threshold)
+    assert re.fullmatch("[0-9a-f]{1,14}", text)
+    assert text == "0" or not text.endswith("0")
+    assert read_threshold(text) == threshold
+
+
+@seed(2)
+@given(st.lists(st.floats(1e-12, 1), min_size=1))
+def test_probabilities_read_back(probabilities: list[float]) -> None:
+    """Up to the grain of 56 bits."""
+    array = np.array(probabilities)
+    assert np.allclose(probabilities_of(thresholds_of(array)), array, rtol=0, atol=2.0**-56)
+
+
+def test_never_is_only_said_of_nothing() -> None:
+    """A chance that is smaller than the grain is still one; no chance has no text."""
+    assert thresholds_of(np.array([0.0, 1e-30])).tolist() == [MAX_THRESHOLD, MAX_THRESHOLD - 1]
+    assert threshold_text(MAX_THRESHOLD) == ""
+
+
+@pytest.mark.parametrize("text", ["", "g", "C", "0x1", " 8", "8 ", "123456789abcdef", "-1", "8\n"])
+def test_bad_thresholds(text: str) -> None:
+    """One to fourteen digits in lower case, nothing else."""
+    assert read_threshold(text) is None
+
+
+@pytest.mark.parametrize("text", ["", "8", "D29D6A7215CED0", "d29d6a7215ced", "d29d6a7215ced00"])
+def test_bad_randomness(text: str) -> None:
+    """Exactly fourteen digits."""
+    assert read_randomness(text) is None
+
+
+def test_randomness_is_the_end_of_the_id() -> None:
+    """The last seven bytes."""
+    ids = np.arange(32, dtype=np.uint8).reshape(2, 16)
+    assert randomness_of(ids).tolist() == [0x090A0B0C0D0E0F, 0x191A1B1C1D1E1F]
+    assert randomness_of(ids[:0]).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("tracestate", "said"),
+    [
+        (None, OtMember()),
+        ("", OtMember()),
+        ("ot=th:8", OtMember(HALF)),
+        ("ot=rv:d29d6a7215ced0;th:c;x:Y.z-1", OtMember(HALF + HALF // 2, 0xD29D6A7215CED0, (("x", "Y.z-1"),))),
+        ("a=1, ot=th:0 ,,b@c=2", OtMember(0)),
+        ("aot=th:8", OtMember()),
+        ("ot=th:8;", OtMember()),
+        ("ot=th:8;th:c", OtMember()),
+        ("ot=th:X", OtMember()),
+        ("ot=th:8;rv:1", OtMember()),
+        ("ot=th:8,ot=th:c", OtMember()),
+        ("ot=th:8,A=1", OtMember()),
+        ("ot=th:8,a", OtMember()),
+        ("ot=th:8,a=\u00e9", OtMember()),
+        ("ot=th:8," + ",".join(f"k{place}=1" for place in range(32)), OtMember()),
+        (f"ot=th:8;x:{'y' * 260}", OtMember()),
+    ],
+)
+def test_ot_is_read_strictly(tracestate: str | None, said: OtMember) -> None:
+    """Anything that breaks the grammar says nothing at all."""
+    assert read_ot(tracestate) == said
+
+
+@pytest.mark.parametrize(
+    ("tracestate", "threshold", "written"),
+    [
+        (None, HALF, "ot=th:8"),
+        ("", 0, "ot=th:0"),
+        ("a=1,b=2", HALF, "ot=th:8,a=1,b=2"),
+        ("a=1,ot=rv:d29d6a7215ced0;x:y;th:4,b=2", HALF, "ot=th:8;rv:d29d6a7215ced0;x:y,a=1,b=2"),
+        ("ot=th:c", HALF, "ot=th:c"),
+        ("a=1", MAX_THRESHOLD, "a=1"),
+        ("NO", HALF, "NO"),
+        ("ot=th:X", HALF, "ot=th:X"),
+        (f"ot=x:{'y' * 250}", HALF, f"ot=x:{'y' * 250}"),
+    ],
+)
+def test_th_is_written_first(tracestate: str | None, threshold: int, written: str) -> None:
+    """Others stay in their order, other keys of `ot` too; what can't be read is left alone."""
+    assert write_threshold(tracestate, threshold) == written
+
+
+def test_the_oldest_member_makes_room() -> None:
+    """There are 32 at most."""
+    members = [f"k{place}=1" for place in range(32)]
+    assert write_threshold(",".join(members), HALF) == ",".join(["ot=th:8", *members[:31]])
+
+
+STATES = st.lists(
+    st.one_of(
+        st.none(),
+        st.sampled_from(
+            ["", "a=1", "ot=th:8", "b=2,ot=rv:d29d6a7215ced0", "ot=th:zz", "ot=x:1;th:c;rv:00000000000001"]
+        ),
+    ),
+    max_size=30,
+)
+
+
+@seed(3)
+@given(STATES, THRESHOLDS, st.booleans())
+def test_batches_are_read_and_written_one_by_one(states: list[str | None], threshold: int, sliced: bool) -> None:
+    """As the single functions do."""
+    array = pa.array(["ot=th:4", *states], pa.string()).slice(1) if sliced else pa.array(states, pa.string())
+    thresholds, randomness, has_randomness = read_ots(array)
+    said = [read_ot(state) for state in states]
+    assert thresholds.tolist() == [each.threshold or 0 for each in said]
+    assert randomness.tolist() == [each.randomness or 0 for each in said]
+    assert has_randomness.tolist() == [each.randomness is not None for each in said]
+    steps = np.array([threshold if place % 2 else HALF for place in range(len(states))], dtype=np.uint64)
+    written = with_thresholds(array, steps).to_pylist()
+    assert written == [write_threshold(state, int(step)) for state, step in zip(states, steps, strict=True)]
