@@ -1,0 +1,1 @@
+"""Tests of what kept traces are sent to."""
