@@ -11,7 +11,10 @@ from neve.lake.lake import identify
 from neve.maintain.job import Maintainer
 from neve.maintain.work import Guards
 from neve.model.rollups import LEVELS
+from neve.model.tail import OPEN_TRACES
 from neve.rollup.position import Position
+from neve.tail.position import Position as TailPosition
+from neve.tail.position import stream
 
 if TYPE_CHECKING:
     from neve.app.settings import Settings
@@ -38,7 +41,7 @@ def guards_of(settings: Settings, lake: Lake, documents: Documents) -> Guards:
         kept_out=tuple(map(_absolute, own)),
         folders=lambda: tuple(str(run["folder"]) for _key, run in documents.entries(RUNS)),
         batches=lambda: frozenset(str(group["batch_id"]) for _key, group in documents.entries(GROUPS)) - {""},
-        readers=lambda name: readers_of(lake, name),
+        readers=lambda name: (*readers_of(lake, name), *selectors_of(settings, lake, name)),
     )
 
 
@@ -51,6 +54,16 @@ def readers_of(lake: Lake, name: str) -> tuple[tuple[str, int], ...]:
             if position is not None and position.snapshot is not None:
                 found.append((level.table, position.snapshot))
     return tuple(found)
+
+
+def selectors_of(settings: Settings, lake: Lake, name: str) -> tuple[tuple[str, int], ...]:
+    """The selector that reads spans from a table, and the snapshot that it has come to."""
+    config = settings.tail
+    mine = config.source.catalog is None and identify(name) == identify(config.source.table)
+    if not mine or OPEN_TRACES.name not in lake.table_names():
+        return ()
+    position = TailPosition.of(lake.table(OPEN_TRACES.name), config.name)
+    return ((stream(config.name), position.snapshot_id),) if position and position.snapshot_id is not None else ()
 
 
 def _absolute(place: str) -> str:

@@ -26,6 +26,7 @@ from neve.raw.config import RawConfig
 from neve.receive.config import ReceiverConfig
 from neve.rollup.config import RollupConfig
 from neve.search.config import SearchConfig
+from neve.tail.config import TailConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,6 +59,7 @@ class Settings(Section):
     prices: PricesConfig = Field(PricesConfig(), description="what things cost, for what rewrites cost and save")
     rollup: RollupConfig = Field(RollupConfig(), description="how metrics are rolled up")
     search: SearchConfig = Field(SearchConfig(), description="which texts are indexed for full-text search")
+    tail: TailConfig = Field(TailConfig(), description="which traces are kept, and where they go")
     maintain: MaintainConfig = Field(MaintainConfig(), description="how tables are kept small and quick to plan")
 
 

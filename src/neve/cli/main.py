@@ -24,6 +24,7 @@ from neve.cli.rollup import rollup
 from neve.cli.search import search
 from neve.cli.serve import serve
 from neve.cli.tables import tables
+from neve.cli.tail import tail
 from neve.errors import NeveError
 
 OUTSIDE = ("botocore", "psycopg2", "pyiceberg", "requests", "sqlalchemy")
@@ -63,7 +64,7 @@ def neve(context: click.Context, config: str | None) -> None:
     context.obj = Context(config)
 
 
-for command in (init, ingest, query, tables, compact, maintain, rollup, search, keys, serve, doctor, demo):
+for command in (init, ingest, query, tables, compact, maintain, rollup, search, tail, keys, serve, doctor, demo):
     neve.add_command(command)
 
 

@@ -15,7 +15,7 @@ from neve.model.columns import FORMAT_VERSION_DEFAULT
 from neve.model.commits import BATCH_ID, OPERATION, VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
@@ -38,6 +38,7 @@ class TableMoved(CommitConflict):
 
 
 Guard = Callable[["Table"], None]
+Removed = Callable[["Table"], "Sequence[DataFile]"]
 
 MANIFESTS_KEPT_APART = 50  # a table that is committed to every few seconds would drown in manifests
 
@@ -50,11 +51,13 @@ def append_once(
     operation: str,
     summary: Mapping[str, str] | None = None,
     guard: Guard | None = None,
+    removed: Removed | None = None,
 ) -> Commit:
     """Add files in one snapshot that carries the batch's id, unless a snapshot carries it already.
 
     Every attempt looks at the table as it is then, so two writers of the same batch can't both succeed. A `guard` looks
-    at the table that is about to be committed to, and raises what it has against it.
+    at the table that is about to be committed to, and raises what it has against it; `removed` names the files of it
+    that the added ones stand in for.
     """
     _check_version(table)
     properties = {BATCH_ID: batch_id, OPERATION: operation, VERSION: __version__, **(summary or {})}
@@ -67,7 +70,7 @@ def append_once(
         reraise=True,
     )
     try:
-        return attempts(_attempt, table, added, batch_id, properties, guard)
+        return attempts(_attempt, table, added, batch_id, properties, guard, removed)
     except CommitFailedException as error:
         raise CommitConflict(
             f"other writers changed {name} {ATTEMPTS} times while batch {batch_id} was being committed",
@@ -104,7 +107,12 @@ def find_batch(table: Table, batch_id: str) -> int | None:
 
 
 def _attempt(
-    table: Table, files: list[DataFile], batch_id: str, properties: dict[str, str], guard: Guard | None
+    table: Table,
+    files: list[DataFile],
+    batch_id: str,
+    properties: dict[str, str],
+    guard: Guard | None,
+    removed: Removed | None,
 ) -> Commit:
     name = ".".join(table.name())
     table.refresh()
@@ -113,14 +121,21 @@ def _attempt(
         return Commit(name, there, new=False)
     if guard is not None:
         guard(table)
-    _append(table, files, properties, name, batch_id)
+    _append(table, files, properties, name, batch_id, removed(table) if removed else ())
     snapshot = find_batch(table, batch_id)
     if snapshot is None:
         raise CommitUnknown(f"{name} took batch {batch_id}, but shows no snapshot with its id", hint=_HINT)
     return Commit(name, snapshot, new=True)
 
 
-def _append(table: Table, files: list[DataFile], properties: dict[str, str], name: str, batch_id: str) -> None:
+def _append(
+    table: Table,
+    files: list[DataFile],
+    properties: dict[str, str],
+    name: str,
+    batch_id: str,
+    removed: Sequence[DataFile],
+) -> None:
     # pyiceberg's own retry would append again without looking for the batch; ours looks first.
     once = {
         **table.metadata.properties,
@@ -130,9 +145,13 @@ def _append(table: Table, files: list[DataFile], properties: dict[str, str], nam
     }
     table.metadata = table.metadata.model_copy(update={"properties": once})
     try:
-        with table.transaction() as transaction, transaction.update_snapshot(properties).merge_append() as append:
-            for file in files:
-                append.append_data_file(file)
+        with table.transaction() as transaction:
+            update = transaction.update_snapshot(properties)
+            with update.overwrite() if removed else update.merge_append() as change:
+                for file in removed:
+                    change.delete_data_file(file)
+                for file in files:
+                    change.append_data_file(file)
     except CommitFailedException:
         raise
     except Exception as error:

@@ -30,6 +30,14 @@ def connect(
 ) -> duckdb.DuckDBPyConnection:
     """An in-memory DuckDB that can read Iceberg tables, or what the extensions let it."""
     connection = duckdb.connect(config={"memory_limit": memory_limit, **({"threads": threads} if threads else {})})
+    prepare(connection, s3, on_s3=on_s3, extensions=extensions)
+    return connection
+
+
+def prepare(
+    connection: duckdb.DuckDBPyConnection, s3: S3Config, *, on_s3: bool, extensions: Sequence[str] = EXTENSIONS
+) -> None:
+    """Make a DuckDB one that reads the lake: UTC, the extensions, and the key to object storage where it needs one."""
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET autoinstall_known_extensions = false")
     chain = ("aws",) if on_s3 and not s3.access_key else ()
@@ -37,7 +45,6 @@ def connect(
         connection.execute(f"LOAD '{extension_path(name)}'")
     if on_s3:
         connection.execute(_secret(s3))
-    return connection
 
 
 def confine(connection: duckdb.DuckDBPyConnection, locations: list[str]) -> None:

@@ -5,6 +5,8 @@ all come from here. Hot columns stand first, payload last. What OTLP can say and
 status was sent or none at all, say) is kept by nulls, and each comment says how.
 """
 
+from dataclasses import replace
+
 import pyarrow as pa
 
 from neve.model.columns import QUANTILE_VALUE, STRING_LIST, STRING_MAP, TIMESTAMP, Column, Table
@@ -12,6 +14,7 @@ from neve.model.queries import QUERIES
 from neve.model.rollups import ROLLUPS
 from neve.model.search import SEARCH_INDEX
 from neve.model.signals import Signal
+from neve.model.tail import DECISIONS, OPEN_TRACES
 
 NAMESPACE = "telemetry"
 
@@ -240,5 +243,12 @@ INGESTED_FILES = Table(
     blooms=("content_hash",),
 )
 
-TABLES = (SPANS, LOGS, METRICS, *ROLLUPS, QUARANTINE, INGESTED_FILES, SEARCH_INDEX, QUERIES)
+SAMPLED_SPANS = replace(
+    SPANS, name="sampled_spans", comment="spans of the traces that were kept, where `tail.export` has an iceberg table"
+)
+
+TABLES = (
+    *(SPANS, LOGS, METRICS, *ROLLUPS, QUARANTINE, INGESTED_FILES, SEARCH_INDEX, QUERIES),
+    *(DECISIONS, OPEN_TRACES, SAMPLED_SPANS),
+)
 BY_SIGNAL = {Signal.TRACES: SPANS, Signal.LOGS: LOGS, Signal.METRICS: METRICS}

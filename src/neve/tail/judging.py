@@ -1,0 +1,217 @@
+"""The second half of a cycle: traces that are ready are judged, window by window, and become rows of decisions."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neve.tail.again import is_limited, without_limits
+from neve.tail.batches import integers, traces_of
+from neve.tail.decisions import DECIDED, DROPPED, LATE, NOT_SAMPLED, REVISED, SAMPLED, Outcome, decision_rows
+from neve.tail.gather import LATE as LATE_TRACES
+from neve.tail.gather import MERGED
+from neve.tail.policy.decide import Judge
+from neve.tail.policy.state import LimitState
+from neve.tail.policy.thresholds import threshold_text
+from neve.tail.policy.traces import MAX_THRESHOLD
+from neve.tail.ready import MICROS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import duckdb
+
+    from neve.tail.claims import Claims
+    from neve.tail.decisions import Made
+    from neve.tail.policy.traces import Traces
+    from neve.tail.policy.tree import PolicySet
+    from neve.tail.policy.verdicts import Verdicts
+    from neve.tail.ready import Readiness
+    from neve.tail.summary import Summary
+
+BATCH_ROWS = 25_000
+WORDS = pa.array([DROPPED, NOT_SAMPLED, SAMPLED])  # by the number of a verdict, plus one
+
+
+@dataclass
+class Judging:
+    """Judges the traces of one cycle. `limits` moves on with every batch, for each organization apart."""
+
+    connection: duckdb.DuckDBPyConnection
+    summary: Summary
+    readiness: Readiness
+    policies: PolicySet
+    window_seconds: int
+    claims: Claims
+    made: Made
+    since_us: int  # traces that were ready before are decided already
+    until_us: int  # those that are ready before are decided in this cycle
+    limits: dict[str, LimitState] = field(default_factory=dict)
+
+    @cached_property
+    def judge(self) -> Judge:
+        """Who decides."""
+        return Judge(self.policies, self.window_seconds)
+
+    @cached_property
+    def judge_again(self) -> Judge:
+        """Who looks at decisions again."""
+        return Judge(without_limits(self.policies), self.window_seconds)
+
+    @property
+    def is_ready(self) -> str:
+        """Whether a trace is decided in this cycle, as SQL."""
+        return f"({self.readiness.at}) < {self.until_us}"
+
+    def open_count(self) -> int:
+        """How many traces stay open."""
+        found = self.connection.execute(f"SELECT count(*) FROM {MERGED} WHERE NOT {self.is_ready}").fetchone()
+        return int(found[0]) if found else 0
+
+    def decided(self) -> Iterator[pa.Table]:
+        """Rows for traces that are decided for the first time."""
+        # A trace whose spans were committed late may have been ready in a window that is closed: the next one takes it.
+        moment = f"greatest({self.readiness.at}, {self.since_us})"
+        window = self.window_seconds * MICROS
+        order = f"ORDER BY organization_id, {moment} // {window}, {moment}, trace_id"
+        batches = self.connection.execute(
+            f"SELECT *, {moment} AS ready_us, {self.readiness.because} AS ready_because FROM {MERGED} "
+            f"WHERE {self.is_ready} {order if is_limited(self.policies) else ''}"
+        ).to_arrow_reader(BATCH_ROWS)
+        for rows in _by_window(batches, window) if is_limited(self.policies) else _by_owner(batches):
+            yield self._first(rows)
+
+    def late(self) -> Iterator[pa.Table]:
+        """Rows for traces of which more spans came after they were decided."""
+        batches = self.connection.execute(
+            f"SELECT *, {self.made.now_us} AS ready_us, 'late' AS ready_because FROM {LATE_TRACES} "
+            "ORDER BY organization_id, trace_id"
+        ).to_arrow_reader(BATCH_ROWS)
+        for batch in batches:
+            if batch.num_rows:
+                yield self._again(pa.Table.from_batches([batch]))
+
+    def _first(self, rows: pa.Table) -> pa.Table:
+        organization = rows.column("organization_id")[0].as_py()
+        traces = traces_of(rows, self.summary, integers(rows, "ready_us"))
+        verdicts, state = self.judge.judge(traces, self.limits.get(organization, LimitState()))
+        self.limits[organization] = state
+        outcome = self._outcome(rows, organization, traces, verdicts)
+        return decision_rows(rows, self.summary, self.made, outcome)
+
+    def _again(self, rows: pa.Table) -> pa.Table:
+        """Only what spans tell may change a decision, and only from not kept to kept: budgets are not spent twice."""
+        traces = traces_of(rows, self.summary, integers(rows, "ready_us"))
+        verdicts, _state = self.judge_again.judge(traces, LimitState())
+        before = rows.column("decision").combine_chunks()
+        was_kept = np.asarray(pc.equal(before, SAMPLED))
+        same = np.asarray(pc.equal(rows.column("policies_hash"), self.made.policies))
+        revised = ~was_kept & same & (verdicts.decision == 1)
+        outcome = self._outcome(rows, "", traces, verdicts)
+        kept = pa.array(revised)
+        late_words = pa.array(_late_reasons(before, rows.column("late_spans")))
+        count = np.asarray(rows.column("adjusted_count").fill_null(0), dtype=np.float64)
+        outcome = replace(
+            outcome,
+            decision=pc.if_else(kept, outcome.decision, before),
+            policy=pc.if_else(kept, outcome.policy, rows.column("policy").combine_chunks()),
+            reason=pc.if_else(kept, _revised(outcome.reason), late_words),
+            probability=np.where(revised, outcome.probability, np.where(was_kept, 1 / np.where(was_kept, count, 1), 0)),
+            kind=pc.if_else(kept, REVISED, LATE),
+            revision=pc.add(rows.column("revision").combine_chunks(), 1).cast(pa.int32()),
+            late_spans=rows.column("late_spans").combine_chunks(),
+        )
+        return decision_rows(rows, self.summary, self.made, outcome)
+
+    def _outcome(self, rows: pa.Table, organization: str, traces: Traces, verdicts: Verdicts) -> Outcome:
+        count = rows.num_rows
+        names = pa.array([policy.name for policy in self.policies.policies], pa.string())
+        places = pa.array(np.maximum(verdicts.policy, 0), mask=verdicts.policy < 0)
+        return Outcome(
+            decision=WORDS.take(pa.array(verdicts.decision.astype(np.int64) + 1)),
+            policy=names.take(places) if len(names) else pa.nulls(count, pa.string()),
+            reason=pa.array(verdicts.reasons(), pa.string()),
+            probability=verdicts.probability,
+            threshold=_threshold_texts(verdicts),
+            taken_by=self._taken(organization, traces, verdicts),
+            kind=pa.repeat(pa.scalar(DECIDED), count),
+            revision=pa.repeat(pa.scalar(0, pa.int32()), count),
+            late_spans=pa.repeat(pa.scalar(0, pa.int64()), count),
+        )
+
+    def _taken(self, organization: str, traces: Traces, verdicts: Verdicts) -> pa.StringArray:
+        """For kept traces that another selector keeps already, its name."""
+        kept = np.flatnonzero(verdicts.decision == 1)
+        holders = np.full(len(traces), None, dtype=object)
+        claimed = self.claims.claim(organization, [traces.ids[place].tobytes() for place in kept])
+        holders[kept] = [None if holder == self.made.selector else holder for holder in claimed]
+        return pa.array(holders, pa.string())
+
+
+def horizon(policies: PolicySet, window_seconds: int, now_us: int, since_us: int) -> int:
+    """Until when traces that are ready are decided: now, or the end of the last whole window where limits go by it."""
+    if not is_limited(policies):
+        return now_us + 1
+    window = window_seconds * MICROS
+    return max(since_us, now_us // window * window)
+
+
+def _by_owner(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Rows of one organization at a time, in any order."""
+    for batch in batches:
+        owners = batch.column("organization_id").dictionary_encode()
+        for place in range(len(owners.dictionary)):
+            yield pa.Table.from_batches([batch.filter(pc.equal(owners.indices, place))])
+
+
+def _by_window(batches: pa.RecordBatchReader, window_us: int) -> Iterator[pa.Table]:
+    """Rows of one organization, whole windows at a time; they come in the order of both."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        rows = pa.Table.from_batches(held)
+        *whole, last = _cuts(rows, window_us)
+        yield from whole
+        held = last.to_batches()
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _cuts(rows: pa.Table, window_us: int) -> list[pa.Table]:
+    """Rows cut where the organization changes, and once more before the last window, which may go on."""
+    owners = pc.run_end_encode(rows.column("organization_id").combine_chunks()).run_ends.to_numpy()
+    cuts = {0, *owners.tolist()}
+    start = int(owners[-2]) if len(owners) > 1 else 0
+    changes = np.flatnonzero(np.diff(integers(rows, "ready_us")[start:] // window_us)) + 1
+    if len(changes):
+        cuts.add(start + int(changes[-1]))
+    edges = sorted(cuts)
+    return [rows.slice(first, end - first) for first, end in itertools.pairwise(edges)]
+
+
+def _threshold_texts(verdicts: Verdicts) -> pa.StringArray:
+    """T of each kept trace as the trace state has it; there are few different ones."""
+    found, places = np.unique(verdicts.threshold, return_inverse=True)
+    texts = pa.array([threshold_text(int(threshold)) if threshold < MAX_THRESHOLD else None for threshold in found])
+    return texts.cast(pa.string()).take(pa.array(places, mask=verdicts.decision != 1))
+
+
+def _late_reasons(before: pa.StringArray, late: pa.ChunkedArray) -> list[str]:
+    words = {SAMPLED: "kept before: they are exported too", NOT_SAMPLED: "not kept before, and they change nothing"}
+    other = "dropped before"
+    return [
+        f"{count:,} more spans came of a trace that was {words.get(decision, other)}"
+        for decision, count in zip(before.to_pylist(), late.to_pylist(), strict=True)
+    ]
+
+
+def _revised(reasons: pa.StringArray) -> pa.StringArray:
+    return pc.binary_join_element_wise("late spans changed the decision", reasons, ": ")

@@ -1,0 +1,50 @@
+"""What tail sampling says of itself to Prometheus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import Counter, Gauge, Histogram
+
+if TYPE_CHECKING:
+    from neve.tail.result import CycleResult
+
+CYCLES = Counter("neve_tail_cycles", "cycles that ended, and whether there was anything to commit", ["selector", "did"])
+SPANS = Counter("neve_tail_spans", "spans read for decisions", ["selector"])
+TRACES = Counter("neve_tail_traces", "traces decided for the first time, by what was decided", ["selector", "decision"])
+KEPT = Counter("neve_tail_kept_spans", "spans of traces that are kept", ["selector"])
+POLICY_TRACES = Counter("neve_tail_policy_traces", "traces that a policy kept or dropped", ["selector", "policy"])
+POLICY_SPANS = Counter(
+    "neve_tail_policy_spans", "spans of traces that a policy kept or dropped", ["selector", "policy"]
+)
+LATE = Counter("neve_tail_late_spans", "spans that came after their trace was decided", ["selector"])
+REVISED = Counter("neve_tail_revised_traces", "decisions that late spans changed", ["selector"])
+TAKEN = Counter("neve_tail_taken_traces", "traces that another selector keeps already", ["selector"])
+OPEN = Gauge("neve_tail_open_traces", "traces that are not decided yet", ["selector"])
+CLAIMS_AWAY = Gauge("neve_tail_claims_away", "1: selectors can't ask each other who keeps a trace", ["selector"])
+BUCKETS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+SECONDS = Histogram("neve_tail_seconds", "from looking at the source to the commit", ["selector"], buckets=BUCKETS)
+
+
+def count_cycle(result: CycleResult) -> None:
+    """A cycle came to its end."""
+    name = result.selector
+    CYCLES.labels(name, "commit" if result.committed else "nothing").inc()
+    SPANS.labels(name).inc(result.spans)
+    others = result.decided.traces - result.sampled.traces - result.dropped.traces + result.revised.traces
+    for decision, count in (
+        ("sampled", result.sampled.traces - result.revised.traces),
+        ("dropped", result.dropped.traces),
+        ("not_sampled", others),
+    ):
+        TRACES.labels(name, decision).inc(count)
+    KEPT.labels(name).inc(result.sampled.spans)
+    for policy, decided in result.policies.items():
+        POLICY_TRACES.labels(name, policy).inc(decided.traces)
+        POLICY_SPANS.labels(name, policy).inc(decided.spans)
+    LATE.labels(name).inc(result.late.spans)
+    REVISED.labels(name).inc(result.revised.traces)
+    TAKEN.labels(name).inc(result.taken.traces)
+    OPEN.labels(name).set(result.open)
+    CLAIMS_AWAY.labels(name).set(any("Redis" in remark for remark in result.remarks))
+    SECONDS.labels(name).observe(result.seconds)
