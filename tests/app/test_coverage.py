@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow.parquet as pq
 
-from neve.app.coverage import coverages
+from neve.app.coverage import Coverages
 from neve.lake.commits import append_once
 from neve.lake.sql_documents import SqlDocuments
 from neve.lake.state import State
@@ -27,16 +27,20 @@ from neve.rollup.definition import Definition
 from neve.rollup.job import Rollup
 from neve.rollup.position import Position
 from neve.rollup.ranges import BEGINNING, Ranges, micros_of
+from neve.rollup.touched import touched_by
 from tests.rollup.compare import raised, rolled
 from tests.rollup.test_job import START, point, put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     import pytest
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
     from neve.lake.lake import Lake
+    from neve.rollup.touched import Touched
 
 CONFIG = RollupConfig()
 BEGIN = micros_of(START)
@@ -80,7 +84,7 @@ def found(lake: Lake, config: RollupConfig = CONFIG, **more: Any) -> dict[str, l
             (float("-inf") if start <= BEGINNING else (start - BEGIN) / MINUTE, (end - BEGIN) / MINUTE)
             for start, end in one.ranges
         ]
-        for one in coverages(lake, config, **more)
+        for one in Coverages(config)(lake, **more)
     }
 
 
@@ -90,7 +94,7 @@ EVER = float("-inf")
 def test_nothing_is_covered_before_the_first_run(lake: Lake) -> None:
     """Tables alone are no rollup."""
     take_in(lake, 1)
-    assert coverages(lake, CONFIG) == []
+    assert Coverages(CONFIG)(lake) == []
 
 
 def test_a_run_covers_what_it_closed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,13 +173,35 @@ def test_what_retention_may_have_taken_is_left_to_points(lake: Lake) -> None:
     }
 
 
+def test_what_changed_is_looked_up_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as the tables are the same; for each organization by itself."""
+    looked: list[int] = []
+
+    def counted(table: Table, snapshots: Iterable[Snapshot], micros: int) -> Touched:
+        looked.append(micros)
+        return touched_by(table, snapshots, micros)
+
+    monkeypatch.setattr("neve.app.coverage.touched_by", counted)
+    take_in(lake, 1)
+    roll_up(lake, 0, 30, 1)
+    take_in(lake, 12.5)
+    coverages = Coverages(CONFIG)
+    first = coverages(lake, "acme")
+    times = len(looked)
+    assert [one.ranges for one in coverages(lake, "acme")] == [one.ranges for one in first]
+    assert len(looked) == times > 0
+    assert coverages(lake, "other")[0].ranges != first[0].ranges
+    take_in(lake, 20)
+    assert coverages(lake, "acme")[0].ranges == Coverages(CONFIG)(lake, "acme")[0].ranges != first[0].ranges
+
+
 def test_rules_say_what_is_kept(lake: Lake) -> None:
     """The first rule that fits a metric decides."""
     rule = RollupRule(metrics="jvm.*", attributes="none", resource_attributes=("service.name",))
     config = RollupConfig(attributes=("route",), rules=(rule,))
     take_in(lake, 1)
     roll_up(lake, 0, 30, 1, config=config)
-    [one] = coverages(lake, config)
+    [one] = Coverages(config)(lake)
     assert one.keeps("http.requests", "attributes", "route")
     assert not one.keeps("http.requests", "attributes", "host")
     assert one.keeps("http.requests", "resource_attrs", "host.name")
@@ -192,7 +218,7 @@ def ask(lake: Lake, *, routed: bool) -> tuple[list[dict[str, Any]], str]:
     """An answer from the lake's tables, for one organization; and which rollups it came from."""
     statement, used = parse(QUESTION, {table.name: table.schema for table in TABLES}), ""
     if routed:
-        statement, used = route(statement, coverages(lake, CONFIG, "acme"))
+        statement, used = route(statement, Coverages(CONFIG)(lake, "acme"))
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     for name in set(statement.tables):
@@ -217,7 +243,7 @@ def test_answers_stay_those_of_points(make_lake: Callable[..., Lake], tmp_path: 
     assert _same_answer(lake)[0]["most"] == 1000.0
     run(30)
     _same_answer(lake)
-    newest = coverages(lake, CONFIG)[-1]
+    newest = Coverages(CONFIG)(lake)[-1]
     assert (newest.table, newest.ranges[-1][1]) == ("metrics_1d", micros_of(datetime(2026, 1, 2, tzinfo=UTC)))
 
 

@@ -10,6 +10,6 @@ import duckdb
 connect = duckdb.connect
 
 
-def connect_quickly(config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+def connect_quickly(database: str = ":memory:", *, config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
     """In place of `duckdb.connect`, as Neve calls it."""
-    return connect(config={**config, "allow_unsigned_extensions": "true"})
+    return connect(database, config={**config, "allow_unsigned_extensions": "true"})

@@ -220,11 +220,22 @@ def test_many_files_with_rows_of_their_own_are_read_at_once(
     """A statement with a part for every file would take longer to plan than to run."""
     monkeypatch.setattr("neve.query.scan.reading.BRANCHES", 1)
     everything = plan(own)
-    files = tuple(replace(file, ranges=((0, 1 + place % 2),)) for place, file in enumerate(everything.files))
+    large = [file for file in everything.files if file.rows > 2]
+    assert len(large) > 2
+    files = tuple(replace(file, ranges=((0, 1 + place % 2),)) for place, file in enumerate(large))
     said = duckdb_source(own, replace(everything, files=files), ACME, ANY)
     assert said.count("read_parquet") == 1
     [[found]] = plain.execute(f"SELECT count(*) FROM {said}").fetchall()
-    assert found == sum(min(file.rows, 1 + place % 2) for place, file in enumerate(everything.files))
+    assert found == sum(1 + place % 2 for place in range(len(large)))
+
+
+def test_ranges_of_all_rows_are_no_ranges(own: Table) -> None:
+    """Such files are read with the others, and no row of them is counted."""
+    everything = plan(own)
+    files = tuple(
+        replace(file, ranges=((0, 1), (1, file.rows)) if file.rows > 1 else ((0, 1),)) for file in everything.files
+    )
+    assert duckdb_source(own, replace(everything, files=files), ACME, ANY) == source(own)
 
 
 def test_only_the_columns_that_are_asked_for_are_read(own: Table, plain: duckdb.DuckDBPyConnection) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -250,7 +251,13 @@ def test_explain_says_what_is_read_and_what_is_not(make_service: Callable[..., Q
     plan = [row["plan"] for row in rows(running)]
     assert plan[0] == "engine: duckdb"
     assert any(line.startswith("spans at snapshot ") and "pruned" in line for line in plan)
+    assert "  by trace_id = unhex('01010101010101010101010101010101')" in plan
     assert running.statistics.pruned_files > 0
+    time = TimeRange(since=datetime(2025, 10, 1, tzinfo=UTC))
+    bounded = [row["plan"] for row in rows(ask(make_service(), f"EXPLAIN {COUNT}", time=time))]
+    assert "  by timestamp >= TIMESTAMP '2025-10-01 00:00:00+00'" in bounded
+    free = [row["plan"] for row in rows(ask(make_service(), f"EXPLAIN {COUNT}"))]
+    assert "  no condition tells its files apart" in free
     analyzed = [row["plan"] for row in rows(ask(make_service(), f"EXPLAIN ANALYZE {COUNT}"))]
     assert analyzed[-1].endswith(", 1 rows")
 

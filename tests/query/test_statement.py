@@ -21,6 +21,8 @@ from tests.query.engines import SCHEMAS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+THERE_ARE = f"there are {', '.join(sorted(SCHEMAS))}"
+
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[duckdb.DuckDBPyConnection]:
@@ -96,9 +98,13 @@ def test_kinds_of_statements(sql: str, kind: str, explain: str, described: str) 
         ("COPY spans TO 'x'", "got a statement of type COPY, expected one that only reads", None),
         ("SELECT 1; SELECT 2", "got 2 statements, expected one", None),
         (" -- nothing", "got 0 statements, expected one", None),
-        ("SELECT * FROM span", "'span' is not a table of the lake", "did you mean spans?"),
-        ("SELECT * FROM x.y.spans", "'x.y.spans' is not a table of the lake", "did you mean spans?"),
-        ("SELECT * FROM q", "'q' is not a table of the lake", "`neve tables` lists the tables"),
+        ("SELECT * FROM span", "'span' is not a table of the lake", f"did you mean spans? {THERE_ARE}"),
+        ("SELECT * FROM x.y.spans", "'x.y.spans' is not a table of the lake", f"did you mean spans? {THERE_ARE}"),
+        ("SELECT * FROM Traces", "'Traces' is not a table of the lake", f"did you mean spans? {THERE_ARE}"),
+        ("SELECT * FROM events", "'events' is not a table of the lake", f"did you mean logs? {THERE_ARE}"),
+        ("SELECT * FROM q", "'q' is not a table of the lake", THERE_ARE),
+        ("DESCRIBE traces", "'traces' is not a table of the lake", f"did you mean spans? {THERE_ARE}"),
+        ("DESCRIBE range(3)", "only tables of the lake can be described", "`SHOW TABLES` lists them"),
         ("SELECT lenght(message) FROM logs", "the function lenght can't be used in a query", "did you mean length?"),
         ("SELECT zzzzzzz(1)", "the function zzzzzzz can't be used in a query", None),
         ("SELECT * FROM read_csv('x')", "the function read_csv can't be used in a query", None),
@@ -149,6 +155,12 @@ def test_depth_beyond_the_bound_is_refused_in_words() -> None:
         ("SELECT ?, ?", ["a", 1], ("a", 1)),
         ("SELECT $2, $1, $1", ["a", 1], (1, "a", "a")),
         ("SELECT $name, :other", {"name": True, "other": None}, (True, None)),
+        ("SELECT :name", {"name": "x"}, ("x",)),
+        ("SELECT :n::INT AS n", {"n": 7}, (7,)),
+        ("SELECT DISTINCT :n", {"n": 7}, (7,)),
+        ("WITH a AS (SELECT :n AS x) SELECT x FROM a", {"n": 7}, (7,)),
+        ("(SELECT :n) INTERSECT SELECT :n", {"n": 7}, (7,)),
+        ("SELECT (SELECT :a), x: :b", {"a": 1, "b": 2}, (1, 2)),
         ("WITH a AS (SELECT ? AS x) SELECT ?, x FROM a WHERE x = ? LIMIT ?", ["w", "s", "w", 5], ("s", "w")),
         ("SELECT ? || 'x' WHERE 'a' = ?", ["it's -- ? $1", "a"], ("it's -- ? $1x",)),
         ("SELECT '?', '$1', ?", ["v"], ("?", "$1", "v")),

@@ -13,9 +13,11 @@ A level that was never run, that was made by other settings, or whose place in i
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from neve.errors import TableMissing
 from neve.lake.changes import keeps_rows, said, snapshots_since
@@ -33,10 +35,10 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
-    from neve.lake.lake import Lake
     from neve.model.rollups import Level
     from neve.rollup.config import RollupConfig
 
+REMEMBERED = 1000  # levels of organizations
 KeptSince = Callable[[str], int]  # the moment before which rows of a table may have been deleted for their age
 
 
@@ -45,29 +47,58 @@ def for_good(_table: str) -> int:
     return BEGINNING
 
 
-def coverages(
-    lake: Lake, config: RollupConfig, organization: str | None = None, kept_since: KeptSince = for_good
-) -> list[Coverage]:
-    """The levels that cover anything of an organization's time, the finest first; without one, of everybody's.
+class Tables(Protocol):
+    """Whoever knows the tables: a lake, or one look at it."""
 
-    Only metadata is read where nothing changed since the last run; else also the times in the files that came.
-    """
-    definition = Definition.of(config)
-    found: list[Coverage] = []
-    uncovered = NO_TIME  # of the level below
-    for level in LEVELS:
-        try:
-            source, table = lake.table(level.source), lake.table(level.table)
-        except TableMissing:
-            return found
-        stale = _stale(level, source, table, definition, organization)
-        gone = _gone(level, definition, kept_since)
-        covered = _whole(_less(EVERYTHING, uncovered | stale | gone), level.micros)
-        if not covered:
-            return found
-        found.append(Coverage(level.table, level.seconds, covered.parts, partial(_is_kept, definition)))
-        uncovered = _less(EVERYTHING, covered)
-    return found
+    def table(self, name: str) -> Table:
+        """A table; raises `TableMissing`."""
+
+
+class Coverages:
+    """What rollups that are made by some settings cover; what changed since they were made is looked up once."""
+
+    def __init__(self, config: RollupConfig) -> None:
+        self._definition = Definition.of(config)
+        self._known: OrderedDict[tuple[str, str, str | None], Ranges] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(
+        self, tables: Tables, organization: str | None = None, kept_since: KeptSince = for_good
+    ) -> list[Coverage]:
+        """The levels that cover anything of an organization's time, the finest first; without one, of everybody's.
+
+        Only metadata is read where nothing changed since the last run; else also the times in the files that came.
+        """
+        definition = self._definition
+        found: list[Coverage] = []
+        uncovered = NO_TIME  # of the level below
+        for level in LEVELS:
+            try:
+                source, table = tables.table(level.source), tables.table(level.table)
+            except TableMissing:
+                return found
+            stale = self._stale(level, source, table, organization)
+            gone = _gone(level, definition, kept_since)
+            covered = _whole(_less(EVERYTHING, uncovered | stale | gone), level.micros)
+            if not covered:
+                return found
+            found.append(Coverage(level.table, level.seconds, covered.parts, partial(_is_kept, definition)))
+            uncovered = _less(EVERYTHING, covered)
+        return found
+
+    def _stale(self, level: Level, source: Table, table: Table, organization: str | None) -> Ranges:
+        """As `_stale` below; tables whose metadata is the same are not looked at again."""
+        key = (source.metadata_location, table.metadata_location, organization)
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        stale = _stale(level, source, table, self._definition, organization)
+        with self._lock:
+            self._known[key] = stale
+            while len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return stale
 
 
 def _stale(level: Level, source: Table, table: Table, definition: Definition, organization: str | None) -> Ranges:

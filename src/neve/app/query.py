@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from neve.app.coverage import coverages
+from neve.app.coverage import Coverages
 from neve.app.rollup import frozen_by_retention
 from neve.app.search import build_search_index
 from neve.lake.keys import Keys
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from neve.app.settings import Settings
     from neve.lake.lake import Lake
     from neve.query.entry import Entry
+    from neve.query.loading import Look
     from neve.query.rolled.route import Coverage
     from neve.query.scan.files import PlannedFile, Tokens
     from neve.query.service import LimitsOf
@@ -40,15 +41,11 @@ def build_query_service(
     log: Callable[[Entry], None] = lambda _entry: None,
 ) -> QueryService:
     """The service of a lake; without `limits`, those of the settings."""
+    coverages = Coverages(settings.rollup)
 
-    def covered(organization: str) -> list[Coverage]:
+    def covered(look: Look, organization: str) -> list[Coverage]:
         now = now_utc()
-        return coverages(
-            lake,
-            settings.rollup,
-            organization,
-            lambda table: frozen_by_retention(settings, table, now)(organization),
-        )
+        return coverages(look, organization, lambda table: frozen_by_retention(settings, table, now)(organization))
 
     planner = Planner(SearchedFiles(build_search_index(lake), settings.search))
     return QueryService(lake, settings.query, limits=limits, coverages=covered, planner=planner, log=log)

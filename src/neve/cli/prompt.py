@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,18 +63,18 @@ class Prompt:
             case "\\d":
                 self._describe(rest.strip())
             case "\\e":
-                self.show(replace(self.request, sql=f"EXPLAIN {rest}"), False)
+                self.show(self.request.asking(f"EXPLAIN {rest}"), False)
             case "\\timing":
                 self.timing = not self.timing
                 say(f"timing is {'on' if self.timing else 'off'}")
             case _ if word.startswith("\\"):
                 say(f"{word} is no command; \\? lists them")
             case _:
-                self.show(replace(self.request, sql=text), self.timing)
+                self.show(self.request.asking(text), self.timing)
 
     def _describe(self, name: str) -> None:
         if name:
-            self.show(replace(self.request, sql=f'DESCRIBE "{name.replace(chr(34), "")}"'), False)
+            self.show(self.request.asking(f'DESCRIBE "{name.replace(chr(34), "")}"'), False)
             return
         table(("table", "columns"), [(one, ", ".join(columns)) for one, columns in self.asked.names().items()])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +12,7 @@ import click
 from neve.cli.asking import Here, Server
 from neve.cli.moment import Moment
 from neve.cli.output import note, org_option, size, table
+from neve.cli.paging import paged
 from neve.cli.prompt import Prompt
 from neve.errors import QueryError
 
@@ -39,6 +40,7 @@ BINARY = ("parquet", "arrow")
 @click.option("--param", "-p", "parameters", multiple=True, metavar="NAME=VALUE", help="A value for :NAME in the SQL.")
 @click.option("--explain", is_flag=True, help="Say what would be read and why, instead of the answer.")
 @click.option("--timing", is_flag=True, help="Say what the answer took, on standard error.")
+@click.option("--no-pager", is_flag=True, help="Print long tables at once; else PAGER shows them page by page.")
 @click.option("--server", metavar="ADDRESS", help="Ask a server, for example http://127.0.0.1:8480.")
 @click.option("--key", envvar="NEVE_API_KEY", help="The API key for the server.  [env: NEVE_API_KEY]")
 @org_option
@@ -54,6 +56,7 @@ def query(
     parameters: tuple[str, ...],
     explain: bool,
     timing: bool,
+    no_pager: bool,
     server: str | None,
     key: str | None,
     org: str | None,
@@ -87,14 +90,17 @@ def query(
 
     def answer(one: Request, told: bool) -> None:
         reply = asked.ask(one)
-        _write(reply.reader, form, output, context.settings.query.max_rows)
+        if form == "table":
+            show(reply.reader, context.settings.query.max_rows, pages=not no_pager)
+        else:
+            _write(reply.reader, form, output)
         if told:
             note(_took(reply.statistics()))
 
     if sql is None:
         Prompt(asked, request, answer, timing=timing).run()
         return
-    answer(replace(request, sql=f"EXPLAIN {sql}") if explain else request, timing)
+    answer(request.asking(f"EXPLAIN {sql}") if explain else request, timing)
 
 
 def _here(context: Context) -> Here:
@@ -119,12 +125,9 @@ def _values(parameters: tuple[str, ...]) -> dict[str, str | int | float | bool |
     return found
 
 
-def _write(reader: pa.RecordBatchReader, form: str, output: str | None, most: int) -> None:
+def _write(reader: pa.RecordBatchReader, form: str, output: str | None) -> None:
     from neve.query.output import write_result
 
-    if form == "table":
-        show(reader, most)
-        return
     if output is None:
         write_result(reader, form, sys.stdout.buffer)
         return
@@ -159,8 +162,8 @@ def _form_of(output: str | None) -> str:
     return ending
 
 
-def show(reader: pa.RecordBatchReader, most: int, *, footer: bool = True) -> None:
-    """The first rows as a table."""
+def show(reader: pa.RecordBatchReader, most: int, *, footer: bool = True, pages: bool = False) -> None:
+    """The first rows as a table; with `pages`, one that is longer than the screen is shown page by page."""
     rows: list[list[str]] = []
     more = False
     for batch in reader:
@@ -171,7 +174,8 @@ def show(reader: pa.RecordBatchReader, most: int, *, footer: bool = True) -> Non
         if len(rows) >= most and more:
             break
     numbers = [position for position, field in enumerate(reader.schema) if _is_number(field.type)]
-    table(reader.schema.names, rows, right=numbers)
+    draw = partial(table, reader.schema.names, rows, right=numbers)
+    paged(draw) if pages else draw()
     if more:
         note(f"first {most:,} rows; query.max_rows sets how many, --format gives all")
     elif footer:

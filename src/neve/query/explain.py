@@ -58,7 +58,7 @@ def _scan(scan: ScanStatistics) -> list[str]:
     return [
         f"{scan.table} at snapshot {scan.snapshot or 'none'}: {scan.files:,} files of {scan.bytes:,} bytes, "
         f"{scan.pruned_files:,} of {scan.pruned_bytes:,} bytes pruned",
-        f"  by {scan.predicate}",
+        f"  by {scan.predicate}" if scan.predicate else "  no condition tells its files apart",
     ]
 
 

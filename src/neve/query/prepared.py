@@ -6,14 +6,18 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pyiceberg.expressions import And
+
 from neve.lake.duck import literal
 from neve.query.cache import Asked
 from neve.query.duck_engine import DUCKDB
 from neve.query.rolled.route import route
-from neve.query.scan.files import TENANT
+from neve.query.scan.columns import named_columns
+from neve.query.scan.owners import TENANT
 from neve.query.scan.reading import duckdb_source
 from neve.query.scan.scans import scans_of
-from neve.query.scan.times import TIME
+from neve.query.scan.times import TIME, within
+from neve.query.scan.wording import asked_of
 from neve.query.spark_engine import SPARK
 from neve.query.sql.statement import marked, parse
 from neve.query.sql.translate import for_duckdb, for_spark
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from neve.query.config import QueryConfig
+    from neve.query.loading import Look
     from neve.query.request import Request, TimeRange
     from neve.query.rolled.route import Coverage
     from neve.query.scan.files import FilePlan, Planner
@@ -32,6 +37,8 @@ if TYPE_CHECKING:
     from neve.query.spark_engine import SparkEngine
     from neve.query.sql.statement import Statement
     from neve.query.tables import LakeTables
+
+    CoveragesOf = Callable[[Look, str], Sequence[Coverage]]
 
 
 @dataclass(frozen=True)
@@ -63,8 +70,10 @@ class Prepared:
     def duckdb(self) -> str:
         """The statement as DuckDB gets it."""
         request = self.request
+        known = {field.name.lower() for table in self.tables.values() for field in table.schema().fields}
+        columns = named_columns(self.statement.tree, known)
         sources = {
-            number: duckdb_source(self.tables[number], plan, request.organization, request.time)
+            number: duckdb_source(self.tables[number], plan, request.organization, request.time, columns)
             for number, plan in self.plans.items()
         }
         return for_duckdb(self.statement, sources)
@@ -93,17 +102,18 @@ def prepare(
     config: QueryConfig,
     tables: LakeTables,
     planner: Planner,
-    coverages: Callable[[str], Sequence[Coverage]],
+    coverages: CoveragesOf,
 ) -> Prepared:
     """Parse, route to rollups, find the files, choose the engine."""
     began = time.monotonic()
     statement = parse(request.sql, tables.schemas(), request.parameters)
+    look = tables.look()
     rollup = ""
     if "metrics" in statement.tables and statement.kind == "select":
-        statement, rollup = route(statement, coverages(request.organization), request.time)
+        statement, rollup = route(statement, coverages(look, request.organization), request.time)
     if statement.kind != "select":
         return Prepared(request, statement, {}, {}, {}, Statistics(engine="metadata", cache="off"))
-    found = tables.load(statement.tables)
+    found = {name: look.table(name) for name in statement.tables}
     schemas = {name: table.schema() for name, table in found.items()}
     scans = {scan.number: scan for scan in scans_of(statement, schemas)}
     of_number = {number: found[node.name] for number, node in marked(statement.tree).items()}
@@ -112,7 +122,7 @@ def prepare(
         for number, table in of_number.items()
     }
     statistics = Statistics(
-        scans=tuple(_told(plans[number], scans[number]) for number in sorted(plans)),
+        scans=tuple(_told(of_number[number], plans[number], scans[number]) for number in sorted(plans)),
         rollup=rollup,
         notes=(f"answered from {rollup} where it has the time that is asked for",) if rollup else (),
     )
@@ -126,7 +136,7 @@ def prepare(
     return Prepared(request, statement, of_number, scans, plans, statistics)
 
 
-def _told(plan: FilePlan, scan: Scan) -> ScanStatistics:
+def _told(table: Table, plan: FilePlan, scan: Scan) -> ScanStatistics:
     return ScanStatistics(
         table=plan.table,
         snapshot=plan.snapshot,
@@ -134,7 +144,7 @@ def _told(plan: FilePlan, scan: Scan) -> ScanStatistics:
         bytes=plan.bytes,
         pruned_files=plan.pruned_files,
         pruned_bytes=plan.pruned_bytes,
-        predicate=str(scan.predicate),
+        predicate=asked_of(And(scan.predicate, within(table.schema(), plan.time)), scan.tokens),
     )
 
 

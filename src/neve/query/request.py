@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -39,3 +39,7 @@ class Request:
     fresh: bool = False
     key_id: str = ""
     id: str = field(default_factory=lambda: uuid4().hex)
+
+    def asking(self, sql: str) -> Request:
+        """Another statement within the same bounds: a question of its own."""
+        return replace(self, sql=sql, id=uuid4().hex)

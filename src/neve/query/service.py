@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
     from neve.query.config import QueryConfig
     from neve.query.entry import Entry
-    from neve.query.prepared import Prepared
+    from neve.query.prepared import CoveragesOf, Prepared
     from neve.query.request import Request
-    from neve.query.rolled.route import Coverage
     from neve.query.running import Run
     from neve.query.tables import TableFacts
 
@@ -54,7 +53,7 @@ class QueryService:
         config: QueryConfig,
         *,
         limits: LimitsOf | None = None,
-        coverages: Callable[[str], Sequence[Coverage]] = lambda _organization: (),
+        coverages: CoveragesOf = lambda _look, _organization: (),
         planner: Planner | None = None,
         log: Callable[[Entry], None] = lambda _entry: None,
     ) -> None:

@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from neve.errors import TableMissing
+from neve.query.loading import Loader
 from neve.query.scan.times import range_of
+from neve.query.sql.suggestions import tables_hint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
     import pyarrow as pa
     from pyiceberg.table import Table
 
     from neve.lake.lake import Lake
+    from neve.query.loading import Look
     from neve.query.scan.files import Planner
 
 NAMES_SECONDS = 30  # columns and names change when software does
@@ -55,6 +58,7 @@ class LakeTables:
 
     def __init__(self, lake: Lake, planner: Planner) -> None:
         self._lake = lake
+        self._loader = Loader(lake)
         self._planner = planner
         self._schemas: dict[str, pa.Schema] = {}
         self._until = 0.0
@@ -64,22 +68,24 @@ class LakeTables:
         """The columns of each table."""
         with self._lock:
             if time.monotonic() > self._until:
-                self._schemas = {name: self._columns(name) for name in self._lake.table_names()}
+                names = self._lake.table_names()
+                look = self.look() if names else None
+                self._schemas = {name: _columns(look.table(name)) for name in names} if look else {}
                 self._until = time.monotonic() + NAMES_SECONDS
             if not self._schemas:
                 self._until = 0.0
                 raise TableMissing("the lake has no tables", hint="run `neve init`")
             return self._schemas
 
-    def load(self, names: Iterable[str]) -> dict[str, Table]:
+    def look(self) -> Look:
         """Tables as they are now."""
-        return {name: self._lake.table(name) for name in dict.fromkeys(names)}
+        return self._loader.look()
 
     def facts(self, name: str, organization: str) -> TableFacts:
         """All that an organization may know of one."""
         if name not in self.schemas():
-            raise TableMissing(f"there is no table {name}", hint=f"there are {', '.join(self.schemas())}")
-        table = self._lake.table(name)
+            raise TableMissing(f"there is no table {name}", hint=tables_hint(name, self.schemas()))
+        table = self.look().table(name)
         files = self._planner.owned(table, organization)
         earliest, latest = range_of(table.schema(), files)
         return TableFacts(
@@ -97,5 +103,6 @@ class LakeTables:
             ),
         )
 
-    def _columns(self, name: str) -> pa.Schema:
-        return schema_to_pyarrow(self._lake.table(name).schema(), include_field_ids=False)
+
+def _columns(table: Table) -> pa.Schema:
+    return schema_to_pyarrow(table.schema(), include_field_ids=False)

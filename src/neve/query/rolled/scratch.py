@@ -76,7 +76,6 @@ def _is_constant(node: exp.Expr) -> bool:
 def _answer(sql: str) -> Sequence[tuple[object, ...]] | None:
     cursor = _empty().cursor()
     try:
-        cursor.execute("SET TimeZone = 'UTC'")
         rows: Sequence[tuple[object, ...]] = cursor.execute(sql).fetchall()
     except duckdb.Error:
         return None
@@ -88,6 +87,7 @@ def _answer(sql: str) -> Sequence[tuple[object, ...]] | None:
 @cache
 def _empty() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"threads": 1, "memory_limit": "64MB", "enable_external_access": "false"})
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")  # for the cursors to come
     for table in (METRICS, *ROLLUPS):
         connection.register("declared", table.schema.empty_table())
         connection.execute(f"CREATE TABLE {table.name} AS SELECT * FROM declared")  # noqa: S608 - a declared name

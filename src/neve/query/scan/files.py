@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.expressions import AlwaysTrue, And
 
-from neve.model.tables import ORGANIZATION
 from neve.query.request import TimeRange
 from neve.query.scan.deletes import Deletes
 from neve.query.scan.expressions import said
 from neve.query.scan.manifests import Manifests, holds_deletes, live_files
 from neve.query.scan.obstacles import obstacle
+from neve.query.scan.owners import TENANT, Owners
 from neve.query.scan.pruning import Pruner
-from neve.query.scan.times import is_inside, within
+from neve.query.scan.times import insider, within
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from neve.query.scan.manifests import Entry
     from neve.query.scan.scans import Scan
 
-TENANT = ORGANIZATION.name
 COUNTED_AT_MOST = 20_000  # files that are looked at in one plan only to say what was pruned
 
 Tokens = tuple[tuple[str, frozenset[str]], ...]
@@ -37,7 +36,8 @@ Ranges = tuple[tuple[int, int], ...]
 class PlannedFile:
     """A data file, the files that mark rows of it as deleted, and rows `[first, end)` that may match (none: all).
 
-    `is_inside` says that all of its rows are of the range of time that was planned for.
+    `is_inside` says that all of its rows are of the range of time that was planned for; `owner` is the organization
+    that all of its rows are known to belong to, if any is.
     """
 
     path: str
@@ -48,6 +48,7 @@ class PlannedFile:
     spec_id: int = 0
     partition: tuple[Any, ...] = ()
     is_inside: bool = False
+    owner: str | None = None
 
 
 @dataclass(frozen=True)
@@ -126,9 +127,9 @@ class Planner:
 
     def _finish(self, table: Table, scan: Scan, organization: str, time: TimeRange, found: _Found) -> FilePlan:
         deletes = Deletes(found.deletes)
-        schema = table.schema()
+        is_inside, owners = insider(table.schema(), time), Owners(table.metadata)
         files: Sequence[PlannedFile] = [
-            _planned(entry, deletes, is_inside(schema, time, entry)) for entry in found.data
+            _planned(entry, deletes, is_inside(entry), owners.of(entry)) for entry in found.data
         ]
         if self._index is not None and scan.tokens:
             candidates = {file.path: file for file in files}
@@ -168,7 +169,7 @@ def tenant_is(schema: Schema, organization: str) -> BooleanExpression:
     return said(TENANT, "=", organization) if TENANT in schema.column_names else AlwaysTrue()
 
 
-def _planned(entry: Entry, deletes: Deletes, inside: bool) -> PlannedFile:
+def _planned(entry: Entry, deletes: Deletes, inside: bool, owner: str | None) -> PlannedFile:
     return PlannedFile(
         path=entry.file_path,
         bytes=entry.file_size_in_bytes,
@@ -177,4 +178,5 @@ def _planned(entry: Entry, deletes: Deletes, inside: bool) -> PlannedFile:
         spec_id=entry.spec_id,
         partition=entry.partition,
         is_inside=inside,
+        owner=owner,
     )

@@ -5,19 +5,21 @@ Columns are found by their Iceberg ids, so that renamed ones are right and ones 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from neve.lake.duck import literal
+from neve.lake.duckdb_types import duckdb_type, quoted
 from neve.lake.manifest_sources import readable
-from neve.query.scan.duckdb_types import duckdb_type, quoted
-from neve.query.scan.files import TENANT
+from neve.query.scan.owners import TENANT
 from neve.query.scan.times import TIME, bounds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
+    from pyiceberg.types import NestedField
 
     from neve.query.request import TimeRange
     from neve.query.scan.files import FilePlan, PlannedFile, Ranges
@@ -25,32 +27,34 @@ if TYPE_CHECKING:
 BRANCHES = 64  # parts of one statement that are read apart; more make planning slower than reading
 
 
-def duckdb_source(table: Table, plan: FilePlan, organization: str, time: TimeRange) -> str:
+def duckdb_source(
+    table: Table, plan: FilePlan, organization: str, time: TimeRange, columns: Collection[str] | None = None
+) -> str:
     """A subquery in parentheses: the organization's rows of the planned files, in the order of the table's columns.
 
-    Rows of files that the plan knows to be within the range of time are not looked at for that once more.
+    Of `columns`, which are in lower case, those are there that the table has; without any, all. Rows are only looked at
+    for their organization and their time where the plan does not know that all of a file's are right.
     """
     schema = table.schema()
-    tenant = [f"{quoted(TENANT)} = {literal(organization)}"] if TENANT in schema.column_names else []
-    times = [f"{quoted(TIME)} {operator} make_timestamptz({moment})" for operator, moment in bounds_of(schema, time)]
-    parts = []
-    for inside, files in _halves(plan, time):
-        bounds = tenant if inside else tenant + times
-        parts += [_part(schema, some, bounds) for some in _alike(files)]
-    return f"({' UNION ALL '.join(parts) or _nothing(schema)})"
-
-
-def _halves(plan: FilePlan, time: TimeRange) -> list[tuple[bool, list[PlannedFile]]]:
-    """Files with nothing but rows of the range of time, and the others."""
-    is_same = plan.time == time
-    return [(half, [file for file in plan.files if (is_same and file.is_inside) == half]) for half in (True, False)]
+    wanted = [column for column in schema.fields if columns is None or column.name.lower() in columns]
+    read = _Read(schema, wanted or [schema.fields[0]], organization, time)
+    is_same_time = plan.time == time
+    groups: dict[tuple[bool, bool], list[PlannedFile]] = {}
+    for file in plan.files:
+        groups.setdefault((file.owner == organization, is_same_time and file.is_inside), []).append(file)
+    parts = [
+        read.part(some, owned=owned, inside=inside)
+        for (owned, inside), files in groups.items()
+        for some in _alike(files)
+    ]
+    return f"({' UNION ALL '.join(parts) or read.nothing()})"
 
 
 def _alike(files: Iterable[PlannedFile]) -> list[list[PlannedFile]]:
     """Files that one read can take: those with deletes apart, and each group of rows apart while they are few."""
     groups: dict[tuple[bool, Ranges], list[PlannedFile]] = {}
     for file in files:
-        groups.setdefault((bool(file.deletes), file.ranges), []).append(file)
+        groups.setdefault((bool(file.deletes), _part_of(file)), []).append(file)
     if len(groups) <= BRANCHES:
         return list(groups.values())
     merged: dict[tuple[bool, bool], list[PlannedFile]] = {}
@@ -59,12 +63,56 @@ def _alike(files: Iterable[PlannedFile]) -> list[list[PlannedFile]]:
     return list(merged.values())
 
 
-def _part(schema: Schema, files: Sequence[PlannedFile], bounds: list[str]) -> str:
-    paths = sorted({path for file in files for path in file.deletes})
-    conditions = [*bounds, *_rows(files)]
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    read = f"read_parquet({_list(file.path for file in files)}, schema = {_columns(schema)}, hive_partitioning = false)"
-    return f"SELECT {_names(schema)} FROM {read} AS data{_without(paths) if paths else ''}{where}"  # noqa: S608 - quoted
+@dataclass(frozen=True)
+class _Read:
+    """What is read of each of a table's files."""
+
+    schema: Schema
+    wanted: Sequence[NestedField]
+    organization: str
+    time: TimeRange
+
+    def part(self, files: Sequence[PlannedFile], *, owned: bool, inside: bool) -> str:
+        """Rows of some files; those of owned ones are all the organization's, those of inside ones all of the time."""
+        conditions = [*self._tenant(owned), *self._times(inside), *_rows(files)]
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        deletes = sorted({path for file in files for path in file.deletes})
+        source = f"read_parquet({_list(file.path for file in files)}, {self._options(owned, inside)}) AS data"
+        return f"SELECT {self._names(owned)} FROM {source}{_without(deletes) if deletes else ''}{where}"  # noqa: S608
+
+    def nothing(self) -> str:
+        """No rows."""
+        columns = (f"NULL::{duckdb_type(column.field_type)} AS {quoted(column.name)}" for column in self.wanted)
+        return f"SELECT {', '.join(columns)} WHERE false"
+
+    def _tenant(self, owned: bool) -> list[str]:
+        has_tenant = TENANT in self.schema.column_names
+        return [f"{quoted(TENANT)} = {literal(self.organization)}"] if has_tenant and not owned else []
+
+    def _times(self, inside: bool) -> list[str]:
+        bounds = [] if inside else bounds_of(self.schema, self.time)
+        return [f"{quoted(TIME)} {operator} make_timestamptz({moment})" for operator, moment in bounds]
+
+    def _names(self, owned: bool) -> str:
+        return ", ".join(
+            f"{literal(self.organization)}::VARCHAR AS {quoted(TENANT)}"
+            if owned and column.name == TENANT
+            else quoted(column.name)
+            for column in self.wanted
+        )
+
+    def _options(self, owned: bool, inside: bool) -> str:
+        """Every column that is read, by its id: each costs time for each file."""
+        asked = {column.name for column in self.wanted if not (owned and column.name == TENANT)}
+        asked |= {TENANT} if self._tenant(owned) else set()
+        asked |= {TIME} if self._times(inside) else set()
+        fields = [column for column in self.schema.fields if column.name in asked] or [self.schema.fields[0]]
+        columns = (
+            f"{column.field_id}: {{name: {literal(column.name)}, type: {literal(duckdb_type(column.field_type))}, "
+            "default_value: NULL}"
+            for column in fields
+        )
+        return f"schema = MAP {{{', '.join(columns)}}}, hive_partitioning = false"
 
 
 def _without(paths: Sequence[str]) -> str:
@@ -78,7 +126,7 @@ def _without(paths: Sequence[str]) -> str:
 
 def _rows(files: Sequence[PlannedFile]) -> list[str]:
     """Conditions on the rows of files that are read in part."""
-    if not files[0].ranges:
+    if not _part_of(files[0]):
         return []
     if len({file.ranges for file in files}) == 1:
         return [_in_ranges(files[0].ranges)]
@@ -86,27 +134,14 @@ def _rows(files: Sequence[PlannedFile]) -> list[str]:
     return [f"({' OR '.join(parts)})"]
 
 
+def _part_of(file: PlannedFile) -> Ranges:
+    """The rows of a file that are read where those are not all."""
+    return file.ranges if sum(end - first for first, end in file.ranges) < file.rows else ()
+
+
 def _in_ranges(ranges: Ranges) -> str:
     parts = (f"(data.file_row_number >= {first} AND data.file_row_number < {end})" for first, end in ranges)
     return f"({' OR '.join(parts)})"
-
-
-def _names(schema: Schema) -> str:
-    return ", ".join(quoted(column.name) for column in schema.fields)
-
-
-def _columns(schema: Schema) -> str:
-    columns = (
-        f"{column.field_id}: {{name: {literal(column.name)}, type: {literal(duckdb_type(column.field_type))}, "
-        "default_value: NULL}"
-        for column in schema.fields
-    )
-    return f"MAP {{{', '.join(columns)}}}"
-
-
-def _nothing(schema: Schema) -> str:
-    columns = (f"NULL::{duckdb_type(column.field_type)} AS {quoted(column.name)}" for column in schema.fields)
-    return f"SELECT {', '.join(columns)} WHERE false"
 
 
 def _list(paths: Iterable[str]) -> str:

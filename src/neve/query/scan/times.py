@@ -14,7 +14,7 @@ from neve.lake.calendar import EPOCH
 from neve.query.scan.expressions import all_of, said
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from pyiceberg.expressions import BooleanExpression
@@ -58,15 +58,19 @@ def _moment(bound: bytes) -> datetime:
     return EPOCH + timedelta(microseconds=int(from_bytes(TimestamptzType(), bound)))
 
 
-def is_inside(schema: Schema, time: TimeRange, entry: Entry) -> bool:
+def insider(schema: Schema, time: TimeRange) -> Callable[[Entry], bool]:
     """Whether all rows of a file are of a range of time, as its bounds tell: then nobody has to look at each row."""
     bounds = bounds_of(schema, time)
     if not bounds:
-        return True
+        return lambda _entry: True
     column = schema.find_field(TIME)
-    lower, upper = entry.lower_bounds.get(column.field_id), entry.upper_bounds.get(column.field_id)
-    has_nulls = not column.required and entry.null_value_counts.get(column.field_id) != 0
-    if lower is None or upper is None or has_nulls:
-        return False
-    first, last = (int(from_bytes(TimestamptzType(), bound)) for bound in (lower, upper))
-    return all(first >= moment if operator == ">=" else last < moment for operator, moment in bounds)
+
+    def is_inside(entry: Entry) -> bool:
+        lower, upper = entry.lower_bounds.get(column.field_id), entry.upper_bounds.get(column.field_id)
+        has_nulls = not column.required and entry.null_value_counts.get(column.field_id) != 0
+        if lower is None or upper is None or has_nulls:
+            return False
+        first, last = (int(from_bytes(TimestamptzType(), bound)) for bound in (lower, upper))
+        return all(first >= moment if operator == ">=" else last < moment for operator, moment in bounds)
+
+    return is_inside

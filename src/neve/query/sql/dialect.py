@@ -79,6 +79,12 @@ class LakeSql(DuckDB):
             TokenType.PLACEHOLDER: lambda self: exp.Placeholder(this=f"{QUESTION}{self._prev.start}"),
         }
 
+        def _parse_expression(self) -> exp.Expr | None:
+            """`SELECT :x` selects a parameter; DuckDB's `name: value` would make it an x that is called SELECT."""
+            if self._curr.token_type == TokenType.SELECT:
+                return super(DuckDBParser, self)._parse_expression()
+            return super()._parse_expression()
+
     class Generator(DuckDBGenerator):
         """What is written for DuckDB."""
 

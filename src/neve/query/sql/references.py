@@ -7,13 +7,13 @@ hides the table that is called the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from neve.errors import QueryError
 from neve.model.tables import NAMESPACE
+from neve.query.sql.suggestions import tables_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,17 +102,14 @@ class _Marker:
             return
         name = table_named(node, self.names)
         if name is None:
-            raise QueryError(f"{_said(node)} is not a table of the lake", hint=self._hint(node))
+            hint = tables_hint(node.name, self.names.values())
+            raise QueryError(f"{_said(node)} is not a table of the lake", hint=hint)
         node.set("this", exp.to_identifier(name, quoted=True))
         node.set("db", None)
         if not node.args.get("alias"):
             node.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
         node.meta[SCAN] = self.number
         self.number += 1
-
-    def _hint(self, node: exp.Table) -> str:
-        close = get_close_matches(node.name.lower(), self.names, n=1)
-        return f"did you mean {close[0]}?" if close else "`neve tables` lists the tables"
 
 
 def _check_function(name: str) -> None:

@@ -7,6 +7,7 @@ user wrote reaches an engine without having been looked at here. What is not kno
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from sqlglot import exp
@@ -18,7 +19,7 @@ from neve.query.sql.functions import VOLATILE, check_function
 from neve.query.sql.kinds import kinds_of
 from neve.query.sql.nodes import FUNCTIONS, check_nodes
 from neve.query.sql.parameters import bind
-from neve.query.sql.references import mark, marked, table_named
+from neve.query.sql.references import SCAN, mark, marked
 from neve.query.sql.shape import check_shape
 from neve.query.sql.translate import reason_against_spark
 
@@ -65,16 +66,25 @@ class Statement:
     kind: Literal["select", "describe", "tables"]
     explain: Literal["", "plan", "analyze"] = ""
     described: str = ""
-    not_portable: str = ""
     volatile: str = ""
-    columns: Mapping[str, TableKinds] = field(default_factory=dict, compare=False, repr=False)
+    schemas: Mapping[str, pa.Schema] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def tables(self) -> tuple[str, ...]:
         """The tables of the lake that are read, in order of their numbers."""
         return tuple(table.name for table in marked(self.tree).values())
 
-    @property
+    @cached_property
+    def columns(self) -> Mapping[str, TableKinds]:
+        """The kinds of the columns of these tables."""
+        return {name: kinds_of(self.schemas[name]) for name in self.tables if name in self.schemas}
+
+    @cached_property
+    def not_portable(self) -> str:
+        """Why Spark can't answer it in the same way; empty where it can. Most statements are never asked."""
+        return reason_against_spark(self.tree, self.columns) if self.kind == "select" else ""
+
+    @cached_property
     def normalised(self) -> str:
         """One text for all statements that differ in spacing, comments and the case of keywords only."""
         return " ".join(filter(None, (self.kind, self.explain, self.described, write(self.tree))))
@@ -95,16 +105,8 @@ def parse(sql: str, tables: Mapping[str, pa.Schema], parameters: Parameters = ()
         check_function(name)
     check_shape(tree)
     mark(tree, tables)
-    columns = {name: kinds_of(schema) for name, schema in tables.items()}
     tree = bind(tree, parameters)
-    return Statement(
-        tree,
-        "select",
-        explain,
-        not_portable=reason_against_spark(tree, columns),
-        volatile=_volatile(tree),
-        columns=columns,
-    )
+    return Statement(tree, "select", explain, volatile=_volatile(tree), schemas=tables)
 
 
 def _explained(sql: str) -> tuple[Literal["plan", "analyze"], str]:
@@ -141,12 +143,12 @@ def _about_tables(sql: str, tokens: list[Token], tables: Mapping[str, pa.Schema]
         return Statement(exp.Show(this="TABLES"), "tables")
     trees = read("FROM " + sql[tokens[0].end + 1 :])
     node = trees[0].find(exp.Table) if len(trees) == 1 else None
-    plain = node is not None and trees[0] == exp.select("*").from_(node.copy())
-    name = table_named(node, {name.lower(): name for name in tables}) if plain and node is not None else None
-    if name is None:
+    if node is None or trees[0] != exp.select("*").from_(node.copy()):
         raise QueryError("can't tell which table is to be described", hint="`SHOW TABLES` lists the tables")
     mark(trees[0], tables)
-    return Statement(trees[0], "describe", described=name)
+    if SCAN not in node.meta:
+        raise QueryError("only tables of the lake can be described", hint="`SHOW TABLES` lists them")
+    return Statement(trees[0], "describe", described=node.name)
 
 
 def _functions(tree: exp.Expression) -> Iterable[str]:

@@ -1,0 +1,56 @@
+"""Whose rows a file holds, where the table's metadata settles that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.transforms import IdentityTransform
+
+from neve.model.tables import ORGANIZATION
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+
+    from neve.query.scan.manifests import Entry
+
+TENANT = ORGANIZATION.name
+WHOLE_BYTES = 15  # a bound that is longer may have been cut off
+
+
+class Owners:
+    """Tells the one organization of all rows of a file.
+
+    Rows are apart by organization where a table is partitioned by it as it is: to Iceberg, the value of the partition
+    is the value of the column. A file whose column bounds or nulls say anything else has no owner here, and neither
+    has one of a table that is partitioned in another way: their rows have to be looked at.
+    """
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        schema = metadata.schema()
+        self._column = schema.find_field(TENANT).field_id if TENANT in schema.column_names else None
+        self._places = {
+            spec.spec_id: place
+            for spec in metadata.partition_specs
+            for place, part in enumerate(spec.fields)
+            if part.source_id == self._column and isinstance(part.transform, IdentityTransform)
+        }
+
+    def of(self, entry: Entry) -> str | None:
+        """The organization that all rows of a file belong to; `None` where that is not certain."""
+        place = self._places.get(entry.spec_id)
+        owner = entry.partition[place] if place is not None and place < len(entry.partition) else None
+        return owner if isinstance(owner, str) and not self._is_denied(entry, owner) else None
+
+    def _is_denied(self, entry: Entry, owner: str) -> bool:
+        """Whether what is known of the column speaks against the partition."""
+        if self._column is None or entry.null_value_counts.get(self._column):
+            return True
+        told = owner.encode()
+        lower, upper = entry.lower_bounds.get(self._column), entry.upper_bounds.get(self._column)
+        fits_lower = lower in (None, told) or (_may_be_cut(lower) and told.startswith(lower))
+        fits_upper = upper in (None, told) or (_may_be_cut(upper) and told < upper)
+        return not (fits_lower and fits_upper)
+
+
+def _may_be_cut(bound: bytes) -> bool:
+    return len(bound) > WHOLE_BYTES
