@@ -95,7 +95,7 @@ def test_late_spans_and_a_revision(worked: Lake, tmp_path: Path, capsys: pytest.
         capsys.readouterr()
         .out.splitlines()[0]
         .endswith(
-            "sampled by errors: a span matches its error; then 1 more spans came of a trace that was kept before: "
+            "sampled by errors: a span matches its error; then 1 more span came of a trace that was kept before: "
             "they are exported too"
         )
     )

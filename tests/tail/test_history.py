@@ -51,6 +51,7 @@ class Reference:
     rows: list[tuple[str, int, str, str, str | None, int]] = field(default_factory=list)
 
     def cycle(self, now: float, new: list[Span]) -> None:
+        """What a cycle at a moment decides, with some spans that are new."""
         touched = {(span.organization, span.trace) for span in new}
         for span in new:
             self.seen.setdefault((span.organization, span.trace), []).append(span)

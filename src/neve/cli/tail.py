@@ -48,9 +48,7 @@ tail.add_command(explain)
 @click.option("--steal", is_flag=True, help="Take the lease of a selector that is known to be dead.")
 @json_option
 @click.pass_obj
-def run(
-    context: Context, policies: str | None, once: bool, no_export: bool, steal: bool, as_json: bool
-) -> None:
+def run(context: Context, policies: str | None, once: bool, no_export: bool, steal: bool, as_json: bool) -> None:
     """Decide about the traces that are complete, and bring the kept ones to their destinations.
 
     A cycle reads the spans that came since the last one, puts them with the summaries of open traces and decides about
@@ -74,7 +72,7 @@ def run(
         job,
         export=not no_export,
         tell=lambda result: _tell(result, as_json=as_json),
-        exported=lambda results: _show_exports(results, as_json=as_json),
+        exported=lambda results: _tell_exports(results, as_json=as_json),
         failed=lambda error: complain(error, as_json=as_json),
     )
 
@@ -91,7 +89,7 @@ def _once(context: Context, policies: str | None, *, export: bool, steal: bool, 
     else:
         _remark(job)
         show_cycle(result)
-        _show_exports(exports, as_json=False)
+        show_exports(exports)
     if any(one.away for one in exports):
         sys.exit(1)
 
@@ -206,11 +204,17 @@ def export_document(result: PumpResult) -> dict[str, object]:
     }
 
 
-def _show_exports(results: list[PumpResult], *, as_json: bool) -> None:
+def _tell_exports(results: list[PumpResult], *, as_json: bool) -> None:
+    if not as_json:
+        show_exports(results)
+        return
     for one in results:
-        if as_json:
-            say_json(export_document(one))
-            continue
+        say_json(export_document(one))
+
+
+def show_exports(results: list[PumpResult]) -> None:
+    """What destinations got."""
+    for one in results:
         got = one.delivery
         if got.accepted or got.rejected:
             say(f"  {one.destination} took {_many(got.accepted, 'span')} ({size(got.bytes_sent)})")

@@ -208,7 +208,7 @@ def _late_reasons(before: pa.StringArray, late: pa.ChunkedArray) -> list[str]:
     words = {SAMPLED: "kept before: they are exported too", NOT_SAMPLED: "not kept before, and they change nothing"}
     other = "dropped before"
     return [
-        f"{count:,} more spans came of a trace that was {words.get(decision, other)}"
+        f"{count:,} more span{'s' if count > 1 else ''} came of a trace that was {words.get(decision, other)}"
         for decision, count in zip(before.to_pylist(), late.to_pylist(), strict=True)
     ]
 
