@@ -25,6 +25,7 @@ COMMANDS = (
         "maintain",
         "rollup",
         "search",
+        "tail",
         "keys",
         "serve",
         "doctor",

@@ -13,8 +13,10 @@ import yaml
 
 from neve.app.rollup import build_rollup
 from neve.app.settings import Settings, load_settings
+from neve.app.tail import build_exporter, build_selector
 from neve.app.wiring import build_compactor, build_lake
 from neve.demo import generate
+from neve.demo.policies import INCIDENT, POLICIES, TAIL
 from neve.demo.questions import QUESTIONS, REQUESTS, Question
 from neve.errors import ConfigError
 from neve.ingest.files.job import FileRequest, ingest_files
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
     from neve.lake.tables import Outcome
     from neve.rollup.result import LevelResult
+    from neve.tail.export.pump import PumpResult
+    from neve.tail.result import CycleResult
 
 ORGANIZATION = "shop"
 OWN = "# made by `neve demo`\n"
@@ -56,6 +60,11 @@ class Place:
     def facts(self) -> Path:
         """What is known of the telemetry; written last, so that it stands for whole files."""
         return self.folder / "telemetry.json"
+
+    @property
+    def policies(self) -> Path:
+        """Which traces are kept."""
+        return self.folder / "policies.yaml"
 
     @property
     def config(self) -> Path:
@@ -121,11 +130,13 @@ def demo_settings(place: Place) -> Settings:
         "spark": {"log_file": str(lake / "spark.log")},
         "state": {"path": str(lake / "state.db")},
         "compact": {"hot_seconds": 0},  # nothing more will come for that hour
+        "tail": {**TAIL, "policies": str(place.policies.resolve())},
     }
     if place.config.exists() and not place.config.read_text().startswith(OWN):
         raise ConfigError(f"{place.config} is not the demo's", hint="choose another folder with --dir")
     place.folder.mkdir(parents=True, exist_ok=True)
     place.config.write_text(OWN + yaml.safe_dump(values, sort_keys=False))
+    place.policies.write_text(POLICIES)
     return load_settings(str(place.config), {})
 
 
@@ -179,6 +190,15 @@ class Demo:
     def roll_up(self, say: Callable[[str, int, int], None]) -> list[LevelResult]:
         """Roll the metrics up."""
         return build_rollup(self.settings, self.lake, say).run()
+
+    def sample(self, say: Callable[[str, int, int], None]) -> tuple[CycleResult, list[PumpResult]]:
+        """Decide which traces are kept, and put the kept ones into a table."""
+        selector = build_selector(self.settings, self.lake, say)
+        return selector.run(), build_exporter(selector).run()
+
+    def answer_from_sample(self) -> tuple[Question, pa.Table, float]:
+        """What the kept traces tell."""
+        return self._answer(INCIDENT)
 
     def compact(self, say: Callable[[str, int, int], None]) -> Tended:
         """Compact the tables of telemetry."""

@@ -22,6 +22,7 @@ class Context:
         """The configuration, read once."""
         from neve.app.settings import load_settings
 
+        _log_beside()
         return load_settings(self.config)
 
     def organization(self, given: str | None) -> str:
@@ -36,3 +37,13 @@ class Context:
         from neve.app.wiring import build_lake
 
         return build_lake(self.settings)
+
+
+def _log_beside() -> None:
+    """Let parts log to standard error, so that it is never among what a command prints; servers have their own way."""
+    import sys
+
+    import structlog
+
+    if not structlog.is_configured():
+        structlog.configure(logger_factory=lambda *_names: structlog.PrintLogger(sys.stderr))

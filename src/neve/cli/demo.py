@@ -16,6 +16,7 @@ from neve.cli.ingest import show as show_ingest
 from neve.cli.output import emit, json_option, progress, say, size
 from neve.cli.query import show as show_answer
 from neve.cli.rollup import show_result as show_level
+from neve.cli.tail import show_cycle, show_exports
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +31,7 @@ NEXT_QUERY = "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY 2 D
 @click.option("--fresh", is_flag=True, help="Begin anew: remove what an earlier demo left in the folder.")
 @json_option
 def demo(folder: str, fresh: bool, as_json: bool) -> None:
-    """An hour of a shop's telemetry: made, taken in, asked what went wrong, rolled up and compacted.
+    """An hour of a shop's telemetry: made, taken in, asked what went wrong, rolled up, sampled and compacted.
 
     The demo has a lake and a configuration of its own in its folder, and takes no notice of yours; a second run finds
     them and is quick.
@@ -75,7 +76,16 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
     click.secho(f"\n{asked.words} ({seconds:.2f} s)", bold=True)
     show_answer(rolled.to_reader(), 40, footer=False)
 
-    _step(6, "tend the lake: small files become few, every row is counted and hashed before and after")
+    _step(6, "keep whole traces: errors, slow payments and one in a hundred, by a collector's own policy file")
+    with progress(True) as bar:
+        cycle, exports = run.sample(bar)
+    show_cycle(cycle)
+    show_exports(exports)
+    asked, told, seconds = run.answer_from_sample()
+    click.secho(f"\n{asked.words} ({seconds:.2f} s)", bold=True)
+    show_answer(told.to_reader(), 40, footer=False)
+
+    _step(7, "tend the lake: small files become few, every row is counted and hashed before and after")
     with progress(True) as bar:
         tended = run.compact(bar)
     for compacted in tended.results:
@@ -98,10 +108,12 @@ def _for_programs(run: Demo) -> None:
     run.init()
     result = run.ingest(lambda *_: None)
     levels = [one.as_document() for one in run.roll_up(lambda *_: None)]
+    cycle, _exports = run.sample(lambda *_: None)
     tended = run.compact(lambda *_: None)
     answers = [{"question": question.words, "rows": answer.to_pylist()} for question, answer, _ in run.answers()]
     compacted = [one.as_document() for one in tended.results]
-    done = {"ingest": result.to_json(), "rollup": levels, "compact": compacted, "answers": answers}
+    done = {"ingest": result.to_json(), "rollup": levels, "tail": cycle.as_document()}
+    done |= {"compact": compacted, "answers": answers}
     emit({"telemetry": vars(facts), **done})
 
 

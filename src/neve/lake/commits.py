@@ -43,7 +43,7 @@ Removed = Callable[["Table"], "Sequence[DataFile]"]
 MANIFESTS_KEPT_APART = 50  # a table that is committed to every few seconds would drown in manifests
 
 
-def append_once(
+def append_once(  # noqa: PLR0913 - what a commit is about, and what is held against it
     table: Table,
     files: Iterable[DataFile],
     *,

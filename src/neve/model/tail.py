@@ -65,7 +65,7 @@ OPEN_TRACES = Table(
     name="open_traces",
     comment="traces that are not decided yet: what `neve tail run` needs of the spans that it has read",
     columns=(ORGANIZATION, SELECTOR, *SUMMARY),
-    partition=(("selector", "identity"),),
+    partition=(("organization_id", "identity"), ("selector", "identity")),
     sort=("trace_id",),
     bounded=("organization_id", "selector", "trace_id", "last_seen"),
 )
