@@ -78,4 +78,4 @@ def _run(config: Path) -> None:
 
 
 def _spans(rows: list[dict[str, object]]) -> list[tuple[object, int]]:
-    return [(row["trace_id"], int.from_bytes(bytes(row["span_id"]), "big")) for row in rows]  # type: ignore[arg-type, call-overload]
+    return [(row["trace_id"], int.from_bytes(bytes(row["span_id"]), "big")) for row in rows]  # type: ignore[call-overload]

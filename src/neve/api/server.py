@@ -87,8 +87,15 @@ async def _open(settings: Settings, doors: Doors) -> AsyncIterator[Addresses]:
 @asynccontextmanager
 async def running_receiver(settings: Settings) -> AsyncIterator[Addresses]:
     """A receiver that runs while the block does."""
-    async with receiver_parts(settings) as parts, AsyncExitStack() as doors:
-        config = settings.receiver
+    async with receiver_parts(settings) as parts, running_doors(parts) as addresses:
+        yield addresses
+
+
+@asynccontextmanager
+async def running_doors(parts: ReceiverParts) -> AsyncIterator[Addresses]:
+    """The doors of a receiver, open while the block runs."""
+    async with AsyncExitStack() as doors:
+        config = parts.receiver.config
         grpc = await doors.enter_async_context(_grpc(parts)) if config.grpc else None
         http = await doors.enter_async_context(_http(parts)) if config.http else None
         doors.callback(parts.drain)

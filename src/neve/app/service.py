@@ -66,7 +66,7 @@ async def receiver_parts(settings: Settings) -> AsyncIterator[ReceiverParts]:
             config, settings.ingest.max_future_seconds * NANOS, otlp, budget, pressure, transcoder, metrics
         )
         yield ReceiverParts(
-            receiver, EventReceiver(events, event_pressure, config.max_nesting), _guard(settings, parts)
+            receiver, EventReceiver(events, event_pressure, config.max_nesting), guard_of(settings, parts)
         )
 
 
@@ -88,7 +88,8 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
         await task
 
 
-def _guard(settings: Settings, parts: AsyncExitStack) -> Guard:
+def guard_of(settings: Settings, parts: AsyncExitStack) -> Guard:
+    """Who looks at the keys that senders show."""
     if settings.receiver.auth == "open":
         return OpenDoor(settings.organization)
     state = State(settings.state)

@@ -57,9 +57,7 @@ def run(context: Context, policies: str | None, once: bool, no_export: bool, ste
     never holds up decisions.
     """
     if context.settings.tail.storage == "memory":
-        from neve.app.tail_memory import run_memory
-
-        run_memory(context.settings, policies=policies, tell=lambda result: _tell(result, as_json=as_json))
+        _in_memory(context, policies, once=once, as_json=as_json)
         return
     if once:
         _once(context, policies, export=not no_export, steal=steal, as_json=as_json)
@@ -75,6 +73,33 @@ def run(context: Context, policies: str | None, once: bool, no_export: bool, ste
         exported=lambda results: _tell_exports(results, as_json=as_json),
         failed=lambda error: complain(error, as_json=as_json),
     )
+
+
+def _in_memory(context: Context, policies: str | None, *, once: bool, as_json: bool) -> None:
+    from neve.api.server import Addresses, running_doors
+    from neve.app.tail_memory import run_memory
+
+    if once:
+        raise click.UsageError("--once is for tail.storage: iceberg; memory has nothing to decide about before it runs")
+
+    def ready(addresses: Addresses) -> None:
+        for name, address in (("OTLP/HTTP", addresses.http), ("OTLP/gRPC", addresses.grpc)):
+            if address:
+                note(f"{name} on {address}")
+
+    lake = context.lake if context.lake.exists else None
+    done = run_memory(
+        context.settings,
+        feeds=context.settings.tail.feeds,
+        doors=running_doors,
+        lake=lake,
+        policies=policies,
+        ready=ready,
+        tell=lambda result: _tell(result, as_json=as_json),
+    )
+    note(f"{done.cycles:,} cycles, {_many(done.spans, 'span')}, {_many(done.sampled.traces, 'trace')} kept")
+    for name, spans in {**done.lost, **done.undelivered}.items():
+        note(f"  {name} did not get {_many(spans, 'span')}")
 
 
 def _once(context: Context, policies: str | None, *, export: bool, steal: bool, as_json: bool) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
-TIME_COLUMNS = ("timestamp", "quarantined_at", "recorded_at")
+TIME_COLUMNS = ("timestamp", "quarantined_at", "recorded_at", "decided_at")
 
 
 @dataclass(frozen=True)

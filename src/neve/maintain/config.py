@@ -48,7 +48,7 @@ class RetentionRule(Section):
     organization: str = Field("", pattern=f"^$|{PATTERN}", description="organization; empty for all")
     signal: str = Field("", pattern=r"^(logs|metrics|traces)?$", description="logs, metrics or traces; empty for all")
     days: float = Field(ge=0, le=36_500, description="rows with an older time are deleted; 0 keeps them for good")
-    column: str = Field("", description="time column; empty for timestamp, quarantined_at or recorded_at")
+    column: str = Field("", description="time column; empty for timestamp, quarantined_at, recorded_at or decided_at")
 
 
 class TagsConfig(Section):

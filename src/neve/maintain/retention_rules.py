@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 from neve.model.search import SEARCH_INDEX
 from neve.model.signals import Signal
 from neve.model.tables import INGESTED_FILES, NAMESPACE
+from neve.model.tail import OPEN_TRACES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from neve.maintain.config import RetentionRule
 
-# Forgetting which files were taken in takes them in again, and the search index goes with the files that it is about:
-# only a rule that names the table counts.
-BY_NAME_ONLY = (INGESTED_FILES.name, SEARCH_INDEX.name)
+# Forgetting which files were taken in takes them in again, the search index goes with the files that it is about, and
+# open traces are not decided yet: only a rule that names the table counts.
+BY_NAME_ONLY = (INGESTED_FILES.name, SEARCH_INDEX.name, OPEN_TRACES.name)
 
 
 def rules_for(rules: Sequence[RetentionRule], table: str) -> tuple[RetentionRule, ...]:

@@ -66,6 +66,9 @@ class TailConfig(Section):
     memory_mb: int = Field(96, ge=64, description="memory for DuckDB; what needs more goes through the disk")
     threads: int = Field(0, ge=0, description="threads of DuckDB; 0: one a core")
     chunk_rows: int = Field(250_000, ge=1000, description="spans that are summed up at once")
+    feeds: tuple[Literal["receiver", "kafka"], ...] = Field(
+        ("receiver",), min_length=1, description="storage memory: where spans come from: receiver, kafka or both"
+    )
     buffer_mb: int = Field(256, ge=1, description="storage memory: spans that are held; more, and the oldest go first")
     interval_seconds: float = Field(30, gt=0, description="how often a cycle begins")
     lease_seconds: float = Field(60, gt=0, description="a selector that does not renew its lease so long is dead")

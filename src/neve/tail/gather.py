@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 
 NEW, OPEN, KNOWN = "new_traces", "open_before", "known"
 MERGED, LATE = "merged", "late"
+# What is remembered of a decision, for when more spans of its trace come.
+DECIDED = {
+    "decision": "VARCHAR",
+    "policy": "VARCHAR",
+    "revision": "INTEGER",
+    "adjusted_count": "DOUBLE",
+    "threshold": "VARCHAR",
+    "taken_by": "VARCHAR",
+    "policies_hash": "VARCHAR",
+}
 SLICE_ROWS = 150_000  # summaries that are merged at once: what needs memory for each trace
 
 
@@ -37,13 +47,7 @@ class Gathering:
         kinds = self._kinds()
         for name in (NEW, OPEN):
             self.connection.execute(f"CREATE TABLE {name} ({', '.join(kinds)})")
-        decided = (
-            "decision VARCHAR",
-            "policy VARCHAR",
-            "revision INTEGER",
-            "adjusted_count DOUBLE",
-            "policies_hash VARCHAR",
-        )
+        decided = [f"{name} {kind}" for name, kind in DECIDED.items()]
         self.connection.execute(f"CREATE TABLE {KNOWN} ({', '.join([*kinds, *decided])})")
 
     def sum_up(self, reader: SpanReader, chunk: Chunk) -> None:
@@ -73,7 +77,7 @@ class Gathering:
         if not paths:
             return
         rows = (
-            f"SELECT {self.stored()}, decision, policy, revision, adjusted_count, policies_hash "
+            f"SELECT {self.stored()}, {', '.join(DECIDED)} "
             f"FROM read_parquet({_list(paths)}) WHERE selector = {literal(selector)} AND cycle < {before_cycle} "
             f"AND trace_id IN (SELECT trace_id FROM {NEW})"
         )
@@ -104,7 +108,7 @@ class Gathering:
         both = new if whole else f"({new[1:-1]} UNION ALL SELECT {kept} FROM {KNOWN} WHERE {mine})"
         make = f"CREATE TABLE {LATE} AS" if first else f"INSERT INTO {LATE}"
         self.connection.execute(
-            f"{make} SELECT n.*, k.decision, k.policy, k.revision, k.adjusted_count, k.policies_hash, "
+            f"{make} SELECT n.*, {', '.join(f'k.{name}' for name in DECIDED)}, "
             f"n.span_count - k.span_count AS late_spans FROM ({self.summary.of_summaries(both)}) AS n "
             f"JOIN {KNOWN} AS k USING (organization_id, trace_id) WHERE n.span_count > k.span_count"
         )

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import duckdb
+    import numpy.typing as npt
 
     from neve.tail.claims import Claims
     from neve.tail.decisions import Made
-    from neve.tail.policy.traces import Traces
+    from neve.tail.policy.traces import Bools, Traces
     from neve.tail.policy.tree import PolicySet
     from neve.tail.policy.verdicts import Verdicts
     from neve.tail.ready import Readiness
@@ -93,16 +94,14 @@ class Judging:
             f"SELECT *, {self.made.now_us} AS ready_us, 'late' AS ready_because FROM {LATE_TRACES} "
             "ORDER BY organization_id, trace_id"
         ).to_arrow_reader(BATCH_ROWS)
-        for batch in batches:
-            if batch.num_rows:
-                yield self._again(pa.Table.from_batches([batch]))
+        yield from map(self._again, _by_owner(batches))
 
     def _first(self, rows: pa.Table) -> pa.Table:
         organization = rows.column("organization_id")[0].as_py()
         traces = traces_of(rows, self.summary, integers(rows, "ready_us"))
         verdicts, state = self.judge.judge(traces, self.limits.get(organization, LimitState()))
         self.limits[organization] = state
-        outcome = self._outcome(rows, organization, traces, verdicts)
+        outcome = self._outcome(organization, traces, verdicts, verdicts.decision == 1)
         return decision_rows(rows, self.summary, self.made, outcome)
 
     def _again(self, rows: pa.Table) -> pa.Table:
@@ -113,14 +112,16 @@ class Judging:
         was_kept = np.asarray(pc.equal(before, SAMPLED))
         same = np.asarray(pc.equal(rows.column("policies_hash"), self.made.policies))
         revised = ~was_kept & same & (verdicts.decision == 1)
-        outcome = self._outcome(rows, "", traces, verdicts)
+        outcome = self._outcome(rows.column("organization_id")[0].as_py(), traces, verdicts, revised)
         kept = pa.array(revised)
         late_words = pa.array(_late_reasons(before, rows.column("late_spans")))
         count = np.asarray(rows.column("adjusted_count").fill_null(0), dtype=np.float64)
         outcome = replace(
             outcome,
             decision=pc.if_else(kept, outcome.decision, before),
-            policy=pc.if_else(kept, outcome.policy, rows.column("policy").combine_chunks()),
+            policy=_else(kept, outcome.policy, rows, "policy"),
+            threshold=_else(kept, outcome.threshold, rows, "threshold"),
+            taken_by=_else(kept, outcome.taken_by, rows, "taken_by"),
             reason=pc.if_else(kept, _revised(outcome.reason), late_words),
             probability=np.where(revised, outcome.probability, np.where(was_kept, 1 / np.where(was_kept, count, 1), 0)),
             kind=pc.if_else(kept, REVISED, LATE),
@@ -129,8 +130,9 @@ class Judging:
         )
         return decision_rows(rows, self.summary, self.made, outcome)
 
-    def _outcome(self, rows: pa.Table, organization: str, traces: Traces, verdicts: Verdicts) -> Outcome:
-        count = rows.num_rows
+    def _outcome(self, organization: str, traces: Traces, verdicts: Verdicts, kept: Bools) -> Outcome:
+        """What verdicts come to; the traces that are kept now are claimed."""
+        count = len(traces)
         names = pa.array([policy.name for policy in self.policies.policies], pa.string())
         places = pa.array(np.maximum(verdicts.policy, 0), mask=verdicts.policy < 0)
         return Outcome(
@@ -139,15 +141,14 @@ class Judging:
             reason=pa.array(verdicts.reasons(), pa.string()),
             probability=verdicts.probability,
             threshold=_threshold_texts(verdicts),
-            taken_by=self._taken(organization, traces, verdicts),
+            taken_by=self._taken(organization, traces, np.flatnonzero(kept)),
             kind=pa.repeat(pa.scalar(DECIDED), count),
             revision=pa.repeat(pa.scalar(0, pa.int32()), count),
             late_spans=pa.repeat(pa.scalar(0, pa.int64()), count),
         )
 
-    def _taken(self, organization: str, traces: Traces, verdicts: Verdicts) -> pa.StringArray:
+    def _taken(self, organization: str, traces: Traces, kept: npt.NDArray[np.int64]) -> pa.StringArray:
         """For kept traces that another selector keeps already, its name."""
-        kept = np.flatnonzero(verdicts.decision == 1)
         holders = np.full(len(traces), None, dtype=object)
         claimed = self.claims.claim(organization, [traces.ids[place].tobytes() for place in kept])
         holders[kept] = [None if holder == self.made.selector else holder for holder in claimed]
@@ -160,6 +161,11 @@ def horizon(policies: PolicySet, window_seconds: int, now_us: int, since_us: int
         return now_us + 1
     window = window_seconds * MICROS
     return max(since_us, now_us // window * window)
+
+
+def _else(kept: pa.BooleanArray, now: pa.StringArray, rows: pa.Table, name: str) -> pa.StringArray:
+    """What holds now where a trace was kept for it, else what held before."""
+    return pc.if_else(kept, now, rows.column(name).combine_chunks().cast(pa.string()))
 
 
 def _by_owner(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:

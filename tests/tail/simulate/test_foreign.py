@@ -76,7 +76,9 @@ def test_files_of_other_times_are_not_read(lake: Lake, time: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "id_of", [bytes.hex, lambda raw: raw.hex().upper(), lambda raw: str(UUID(bytes=raw.ljust(16))), bytes], ids=str
+    "id_of",
+    [bytes.hex, lambda raw: raw.hex().upper(), lambda raw: str(UUID(bytes=raw.ljust(16))), bytes],
+    ids=("hex", "upper", "uuid", "bytes"),
 )
 def test_a_trace_is_found_however_its_id_is_written(lake: Lake, tmp_path: Path, id_of: Callable[[bytes], Any]) -> None:
     """And only in files whose bounds may hold it."""

@@ -30,10 +30,13 @@ from neve.tail.policy.ottl.syntax import (
 )
 
 LARGEST = (1 << 63) - 1
+DEEPEST = 100  # brackets within brackets: far from what Python's own recursion allows
 
 
 def parse(text: str) -> Node:
     """The syntax tree of a condition; raises `OttlError`."""
+    if _depth(text) > DEEPEST:
+        raise OttlError("it is nested too deep")
     try:
         root: Any = _Reader().transform(parser().parse(text))
         found: Node = root.children[0]
@@ -41,9 +44,16 @@ def parse(text: str) -> Node:
         raise error.orig_exc from None
     except UnexpectedInput as error:
         raise OttlError(_where(error, text)) from None
-    except RecursionError:
-        raise OttlError("it is nested too deep") from None
     return found
+
+
+def _depth(text: str) -> int:
+    """How many brackets are open at once, at most; those in texts count, too: nobody writes so many of them."""
+    depth = most = 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        most = max(most, depth)
+    return most
 
 
 def _where(error: UnexpectedInput, text: str) -> str:

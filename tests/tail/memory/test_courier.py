@@ -1,0 +1,92 @@
+"""Deliveries beside decisions: nobody waits for a destination that is away, and a slow one is given a moment."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from neve.tail.memory import courier as courier_module
+from neve.tail.memory.courier import Courier, Parcel
+from tests.tail.lakes import Span
+from tests.tail.memory.feeds import Place, rows_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pytest
+
+    from neve.tail.export.port import Delivery
+
+BATCH = rows_of([Span(1, 1)]).to_batches()[0]
+
+
+@dataclass
+class Slow(Place):
+    """A destination that takes its time."""
+
+    seconds: float = 0.05
+
+    def deliver(self, batch: pa.RecordBatch, batch_id: str) -> Delivery:
+        """Take a batch, slowly."""
+        time.sleep(self.seconds)
+        return super().deliver(batch, batch_id)
+
+
+def parcels(count: int, arrived: list[int]) -> list[Parcel]:
+    """So many parcels that tell when they have arrived."""
+    return [Parcel(BATCH, f"b{number}", lambda number=number: arrived.append(number)) for number in range(count)]  # type: ignore[misc]
+
+
+def test_a_slow_destination_loses_nothing() -> None:
+    """Whoever has more for it than may wait, waits."""
+    arrived: list[int] = []
+    place = Slow()
+    courier = Courier(place, "tail", 30_000)
+    courier.start()
+    assert all(courier.put(parcel) for parcel in parcels(12, arrived))
+    courier.stop(10)
+    assert arrived == list(range(12))
+    assert (courier.lost_spans, courier.waiting_bytes, place.closed) == (0, 0, True)
+
+
+def test_one_that_is_away_holds_nobody_up() -> None:
+    """What may wait does, the rest is lost and counted; when it is back it gets what waited."""
+    arrived: list[int] = []
+    place = Place(away=True)
+    courier = Courier(place, "tail", 30_000)
+    courier.start()
+    courier.put(parcels(1, arrived)[0])
+    time.sleep(0.05)
+    began = time.monotonic()
+    taken = [courier.put(parcel) for parcel in parcels(10, arrived)]
+    assert time.monotonic() - began < 2
+    assert taken.count(False) == courier.lost_spans > 5
+    assert courier.is_full
+    place.away = False
+    courier.stop(10)
+    assert len(arrived) == 11 - courier.lost_spans
+    assert courier.waiting_spans == 0
+
+
+def test_a_delivery_that_breaks_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug in a destination ends neither the thread nor the queue."""
+    monkeypatch.setattr(courier_module, "REST_SECONDS", 0.05)
+
+    class Broken(Place):
+        """Fails in an unforeseen way, once."""
+
+        def deliver(self, batch: pa.RecordBatch, batch_id: str) -> Delivery:
+            if not self.got and not self.closed:
+                self.closed = True
+                raise ZeroDivisionError
+            return super().deliver(batch, batch_id)
+
+    arrived: list[int] = []
+    courier = Courier(Broken(), "tail", 10**6)
+    courier.put(parcels(1, arrived)[0])
+    courier.start()
+    deadline = time.monotonic() + 10
+    while not arrived and time.monotonic() < deadline:
+        time.sleep(0.02)
+    courier.stop(5)
+    assert arrived == [0]
