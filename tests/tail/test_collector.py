@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import TYPE_CHECKING
+
 import pytest
 
 from neve.errors import ConfigError
+from neve.model.signals import Signal
+from neve.otlp.json import to_protobuf
 from neve.tail.policy.read import read_policies
 from neve.tail.policy.tree import Semantics
 from tests.tail.judged import Spans
 from tests.tail.oracle import cases as oracle
+from tests.tail.oracle import real
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CASES = {case.name: case for case in oracle.cases()}
 ACCEPTED = [name for name in CASES if name not in oracle.refused()]
@@ -52,3 +61,19 @@ def test_what_the_collector_refuses_is_refused(name: str) -> None:
 def _recorded(name: str) -> dict[str, tuple[str, str | None]]:
     verdicts = oracle.decisions().judged[name].verdicts
     return {one: (verdict.decision, verdict.policy or None) for one, verdict in verdicts.items()}
+
+
+@pytest.mark.parametrize("name", [case.name for case in real.cases()])
+def test_decisions_on_real_traces_are_those_of_the_collector(shared_data: Path, name: str) -> None:
+    """1,882 traces of a real system, whose spans came in several messages."""
+    assert shared_data.is_dir()
+    case = next(case for case in real.cases() if case.name == name)
+    judged = _real_spans().judge(read_policies(case.body, Semantics.OTELCOL))
+    recorded = {one: verdict.decision for one, verdict in real.decisions().judged[name].verdicts.items()}
+    assert len(recorded) > 1500
+    assert {one: judged[one][0] for one in recorded} == recorded
+
+
+@cache
+def _real_spans() -> Spans:
+    return Spans(to_protobuf(Signal.TRACES, b"\n".join(real.lines())).messages.to_pylist())

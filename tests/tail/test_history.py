@@ -90,7 +90,7 @@ def _policy(spans: list[Span]) -> str | None:
     return "slow" if int(round((last - first) * 10**9) / 10**6) > 1000 else None
 
 
-@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=3, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(histories())
 def test_cycles_decide_like_one_who_looks_at_everything(history: list[tuple[float, list[Span]]]) -> None:
     """Cycles decide like one who looks at everything."""
