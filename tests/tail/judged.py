@@ -14,10 +14,10 @@ from neve.model.tables import SPANS
 from neve.otlp import Intake, decode
 from neve.tail.batches import traces_of
 from neve.tail.config import SourceConfig
+from neve.tail.mapping import map_columns
 from neve.tail.policy.decide import Judge
 from neve.tail.policy.state import LimitState
 from neve.tail.policy.verdicts import DROPPED, SAMPLED
-from neve.tail.spans import map_columns
 from neve.tail.summary import Summary
 
 if TYPE_CHECKING:

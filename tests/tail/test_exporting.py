@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from neve.tail import kept as kept_module
+from neve.tail import cycle_spans as kept_module
 from neve.tail.export.config import DestinationConfig
 from neve.tail.export.iceberg import IcebergTable
 from neve.tail.export.port import Delivery, DestinationAway

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from neve.lake.documents import Documents
+    from neve.tail.cycle_spans import CycleSpans
     from neve.tail.export.outbox import Cursor
     from neve.tail.export.port import Destination
-    from neve.tail.kept import CycleSpans, Kept
+    from neve.tail.kept import Kept
 
 
 @dataclass(frozen=True)

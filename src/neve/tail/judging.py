@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from neve.tail.batches import integers, traces_of
 from neve.tail.decisions import DECIDED, DROPPED, LATE, NOT_SAMPLED, REVISED, SAMPLED, Outcome, decision_rows
 from neve.tail.gather import LATE as LATE_TRACES
 from neve.tail.gather import MERGED
+from neve.tail.lots import by_owner, by_window
 from neve.tail.policy.decide import Judge
 from neve.tail.policy.state import LimitState
 from neve.tail.policy.thresholds import threshold_text
@@ -85,7 +85,7 @@ class Judging:
             f"SELECT *, {moment} AS ready_us, {self.readiness.because} AS ready_because FROM {MERGED} "
             f"WHERE {self.is_ready} {order if is_limited(self.policies) else ''}"
         ).to_arrow_reader(BATCH_ROWS)
-        for rows in _by_window(batches, window) if is_limited(self.policies) else _by_owner(batches):
+        for rows in by_window(batches, window) if is_limited(self.policies) else by_owner(batches):
             yield self._first(rows)
 
     def late(self) -> Iterator[pa.Table]:
@@ -94,7 +94,7 @@ class Judging:
             f"SELECT *, {self.made.now_us} AS ready_us, 'late' AS ready_because FROM {LATE_TRACES} "
             "ORDER BY organization_id, trace_id"
         ).to_arrow_reader(BATCH_ROWS)
-        yield from map(self._again, _by_owner(batches))
+        yield from map(self._again, by_owner(batches))
 
     def _first(self, rows: pa.Table) -> pa.Table:
         organization = rows.column("organization_id")[0].as_py()
@@ -166,41 +166,6 @@ def horizon(policies: PolicySet, window_seconds: int, now_us: int, since_us: int
 def _else(kept: pa.BooleanArray, now: pa.StringArray, rows: pa.Table, name: str) -> pa.StringArray:
     """What holds now where a trace was kept for it, else what held before."""
     return pc.if_else(kept, now, rows.column(name).combine_chunks().cast(pa.string()))
-
-
-def _by_owner(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """Rows of one organization at a time, in any order."""
-    for batch in batches:
-        owners = batch.column("organization_id").dictionary_encode()
-        for place in range(len(owners.dictionary)):
-            yield pa.Table.from_batches([batch.filter(pc.equal(owners.indices, place))])
-
-
-def _by_window(batches: pa.RecordBatchReader, window_us: int) -> Iterator[pa.Table]:
-    """Rows of one organization, whole windows at a time; they come in the order of both."""
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        held.append(batch)
-        rows = pa.Table.from_batches(held)
-        *whole, last = _cuts(rows, window_us)
-        yield from whole
-        held = last.to_batches()
-    if held:
-        yield pa.Table.from_batches(held)
-
-
-def _cuts(rows: pa.Table, window_us: int) -> list[pa.Table]:
-    """Rows cut where the organization changes, and once more before the last window, which may go on."""
-    owners = pc.run_end_encode(rows.column("organization_id").combine_chunks()).run_ends.to_numpy()
-    cuts = {0, *owners.tolist()}
-    start = int(owners[-2]) if len(owners) > 1 else 0
-    changes = np.flatnonzero(np.diff(integers(rows, "ready_us")[start:] // window_us)) + 1
-    if len(changes):
-        cuts.add(start + int(changes[-1]))
-    edges = sorted(cuts)
-    return [rows.slice(first, end - first) for first, end in itertools.pairwise(edges)]
 
 
 def _threshold_texts(verdicts: Verdicts) -> pa.StringArray:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 import pyarrow.parquet as pq
 
 from neve.errors import ConfigError
+from neve.tail.mapping import map_columns
 from neve.tail.reading import SpanReader
-from neve.tail.spans import map_columns
 from neve.tail.summary import Summary
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from neve.tail.claims import NoClaims
 from neve.tail.decisions import Made
 from neve.tail.job import now_utc
 from neve.tail.judging import Judging, horizon
+from neve.tail.mapping import map_columns
 from neve.tail.memory.courier import Courier
 from neve.tail.memory.feeding import fit, pieces
 from neve.tail.memory.held import Held
@@ -36,7 +37,6 @@ from neve.tail.memory.standing import Standing
 from neve.tail.memory.turn import Turn
 from neve.tail.reading import SpanReader
 from neve.tail.ready import MICROS, Readiness
-from neve.tail.spans import map_columns
 from neve.tail.summary import Summary
 
 if TYPE_CHECKING:

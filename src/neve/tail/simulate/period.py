@@ -10,9 +10,9 @@ from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanO
 from pyiceberg.types import IntegerType, LongType, TimestampType, TimestamptzType
 
 from neve.lake.calendar import EPOCH
+from neve.tail.mapping import NANOS
 from neve.tail.news import everything
 from neve.tail.rows import OWN
-from neve.tail.spans import NANOS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
