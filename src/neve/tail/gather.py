@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from neve.lake.duck import literal
-from neve.lake.manifest_sources import readable
+from neve.lake.duck_files import file_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -63,13 +63,13 @@ class Gathering:
     def take(self, paths: Sequence[str]) -> None:
         """Add summaries that others made, from files."""
         if paths:
-            self.connection.execute(f"INSERT INTO {NEW} BY NAME SELECT * FROM read_parquet({_list(paths)})")
+            self.connection.execute(f"INSERT INTO {NEW} BY NAME SELECT * FROM read_parquet({file_list(paths)})")
 
     def recall_open(self, paths: Sequence[str]) -> None:
         """Add the traces that were open after the last cycle."""
         if paths:
             self.connection.execute(
-                f"INSERT INTO {OPEN} BY NAME SELECT {self.stored()} FROM read_parquet({_list(paths)})"
+                f"INSERT INTO {OPEN} BY NAME SELECT {self.stored()} FROM read_parquet({file_list(paths)})"
             )
 
     def recall_known(self, paths: Sequence[str], selector: str, before_cycle: int) -> None:
@@ -78,7 +78,7 @@ class Gathering:
             return
         rows = (
             f"SELECT {self.stored()}, {', '.join(DECIDED)} "
-            f"FROM read_parquet({_list(paths)}) WHERE selector = {literal(selector)} AND cycle < {before_cycle} "
+            f"FROM read_parquet({file_list(paths)}) WHERE selector = {literal(selector)} AND cycle < {before_cycle} "
             f"AND trace_id IN (SELECT trace_id FROM {NEW})"
         )
         newest = "row_number() OVER (PARTITION BY organization_id, trace_id ORDER BY revision DESC) = 1"
@@ -141,7 +141,3 @@ class Gathering:
     def _one(self, sql: str) -> int:
         row = self.connection.execute(sql).fetchone()
         return int(row[0]) if row else 0
-
-
-def _list(paths: Iterable[str]) -> str:
-    return f"[{', '.join(literal(readable(path)) for path in paths)}]"

@@ -16,7 +16,7 @@ from pyiceberg.types import TimestamptzType
 
 from neve.lake.calendar import EPOCH
 from neve.lake.duck import literal
-from neve.lake.manifest_sources import readable
+from neve.lake.duck_files import file_list
 from neve.tail.cycle_spans import FOUND, CycleSpans
 from neve.tail.decisions import LATE, SAMPLED
 from neve.tail.news import SpanFile, chunks_of, everything, news_since
@@ -54,7 +54,7 @@ class Kept:
             return []
         with self._scratch() as connection:
             rows = connection.execute(
-                f"SELECT DISTINCT cycle FROM read_parquet({_list(files)}) "
+                f"SELECT DISTINCT cycle FROM read_parquet({file_list(files)}) "
                 f"WHERE cycle > {after} AND {self._mine} ORDER BY cycle"
             ).fetchall()
         return [int(row[0]) for row in rows]
@@ -67,7 +67,7 @@ class Kept:
             connection.execute(
                 f"CREATE TABLE {CHOSEN} AS SELECT organization_id, trace_id, kind, adjusted_count, threshold, "
                 "source_snapshot_id, previous_snapshot_id, start_time_unix_nano AS first_ns, "
-                f"end_time_unix_nano AS last_ns FROM read_parquet({_list(files)}) "
+                f"end_time_unix_nano AS last_ns FROM read_parquet({file_list(files)}) "
                 f"WHERE cycle = {number} AND {self._mine}"
             )
             self._find(connection)
@@ -133,7 +133,3 @@ def _between(table: Table, first_ns: int, last_ns: int) -> Iterator[SpanFile]:
 
 def _portions(files: list[SpanFile], most_rows: int) -> Iterator[list[SpanFile]]:
     return (list(chunk.files) for chunk in chunks_of(files, most_rows))
-
-
-def _list(paths: list[str]) -> str:
-    return f"[{', '.join(literal(readable(path)) for path in paths)}]"

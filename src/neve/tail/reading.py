@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from neve.lake.duck import literal
+from neve.lake.duck_files import file_list, without_deleted
 from neve.lake.duckdb_types import duckdb_type
 from neve.lake.manifest_sources import readable
 from neve.tail.rows import AS_ROWS, OWN, ROW_KINDS
@@ -56,9 +57,11 @@ class SpanReader:
 
     def rows(self, files: Sequence[SpanFile], columns: Iterable[str], *, arrived: bool = False) -> str:
         """The rows of some files as the table has them, without those that were deleted."""
-        read = f"read_parquet({_list(file.path for file in files)}{self._columns(columns)}, hive_partitioning = false)"
+        read = (
+            f"read_parquet({file_list(file.path for file in files)}{self._columns(columns)}, hive_partitioning = false)"
+        )
         deletes = sorted({path for file in files for path in file.deletes})
-        source = f"{read} AS data{_without(deletes) if deletes else ''}"
+        source = f"{read} AS data{without_deleted(deletes) if deletes else ''}"
         if not arrived:
             return source
         commits = ", ".join(f"({literal(readable(file.path))}, {file.committed_us})" for file in files)
@@ -79,16 +82,3 @@ class SpanReader:
             for field in (self.schema.find_field(name) for name in sorted(set(names)))
         )
         return f", schema = MAP {{{columns}}}"
-
-
-def _without(paths: Sequence[str]) -> str:
-    """Leave out the rows that position-delete files name."""
-    plain = r"regexp_replace(regexp_replace(file_path, '^file:/+', '/'), '^s3[an]:', 's3:')"
-    deleted = f"SELECT {plain} AS file_path, pos FROM read_parquet({_list(paths)})"
-    return (
-        f" ANTI JOIN ({deleted}) AS deleted ON data.filename = deleted.file_path AND data.file_row_number = deleted.pos"
-    )
-
-
-def _list(paths: Iterable[str]) -> str:
-    return f"[{', '.join(literal(readable(path)) for path in paths)}]"

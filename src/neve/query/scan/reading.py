@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from neve.lake.duck import literal
+from neve.lake.duck_files import file_list, without_deleted
 from neve.lake.duckdb_types import duckdb_type, quoted
 from neve.lake.manifest_sources import readable
 from neve.query.scan.owners import TENANT
@@ -77,8 +78,8 @@ class _Read:
         conditions = [*self._tenant(owned), *self._times(inside), *_rows(files)]
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         deletes = sorted({path for file in files for path in file.deletes})
-        source = f"read_parquet({_list(file.path for file in files)}, {self._options(owned, inside)}) AS data"
-        return f"SELECT {self._names(owned)} FROM {source}{_without(deletes) if deletes else ''}{where}"  # noqa: S608
+        source = f"read_parquet({file_list(file.path for file in files)}, {self._options(owned, inside)}) AS data"
+        return f"SELECT {self._names(owned)} FROM {source}{without_deleted(deletes) if deletes else ''}{where}"  # noqa: S608
 
     def nothing(self) -> str:
         """No rows."""
@@ -115,15 +116,6 @@ class _Read:
         return f"schema = MAP {{{', '.join(columns)}}}, hive_partitioning = false"
 
 
-def _without(paths: Sequence[str]) -> str:
-    """Leave out the rows that position-delete files name; paths in them are written as Iceberg's writers do."""
-    plain = r"regexp_replace(regexp_replace(file_path, '^file:/+', '/'), '^s3[an]:', 's3:')"
-    deleted = f"SELECT {plain} AS file_path, pos FROM read_parquet({_list(paths)})"  # noqa: S608 - quoted
-    return (
-        f" ANTI JOIN ({deleted}) AS deleted ON data.filename = deleted.file_path AND data.file_row_number = deleted.pos"
-    )
-
-
 def _rows(files: Sequence[PlannedFile]) -> list[str]:
     """Conditions on the rows of files that are read in part."""
     if not _part_of(files[0]):
@@ -142,7 +134,3 @@ def _part_of(file: PlannedFile) -> Ranges:
 def _in_ranges(ranges: Ranges) -> str:
     parts = (f"(data.file_row_number >= {first} AND data.file_row_number < {end})" for first, end in ranges)
     return f"({' OR '.join(parts)})"
-
-
-def _list(paths: Iterable[str]) -> str:
-    return f"[{', '.join(literal(readable(path)) for path in paths)}]"

@@ -2,63 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from neve import __version__
 from neve.tail.export.datadog_spans import datadog_document
-from neve.tail.export.http_client import HttpClient, HttpReply
+from neve.tail.export.http_destination import HttpDestination
 from neve.tail.export.http_reply import judge
-from neve.tail.export.otlp_http import address
-from neve.tail.export.patience import Patience
-from neve.tail.export.pieces import Sent, Unsayable, in_pieces, unsayable
+from neve.tail.export.pieces import Sent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
-    from neve.tail.export.config import DestinationConfig
-    from neve.tail.export.port import Delivery
+    from neve.tail.export.http_client import HttpReply
 
-PATH = "/v0.4/traces"
 HEADERS = {"content-type": "application/msgpack", "datadog-meta-tracer-version": f"neve-{__version__}"}
 
 
-class Datadog:
+class Datadog(HttpDestination):
     """Puts traces to an agent."""
 
-    def __init__(self, config: DestinationConfig) -> None:
-        self.name = config.name
-        self._most, self._packing = config.batch_spans, config.packing
-        self._client = HttpClient(
-            config.name,
-            address(config.endpoint, PATH),
-            config.plain_headers,
-            timeout_seconds=config.timeout_seconds,
-            ca_file=config.ca_file,
-        )
-        self._patience = Patience(config.name, config.retry_seconds)
+    path = "/v0.4/traces"
 
-    def deliver(self, batch: pa.RecordBatch, batch_id: str) -> Delivery:
-        """Send all spans, in requests of at most `batch_spans`."""
-        return in_pieces(batch, self._most, self._send)
+    def request(self, piece: pa.RecordBatch) -> tuple[bytes, Callable[[bytes], Sent]]:
+        """A document of traces."""
+        document, traces = datadog_document(piece)
+        headers = {**HEADERS, **self.packing.headers, "x-datadog-trace-count": str(traces)}
 
-    def close(self) -> None:
-        """End what waits, and close the connections."""
-        self._patience.ended.set()
-        self._client.close()
+        def attempt(body: bytes) -> Sent:
+            return judge(self.name, self.client.send(body, headers, "PUT"), piece.num_rows, _taken)
 
-    def _send(self, piece: pa.RecordBatch) -> Sent:
-        try:
-            document, traces = datadog_document(piece)
-        except Unsayable as error:
-            return unsayable(piece, error)
-        body = self._packing.pack(document)
-        headers = {**HEADERS, **self._packing.headers, "x-datadog-trace-count": str(traces)}
-        sent, attempts = self._patience.run(lambda: self._attempt(body, headers, piece.num_rows))
-        return replace(sent, bytes_sent=attempts * len(body), attempts=attempts)
-
-    def _attempt(self, body: bytes, headers: dict[str, str], spans: int) -> Sent:
-        return judge(self.name, self._client.send(body, headers, "PUT"), spans, _taken)
+        return self.packing.pack(document), attempt
 
 
 def _taken(_reply: HttpReply, _spans: int) -> Sent:
