@@ -128,7 +128,7 @@ def manifests_of(writer: Manifests, model: ModelTable) -> list[ManifestFile]:
 
 
 @seed(11)
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     model=tables(),
     hot_minutes=st.none() | st.integers(0, 250),

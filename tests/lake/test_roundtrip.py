@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
 
 SOME = settings(
-    max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate,), derandomize=True
+    max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate,), derandomize=True
 )
 
 

@@ -33,7 +33,7 @@ def read(file: DataFile) -> pa.Table:
     return pq.ParquetFile(file.file_path.removeprefix("file://")).read()
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 4000), st.sampled_from(["a", "b", "c"])), min_size=1, max_size=60))
 def test_files_agree_with_those_of_pyiceberg(lake: Lake, rows: list[tuple[int, str]]) -> None:
     """For any rows: the same partitions, the same rows in each, the same counts and bounds as pyiceberg's writer."""

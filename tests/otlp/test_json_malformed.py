@@ -19,7 +19,7 @@ GOOD = '{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "x"}]}]}]}'
 DEEP = 100_000
 each_signal = pytest.mark.parametrize("signal", list(Signal))
 often = settings(
-    max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.shrink)
+    max_examples=50, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.shrink)
 )
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)

@@ -96,7 +96,7 @@ def answer(database: duckdb.DuckDBPyConnection, sql: str) -> Counter[str] | None
         return None
 
 
-FREE = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FREE = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @FREE

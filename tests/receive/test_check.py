@@ -25,7 +25,7 @@ INTAKE = Intake(organization_id="acme", received_unix_nano=NOW, max_future_nanos
 MANY = 1_000_000
 SAMPLES = {Signal.TRACES: traces, Signal.LOGS: logs, Signal.METRICS: metrics}
 each_signal = pytest.mark.parametrize("signal", list(Signal))
-quickly = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quickly = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 bad_ids = st.binary(max_size=20)
 bad_times = st.sampled_from([0, NOW, NOW + 3_600_000_000_001, 2**63, 2**64 - 1])

@@ -190,7 +190,7 @@ def take_step(house: House, step: str, chance: int, waiting: list[dict[str, Any]
 
 
 @settings(
-    max_examples=5,
+    max_examples=3,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],

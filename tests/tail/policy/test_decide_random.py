@@ -19,7 +19,7 @@ from tests.tail.policy.trees import POLICIES, cases, one_by_one, random_traces
 
 
 @seed(1)
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     policies=POLICIES,
     semantics=st.sampled_from(Semantics),

@@ -89,7 +89,7 @@ def test_documented_limits_leave_no_state() -> None:
 
 
 @seed(1)
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     sizes=st.lists(st.integers(0, 12), min_size=1, max_size=30),
     asked=st.integers(0, 2**30 - 1),

@@ -15,7 +15,7 @@ from tests.tail.policy.strategies import several
 
 @pytest.mark.parametrize("context", ["span", "spanevent"])
 @given(data=st.data(), spans=several)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_sql_agrees_with_a_plain_interpreter(context: str, data: st.DataObject, spans: list[Span]) -> None:
     """Whatever the condition and the spans, both say the same."""
     condition = data.draw(conditions(context), label="condition")

@@ -80,7 +80,7 @@ ROWS: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(rows=ROWS)
 def test_estimates_are_those_of_a_plain_computation(
     connection: duckdb.DuckDBPyConnection, rows: list[dict[str, Any]]
