@@ -33,10 +33,12 @@ jars: $(JARS)
 demo: setup ## an hour of telemetry of a shop: made, ingested, asked about
 	@$(BIN)/neve demo
 
-test: setup ## every test: fast ones first, then Spark, then end to end
+# Neither the one Spark session nor the commands of a newcomer keep two cores busy: they run side by side.
+test: setup ## every test: fast ones first, then those on Spark, and beside them real parts and end to end
 	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not parts and not e2e and not kills"
-	@$(BIN)/python -m pytest -q -m "(spark or parts) and not e2e and not kills"
-	@$(BIN)/python -m pytest -q -m e2e
+	@$(BIN)/python -m pytest -q -p no:cacheprovider -m "(parts or e2e) and not spark and not kills" > .make/beside.log 2>&1 & \
+	beside=$$!; $(BIN)/python -m pytest -q -m "spark and not e2e and not kills"; spark=$$?; \
+	wait $$beside; others=$$?; cat .make/beside.log; exit $$((spark | others))
 
 test-fast: $(READY) ## the tests that need no JVM
 	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not parts and not e2e and not kills"

@@ -5,9 +5,12 @@ from __future__ import annotations
 import http.client
 import io
 import json
+import os
 import random
+import tempfile
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -32,7 +35,6 @@ from tests.query.lakes import ACME, OTHER, make_lake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from neve.lake.lake import Lake
     from neve.query.entry import Entry
@@ -294,6 +296,63 @@ def test_a_lake_that_is_away_is_said_without_its_address(
             assert (reply.status, reply.json["error"]["code"]) == (503, "lake_unavailable")
             assert b"secret" not in reply.body
             assert "retry-after" in reply.headers
+
+
+def test_a_catalog_that_is_away_is_said(tmp_path: Path) -> None:
+    """While a query is planned, and before the names of tables are known; that is worth coming back for."""
+    lake = make_lake(tmp_path)
+    service = QueryService(lake, QueryConfig(cache_bytes=0))
+    with serving(service) as client:
+        assert client.ask("SELECT count(*) FROM logs").status == 200
+        (tmp_path / "catalog.db").rename(tmp_path / "elsewhere")
+        (tmp_path / "catalog.db").mkdir()
+        lake.catalog.engine.dispose()  # type: ignore[attr-defined]
+        replies = (client.ask("SELECT count(*) FROM logs"), client.get("/tables"))
+    for reply in replies:
+        assert (reply.status, reply.json["error"]["code"]) == (503, "lake_unavailable")
+        assert "retry-after" in reply.headers
+    service.close()
+
+
+@pytest.mark.parametrize("ending", ["metadata.json", "avro"])
+def test_metadata_that_is_away_is_said(tmp_path: Path, ending: str) -> None:
+    """That a snapshot expired, or that a store is not mounted."""
+    service = QueryService(make_lake(tmp_path), QueryConfig(cache_bytes=0))
+    for path in (tmp_path / "warehouse").rglob(f"*{ending}"):
+        path.unlink()
+    with serving(service) as client:
+        reply = client.ask("SELECT count(*) FROM logs")
+    assert (reply.status, reply.json["error"]["code"]) == (503, "lake_unavailable")
+    service.close()
+
+
+def test_a_statement_that_is_too_deep_is_the_askers_matter(
+    service: QueryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the stack ends."""
+
+    def deep(*_: Any) -> None:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    monkeypatch.setattr(service, "start", deep)
+    with serving(service) as client:
+        reply = client.ask("SELECT 1")
+    assert (reply.status, reply.json["error"]["code"]) == (400, "bad_query")
+    assert reply.json["error"]["message"] == "the statement is nested too deeply"
+
+
+def test_what_does_not_fit_into_memory_is_kept_from_others_and_bounded(tmp_path: Path) -> None:
+    """In a folder of its own, for its owner only, that goes with the service."""
+    spilled, mine = Path(tempfile.gettempdir()), f"neve-query-{os.getpid()}-*"
+    before = set(spilled.glob(mine))
+    service = QueryService(make_lake(tmp_path), QueryConfig(memory_limit="50MB", spill_bytes=1_000_000, spark_bytes=0))
+    with serving(service) as client:
+        reply = client.ask("SELECT hash(i) AS h, repeat('x', 50) AS r FROM range(3000000) AS t(i) ORDER BY h")
+    assert (reply.status, reply.json["error"]["limit"]) == (422, "memory")
+    [folder] = set(spilled.glob(mine)) - before
+    assert folder.stat().st_mode & 0o777 == 0o700
+    service.close()
+    assert not folder.exists()
 
 
 def test_what_is_asked_is_counted(client: Client) -> None:

@@ -142,6 +142,37 @@ def test_options_of_a_question(config: str) -> None:
     assert "duckdb, 1 files of" in took.errors
 
 
+def test_bounds_of_a_question(config: str) -> None:
+    """Rows and seconds; what can't be is refused by name."""
+    few = run("-c", config, "query", "--json", "SELECT n FROM range(9) AS r(n)", "--limit", "2", "--fresh", "--partial")
+    assert few.text == '{"n": 0}\n{"n": 1}\n'
+    long = "SELECT count(*) FROM range(100000000000) AS a, range(1000000) AS b"
+    late = run("-c", config, "query", long, "--timeout", "0.3")
+    assert (late.code, late.data) == (1, b"")
+    assert "the query took longer than 0.3 s" in late.errors
+    assert run("-c", config, "query", "SELECT 1", "--limit", "0").code == 2
+    assert run("-c", config, "query", "SELECT 1", "--timeout", "0").code == 2
+
+
+@pytest.mark.parametrize("sql", ["SELECT upper(:w)", "SELECT 1 FROM logs WHERE has_term(message, :w)"])
+def test_a_number_where_text_is_expected(config: str, sql: str) -> None:
+    """The hint says how text that looks like a number is written, and that works."""
+    ended = run("-c", config, "query", sql, "-p", "w=500")
+    assert ended.code == 1
+    assert """hint: w is no text: for text, write -p w='"500"'""" in ended.errors
+    assert run("-c", config, "query", sql, "-p", 'w="500"').code == 0
+
+
+def test_what_would_steer_a_terminal_is_shown(config: str) -> None:
+    """In tables and in errors; ends of lines stay, and files for programs have what there is."""
+    sql = "SELECT chr(27) || '[2J' || chr(155) || chr(13) || 'a' || chr(10) || 'b' AS x"
+    shown = run("-c", config, "query", sql).text
+    assert [line.strip() for line in shown.splitlines()[1:]] == ["\\x1b[2J\\x9b\\x0da", "b"]
+    assert run("-c", config, "query", sql, "--json").json == {"x": "\x1b[2J\x9b\ra\nb"}
+    assert b"\x1b[2J" in run("-c", config, "query", sql, "--format", "csv").data
+    assert "\x1b[2J" not in run("-c", config, "query", "SELECT CAST(chr(27) || '[2J' AS INTEGER)").errors
+
+
 def test_a_server_that_is_not_there(config: str) -> None:
     """Is said, with what starts one."""
     ended = run("-c", config, "query", "--server", "http://127.0.0.1:9", "SELECT 1")

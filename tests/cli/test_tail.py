@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
 import pytest
 import yaml
 
+from neve.errors import NeveError
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
 from neve.lake.tables import init_tables
@@ -83,7 +85,31 @@ def test_a_destination_that_is_away_is_an_error_after_the_decisions(folder: Path
     assert done.code == 1
     assert "100 traces decided" in done.text
     assert "gone is away, what was kept waits for it" in done.errors
-    assert "1 cycles with decisions may wait for it" in run("tail", "status").text
+    assert "gone (otlp_http): 1 cycle" in run("tail", "status").text
+
+
+def test_what_was_decided_is_said_when_the_export_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decisions are committed by then."""
+    configure(folder, export={"destinations": [{"name": "kept", "kind": "iceberg"}]})
+
+    def broken(*_any: object) -> None:
+        raise NeveError("the disk is full")
+
+    monkeypatch.setattr("neve.tail.exporting.Exporter.run", broken)
+    done = run("tail", "run", "--once")
+    assert done.code == 1
+    assert "100 traces decided" in done.text
+    assert "the disk is full" in done.errors
+
+
+def test_metrics_are_served_while_it_runs(folder: Path) -> None:
+    """As those of streams are."""
+    port = free_port()
+    assert run("tail", "run", "--once", "--metrics-port", str(port)).code == 0
+    with urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
+        assert "neve_tail_cycles_total" in reply.read().decode()
+    taken = run("tail", "run", "--once", "--metrics-port", str(port))
+    assert "can't serve metrics" in taken.errors
 
 
 def test_a_wrong_file_is_refused_with_every_fault(folder: Path) -> None:
@@ -102,4 +128,7 @@ def test_a_wrong_file_is_refused_with_every_fault(folder: Path) -> None:
 
 def test_status_before_anything_was_decided(folder: Path) -> None:
     """What to do is said."""
-    assert "has decided nothing yet: `neve tail run --once`" in run("tail", "status").text
+    configure(folder, export={"destinations": [{"name": "kept", "kind": "iceberg"}]})
+    text = run("tail", "status").text
+    assert "has decided nothing yet: `neve tail run --once`" in text
+    assert "kept (iceberg): nothing to bring yet" in text

@@ -15,13 +15,15 @@ from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.transforms import HourTransform
 from pyiceberg.types import LongType
 
+from neve.errors import QueryError
 from neve.lake.commits import append_once
 from neve.lake.writer import Target, write_files
 from neve.model.tables import SPANS
 from neve.query.request import TimeRange
 from neve.query.scan.expressions import NOTHING, all_of, is_null, said, starts_with
-from neve.query.scan.files import FilePlan, PlannedFile, Planner, Tokens, tenant_is
+from neve.query.scan.files import FilePlan, PlannedFile, Planner, Tokens
 from neve.query.scan.manifests import Manifests
+from neve.query.scan.owners import TENANT
 from neve.query.scan.scans import Scan
 from neve.query.scan.times import within
 from tests.query.deleting import commit_deletes, delete_rows, deletion_vector, equality_deletes
@@ -102,7 +104,7 @@ def planned_by_pyiceberg(
 ) -> dict[str, Any]:
     """What pyiceberg plans for the same rows, by path."""
     schema = table.schema()
-    wanted = all_of([tenant_is(schema, organization), predicate, within(schema, time)])
+    wanted = all_of([said(TENANT, "=", organization), predicate, within(schema, time)])
     return {task.file.file_path: task for task in table.scan(row_filter=wanted).plan_files()}
 
 
@@ -162,14 +164,16 @@ def test_a_table_without_a_snapshot_has_no_files(lake: Lake) -> None:
     assert plan(lake.table("quarantine")) == FilePlan("quarantine", None, (), 0, 0, 0)
 
 
-def test_a_table_without_the_column_of_the_organization_is_read_whole(tmp_path: Path) -> None:
+def test_a_table_without_the_column_of_the_organization_is_not_read(tmp_path: Path) -> None:
     """Nothing is there to tell rows apart by."""
     lake = make_small_lake(tmp_path)
     rows = pa.table({"timestamp": pa.array([0], pa.timestamp("us", tz="UTC"))})
     table = lake.catalog.create_table("telemetry.things", rows.schema)
     table.append(rows)
-    assert len(plan(table).files) == 1
-    assert plan(table, time=TimeRange(since=START)).pruned_files == 1
+    with pytest.raises(QueryError, match="the table things has no column organization_id"):
+        plan(table)
+    with pytest.raises(QueryError, match="nobody's rows can be told apart"):
+        Planner().owned(table, ACME)
 
 
 def test_files_that_were_taken_out_are_not_planned(own: Table) -> None:

@@ -261,6 +261,7 @@ def test_conditions_of_a_statement_reach_the_files(tmp_path: Path, plain: duckdb
 
 
 TYPES = Schema(
+    NestedField(30, "organization_id", StringType()),
     NestedField(1, "flag", BooleanType()),
     NestedField(2, "small", IntegerType()),
     NestedField(3, "large", LongType()),
@@ -285,6 +286,7 @@ def test_every_type(tmp_path: Path, plain: duckdb.DuckDBPyConnection) -> None:
     """Values come back as they were written."""
     table = make_small_lake(tmp_path).catalog.create_table("telemetry.types", TYPES)
     row: dict[str, Any] = {
+        "organization_id": ACME,
         "flag": True,
         "small": -5,
         "large": 2**62,
@@ -304,7 +306,7 @@ def test_every_type(tmp_path: Path, plain: duckdb.DuckDBPyConnection) -> None:
         "map": {"k": 0.5},
     }
     schema = table.schema().as_arrow()
-    table.append(pa.Table.from_pylist([row, dict.fromkeys(row)], schema=schema))
+    table.append(pa.Table.from_pylist([row, dict.fromkeys(row) | {"organization_id": ACME}], schema=schema))
     found = plain.execute(f"SELECT * FROM {source(table)} ORDER BY small").to_arrow_table()
     assert found.column_names == list(row)
     assert plain.execute(f"SELECT typeof(id), typeof(price), typeof(four) FROM {source(table)} LIMIT 1").fetchone() == (
@@ -316,4 +318,4 @@ def test_every_type(tmp_path: Path, plain: duckdb.DuckDBPyConnection) -> None:
     }
     assert (dict(values["map"]), bytes(values["bytes"])) == ({"k": 0.5}, b"\0\xff")
     # pyiceberg writes a list of structs that is null as one without elements.
-    assert found.to_pylist()[1] == dict.fromkeys(row) | {"list": []}
+    assert found.to_pylist()[1] == dict.fromkeys(row) | {"organization_id": ACME, "list": []}

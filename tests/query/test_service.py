@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.types import StringType
 
 from neve.errors import LimitExceeded, QueryError, TableMissing
 from neve.model.signals import Signal
 from neve.query.config import LimitRule, QueryConfig
 from neve.query.failures import FilesGone, StoreAway
 from neve.query.request import Request, TimeRange
+from neve.query.scan.owners import check_snapshot
 from neve.query.service import QueryService
 from tests.query.lakes import ACME, OTHER, logs, make_lake, put
 
@@ -80,6 +82,74 @@ def test_the_same_question_is_answered_from_the_cache_until_its_table_changes(
     put(own_lake, "acme", Signal.LOGS, logs("third"), batch="more")
     changed = ask(service, COUNT)
     assert (rows(changed), changed.statistics.cache) == ([{"n": 3}], "miss")
+
+
+def test_other_columns_are_another_question(own_lake: Lake, make_service: Callable[..., QueryService]) -> None:
+    """A table can get other columns without a new snapshot: neither their names nor their number are remembered."""
+    service, asked = make_service(), "SELECT service_name AS a FROM spans LIMIT 1"
+    assert rows(ask(service, asked)) == [{"a": "cart"}]
+    count = len(rows(ask(service, "SELECT * FROM spans LIMIT 1"))[0])
+    for old, new in (("service_name", "was"), ("operation_name", "service_name"), ("was", "operation_name")):
+        with own_lake.table("spans").update_schema() as change:
+            change.rename_column(old, new)
+    changed = ask(service, asked)
+    assert (rows(changed), changed.statistics.cache) == ([{"a": "get"}], "miss")
+    with own_lake.table("spans").update_schema() as change:
+        change.add_column("more", StringType())
+    assert len(rows(ask(service, "SELECT * FROM spans LIMIT 1"))[0]) == count + 1
+
+
+@pytest.mark.parametrize("name", ["who", "Organization_ID", "organization_id"])
+def test_a_table_whose_rows_are_nobodys_is_refused(
+    own_lake: Lake, make_service: Callable[..., QueryService], name: str
+) -> None:
+    """Also where a column is called nearly so, or is no text: not one row, not a number of rows, not in a list."""
+    kind = pa.int64() if name == "organization_id" else pa.string()
+    columns = pa.schema([(name, kind), ("secret", pa.string())])
+    table = own_lake.catalog.create_table("telemetry.notes", schema=columns)
+    table.append(pa.table({name: pa.array([7 if pa.types.is_integer(kind) else OTHER], kind), "secret": ["s"]}))
+    service = make_service()
+    for asked in ("SELECT * FROM notes", "SELECT count(*) FROM logs, notes", "DESCRIBE notes", "EXPLAIN FROM notes"):
+        with pytest.raises(QueryError, match="the table notes has no column organization_id of text"):
+            ask(service, asked)
+    with pytest.raises(QueryError, match="nobody's rows can be told apart"):
+        service.describe("notes", ACME)
+    assert "notes" not in {table.name for table in service.tables(ACME)}
+    assert "notes" not in {row["name"] for row in rows(ask(service, "SHOW TABLES"))}
+    assert rows(ask(service, COUNT)) == [{"n": 2}]
+
+
+def test_a_table_that_loses_its_organization_is_refused(
+    own_lake: Lake, make_service: Callable[..., QueryService]
+) -> None:
+    """At once, though names of tables are remembered."""
+    service = make_service()
+    assert rows(ask(service, "SELECT count(*) AS n FROM spans")) == [{"n": 8}]
+    with own_lake.table("spans").update_schema() as change:
+        change.rename_column("organization_id", "tenant")
+    with pytest.raises(QueryError, match="the table spans has no column organization_id"):
+        ask(service, "SELECT tenant FROM spans")
+
+
+def test_spark_reads_no_snapshot_whose_organization_was_another_column(own_lake: Lake) -> None:
+    """It would read it with the columns of that time."""
+    columns = pa.schema([("organization_id", pa.string()), ("other", pa.string())])
+    table = own_lake.catalog.create_table("telemetry.notes", schema=columns)
+    table.append(pa.table({"organization_id": [OTHER], "other": [ACME]}))
+    check_snapshot(table, table.metadata.current_snapshot_id)
+    for old, new in (("organization_id", "was"), ("other", "organization_id")):
+        with table.update_schema() as change:
+            change.rename_column(old, new)
+    with pytest.raises(QueryError, match="another one than at its last snapshot"):
+        check_snapshot(table, table.metadata.current_snapshot_id)
+
+
+def test_planning_ends_when_its_time_is_over(make_service: Callable[..., QueryService]) -> None:
+    """Between two tables, and before an engine begins."""
+    service = make_service(timeout_seconds=0.0001)
+    with pytest.raises(LimitExceeded) as caught:
+        ask(service, "SELECT 1 FROM spans" + "".join(f", logs l{number}" for number in range(60)))
+    assert caught.value.limit == "seconds"
 
 
 def test_what_changes_by_itself_is_not_kept(make_service: Callable[..., QueryService]) -> None:

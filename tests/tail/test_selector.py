@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
-from neve.errors import ConfigError
+from neve.errors import ConfigError, LeaseLost
+from neve.lake.commits import append_once
+from neve.lake.writer import Target, write_files
+from neve.model.tables import SPANS
 from neve.tail import job as job_module
-from neve.tail.stored import commit_open
+from neve.tail.position import Position
+from neve.tail.stored import commit_decisions, commit_open
 from tests.tail.lakes import ACME, ERRORS, OTHER, Span, percentage, policies, put
 
 if TYPE_CHECKING:
@@ -297,3 +303,117 @@ def test_nothing_in_the_source_is_written(desk: Desk) -> None:
     before = desk.lake.table("spans").metadata_location
     desk.run(at=1000)
     assert desk.lake.table("spans").metadata_location == before
+
+
+def test_windows_of_limits_are_not_split_by_late_commits(desk: Desk) -> None:
+    """Traces whose spans were committed after their window closed wait for the end of the next one."""
+    limit = {"name": "limit", "type": "rate_limiting", "rate_limiting": {"spans_per_second": 1}}
+    desk.policies = policies(limit)
+    desk.set(after_root_seconds=5)
+    for cycle in range(8):
+        spans = [Span(100 * cycle + part, 1, at=10.0 * cycle, seconds=0, root=True) for part in range(100)]
+        put(desk.lake, spans)
+        desk.run(at=10.0 * cycle + 70)
+    desk.run(at=1000)
+
+    windows: dict[int, int] = {}
+    for row in desk.decisions():
+        if row["decision"] == "sampled":
+            window = int(row["ready_at"].timestamp()) // 60
+            windows[window] = windows.get(window, 0) + row["span_count"]
+    assert len(desk.decisions()) == 800
+    assert max(windows.values()) <= 60
+
+
+@pytest.mark.parametrize(
+    "span", [Span(1, 1, at=-1e9, seconds=3e9), Span(1, 1, seconds=-1.77e9), Span(1, 1, arrived=None)]
+)
+def test_odd_times_stop_nobody(desk: Desk, span: Span) -> None:
+    """Spans of decades, spans that end before they begin."""
+    put(desk.lake, [span, Span(2, 1, error=True)])
+    desk.set(max_duration_seconds=10, inactivity_seconds=5)
+    desk.run(at=4_000_000_000)
+    assert set(desk.told()) == {1, 2}
+
+
+def test_spans_without_an_arrival_count_as_arrived_when_they_ended(desk: Desk) -> None:
+    """Rows of an older release, or of another writer."""
+    table = desk.lake.table("spans")
+    rows = pa.Table.from_pylist([{**Span(1, 1).row(), "ingested_at": None}], SPANS.schema)
+    append_once(table, write_files(Target.of(table), rows), batch_id="null", operation="test")
+    desk.run(at=1000)
+    assert desk.told() == {1: [NOT_KEPT]}
+
+
+def test_a_place_that_is_lost_in_both_tables_decides_nothing_twice(desk: Desk) -> None:
+    """Numbers of cycles go on, so that what was decided is known and exporters miss nothing."""
+    put(desk.lake, [Span(1, 1, error=True)])
+    desk.run(at=1000)
+    for name in ("trace_decisions", "open_traces"):
+        table = desk.lake.table(name)
+        append_once(table, [], batch_id=f"other {name}", operation="test")
+        for snapshot in table.metadata.snapshots[:-1]:
+            table.maintenance.expire_snapshots().by_id(snapshot.snapshot_id).commit()
+    put(desk.lake, [Span(2, 1, at=900)])
+    desk.run(at=2000)
+    assert desk.told() == {1: [KEPT], 2: [NOT_KEPT]}
+    assert [row["cycle"] for row in desk.decisions()] == [1, 2]
+
+
+def test_other_waits_after_a_kill_decide_nothing_twice(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed cycle left open is looked at anew."""
+    put(desk.lake, [Span(1, 1, error=True), Span(2, 1, at=800)])
+    with monkeypatch.context() as patched:
+        patched.setattr(job_module, "commit_open", _dying(commit_open, after=False))
+        with pytest.raises(KilledHereError):
+            desk.run(at=900)
+    desk.set(inactivity_seconds=2000)
+    desk.run(at=1000)
+    desk.run(at=4000)
+    assert desk.told() == {1: [KEPT], 2: [NOT_KEPT]}
+
+
+def test_late_spans_make_an_earlier_chance_certain(desk: Desk) -> None:
+    """All traces have an error in the end: each stands for itself."""
+    desk.policies = policies(ERRORS, percentage(30))
+    put(desk.lake, [Span(number, 1) for number in range(100)])
+    desk.run(at=1000)
+    put(desk.lake, [Span(number, 2, at=0.2, arrived=1100, error=True) for number in range(100)])
+    desk.run(at=1200)
+    newest = {row["trace_id"]: row["adjusted_count"] for row in desk.decisions()}
+    assert sum(newest.values()) == 100
+
+
+def test_other_policies_do_not_judge_what_was_decided(desk: Desk) -> None:
+    """The bits of a summary mean something else then."""
+    gold = {"name": "gold", "type": "string_attribute", "string_attribute": {"key": "tier", "values": ["gold"]}}
+    desk.policies = policies(gold)
+    put(desk.lake, [Span(1, 1)])
+    desk.run(at=1000)
+    desk.policies = policies(ERRORS)
+    for number in (2, 3):
+        put(desk.lake, [Span(1, number, at=0.1, arrived=1000.0 + number, error=True)])
+        desk.run(at=1100.0 + number)
+    assert [line[1] for line in desk.told()[1]] == ["not_sampled"] * 3
+    assert "by other policies than now's" in desk.decisions()[-1]["reason"]
+
+
+def test_a_selector_may_begin_with_what_is_new(desk: Desk) -> None:
+    """What was there before it is not decided about."""
+    desk.set(start="new")
+    put(desk.lake, [Span(1, 1)])
+    assert desk.run(at=1000).spans == 0
+    put(desk.lake, [Span(2, 1, at=900)])
+    desk.run(at=2000)
+    assert desk.told() == {2: [NOT_KEPT]}
+
+
+def test_one_that_was_taken_for_dead_commits_nothing(desk: Desk) -> None:
+    """Another process has decided the cycle meanwhile."""
+    put(desk.lake, [Span(1, 1, error=True)])
+    desk.run(at=1000)
+    table = desk.lake.table("trace_decisions")
+    position = Position.of(table, "tail")
+    assert position is not None
+    with pytest.raises(LeaseLost, match="has decided cycle 1 in another process"):
+        commit_decisions(table, [], "tail", replace(position, now_us=position.now_us + 1))

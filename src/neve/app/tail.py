@@ -90,4 +90,4 @@ def build_exporter(selector: Selector) -> Exporter:
     lake, config = selector.lake, selector.config
     destinations = [build(one, lake) for one in config.export.destinations]
     kept = Kept(lake, selector.source, config, lake.table(DECISIONS.name))
-    return Exporter(kept, selector.documents, destinations)
+    return Exporter(kept, selector.documents, destinations, selector.steal)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import threading
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from neve.app.tail import build_exporter
-from neve.errors import NeveError
+from neve.errors import LeaseTaken, NeveError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     from neve.tail.exporting import Exporter
     from neve.tail.job import Selector
     from neve.tail.result import CycleResult
+
+MOST_SECONDS = 300  # between two attempts of something that fails, unless its turns are further apart
 
 
 def run_forever(
@@ -27,42 +32,60 @@ def run_forever(
     failed: Callable[[NeveError], None],
     stop: threading.Event | None = None,
 ) -> None:
-    """Begin a cycle every so often until SIGTERM or SIGINT; what fails is told and tried again with the next."""
+    """Begin a cycle every so often until SIGTERM or SIGINT; what fails is told and tried again, less and less often."""
     ended = stop or _signalled()
     exporters = build_exporter(selector).apart() if export else []
-    threads = [
-        threading.Thread(target=_deliver, args=(one, selector, ended, exported, failed), daemon=True)
-        for one in exporters
-    ]
+    every = partial(_every, selector.config.interval_seconds, ended, failed)
+    threads = [threading.Thread(target=every, args=(_delivery(one, exported),), daemon=True) for one in exporters]
     for thread in threads:
         thread.start()
-    _every(selector.config.interval_seconds, ended, lambda: tell(selector.run()), failed)
+    every(lambda: tell(selector.run()))
     for one in exporters:
         one.close()
     for thread in threads:
         thread.join(timeout=selector.config.lease_seconds)
 
 
-def _deliver(
-    exporter: Exporter,
-    selector: Selector,
-    ended: threading.Event,
-    exported: Callable[[list[PumpResult]], None],
-    failed: Callable[[NeveError], None],
-) -> None:
-    _every(selector.config.interval_seconds, ended, lambda: exported(exporter.run()), failed)
+def _delivery(exporter: Exporter, exported: Callable[[list[PumpResult]], None]) -> Callable[[], None]:
+    """A turn of a destination; a lease is stolen with the first one alone, from whoever was dead by then."""
+    later = replace(exporter, steal=False) if exporter.steal else exporter
+    turns = itertools.chain([exporter], itertools.repeat(later))
+    return lambda: exported(next(turns).run())
 
 
 def _every(
-    seconds: float, ended: threading.Event, work: Callable[[], None], failed: Callable[[NeveError], None]
+    seconds: float, ended: threading.Event, failed: Callable[[NeveError], None], work: Callable[[], None]
 ) -> None:
+    failures = 0
     while True:
         try:
             work()
-        except NeveError as error:
+            failures = 0
+        except LeaseTaken as error:  # who waits for another to end is ready as soon as it does
+            failures = 0
             failed(error)
-        if ended.wait(seconds):
+        except Exception as error:
+            # Whatever it is, of the engine, the storage or the network: the other parts go on, and so does this one.
+            failures += 1
+            failed(_told(error))
+        if ended.wait(pause(seconds, failures)):
             return
+
+
+def pause(seconds: float, failures: int) -> float:
+    """How long to wait for the next turn after some failures in a row.
+
+    >>> [pause(30, failures) for failures in (0, 1, 2, 3, 4, 5000)], pause(600, 7)
+    ([30, 30, 60, 120, 240, 300], 600)
+    """
+    return max(seconds, min(MOST_SECONDS, seconds * 2 ** min(failures - 1, 16))) if failures else seconds
+
+
+def _told(error: Exception) -> NeveError:
+    if isinstance(error, NeveError):
+        return error
+    line = (str(error).splitlines() or [""])[0]
+    return NeveError(f"{type(error).__name__}: {line}", hint="it is tried again")
 
 
 def _signalled() -> threading.Event:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from neve.errors import NeveError
+
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 org_option = click.option("--org", metavar="NAME", help="Organization.  [default: the configured one]")
@@ -44,7 +47,16 @@ def complain(error: NeveError, *, as_json: bool) -> None:
         click.echo(json.dumps({"error": error.message, "hint": error.hint}, ensure_ascii=False), err=True)
     else:
         click.secho("error: ", fg="red", nl=False, err=True)
-        click.echo(str(error), err=True)
+        click.echo(visible(str(error)), err=True)
+
+
+def visible(text: str) -> str:
+    """Text of others for a terminal: what would steer it is shown instead; tabs and ends of lines stay.
+
+    >>> visible("\\x1b[2Jgone\\ttab\\x9b")
+    '\\\\x1b[2Jgone\\ttab\\\\x9b'
+    """
+    return CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
@@ -55,9 +67,9 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Seque
 
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     for position, header in enumerate(headers):
-        drawn.add_column(Text(header), justify="right" if position in right else "left", overflow="fold")
+        drawn.add_column(Text(visible(header)), justify="right" if position in right else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*(Text(cell) for cell in row))
+        drawn.add_row(*(Text(visible(cell)) for cell in row))
     width = None if sys.stdout.isatty() else 200
     Console(width=width, highlight=False).print(drawn)
 

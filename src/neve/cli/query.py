@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from neve.cli.asking import Here, Server
+from neve.cli.asking import Here
+from neve.cli.far import Server
 from neve.cli.moment import Moment
 from neve.cli.output import note, org_option, size, table
 from neve.cli.paging import paged
@@ -17,6 +19,7 @@ from neve.cli.prompt import Prompt
 from neve.errors import QueryError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     import pyarrow as pa
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from neve.query.request import Request
 
 FORMATS = ("table", "jsonl", "csv", "parquet", "arrow")
+OTHER_KIND = ("No function matches", "Could not choose a best candidate", "Conversion Error", "as a text")
 BINARY = ("parquet", "arrow")
 
 
@@ -38,6 +42,15 @@ BINARY = ("parquet", "arrow")
 @click.option("--since", type=Moment(), metavar="TIME", help="Only rows from this time on (UTC).")
 @click.option("--until", type=Moment(), metavar="TIME", help="Only rows before this time (UTC).")
 @click.option("--param", "-p", "parameters", multiple=True, metavar="NAME=VALUE", help="A value for :NAME in the SQL.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="ROWS", help="Cut the result off after so many rows.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True, max=86_400),
+    metavar="SECONDS",
+    help="Give up after so long.  [default: never; a server has its own limit]",
+)
+@click.option("--fresh", is_flag=True, help="Take no result that was kept.")
+@click.option("--partial", "partly", is_flag=True, help="Leave out files that can't be read, instead of failing.")
 @click.option("--explain", is_flag=True, help="Say what would be read and why, instead of the answer.")
 @click.option("--timing", is_flag=True, help="Say what the answer took, on standard error.")
 @click.option("--no-pager", is_flag=True, help="Print long tables at once; else PAGER shows them page by page.")
@@ -54,6 +67,10 @@ def query(
     since: datetime | None,
     until: datetime | None,
     parameters: tuple[str, ...],
+    limit: int | None,
+    timeout: float | None,
+    fresh: bool,
+    partly: bool,
     explain: bool,
     timing: bool,
     no_pager: bool,
@@ -84,12 +101,27 @@ def query(
         sql = sys.stdin.read().strip() or None
         if sql is None:
             raise click.UsageError("Missing argument 'SQL': nothing was given, and standard input is empty")
+    if server and org:
+        raise QueryError(
+            f"--org is {org!r}, expected none together with --server: the key says whose rows are asked for",
+            hint="leave --org out, and give a key of that organization with --key",
+        )
     asked = Server(server, key) if server else _here(context)
     organization = "" if server else context.organization(org)
-    request = Request(sql or "", organization, parameters=_values(parameters), time=TimeRange(since, until))
+    request = Request(
+        sql or "",
+        organization,
+        parameters=_values(parameters),
+        time=TimeRange(since, until),
+        limit=limit,
+        timeout_seconds=timeout,
+        partial=partly,
+        fresh=fresh,
+    )
 
     def answer(one: Request, told: bool) -> None:
-        reply = asked.ask(one)
+        with _text_hint(one):
+            reply = asked.ask(one)
         if form == "table":
             show(reply.reader, context.settings.query.max_rows, pages=not no_pager)
         else:
@@ -123,6 +155,21 @@ def _values(parameters: tuple[str, ...]) -> dict[str, str | int | float | bool |
             told = value
         found[name] = value if isinstance(told, list | dict) else told
     return found
+
+
+@contextmanager
+def _text_hint(request: Request) -> Iterator[None]:
+    """Where a function has no such kind of argument, a value that looks like a number may have been meant as text."""
+    try:
+        yield
+    except QueryError as error:
+        given = request.parameters
+        names = [name for name, value in given.items() if not isinstance(value, str)] if isinstance(given, dict) else []
+        if not names or not any(words in error.message for words in OTHER_KIND):
+            raise
+        value = json.dumps(given[names[0]])
+        hint = f"{names[0]} is no text: for text, write -p {names[0]}='\"{value}\"'"
+        raise QueryError(error.message, hint=hint) from error
 
 
 def _write(reader: pa.RecordBatchReader, form: str, output: str | None) -> None:

@@ -166,7 +166,7 @@ def _run(
         signal.signal(number, lambda *_: stop.set())
     with ExitStack() as beside:
         if port is not None:
-            _serve_metrics(port)
+            serve_metrics(port)
         if once:
             stop_with(job, stop)
             _end(job.run(until_caught_up=True), as_json)
@@ -177,7 +177,8 @@ def _run(
             _end(result, as_json)
 
 
-def _serve_metrics(port: int) -> None:
+def serve_metrics(port: int) -> None:
+    """Answer Prometheus on a port of this machine, for as long as the process lives."""
     from prometheus_client import start_http_server
 
     from neve.errors import ConfigError

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from neve.cli.output import complain, emit, json_option, note, progress, say, say_json, size, table
+from neve.cli.streams import metrics_port, serve_metrics
 from neve.cli.tail_simulate import explain, simulate
 
 if TYPE_CHECKING:
@@ -45,10 +46,19 @@ tail.add_command(explain)
 @policies_option
 @click.option("--once", is_flag=True, help="One cycle, and what it kept is exported; then end.")
 @click.option("--no-export", is_flag=True, help="Decide only; what is kept waits for its destinations.")
-@click.option("--steal", is_flag=True, help="Take the lease of a selector that is known to be dead.")
+@click.option("--steal", is_flag=True, help="Take the leases of a selector that is known to be dead.")
+@metrics_port
 @json_option
 @click.pass_obj
-def run(context: Context, policies: str | None, once: bool, no_export: bool, steal: bool, as_json: bool) -> None:
+def run(
+    context: Context,
+    policies: str | None,
+    once: bool,
+    no_export: bool,
+    steal: bool,
+    metrics_port: int | None,
+    as_json: bool,
+) -> None:
     """Decide about the traces that are complete, and bring the kept ones to their destinations.
 
     A cycle reads the spans that came since the last one, puts them with the summaries of open traces and decides about
@@ -56,6 +66,8 @@ def run(context: Context, policies: str | None, once: bool, no_export: bool, ste
     Without --once a cycle begins every tail.interval_seconds until SIGTERM or Ctrl-C, and a destination that is away
     never holds up decisions.
     """
+    if metrics_port is not None:
+        serve_metrics(metrics_port)
     if context.settings.tail.storage == "memory":
         _in_memory(context, policies, once=once, as_json=as_json)
         return
@@ -108,12 +120,19 @@ def _once(context: Context, policies: str | None, *, export: bool, steal: bool, 
     with progress(enabled=not as_json) as bar:
         job = _selector(context, bar, policies, steal=steal)
         result = job.run()
+    # What was decided stands, and is said, whatever becomes of the export.
+    if not as_json:
+        _remark(job)
+        show_cycle(result)
+    try:
         exports = build_exporter(job).run() if export else []
+    except Exception:
+        if as_json:
+            emit(result.as_document())
+        raise
     if as_json:
         emit({**result.as_document(), "exports": [export_document(one) for one in exports]})
     else:
-        _remark(job)
-        show_cycle(result)
         show_exports(exports)
     if any(one.away for one in exports):
         sys.exit(1)
@@ -177,7 +196,7 @@ def show_status(found: TailStatus) -> None:
     if found.unfinished:
         say("the last cycle was killed after its decisions were committed: the next one finishes it")
     for one in found.destinations:
-        say(f"  {one.name} ({one.kind}): {one.note}")
+        say(f"  {one.name} ({one.kind}): {one.note if found.cycle else 'nothing to bring yet'}")
 
 
 def show_cycle(result: CycleResult) -> None:
@@ -226,12 +245,15 @@ def export_document(result: PumpResult) -> dict[str, object]:
         "bytes": result.delivery.bytes_sent,
         "messages": list(result.delivery.messages),
         "away": result.away.message if result.away else "",
+        "missing": result.missing,
+        "note": result.note,
     }
 
 
 def _tell_exports(results: list[PumpResult], *, as_json: bool) -> None:
     if not as_json:
-        show_exports(results)
+        # One that is left to another process is so at every turn: said once would be once too often.
+        show_exports([one for one in results if one.batches or not one.note])
         return
     for one in results:
         say_json(export_document(one))
@@ -247,6 +269,13 @@ def show_exports(results: list[PumpResult]) -> None:
             note(f"  {one.destination} refused {_many(got.rejected, 'span')} for good: {'; '.join(got.messages)}")
         if one.away:
             note(f"  {one.destination} is away, what was kept waits for it: {one.away.message}")
+        if one.note:
+            note(f"  {one.destination} is left to another process: {one.note}")
+        if one.missing:
+            note(
+                f"  {one.destination} did not get {_many(one.missing, 'span')} of kept traces: they are no longer in "
+                "the table of spans, or begin at another time than it says"
+            )
 
 
 def _remark(job: Selector) -> None:

@@ -1,7 +1,7 @@
 """Results that were given before, for as long as the tables are the same.
 
-A result is kept under the statement and the snapshots of all tables that it reads, so that a table that changed is
-another question: a stale answer can't be found.
+A result is kept under the statement and the versions of all tables that it reads (which table, with which columns, at
+which snapshot), so that a table that changed is another question: a stale answer can't be found.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Asked:
 
     organization: str
     normalised: str
-    snapshots: tuple[tuple[str, int | None], ...]
+    versions: tuple[tuple[str, str], ...]
     time: tuple[str, str]
     limit: int | None
 

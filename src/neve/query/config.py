@@ -33,6 +33,9 @@ class QueryConfig(Section):
     )
     threads: int = Field(0, ge=0, le=1024, description="threads of DuckDB; 0 for all cores")
     memory_limit: str = Field("4GB", pattern=MEMORY, description="memory that DuckDB may use")
+    spill_bytes: int = Field(
+        10_000_000_000, ge=0, description="bytes of disk for what does not fit into the memory of DuckDB; 0: none"
+    )
     max_rows: int = Field(1000, ge=1, description="rows that a terminal table shows at most; files get all rows")
     concurrency: int = Field(8, ge=1, description="queries that a server runs at a time; others wait")
     queue_seconds: float = Field(10, ge=0, description="how long a query waits for its turn before it is refused")

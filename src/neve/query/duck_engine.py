@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import threading
-from contextlib import suppress
+import weakref
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import duckdb
 
-from neve.lake.duck import confine, connect
+from neve.lake.duck import confine, connect, literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from neve.query.config import QueryConfig
 
 DUCKDB = "duckdb"
+INTERRUPTED = "Query interrupted"  # what DuckDB makes of a Ctrl-C that it meets in the main thread
 SETTINGS = (
     "TimeZone = 'UTC'",
     "parquet_metadata_cache = true",
@@ -37,7 +40,8 @@ class DuckRun:
 
     def begin(self) -> None:
         """Start it; blocks until there are rows, or nothing more to wait for."""
-        self._reader = self._connection.execute(self._sql).to_arrow_reader()
+        with self._interruptions():
+            self._reader = self._connection.execute(self._sql).to_arrow_reader()
 
     @property
     def schema(self) -> pa.Schema:
@@ -46,7 +50,8 @@ class DuckRun:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The result as it comes."""
-        yield from self._reader
+        with self._interruptions():
+            yield from self._reader
 
     def interrupt(self) -> None:
         """End it, from any thread; it may have ended by itself just now."""
@@ -54,8 +59,20 @@ class DuckRun:
             self._connection.interrupt()
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Give back what it holds; what still runs is ended first, or this would wait for it."""
+        self.interrupt()
         self._connection.close()
+
+    @contextmanager
+    def _interruptions(self) -> Iterator[None]:
+        """A Ctrl-C that DuckDB took stays one."""
+        try:
+            yield
+        except RuntimeError as error:
+            if INTERRUPTED not in str(error):
+                raise
+            self.close()
+            raise KeyboardInterrupt from error
 
 
 class DuckEngine:
@@ -65,6 +82,7 @@ class DuckEngine:
         self._lake = lake
         self._config = config
         self._instances: dict[str, duckdb.DuckDBPyConnection] = {}
+        self._folders: list[Callable[[], object]] = []  # each removes one
         self._lock = threading.Lock()
 
     def run(self, sql: str, memory: str | None = None) -> DuckRun:
@@ -77,6 +95,9 @@ class DuckEngine:
             for instance in self._instances.values():
                 instance.close()
             self._instances.clear()
+            for remove in self._folders:
+                remove()
+            self._folders.clear()
 
     def _instance(self, memory: str) -> duckdb.DuckDBPyConnection:
         with self._lock:
@@ -95,7 +116,14 @@ class DuckEngine:
         )
         for setting in SETTINGS:
             instance.execute(f"SET GLOBAL {setting}")  # for the connections to come
-        folder = f"{tempfile.gettempdir()}/neve-query-{os.getpid()}"
-        instance.execute(f"SET temp_directory = '{folder}'")
+        instance.execute(f"SET temp_directory = {literal(self._folder())}")
+        instance.execute(f"SET max_temp_directory_size = '{self._config.spill_bytes}B'")
         confine(instance, [self._lake.lake.location])
         return instance
+
+    def _folder(self) -> str:
+        """A folder of one instance for what does not fit into memory: nobody else may read it, and it goes with us."""
+        prefix = f"neve-query-{os.getpid()}-"
+        folder = tempfile.mkdtemp(prefix=prefix)
+        self._folders.append(weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True))
+        return folder

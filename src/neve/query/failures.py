@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnection
 
 from neve.errors import LimitExceeded, QueryError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 GONE = ("No such file", "No files found", "404", "Not Found", "NoSuchKey", "Could not open file", "FileNotFound")
+CLIENTS = ("botocore", "requests", "urllib3")  # what pyiceberg reaches catalogs and stores with
 TOLD = re.compile(r"^([A-Z][A-Za-z ]*) Error: ")
 
 
@@ -40,6 +48,35 @@ def said_of(error: Exception) -> Exception:
     return error
 
 
+@contextmanager
+def planning() -> Iterator[None]:
+    """Turn what planning meets, of catalogs, of stores and of statements that are too deep, into a kind of its own."""
+    try:
+        yield
+    except Exception as error:
+        told = planning_words(error)
+        if told is error:
+            raise
+        raise told from error
+
+
+def planning_words(error: Exception) -> Exception:
+    """An error from before anything runs, as a kind that callers can tell apart; others are given back."""
+    first = (str(error).splitlines() or [type(error).__name__])[0]
+    match error:
+        case QueryError():
+            return error
+        case FileNotFoundError():
+            return FilesGone(f"files of the table's metadata went away: {first}", hint="ask again")
+        case RecursionError():
+            return QueryError("the statement is nested too deeply", hint="name its parts with WITH")
+        case OperationalError() | InterfaceError() | NoConnection():
+            return _away("catalog", first)
+        case OSError():
+            return _away("storage", first)
+    return _away("catalog or storage", first) if type(error).__module__.partition(".")[0] in CLIENTS else error
+
+
 def _is_sparks(error: Exception) -> bool:
     return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")  # by name: most queries never load Spark
 
@@ -48,9 +85,12 @@ def _storage(words: str) -> QueryError:
     first = words.splitlines()[0] if words else "no reason given"
     if any(word in words for word in GONE):
         return FilesGone(f"files went away while they were read: {first}", hint="ask again")
-    return StoreAway(
-        f"the lake's storage does not answer: {first}", hint="ask again; `neve doctor` says what is reachable"
-    )
+    return _away("storage", first)
+
+
+def _away(what: str, words: str) -> StoreAway:
+    hint = "ask again; `neve doctor` says what is reachable"
+    return StoreAway(f"the lake's {what} does not answer: {words}", hint=hint)
 
 
 def _hint(error: Exception) -> str | None:

@@ -13,6 +13,7 @@ from neve.errors import LimitExceeded
 if TYPE_CHECKING:
     from neve.query.config import LimitRule, QueryConfig
 
+WAITING = 2  # queries of a key that wait, for each of it that may run: each holds a thread of its server
 NAMES = ("concurrency", "memory", "seconds", "scan_bytes", "rows")
 
 
@@ -47,24 +48,41 @@ def _fits(rule: LimitRule, organization: str, key_id: str) -> bool:
 
 
 class Gate:
-    """Lets so many queries in at a time, of all and of each key; the others wait for their turn."""
+    """Lets so many queries in at a time, of all and of each key; others wait for their turn, a few of each key."""
 
     def __init__(self, places: int, queue_seconds: float) -> None:
         self._places = places
         self._seconds = queue_seconds
         self._turn = threading.Condition()
         self._inside: Counter[tuple[str, str]] = Counter()
+        self._waiting: Counter[tuple[str, str]] = Counter()
 
     def enter(self, who: tuple[str, str], at_most: int | None) -> None:
-        """Wait for a place; raises `LimitExceeded` when none came free in time."""
-        until = time.monotonic() + self._seconds
+        """Wait for a place; raises `LimitExceeded` when none came free in time, or too many of the key wait already."""
         with self._turn:
+            if self._is_full(who, at_most):
+                self._wait(who, at_most)
+            self._inside[who] += 1
+
+    def _wait(self, who: tuple[str, str], at_most: int | None) -> None:
+        until = time.monotonic() + self._seconds
+        if at_most is not None and self._waiting[who] >= at_most * WAITING:
+            raise LimitExceeded(
+                f"{self._inside[who]} queries of this key run and {self._waiting[who]} wait already",
+                limit="concurrency",
+                hint="ask again in a while, and fewer at a time",
+            )
+        self._waiting[who] += 1
+        try:
             while self._is_full(who, at_most):
                 left = until - time.monotonic()
                 if left <= 0:
                     raise self._refusal(who, at_most)
                 self._turn.wait(left)
-            self._inside[who] += 1
+        finally:
+            self._waiting[who] -= 1
+            if not self._waiting[who]:
+                del self._waiting[who]
 
     def leave(self, who: tuple[str, str]) -> None:
         """Give the place back."""

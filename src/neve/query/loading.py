@@ -12,6 +12,7 @@ from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from sqlalchemy import select
 
 from neve.model.tables import NAMESPACE
+from neve.query.failures import FilesGone, planning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,8 +38,16 @@ class Loader:
         kept = self._kept.get(name)
         if place is not None and kept is not None and kept.metadata_location == place:
             return kept
-        table = self._kept[name] = self._lake.table(name)
+        try:
+            table = self._read(name)
+        except FilesGone:  # it was changed between two looks: the catalog has another place by now
+            table = self._read(name)
+        self._kept[name] = table
         return table
+
+    def _read(self, name: str) -> Table:
+        with planning():
+            return self._lake.table(name)
 
     def _places(self) -> Mapping[str, str]:
         catalog = self._lake.catalog
@@ -47,7 +56,7 @@ class Loader:
         asked = select(IcebergTables.table_name, IcebergTables.metadata_location).where(
             IcebergTables.catalog_name == catalog.name, IcebergTables.table_namespace == NAMESPACE
         )
-        with catalog.engine.connect() as connection:
+        with planning(), catalog.engine.connect() as connection:
             return {name: place for name, place in connection.execute(asked) if place is not None}
 
 

@@ -13,7 +13,7 @@ from neve.query.cache import Asked
 from neve.query.duck_engine import DUCKDB
 from neve.query.rolled.route import route
 from neve.query.scan.columns import named_columns
-from neve.query.scan.owners import TENANT
+from neve.query.scan.owners import TENANT, check_snapshot, check_tenant
 from neve.query.scan.reading import duckdb_source
 from neve.query.scan.scans import scans_of
 from neve.query.scan.times import TIME, within
@@ -57,12 +57,12 @@ class Prepared:
         """What the result is kept under; none where it would be another one the next time."""
         if self.statement.volatile:
             return None
-        snapshots = {plan.table: plan.snapshot for plan in self.plans.values()}
+        versions = {plan.table: _version(self.tables[number], plan) for number, plan in self.plans.items()}
         time = self.request.time
         return Asked(
             self.request.organization,
             self.statement.normalised,
-            tuple(sorted(snapshots.items())),
+            tuple(sorted(versions.items())),
             (str(time.since), str(time.until)),
             self.request.limit,
         )
@@ -87,9 +87,16 @@ class Prepared:
         return for_spark(self.statement, sources)
 
     def _conditions(self, number: int) -> list[str]:
-        names = self.tables[number].schema().column_names
-        conditions = [f"{TENANT} = {literal(self.request.organization)}"] if TENANT in names else []
-        return conditions + (_bounds(self.request.time) if TIME in names else [])
+        table, plan = self.tables[number], self.plans[number]
+        check_tenant(table.schema(), plan.table)
+        check_snapshot(table, plan.snapshot)
+        conditions = [f"{TENANT} = {literal(self.request.organization)}"]
+        return conditions + (_bounds(self.request.time) if TIME in table.schema().column_names else [])
+
+
+def _version(table: Table, plan: FilePlan) -> str:
+    """What rows and columns a table has: columns can change without a new snapshot, and a new table can be empty."""
+    return f"{table.metadata.table_uuid} {table.metadata.current_schema_id} {plan.snapshot}"
 
 
 def _bounds(time: TimeRange) -> list[str]:
@@ -103,10 +110,15 @@ def prepare(
     tables: LakeTables,
     planner: Planner,
     coverages: CoveragesOf,
+    check: Callable[[], None] = lambda: None,
 ) -> Prepared:
-    """Parse, route to rollups, find the files, choose the engine."""
+    """Parse, route to rollups, find the files, choose the engine.
+
+    `check` is called between the steps; it raises when nobody waits for the answer any more.
+    """
     began = time.monotonic()
     statement = parse(request.sql, tables.schemas(), request.parameters)
+    check()
     look = tables.look()
     rollup = ""
     if "metrics" in statement.tables and statement.kind == "select":
@@ -115,12 +127,16 @@ def prepare(
         return Prepared(request, statement, {}, {}, {}, Statistics(engine="metadata", cache="off"))
     found = {name: look.table(name) for name in statement.tables}
     schemas = {name: table.schema() for name, table in found.items()}
+    for name, schema in schemas.items():
+        check_tenant(schema, name)
+    check()
     scans = {scan.number: scan for scan in scans_of(statement, schemas)}
     of_number = {number: found[node.name] for number, node in marked(statement.tree).items()}
-    plans = {
-        number: planner.plan(table, scans[number], request.organization, request.time)
-        for number, table in of_number.items()
-    }
+    plans: dict[int, FilePlan] = {}
+    for number, table in of_number.items():
+        check()
+        plans[number] = planner.plan(table, scans[number], request.organization, request.time)
+    check()
     statistics = Statistics(
         scans=tuple(_told(of_number[number], plans[number], scans[number]) for number in sorted(plans)),
         rollup=rollup,

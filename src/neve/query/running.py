@@ -104,7 +104,7 @@ class Running:
         """Start a statement and wait for its first rows; what fails here can be tried in another way."""
         with self._lock:
             self._run = run
-        self._check()
+        self.check()
         try:
             run.begin()
             self._rest = run.batches()
@@ -126,6 +126,12 @@ class Running:
             self.fail(failure)
             raise failure from error
         self.finish("done")
+
+    def check(self) -> None:
+        """Raise the reason why it has to end, if there is one."""
+        reason = self._reason()
+        if reason is not None:
+            raise reason
 
     def cancel(self) -> None:
         """End it, from any thread; one that ended is left alone."""
@@ -171,7 +177,7 @@ class Running:
     def _bounded(self) -> Iterator[pa.RecordBatch]:
         limit, most = self.request.limit, self._limits.rows
         for batch in self._all():
-            self._check()
+            self.check()
             rows = self.statistics.rows
             wanted = batch if limit is None else batch.slice(0, limit - rows)
             if most is not None and rows + wanted.num_rows > most:
@@ -197,7 +203,7 @@ class Running:
     def _next(self) -> pa.RecordBatch | None:
         with self._lock:
             self._works = True
-        self._check()
+        self.check()
         try:
             return next(self._rest, None)
         finally:
@@ -217,11 +223,6 @@ class Running:
                 return
             run.interrupt()
             time.sleep(INSIST_SECONDS)
-
-    def _check(self) -> None:
-        reason = self._reason()
-        if reason is not None:
-            raise reason
 
     def _reason(self) -> QueryError | None:
         """Why it has to end before its result does."""

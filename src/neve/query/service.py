@@ -12,7 +12,7 @@ from neve.errors import LimitExceeded, QueryError
 from neve.query.cache import ResultCache
 from neve.query.duck_engine import DUCKDB, DuckEngine
 from neve.query.explain import Measured, described, explained, listed
-from neve.query.failures import FilesGone
+from neve.query.failures import FilesGone, planning
 from neve.query.limits import Gate, Limits, limits_for
 from neve.query.partial import without_unreadable
 from neve.query.prepared import prepare
@@ -106,7 +106,7 @@ class QueryService:
 
     def tables(self, organization: str) -> tuple[TableFacts, ...]:
         """All tables, as an organization sees them."""
-        return tuple(self._tables.facts(name, organization) for name in self._tables.schemas())
+        return tuple(self._tables.facts(name, organization) for name in self._tables.names())
 
     def describe(self, name: str, organization: str) -> TableFacts:
         """One table, as an organization sees it."""
@@ -122,10 +122,13 @@ class QueryService:
 
     def _answer(self, running: Running, limits: Limits) -> None:
         for attempt in range(1, ATTEMPTS + 1):
-            prepared = prepare(running.request, self._config, self._tables, self._planner, self._coverages)
-            running.statistics = prepared.statistics
-            running.normalised, running.tables = prepared.statement.normalised, prepared.statement.tables
             try:
+                with planning():
+                    prepared = prepare(
+                        running.request, self._config, self._tables, self._planner, self._coverages, running.check
+                    )
+                running.statistics = prepared.statistics
+                running.normalised, running.tables = prepared.statement.normalised, prepared.statement.tables
                 self._begin(running, prepared, limits)
             except FilesGone:
                 if attempt == ATTEMPTS:
@@ -138,7 +141,7 @@ class QueryService:
         if statement.kind == "describe":
             return running.begin(Stored(described(self._tables.facts(statement.described, running.organization))))
         if statement.kind == "tables":
-            return running.begin(Stored(listed(self._tables.schemas())))
+            return running.begin(Stored(listed(self._tables.names())))
         if statement.explain == "plan":
             return running.begin(Stored(explained(prepared)))
         if running.request.partial:

@@ -11,6 +11,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from neve.errors import TableMissing
 from neve.query.loading import Loader
+from neve.query.scan.owners import check_tenant, has_tenant
 from neve.query.scan.times import range_of
 from neve.query.sql.suggestions import tables_hint
 
@@ -77,6 +78,11 @@ class LakeTables:
                 raise TableMissing("the lake has no tables", hint="run `neve init`")
             return self._schemas
 
+    def names(self) -> tuple[str, ...]:
+        """The tables that can be asked: those whose rows say whose they are."""
+        known, look = self.schemas(), self.look()
+        return tuple(name for name in known if has_tenant(look.table(name).schema()))
+
     def look(self) -> Look:
         """Tables as they are now."""
         return self._loader.look()
@@ -86,6 +92,7 @@ class LakeTables:
         if name not in self.schemas():
             raise TableMissing(f"there is no table {name}", hint=tables_hint(name, self.schemas()))
         table = self.look().table(name)
+        check_tenant(table.schema(), name)
         files = self._planner.owned(table, organization)
         earliest, latest = range_of(table.schema(), files)
         return TableFacts(

@@ -49,6 +49,9 @@ class TailConfig(Section):
     )
     slow_ms: int = Field(5000, ge=1, description="without a file: traces that take longer are kept")
     percentage: float = Field(1.0, ge=0, le=100, description="without a file: share of all others that is kept")
+    start: Literal["all", "new"] = Field(
+        "all", description="what the first cycle reads: all spans there are, or only those that come after it"
+    )
     clock: Literal["arrival", "event"] = Field(
         "arrival", description="what times are measured by: when spans arrived, or when they ended"
     )

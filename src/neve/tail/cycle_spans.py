@@ -1,4 +1,7 @@
-"""The spans that one cycle kept, in the order of their traces, so that every destination can go on where it was."""
+"""The spans that one cycle kept, in the order of their traces, so that every destination can go on where it was.
+
+They lie in lots of whole traces, a file each; a trace that is too large for a batch has a lot of its own.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neve.lake.duck import literal
 from neve.model.tables import SPANS
 from neve.tail.export.position import Position
 from neve.tail.export.stamp import stamp
@@ -19,19 +21,33 @@ from neve.tail.policy.traces import MAX_THRESHOLD
 from neve.tail.policy.tracestate import with_thresholds
 
 if TYPE_CHECKING:
-    import duckdb
+    from collections.abc import Sequence
+
+    from neve.tail.export.sorted_file import OrderedRows, SortedFile
 
 BATCH_SPANS = 20_000
-FOUND = "found"
+ORDER = ("trace_id", "organization_id", "start_time_unix_nano", "span_id")
 Batches = Iterator[tuple[Position, pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
-class CycleSpans:
-    """The spans that a cycle kept, gathered."""
+class Lot:
+    """Spans of whole traces; of one alone where it is huge."""
 
-    connection: duckdb.DuckDBPyConnection
+    file: SortedFile
+    huge: bool
+
+
+@dataclass(frozen=True)
+class CycleSpans:
+    """Spans that a cycle kept: all of them, or those of some traces where they are many.
+
+    `missing` is how many spans less were found than were there when the traces were decided.
+    """
+
     number: int
+    lots: Sequence[Lot]
+    missing: int = 0
 
     def batches(self, after: Position | None = None) -> Batches:
         """Stamped spans, whole traces at a time, each with the position that is reached with it.
@@ -40,33 +56,37 @@ class CycleSpans:
         are passed over by it.
         """
         begin = after.trace_id if after is not None and after.sequence == self.number else ""
-        for huge in [*self._huge(begin), None]:
-            if begin != huge:
-                yield from self._between(begin, huge)
-            if huge is not None:
-                rows = self._rows(f"trace_id = unhex({literal(huge)})")
-                yield from ((Position(self.number, huge, part), _stamped(some)) for part, some in enumerate(rows))
-                begin = huge
+        for lot in self.lots:
+            if lot.file.rows:
+                rows = lot.file.ordered(ORDER)
+                yield from self._parts(rows) if lot.huge else self._whole_traces(rows, bytes.fromhex(begin))
 
-    def _between(self, begin: str, end: str | None) -> Batches:
-        """Traces after one and before another."""
-        upper = f" AND trace_id < unhex({literal(end)})" if end is not None else ""
-        for rows in _whole_traces(self._rows(f"trace_id > unhex({literal(begin)}){upper}")):
-            last = rows.column("trace_id")[rows.num_rows - 1].as_py().hex()
-            yield Position(self.number, last), _stamped(rows)
+    def _parts(self, rows: OrderedRows) -> Batches:
+        """A huge trace."""
+        for part, first in enumerate(range(0, len(rows), BATCH_SPANS)):
+            found = rows.slice(first, first + BATCH_SPANS)
+            yield Position(self.number, found.column("trace_id")[0].as_py().hex(), part), _stamped(found)
 
-    def _huge(self, begin: str) -> list[str]:
-        rows = self.connection.execute(
-            f"SELECT lower(hex(trace_id)) FROM {FOUND} WHERE trace_id >= unhex({literal(begin)}) "
-            f"GROUP BY trace_id HAVING count(*) > {2 * BATCH_SPANS} ORDER BY trace_id"
-        ).fetchall()
-        return [row[0] for row in rows]
+    def _whole_traces(self, rows: OrderedRows, begin: bytes) -> Batches:
+        """The traces after one."""
+        traces = rows.column("trace_id")
+        first = pc.sum(pc.less_equal(traces, pa.scalar(begin, traces.type))).as_py()
+        for end in _cuts(traces, first, BATCH_SPANS):
+            yield Position(self.number, traces[end - 1].as_py().hex()), _stamped(rows.slice(first, end))
+            first = end
 
-    def _rows(self, condition: str) -> Iterator[pa.Table]:
-        order = "trace_id, organization_id, start_time_unix_nano, span_id"
-        reader = self.connection.cursor().execute(f"SELECT * FROM {FOUND} WHERE {condition} ORDER BY {order}")
-        batches = reader.to_arrow_reader(BATCH_SPANS)
-        return (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
+
+def _cuts(traces: pa.Array, first: int, size: int) -> Iterator[int]:
+    """Where batches end: after a trace, and not before there are so many rows.
+
+    >>> list(_cuts(pa.array([b"a", b"b", b"b", b"b", b"c"]), 0, 2))
+    [4, 5]
+    """
+    ends = pc.run_end_encode(traces).run_ends.to_numpy()
+    while first < len(traces):
+        place = min(int(np.searchsorted(ends, first + size)), len(ends) - 1)
+        first = int(ends[place])
+        yield first
 
 
 def _stamped(rows: pa.Table) -> pa.RecordBatch:
@@ -78,16 +98,3 @@ def _stamped(rows: pa.Table) -> pa.RecordBatch:
     places = np.asarray(texts.indices.fill_null(len(known)))
     states = with_thresholds(batch.column("trace_state"), values[places])
     return stamp(batch, rows.column("adjusted_count").combine_chunks(), states)
-
-
-def _whole_traces(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Rows cut between traces."""
-    held: list[pa.Table] = []
-    for part in parts:
-        rows = pa.concat_tables([*held, part])
-        last = pc.equal(rows.column("trace_id"), rows.column("trace_id")[rows.num_rows - 1])
-        cut = rows.num_rows - pc.sum(last).as_py()
-        if cut:
-            yield rows.slice(0, cut)
-        held = [rows.slice(cut)]
-    yield from held

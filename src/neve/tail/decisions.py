@@ -49,6 +49,7 @@ class Outcome:
     kind: pa.StringArray
     revision: pa.Int32Array
     late_spans: pa.Int64Array
+    policies: pa.StringArray | None = None  # the hash of those that decided, where it is not that of the cycle
 
 
 def decision_rows(rows: pa.Table, summary: Summary, made: Made, outcome: Outcome) -> pa.Table:
@@ -72,12 +73,12 @@ def decision_rows(rows: pa.Table, summary: Summary, made: Made, outcome: Outcome
         "taken_by": outcome.taken_by,
         "ready_at": times(rows.column("ready_us")),
         "ready_because": rows.column("ready_because"),
-        "duration_ms": pc.divide(pc.cast(nanos, pa.float64()), float(NANOS_PER_MS)),
+        "duration_ms": pc.divide(pc.cast(nanos, pa.float64(), safe=False), float(NANOS_PER_MS)),
         **_summary_columns(rows, summary),
         "source": _all(made.source, count),
         "source_snapshot_id": _all(made.snapshot_id, count, pa.int64()),
         "previous_snapshot_id": _all(made.since, count, pa.int64()),
-        "policies_hash": _all(made.policies, count),
+        "policies_hash": _all(made.policies, count) if outcome.policies is None else outcome.policies,
         "cycle": _all(made.cycle, count, pa.int64()),
     }
     return pa.table(columns).select(DECISIONS.schema.names).cast(DECISIONS.schema)

@@ -51,7 +51,9 @@ def sum_up_on_spark(
     """Every lot is a task; the summaries come back as files, and are taken from there."""
     exchange = lake.exchange
     folder = f"{exchange.folder.rstrip('/')}/{uuid4()}"
-    task = SumUp(gathering.summary, reader, folder, lake.s3, on_s3=lake.lake.location.startswith("s3"))
+    task = SumUp(
+        gathering.summary, reader, folder, lake.s3, on_s3=chunks[0].files[0].path.startswith("s3") if chunks else False
+    )
     spark = lake.spark
     try:
         paths = run_tasks(spark, task, chunks, tell, slices=TASKS_EACH * parallelism(spark))

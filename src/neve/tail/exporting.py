@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
-from neve.tail.export.outbox import Outbox
+from neve.errors import LeaseTaken
+from neve.lake.leases import hold, take_over
+from neve.tail.export.outbox import CursorMoved, Outbox
 from neve.tail.export.port import Delivery
 from neve.tail.export.position import Position
 from neve.tail.export.pump import PumpResult, pump
@@ -19,14 +25,20 @@ if TYPE_CHECKING:
     from neve.tail.export.port import Destination
     from neve.tail.kept import Kept
 
+LEASE = "tail-export"
+
 
 @dataclass(frozen=True)
 class Exporter:
-    """Brings what a selector kept to all destinations."""
+    """Brings what a selector kept to all destinations; `steal` takes the leases of a process that is known to be dead.
+
+    A destination has one process at a time among all of the selector's name.
+    """
 
     kept: Kept
     documents: Documents
     destinations: Sequence[Destination]
+    steal: bool = False
 
     def apart(self) -> list[Exporter]:
         """One for each destination, so that none waits for another."""
@@ -40,25 +52,48 @@ class Exporter:
     def run(self) -> list[PumpResult]:
         """Bring everything that is not delivered yet; what became of it for each destination."""
         outbox = Outbox(self.documents, self.kept.config.name)
-        turns = [Turn(destination, outbox.cursor(destination.name)) for destination in self.destinations]
+        with ExitStack() as leases:
+            # Cursors are read under the lease: what another process brought just before is not brought again.
+            notes = [self._take(leases, one.name) for one in self.destinations]
+            turns = [
+                Turn(one, outbox.cursor(one.name), note) for one, note in zip(self.destinations, notes, strict=True)
+            ]
+            self._bring([turn for turn in turns if not turn.ended])
+        return [turn.result for turn in turns]
+
+    def _take(self, leases: ExitStack, destination: str) -> str:
+        """Hold a destination's lease; who has it where that is another one."""
+        take, config = take_over if self.steal else hold, self.kept.config
+        owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+        name = f"{LEASE}:{config.name}:{destination}"
+        try:
+            leases.enter_context(take(self.documents, name, owner=owner, seconds=config.lease_seconds, what="export"))
+        except LeaseTaken as error:
+            return error.message
+        return ""
+
+    def _bring(self, turns: Sequence[Turn]) -> None:
         if not turns:
-            return []
+            return
         for cycle in self.kept.cycles(min(turn.done_until for turn in turns)):
-            waiting = [turn for turn in turns if not turn.is_away and turn.done_until < cycle]
+            waiting = [turn for turn in turns if not turn.ended and turn.done_until < cycle]
             if not waiting:
                 continue
-            with self.kept.cycle(cycle) as spans:
+            for spans in self.kept.cycle(cycle, min(turn.begin(cycle) for turn in waiting)):
                 for turn in waiting:
                     turn.bring(spans)
-        return [turn.result for turn in turns]
+                if all(turn.ended for turn in waiting):
+                    break
+            for turn in waiting:
+                turn.finish(cycle)
 
 
 class Turn:
     """One destination's share of a run."""
 
-    def __init__(self, destination: Destination, cursor: Cursor) -> None:
+    def __init__(self, destination: Destination, cursor: Cursor, note: str = "") -> None:
         self._destination, self._cursor = destination, cursor
-        self.result = PumpResult(destination.name, cursor.position, 0, Delivery())
+        self.result = PumpResult(destination.name, cursor.position, 0, Delivery(), note=note)
 
     @property
     def done_until(self) -> int:
@@ -67,19 +102,40 @@ class Turn:
         return position.sequence - 1 if position else 0
 
     @property
-    def is_away(self) -> bool:
-        """Whether the destination takes nothing for now."""
-        return self.result.away is not None
+    def ended(self) -> bool:
+        """Whether the destination takes nothing for now, or another process brings it."""
+        return self.result.away is not None or bool(self.result.note)
+
+    def begin(self, cycle: int) -> str:
+        """The trace of a cycle that it is at."""
+        position = self._cursor.position
+        return position.trace_id if position and position.sequence == cycle else ""
 
     def bring(self, spans: CycleSpans) -> None:
-        """Bring what a cycle kept."""
-        got = pump(self._destination, self._cursor, spans.batches(self._cursor.position))
+        """Bring what a cycle kept, or some of it."""
+        if self.ended:
+            return
+        try:
+            got = pump(self._destination, self._cursor, spans.batches(self._cursor.position))
+        except CursorMoved as error:
+            self.result = replace(self.result, note=error.message)
+            return
         self.result = PumpResult(
             got.destination,
             got.position,
             self.result.batches + got.batches,
             self.result.delivery + got.delivery,
             got.away,
+            self.result.missing + spans.missing,
         )
-        if not self.is_away:
-            self._cursor.move(Position(spans.number + 1))
+
+    def finish(self, cycle: int) -> None:
+        """All that a cycle kept was brought, unless the turn ended before."""
+        if self.ended:
+            return
+        try:
+            self._cursor.move(Position(cycle + 1))
+        except CursorMoved as error:
+            self.result = replace(self.result, note=error.message)
+            return
+        self.result = replace(self.result, position=self._cursor.position)

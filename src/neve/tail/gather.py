@@ -72,17 +72,26 @@ class Gathering:
                 f"INSERT INTO {OPEN} BY NAME SELECT {self.stored()} FROM read_parquet({file_list(paths)})"
             )
 
-    def recall_known(self, paths: Sequence[str], selector: str, before_cycle: int) -> None:
-        """Add what was decided before about the traces that have new spans: the newest decision of each."""
+    def recall_known(self, paths: Sequence[str], selector: str, before_cycle: int, since_us: int | None) -> None:
+        """Add what was decided before about the traces that have new spans: the newest decision of each.
+
+        What was decided before `since_us` is forgotten. A trace that is open again goes on as that.
+        """
         if not paths:
             return
+        since = "" if since_us is None else f"AND epoch_us(decided_at) >= {since_us} "
         rows = (
             f"SELECT {self.stored()}, {', '.join(DECIDED)} "
             f"FROM read_parquet({file_list(paths)}) WHERE selector = {literal(selector)} AND cycle < {before_cycle} "
-            f"AND trace_id IN (SELECT trace_id FROM {NEW})"
+            f"{since}AND trace_id IN (SELECT trace_id FROM {NEW}) AND trace_id NOT IN (SELECT trace_id FROM {OPEN})"
         )
-        newest = "row_number() OVER (PARTITION BY organization_id, trace_id ORDER BY revision DESC) = 1"
+        newest = "row_number() OVER (PARTITION BY organization_id, trace_id ORDER BY cycle DESC, revision DESC) = 1"
         self.connection.execute(f"INSERT INTO {KNOWN} BY NAME {rows} QUALIFY {newest}")
+
+    @property
+    def new_spans(self) -> int:
+        """How many spans were summed up."""
+        return self._one(f"SELECT coalesce(sum(span_count), 0)::BIGINT FROM {NEW}")
 
     def merge(self, *, whole: bool) -> None:
         """Put together what is new and what was known: into `merged` what is undecided, into `late` the rest.

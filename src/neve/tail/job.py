@@ -20,16 +20,17 @@ from neve.tail.claims import NoClaims
 from neve.tail.cycle import write_decisions, write_open
 from neve.tail.decisions import Made
 from neve.tail.engine import engine_for, summing
+from neve.tail.export.outbox import Outbox
 from neve.tail.gather import Gathering
 from neve.tail.judging import Judging, horizon
-from neve.tail.news import chunks_of, everything, news_since
+from neve.tail.news import News, chunks_of, everything, news_since
 from neve.tail.policy.state import LimitState
 from neve.tail.position import TAIL, Before, Position, before_cycle
 from neve.tail.ready import MICROS, Readiness
 from neve.tail.result import CycleResult, cycle_result
 from neve.tail.scratch import scratch
 from neve.tail.source import Source
-from neve.tail.stored import commit_decisions, commit_open, decision_files, open_files
+from neve.tail.stored import commit_decisions, commit_open, decision_files, last_cycle, open_files
 from neve.tail.tally import Tally
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from neve.lake.leases import Lease
     from neve.tail.claims import Claims
     from neve.tail.config import TailConfig
-    from neve.tail.news import News
     from neve.tail.policy.tree import PolicySet
 
 Progress = Callable[[str, int, int], None]
@@ -97,24 +97,15 @@ class Selector:
     def _cycle(self, before: Before, lease: Lease) -> CycleResult:
         began = time.monotonic()
         news = self._news(before)
-        position = before.next(
-            snapshot_id=news.snapshot_id,
-            now_us=round(self.clock().timestamp() * MICROS),
-            policies=self.policies.fingerprint,
-            layout=self.source.layout,
-            source=self.config.source.table,
-        )
-        position = replace(
-            position, until_us=horizon(self.policies, self.config.window_seconds, position.now_us, before.until_us)
-        )
+        position = self._position(before, news)
         opened = self._opened
         told = partial(cycle_result, self.config.name, position, news, began)
-        if not news.files and not open_files(opened, self.config.name):
+        if not news.files and before.position is not None and not open_files(opened, self.config.name):
             return told(Tally(), idle=True)
         engine, tally = engine_for(self.config, news), Tally()
         with self._gathered(news, position, before, engine) as judging:
             files = write_decisions(self._decisions, judging, tally)
-            if not files and not news.files:
+            if not files and not news.files and before.position is not None:
                 return told(tally, engine=engine, idle=True, left=judging.open_count())
             position = replace(position, limits={owner: one.as_document() for owner, one in judging.limits.items()})
             lease.check()
@@ -124,7 +115,7 @@ class Selector:
             left = write_open(opened, judging)
             lease.check()
             commit_open(opened, left, self.config.name, position)
-        remarks = (self._claims.trouble,) if self._claims.trouble else ()
+            remarks = tuple(filter(None, (self._claims.trouble, self._left_out(news, judging))))
         return told(
             tally, engine=engine, snapshot=snapshot, left=sum(file.record_count for file in left), remarks=remarks
         )
@@ -132,10 +123,12 @@ class Selector:
     def _finish(self, before: Before, position: Position, lease: Lease) -> None:
         """Write the open traces of a cycle that was killed when it had committed its decisions.
 
-        Where what it read can't be read again, nothing is left open, and the next cycle looks at everything.
+        Where what it read can't be read again, or it waited for traces in another way than now, nothing is left open,
+        and the next cycle looks at everything.
         """
         news = self._news(before, until=position.snapshot_id)
-        if news.snapshot_id != position.snapshot_id or position.layout != self.source.layout:
+        mine = position.layout == self.source.layout and position.waits == self._waits
+        if news.snapshot_id != position.snapshot_id or not mine:
             commit_open(self._opened, [], self.config.name, replace(position, layout=""))
             return
         with self._gathered(news, position, before, engine_for(self.config, news)) as judging:
@@ -149,7 +142,39 @@ class Selector:
             table = self.source.now(until)
         if last is not None and last.layout != self.source.layout:
             return everything(table, last.snapshot_id, "the policies ask spans for other things than before")
+        if last is None and self.config.start == "new" and before.unfinished is None:
+            return News((), None, table.metadata.current_snapshot_id)
         return news_since(table, last.snapshot_id if last else None, known=last is not None)
+
+    def _position(self, before: Before, news: News) -> Position:
+        """Where the selector is after the cycle that begins, but for what it decides."""
+        now_us = round(self.clock().timestamp() * MICROS)
+        cycle = before.cycle
+        if before.position is None:  # a place that is lost: numbers that exporters have seen must not come again
+            cursors = Outbox(self.documents, self.config.name).positions().values()
+            cycle = max(last_cycle(self._decisions, self.config.name), *(cursor.sequence for cursor in cursors), 0)
+        return Position(
+            cycle=cycle + 1,
+            source=self.config.source.table,
+            snapshot_id=news.snapshot_id,
+            now_us=now_us,
+            until_us=horizon(self.policies, self.config.window_seconds, now_us, before.until_us),
+            policies=self.policies.fingerprint,
+            layout=self.source.layout,
+            waits=self._waits,
+            limits=before.limits,
+        )
+
+    @property
+    def _waits(self) -> str:
+        return repr((self.readiness, self.config.window_seconds, self.config.late_seconds))
+
+    def _left_out(self, news: News, judging: Judging) -> str:
+        """What is said of spans that belong to no trace."""
+        if self.config.source.organization or any(file.deletes for file in news.files):
+            return ""  # then fewer are expected
+        count = news.rows - judging.new_spans
+        return f"{count:,} spans have no trace id that can be read, and were left out" if count > 0 else ""
 
     @contextmanager
     def _gathered(self, news: News, position: Position, before: Before, engine: str) -> Iterator[Judging]:
@@ -161,11 +186,12 @@ class Selector:
             gathering.begin()
             chunks = chunks_of(news.files, config.chunk_rows)
             tell = partial(self.progress, "spans")
-            summing(engine, self.spans, gathering, self.source.reader_of(news.files), chunks, tell)
+            summing(engine, self.spans, gathering, self.source.reader, chunks, tell)
             if not news.whole:
                 gathering.recall_open([file.file_path for file in open_files(self._opened, config.name)])
             oldest = None if news.whole else position.now_us - round(config.late_seconds * MICROS)
-            gathering.recall_known(decision_files(self._decisions, oldest), config.name, position.cycle)
+            gathering.recall_known(decision_files(self._decisions, oldest), config.name, position.cycle, oldest)
+            new_spans = gathering.new_spans
             gathering.merge(whole=bool(news.whole))
             made = Made(
                 selector=config.name,
@@ -188,6 +214,7 @@ class Selector:
                 since_us=before.until_us,
                 until_us=position.until_us,
                 limits=limits,
+                new_spans=new_spans,
             )
 
     @cached_property

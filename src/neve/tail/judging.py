@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from neve.tail.claims import Claims
     from neve.tail.decisions import Made
-    from neve.tail.policy.traces import Bools, Traces
+    from neve.tail.policy.traces import Bools, Doubles, Traces
     from neve.tail.policy.tree import PolicySet
     from neve.tail.policy.verdicts import Verdicts
     from neve.tail.ready import Readiness
@@ -54,6 +54,7 @@ class Judging:
     since_us: int  # traces that were ready before are decided already
     until_us: int  # those that are ready before are decided in this cycle
     limits: dict[str, LimitState] = field(default_factory=dict)
+    new_spans: int = 0
 
     @cached_property
     def judge(self) -> Judge:
@@ -68,7 +69,16 @@ class Judging:
     @property
     def is_ready(self) -> str:
         """Whether a trace is decided in this cycle, as SQL."""
-        return f"({self.readiness.at}) < {self.until_us}"
+        return f"({self._moment}) < {self.until_us}"
+
+    @property
+    def _moment(self) -> str:
+        """When a trace is ready, as limits go by it.
+
+        One whose spans were committed late may have been ready in a window that is closed: the next one takes it, and
+        it waits for the end of that one.
+        """
+        return f"greatest({self.readiness.at}, {self.since_us})" if is_limited(self.policies) else self.readiness.at
 
     def open_count(self) -> int:
         """How many traces stay open."""
@@ -77,8 +87,7 @@ class Judging:
 
     def decided(self) -> Iterator[pa.Table]:
         """Rows for traces that are decided for the first time."""
-        # A trace whose spans were committed late may have been ready in a window that is closed: the next one takes it.
-        moment = f"greatest({self.readiness.at}, {self.since_us})"
+        moment = self._moment
         window = self.window_seconds * MICROS
         order = f"ORDER BY organization_id, {moment} // {window}, {moment}, trace_id"
         batches = self.connection.execute(
@@ -114,7 +123,7 @@ class Judging:
         revised = ~was_kept & same & (verdicts.decision == 1)
         outcome = self._outcome(rows.column("organization_id")[0].as_py(), traces, verdicts, revised)
         kept = pa.array(revised)
-        late_words = pa.array(_late_reasons(before, rows.column("late_spans")))
+        late_words = pa.array(_late_reasons(before, rows.column("late_spans"), same))
         count = np.asarray(rows.column("adjusted_count").fill_null(0), dtype=np.float64)
         outcome = replace(
             outcome,
@@ -123,7 +132,8 @@ class Judging:
             threshold=_else(kept, outcome.threshold, rows, "threshold"),
             taken_by=_else(kept, outcome.taken_by, rows, "taken_by"),
             reason=pc.if_else(kept, _revised(outcome.reason), late_words),
-            probability=np.where(revised, outcome.probability, np.where(was_kept, 1 / np.where(was_kept, count, 1), 0)),
+            probability=np.where(revised, outcome.probability, _chance(was_kept, same, count, outcome.probability)),
+            policies=pc.if_else(pa.array(same), self.made.policies, rows.column("policies_hash").combine_chunks()),
             kind=pc.if_else(kept, REVISED, LATE),
             revision=pc.add(rows.column("revision").combine_chunks(), 1).cast(pa.int32()),
             late_spans=rows.column("late_spans").combine_chunks(),
@@ -175,12 +185,23 @@ def _threshold_texts(verdicts: Verdicts) -> pa.StringArray:
     return texts.cast(pa.string()).take(pa.array(places, mask=verdicts.decision != 1))
 
 
-def _late_reasons(before: pa.StringArray, late: pa.ChunkedArray) -> list[str]:
-    words = {SAMPLED: "kept before: they are exported too", NOT_SAMPLED: "not kept before, and they change nothing"}
-    other = "dropped before"
+def _chance(was_kept: Bools, same: Bools, count: Doubles, now: Doubles) -> Doubles:
+    """With what chance a trace that stays as it was is kept: an error that came late may have made it certain."""
+    before = 1 / np.where(was_kept, count, 1)
+    return np.where(was_kept, np.where(same, np.maximum(before, now), before), 0.0)
+
+
+def _late_reasons(before: pa.StringArray, late: pa.ChunkedArray, same: Bools) -> list[str]:
+    words = {
+        SAMPLED: "kept before: they are exported too",
+        NOT_SAMPLED: "not kept before, and they change nothing",
+        DROPPED: "dropped before",
+    }
+    others = ", by other policies than now's: it stays so"
     return [
-        f"{count:,} more span{'s' if count > 1 else ''} came of a trace that was {words.get(decision, other)}"
-        for decision, count in zip(before.to_pylist(), late.to_pylist(), strict=True)
+        f"{count:,} more span{'s' if count > 1 else ''} came of a trace that was "
+        + (words[decision] if alike or decision == SAMPLED else words[decision].partition(",")[0] + others)
+        for decision, count, alike in zip(before.to_pylist(), late.to_pylist(), same.tolist(), strict=True)
     ]
 
 

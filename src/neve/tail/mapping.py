@@ -127,7 +127,7 @@ class _Built:
             made[role] = self._of(role, name, kind)
         nanos = {role: self._nanos(role, *found[role]) for role in TIMES if role in found}
         if "start" in nanos:
-            made["start_ns"] = nanos["start"]
+            made["start_ns"] = f"coalesce({nanos['start']}, 0)"
             later = f"{nanos['start']} + {nanos['duration']}" if "duration" in nanos else "0"
             made["end_ns"] = f"coalesce({nanos.get('end', later)}, 0)"
         if "arrived" in nanos:
@@ -157,7 +157,7 @@ class _Built:
 
     def _id(self, role: str, name: str, kind: IcebergType, column: str) -> str:
         if isinstance(kind, StringType):
-            column = f"unhex(replace({column}, '-', ''))"
+            column = f"try(unhex(replace({column}, '-', '')))"  # what is no hexadecimal is no id
         elif isinstance(kind, UUIDType):
             column = f"unhex(replace({column}::VARCHAR, '-', ''))"
         elif not isinstance(kind, BinaryType | FixedType):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import BucketTransform
@@ -16,10 +17,13 @@ from neve.model.commits import OPERATION
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import pyarrow as pa
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
+NAME_MAPPING = "schema.name-mapping.default"  # there where files without ids of columns may be
+FIELD_ID = b"PARQUET:field_id"
 # Neve's own commits that change files and bring no spans.
 TENDING = ("compact", "retention", "carry-positions", "deletes")
 
@@ -34,6 +38,7 @@ class SpanFile:
     committed_us: int
     bucket: int | None = None
     deletes: tuple[str, ...] = ()
+    by_id: bool = True  # whether its columns have ids; those of files that were added to a table from elsewhere may not
 
 
 @dataclass(frozen=True)
@@ -109,21 +114,25 @@ def chunks_of(files: Sequence[SpanFile], most_rows: int) -> list[Chunk]:
     So a trace's spans meet early, and what is kept of each lot is small.
     """
     chunks: list[list[SpanFile]] = []
-    rows, bucket = 0, None
-    for file in sorted(files, key=lambda one: (-1 if one.bucket is None else one.bucket, one.committed_us, one.path)):
-        if not chunks or rows + file.rows > most_rows or file.bucket != bucket:
+    rows, kind = 0, None
+    for file in sorted(files, key=_place):
+        if not chunks or rows + file.rows > most_rows or (file.by_id, file.bucket) != kind:
             chunks.append([])
-            rows, bucket = 0, file.bucket
+            rows, kind = 0, (file.by_id, file.bucket)
         chunks[-1].append(file)
         rows += file.rows
     return [Chunk(tuple(chunk)) for chunk in _joined(chunks, most_rows)]
+
+
+def _place(file: SpanFile) -> tuple[bool, int, int, str]:
+    return not file.by_id, -1 if file.bucket is None else file.bucket, file.committed_us, file.path
 
 
 def _joined(chunks: list[list[SpanFile]], most_rows: int) -> Iterable[list[SpanFile]]:
     """Small lots put together: one statement costs as much as some ten thousand rows."""
     held: list[SpanFile] = []
     for chunk in chunks:
-        if held and sum(file.rows for file in (*held, *chunk)) > most_rows:
+        if held and (held[0].by_id != chunk[0].by_id or sum(file.rows for file in (*held, *chunk)) > most_rows):
             yield held
             held = []
         held = [*held, *chunk]
@@ -162,7 +171,13 @@ def _span_file(table: Table, file: DataFile, committed_ms: int, deletes: tuple[s
         committed_ms * 1000,
         bucket_of(table, file),
         deletes,
+        by_id=NAME_MAPPING not in table.properties or _has_ids(table, file.file_path),
     )
+
+
+def _has_ids(table: Table, path: str) -> bool:
+    with cast("pa.NativeFile", table.io.new_input(path).open()) as opened:
+        return any(FIELD_ID in (field.metadata or {}) for field in pq.ParquetFile(opened).schema_arrow)
 
 
 def bucket_of(table: Table, file: DataFile) -> int | None:

@@ -20,7 +20,8 @@ TAIL = "tail"
 class Position:
     """After a cycle: what was read of the source, and until when traces that were ready are decided.
 
-    `layout` tells which bits of a summary mean what; `limits` is how far budgets and moving averages are.
+    `layout` tells which bits of a summary mean what, `waits` when traces were ready; `limits` is how far budgets and
+    moving averages are.
     """
 
     cycle: int
@@ -30,6 +31,7 @@ class Position:
     until_us: int
     policies: str
     layout: str
+    waits: str = ""
     limits: dict[str, dict[str, object]] = field(default_factory=dict)
 
     @classmethod
@@ -60,10 +62,10 @@ class Before:
         """How far budgets and moving averages are."""
         return self.position.limits if self.position else {}
 
-    def next(self, *, source: str, snapshot_id: int | None, now_us: int, policies: str, layout: str) -> Position:
-        """The position after the cycle that begins, but for what it decides."""
-        cycle = (self.position.cycle if self.position else 0) + 1
-        return Position(cycle, source, snapshot_id, now_us, self.until_us, policies, layout, self.limits)
+    @property
+    def cycle(self) -> int:
+        """The last cycle that is known to have been."""
+        return self.position.cycle if self.position else 0
 
 
 def before_cycle(decisions: Table, opened: Table, selector: str, source: str) -> Before:

@@ -30,7 +30,6 @@ class SpanReader:
     schema: Schema
     columns: SpanColumns
     organization: str = ""  # only this one, where the table has several
-    by_id: bool = True  # whether files tell the ids of their columns
 
     def spans(self, files: Sequence[SpanFile], wanted: Iterable[str]) -> str:
         """A subquery in parentheses: the spans of some files, with the wanted columns alone."""
@@ -57,9 +56,8 @@ class SpanReader:
 
     def rows(self, files: Sequence[SpanFile], columns: Iterable[str], *, arrived: bool = False) -> str:
         """The rows of some files as the table has them, without those that were deleted."""
-        read = (
-            f"read_parquet({file_list(file.path for file in files)}{self._columns(columns)}, hive_partitioning = false)"
-        )
+        paths, by_id = file_list(file.path for file in files), all(file.by_id for file in files)
+        read = f"read_parquet({paths}{self._columns(columns, by_id=by_id)}, hive_partitioning = false)"
         deletes = sorted({path for file in files for path in file.deletes})
         source = f"{read} AS data{without_deleted(deletes) if deletes else ''}"
         if not arrived:
@@ -72,9 +70,9 @@ class SpanReader:
             return f"{NO_TRACE} AND organization_id = {literal(self.organization)}"
         return NO_TRACE
 
-    def _columns(self, names: Iterable[str]) -> str:
+    def _columns(self, names: Iterable[str], *, by_id: bool) -> str:
         """The table's columns by their ids, so that renamed ones are right and ones that a file lacks are null."""
-        if not self.by_id:
+        if not by_id:
             return ", union_by_name = true"
         columns = ", ".join(
             f"{field.field_id}: {{name: {literal(field.name)}, type: {literal(duckdb_type(field.field_type))}, "

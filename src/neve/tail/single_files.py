@@ -60,7 +60,7 @@ class TraceFiles:
         current = table.metadata.current_snapshot_id
         if self._listed is None or self._listed.snapshot_id != current:
             files = everything(table, None, "to look for a trace").files
-            self._listed = Found(current, files, self.source.reader_of(files))
+            self._listed = Found(current, files, self.source.reader)
         return self._listed
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, cast
-
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING
 
 from neve.errors import ConfigError
 from neve.tail.mapping import map_columns
@@ -15,14 +13,10 @@ from neve.tail.reading import SpanReader
 from neve.tail.summary import Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
     from pyiceberg.table import Table
 
     from neve.lake.lake import Lake
     from neve.tail.config import TailConfig
-    from neve.tail.news import SpanFile
     from neve.tail.policy.tree import PolicySet
 
 FIELD_ID = b"PARQUET:field_id"
@@ -79,15 +73,6 @@ class Source:
             table = copy.copy(table)
             table.metadata = table.metadata.model_copy(update={"current_snapshot_id": snapshot_id})
         return table
-
-    def reader_of(self, files: Sequence[SpanFile]) -> SpanReader:
-        """How these files are read: by the ids of their columns, or by name where their writer left no ids."""
-        if not files:
-            return self.reader
-        with cast("pa.NativeFile", self.table.io.new_input(files[0].path).open()) as opened:
-            fields = pq.ParquetFile(opened).schema_arrow
-        has_ids = any(FIELD_ID in (field.metadata or {}) for field in fields)
-        return SpanReader(self.reader.schema, self.reader.columns, self.reader.organization, by_id=has_ids)
 
 
 def _check_asked(table: str, policies: PolicySet, there: set[str]) -> None:

@@ -76,7 +76,9 @@ def _destinations(config: TailConfig, documents: Documents, cycle: int) -> tuple
     for one in config.export.destinations:
         position = reached.get(one.name)
         done = position.sequence - 1 if position else 0
-        waits = f"{cycle - done:,} cycles with decisions may wait for it" if done < cycle else "has everything"
+        behind = cycle - done
+        waits = f"{behind:,} cycle{'s' if behind > 1 else ''} with decisions may wait for it"
+        waits = waits if behind > 0 else "has everything" if cycle else "nothing to bring yet"
         found.append(DestinationStatus(one.name, one.kind.value, done, waits))
     return tuple(found)
 

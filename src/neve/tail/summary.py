@@ -83,7 +83,8 @@ class Summary:
 
     def of_spans(self, spans: str) -> str:
         """Summaries of some spans, which `spans` names."""
-        seen = "arrived_us" if self.clock == "arrival" else "greatest(start_ns, end_ns) // 1000"
+        ended = "greatest(start_ns, end_ns) // 1000"
+        seen = f"coalesce(arrived_us, {ended})" if self.clock == "arrival" else ended
         root = "parent_span_id IS NULL" if self.has_root else "false"
         order = f"CASE WHEN {root} THEN 0 ELSE {NOT_ROOT} END + start_ns"
         parts = [

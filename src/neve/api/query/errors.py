@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from neve.errors import LakeError, LimitExceeded, QueryCancelled, QueryError, TableMissing
-from neve.query.failures import FilesGone, StoreAway
+from neve.query.failures import FilesGone, StoreAway, planning_words
 from neve.receive.refusal import Refusal, Verdict
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def failure_of(error: Exception, *, cancelled: bool = False) -> Failure:
     """What is told about an error; of the house itself no more than that it failed."""
     if cancelled or isinstance(error, QueryCancelled):
         return Failure(409, "cancelled", CANCELLED)
+    error = planning_words(error)
     match error:
         case Failure():
             failure = error

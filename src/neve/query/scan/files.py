@@ -6,21 +6,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.expressions import AlwaysTrue, And
+from pyiceberg.expressions import And
 
 from neve.query.request import TimeRange
 from neve.query.scan.deletes import Deletes
 from neve.query.scan.expressions import said
 from neve.query.scan.manifests import Manifests, holds_deletes, live_files
 from neve.query.scan.obstacles import obstacle
-from neve.query.scan.owners import TENANT, Owners
+from neve.query.scan.owners import TENANT, Owners, check_tenant
 from neve.query.scan.pruning import Pruner
 from neve.query.scan.times import insider, within
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.manifest import ManifestFile
-    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
     from neve.query.scan.manifests import Entry
@@ -81,7 +80,7 @@ class Planner:
     def plan(self, table: Table, scan: Scan, organization: str, time: TimeRange) -> FilePlan:
         """The files of the current snapshot that may hold rows of the organization that the scan asks for."""
         schema = table.schema()
-        own = Pruner(table.metadata, tenant_is(schema, organization))
+        own = Pruner(table.metadata, tenant_is(table, organization))
         wanted = Pruner(table.metadata, And(scan.predicate, within(schema, time)))
         found = _Found()
         for manifest in self._manifests.of(table):
@@ -91,7 +90,7 @@ class Planner:
 
     def owned(self, table: Table, organization: str) -> list[Entry]:
         """The data files that may hold rows of the organization."""
-        own = Pruner(table.metadata, tenant_is(table.schema(), organization))
+        own = Pruner(table.metadata, tenant_is(table, organization))
         return [
             entry
             for manifest in self._manifests.of(table)
@@ -164,9 +163,10 @@ class _Found:
         self.pruned_bytes += size
 
 
-def tenant_is(schema: Schema, organization: str) -> BooleanExpression:
-    """The organization's rows; all rows of a table that has no such column."""
-    return said(TENANT, "=", organization) if TENANT in schema.column_names else AlwaysTrue()
+def tenant_is(table: Table, organization: str) -> BooleanExpression:
+    """The organization's rows; raises `QueryError` where the table can't say which those are."""
+    check_tenant(table.schema(), table.name()[-1])
+    return said(TENANT, "=", organization)
 
 
 def _planned(entry: Entry, deletes: Deletes, inside: bool, owner: str | None) -> PlannedFile:

@@ -5,16 +5,54 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import StringType
 
+from neve.errors import QueryError
 from neve.model.tables import ORGANIZATION
 
 if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
     from neve.query.scan.manifests import Entry
 
 TENANT = ORGANIZATION.name
 WHOLE_BYTES = 15  # a bound that is longer may have been cut off
+
+
+def has_tenant(schema: Schema) -> bool:
+    """Whether rows say whose they are: one text column is called so exactly, and none the same in another case."""
+    alike = [field for field in schema.fields if field.name.lower() == TENANT]
+    return len(alike) == 1 and alike[0].name == TENANT and isinstance(alike[0].field_type, StringType)
+
+
+def check_tenant(schema: Schema, table: str) -> None:
+    """Raise `QueryError` for a table of which nobody can say whose rows are whose."""
+    if not has_tenant(schema):
+        raise QueryError(
+            f"the table {table} has no column {TENANT} of text, so nobody's rows can be told apart",
+            hint=f"only tables with a column {TENANT} can be asked",
+        )
+
+
+def check_snapshot(table: Table, snapshot_id: int | None) -> None:
+    """Raise `QueryError` where a snapshot's own columns call another one than today's `organization_id` so.
+
+    Spark reads a snapshot with the columns of its time.
+    """
+    snapshot = table.snapshot_by_id(snapshot_id) if snapshot_id is not None else None
+    schemas = table.schemas()
+    then = schemas.get(snapshot.schema_id) if snapshot is not None and snapshot.schema_id is not None else None
+    if then is None:
+        return
+    name = table.name()[-1]
+    check_tenant(then, name)
+    if then.find_field(TENANT).field_id != table.schema().find_field(TENANT).field_id:
+        raise QueryError(
+            f"the column {TENANT} of {name} is another one than at its last snapshot, which Spark would read",
+            hint="ask again when the table was written to",
+        )
 
 
 class Owners:

@@ -12,7 +12,7 @@ from neve.lake.duck import literal
 from neve.lake.duck_files import file_list, without_deleted
 from neve.lake.duckdb_types import duckdb_type, quoted
 from neve.lake.manifest_sources import readable
-from neve.query.scan.owners import TENANT
+from neve.query.scan.owners import TENANT, check_tenant
 from neve.query.scan.times import TIME, bounds_of
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def duckdb_source(
     for their organization and their time where the plan does not know that all of a file's are right.
     """
     schema = table.schema()
+    check_tenant(schema, plan.table)
     wanted = [column for column in schema.fields if columns is None or column.name.lower() in columns]
     read = _Read(schema, wanted or [schema.fields[0]], organization, time)
     is_same_time = plan.time == time
@@ -87,8 +88,7 @@ class _Read:
         return f"SELECT {', '.join(columns)} WHERE false"
 
     def _tenant(self, owned: bool) -> list[str]:
-        has_tenant = TENANT in self.schema.column_names
-        return [f"{quoted(TENANT)} = {literal(self.organization)}"] if has_tenant and not owned else []
+        return [] if owned else [f"{quoted(TENANT)} = {literal(self.organization)}"]
 
     def _times(self, inside: bool) -> list[str]:
         bounds = [] if inside else bounds_of(self.schema, self.time)

@@ -88,7 +88,12 @@ class LakeSql(DuckDB):
     class Generator(DuckDBGenerator):
         """What is written for DuckDB."""
 
-        TRANSFORMS: ClassVar[dict[Any, Any]] = {**DuckDBGenerator.TRANSFORMS, Source: lambda _, node: node.args["this"]}
+        TRANSFORMS: ClassVar[dict[Any, Any]] = {
+            **DuckDBGenerator.TRANSFORMS,
+            Source: lambda _, node: node.args["this"],
+            # DuckDB tries an arrow as a lambda too, which in a chain of arrows doubles with each.
+            exp.JSONExtract: lambda self, node: self.func("json_extract", node.this, node.expression),
+        }
         MULTI_ARG_DISTINCT = True
 
         def ignorenulls_sql(self, expression: exp.IgnoreNulls) -> str:
@@ -153,7 +158,8 @@ def tokens_of(sql: str) -> list[Token]:
 def read(sql: str) -> list[exp.Expression]:
     """The trees of the statements in a text; empty ones are left out."""
     try:
-        return [tree for tree in LAKE.parse(sql) if isinstance(tree, exp.Expression)]
+        trees = [tree for tree in LAKE.parse(sql) if isinstance(tree, exp.Expression)]
+        return [tree for tree in trees if not isinstance(tree, exp.Semicolon)]  # a comment behind the last one
     except SqlglotError as error:
         raise QueryError(f"can't read the statement: {_said(error)}") from error
     except RecursionError as error:

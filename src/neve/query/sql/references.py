@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SCAN = "scan"
+MAX_TABLES = 64  # of one statement: each is planned apart
 SCHEMAS = {NAMESPACE, "main"}
 TABLE_FUNCTIONS = frozenset({"unnest", "range", "generate_series"})
 TABLE_PARTS = frozenset({"this", "db", "catalog", "alias", "joins", "pivots", "sample", "laterals", "ordinality"})
@@ -108,6 +109,8 @@ class _Marker:
         node.set("db", None)
         if not node.args.get("alias"):
             node.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
+        if self.number >= MAX_TABLES:
+            raise QueryError(f"the statement reads more than {MAX_TABLES} tables", hint="ask in several statements")
         node.meta[SCAN] = self.number
         self.number += 1
 

@@ -21,7 +21,9 @@ from neve.query.sql.nodes import FUNCTIONS, check_nodes
 from neve.query.sql.parameters import bind
 from neve.query.sql.references import SCAN, mark, marked
 from neve.query.sql.shape import check_shape
+from neve.query.sql.sizes import check_sizes
 from neve.query.sql.translate import reason_against_spark
+from neve.query.sql.weight import check_weight
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -101,11 +103,13 @@ def parse(sql: str, tables: Mapping[str, pa.Schema], parameters: Parameters = ()
         explain, sql = _explained(sql[tokens[0].end + 1 :])
     tree = _one_query(sql)
     check_nodes(tree, MAX_DEPTH * NODES_OF_A_LEVEL)
+    check_weight(tree)
     for name in _functions(tree):
         check_function(name)
     check_shape(tree)
     mark(tree, tables)
     tree = bind(tree, parameters)
+    check_sizes(tree)
     return Statement(tree, "select", explain, volatile=_volatile(tree), schemas=tables)
 
 

@@ -13,6 +13,7 @@ from neve.query.sql.names import name_columns
 from neve.query.sql.phrases import with_phrases
 from neve.query.sql.portable import NotPortable
 from neve.query.sql.references import SCHEMAS, marked
+from neve.query.sql.sizes import with_checks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 
 def for_duckdb(statement: Statement, sources: Mapping[int, str]) -> str:
     """The statement for DuckDB; `sources` has a subquery in parentheses for each marked table."""
-    tree = name_columns(statement.tree.copy())
-    return write(_filled(with_phrases(tree), sources), LAKE)
+    # Tables are filled in first: what comes after may copy parts that read one.
+    tree = _filled(name_columns(statement.tree.copy()), sources)
+    return write(with_checks(with_phrases(tree)), LAKE)
 
 
 def for_spark(statement: Statement, sources: Mapping[int, str]) -> str:

@@ -23,13 +23,18 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class PumpResult:
-    """What a destination got in one go, how far it is, and why it got no more, where it is away."""
+    """What a destination got in one go, how far it is, and why it got no more, where it is away.
+
+    `missing` counts kept spans that were no longer there to be brought; `note` says why another process has its turn.
+    """
 
     destination: str
     position: Position | None
     batches: int
     delivery: Delivery
     away: DestinationAway | None = None
+    missing: int = 0
+    note: str = ""
 
 
 def pump(destination: Destination, cursor: Cursor, batches: Iterable[tuple[Position, pa.RecordBatch]]) -> PumpResult:

@@ -36,4 +36,4 @@ class Standing:
     def position(self, policies: str, now_us: int) -> Position:
         """The same, as a commit carries it."""
         limits = {owner: one.as_document() for owner, one in self.limits.items()}
-        return Position(self.cycle, MEMORY, None, now_us, self.until_us, policies, "", limits)
+        return Position(self.cycle, MEMORY, None, now_us, self.until_us, policies, "", limits=limits)

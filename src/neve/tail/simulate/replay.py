@@ -82,7 +82,7 @@ class Replayer:
         gathering.begin()
         chunks = chunks_of(news.files, self.config.chunk_rows)
         tell = partial(self.progress, f"{name}: spans")
-        summing(engine, source.lake, gathering, source.reader_of(news.files), chunks, tell)
+        summing(engine, source.lake, gathering, source.reader, chunks, tell)
         gathering.merge(whole=True)
 
     def _judging(self, source: Source, readiness: Readiness) -> Judging:
