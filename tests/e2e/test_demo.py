@@ -63,6 +63,18 @@ def test_the_answers_tell_the_incident(place: Path) -> None:
     assert "frontend: POST /checkout" in printed.split("5. What did the slowest failed checkout")[1]
 
 
+def test_the_incident_is_kept_at_a_few_percent(place: Path) -> None:
+    """Every trace of the incident is among the kept ones, which still tell how many there were."""
+    printed = (place / "first.txt").read_text()
+    answer = printed.split("do the kept ones still tell the truth?")[1].splitlines()[2].split()
+    incident, kept, share, traces, estimated = (float(number) for number in answer)
+    facts = json.loads((place / "demo/telemetry.json").read_text())
+    assert incident == kept > 100
+    assert share < 10
+    assert traces == facts["traces"]
+    assert 0.8 < estimated / traces < 1.2
+
+
 def test_correlated_signals_join(place: Path) -> None:
     """Logs point to spans that are there, and exemplars of metrics to traces that are there."""
     [answer] = query(
