@@ -49,7 +49,7 @@ test-spark: setup ## the tests that share one Spark session, and those that star
 test-e2e: setup ## the commands, run as a newcomer would
 	@$(BIN)/python -m pytest -q -m e2e
 
-test-kills: setup ## short runs of chaos and race, killed ingestion and killed rollups: about six minutes
+test-kills: setup ## short runs of chaos and race, killed ingestion, rollups and tail sampling: about seven minutes
 	@$(BIN)/python -m pytest -q -m kills
 
 chaos: setup ## ten minutes of sending and killing; CHAOS=--collector sends with the stock collector

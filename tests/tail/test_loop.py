@@ -132,3 +132,9 @@ def _break(monkeypatch: pytest.MonkeyPatch, name: str, error: Exception, times: 
         return real(self)
 
     monkeypatch.setattr(kind, method, run)
+
+
+def test_a_lease_is_stolen_once(desk: Desk) -> None:
+    """Whoever took the selector over later is not robbed of it in every turn."""
+    turns = tail_loop._first_steals(replace(desk.selector(at=0), steal=True))
+    assert [next(turns).steal for _turn in range(3)] == [True, False, False]

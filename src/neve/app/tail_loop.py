@@ -7,19 +7,20 @@ import signal
 import threading
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from neve.app.tail import build_exporter
 from neve.errors import LeaseTaken, NeveError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from neve.tail.export.pump import PumpResult
     from neve.tail.exporting import Exporter
     from neve.tail.job import Selector
     from neve.tail.result import CycleResult
 
+Worker = TypeVar("Worker", "Selector", "Exporter")
 MOST_SECONDS = 300  # between two attempts of something that fails, unless its turns are further apart
 
 
@@ -39,7 +40,8 @@ def run_forever(
     threads = [threading.Thread(target=every, args=(_delivery(one, exported),), daemon=True) for one in exporters]
     for thread in threads:
         thread.start()
-    every(lambda: tell(selector.run()))
+    cycles = _first_steals(selector)
+    every(lambda: tell(next(cycles).run()))
     for one in exporters:
         one.close()
     for thread in threads:
@@ -47,10 +49,15 @@ def run_forever(
 
 
 def _delivery(exporter: Exporter, exported: Callable[[list[PumpResult]], None]) -> Callable[[], None]:
-    """A turn of a destination; a lease is stolen with the first one alone, from whoever was dead by then."""
-    later = replace(exporter, steal=False) if exporter.steal else exporter
-    turns = itertools.chain([exporter], itertools.repeat(later))
+    """A turn of a destination."""
+    turns = _first_steals(exporter)
     return lambda: exported(next(turns).run())
+
+
+def _first_steals(worker: Worker) -> Iterator[Worker]:
+    """Whoever works in each turn; a lease is stolen in the first one alone, from whoever was dead by then."""
+    later = replace(worker, steal=False) if worker.steal else worker
+    return itertools.chain([worker], itertools.repeat(later))
 
 
 def _every(

@@ -63,8 +63,7 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
     _step(4, "ask five questions in SQL, on DuckDB, over the same tables")
     answers = []
     for number, (question, answer, seconds) in enumerate(run.answers(), 1):
-        click.secho(f"\n{number}. {question.words} ({seconds:.2f} s)", bold=True)
-        show_answer(answer.to_reader(), 40, footer=False)
+        _answer(f"{number}. {question.words}", answer, seconds)
         answers.append(answer)
 
     _step(5, "roll the metrics up: by minute, five minutes, hour and day; what is still open waits")
@@ -73,8 +72,7 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
     for level in levels:
         show_level(level)
     asked, rolled, seconds = run.answer_from_rollup()
-    click.secho(f"\n{asked.words} ({seconds:.2f} s)", bold=True)
-    show_answer(rolled.to_reader(), 40, footer=False)
+    _answer(asked.words, rolled, seconds)
 
     _step(6, "keep whole traces: errors, slow payments and one in a hundred, by a collector's own policy file")
     with progress(True) as bar:
@@ -82,8 +80,7 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
     show_cycle(cycle)
     show_exports(exports)
     asked, told, seconds = run.answer_from_sample()
-    click.secho(f"\n{asked.words} ({seconds:.2f} s)", bold=True)
-    show_answer(told.to_reader(), 40, footer=False)
+    _answer(asked.words, told, seconds)
 
     _step(7, "tend the lake: small files become few, every row is counted and hashed before and after")
     with progress(True) as bar:
@@ -92,6 +89,11 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
         show_compaction(compacted)
     _same(answers, [answer for _question, answer, _seconds in run.answers()], tended)
     _end(facts, run.place, time.monotonic() - started)
+
+
+def _answer(question: str, answer: pa.Table, seconds: float) -> None:
+    click.secho(f"\n{question} ({seconds:.2f} s)", bold=True)
+    show_answer(answer.to_reader(), 40, footer=False)
 
 
 def _same(before: list[pa.Table], after: list[pa.Table], tended: Tended) -> None:

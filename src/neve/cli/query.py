@@ -93,14 +93,8 @@ def query(
     from neve.query.request import Request, TimeRange
 
     form = "jsonl" if as_json else form or _form_of(output)
-    if form in BINARY and not output and sys.stdout.isatty():
-        raise QueryError(f"{form} is not for a terminal", hint="add --output FILE, or send the output somewhere")
-    if form == "table" and output:
-        raise QueryError("a table is for a terminal", hint=f"choose one of {', '.join(FORMATS[1:])} for a file")
-    if sql is None and not sys.stdin.isatty():
-        sql = sys.stdin.read().strip() or None
-        if sql is None:
-            raise click.UsageError("Missing argument 'SQL': nothing was given, and standard input is empty")
+    _check_form(form, output)
+    sql = _statement(sql)
     if server and org:
         raise QueryError(
             f"--org is {org!r}, expected none together with --server: the key says whose rows are asked for",
@@ -133,6 +127,24 @@ def query(
         Prompt(asked, request, answer, timing=timing).run()
         return
     answer(request.asking(f"EXPLAIN {sql}") if explain else request, timing)
+
+
+def _check_form(form: str, output: str | None) -> None:
+    """Refuse a form that does not fit where it goes."""
+    if form in BINARY and not output and sys.stdout.isatty():
+        raise QueryError(f"{form} is not for a terminal", hint="add --output FILE, or send the output somewhere")
+    if form == "table" and output:
+        raise QueryError("a table is for a terminal", hint=f"choose one of {', '.join(FORMATS[1:])} for a file")
+
+
+def _statement(sql: str | None) -> str | None:
+    """What is asked: the argument, else what standard input says; nothing at a terminal, which has a prompt."""
+    if sql is not None or sys.stdin.isatty():
+        return sql
+    said = sys.stdin.read().strip()
+    if not said:
+        raise click.UsageError("Missing argument 'SQL': nothing was given, and standard input is empty")
+    return said
 
 
 def _here(context: Context) -> Here:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import structlog
 from pydantic import ByteSize, TypeAdapter, ValidationError
@@ -32,7 +29,7 @@ from neve.lake.dangling import remove_dangling_deletes
 from neve.lake.duck import connect
 from neve.lake.java_table import DATA_PATH
 from neve.lake.lake import Lake, identify
-from neve.lake.leases import Lease, hold, take_over
+from neve.lake.leases import Lease, work_under
 from neve.lake.live import live_among
 from neve.lake.prices import PricesConfig
 from neve.lake.sql_documents import SqlDocuments
@@ -269,11 +266,8 @@ class Compactor:
         return lambda paths: live_among(self.lake.table(name), paths, since)
 
     def _lease(self, full_name: str, *, steal: bool) -> AbstractContextManager[Lease]:
-        # Containers share names and numbers of processes; an owner that is taken for another one loses its lease to it.
-        owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
-        take = take_over if steal else hold
         seconds = self.config.lease_seconds
-        return take(self.documents, f"compact:{full_name}", owner=owner, seconds=seconds, what="compaction")
+        return work_under(self.documents, f"compact:{full_name}", seconds=seconds, what="compaction", steal=steal)
 
     def _duck(self) -> duckdb.DuckDBPyConnection:
         on_s3 = self.lake.lake.on_s3

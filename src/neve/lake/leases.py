@@ -6,10 +6,13 @@ holder that was only slow may wake up after another one took over: it calls `che
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
+from uuid import uuid4
 
 import structlog
 
@@ -116,6 +119,15 @@ def hold(documents: Documents, name: str, *, owner: str, seconds: float, what: s
 def take_over(documents: Documents, name: str, *, owner: str, seconds: float, what: str = "") -> Iterator[Lease]:
     """Hold a lease, whoever holds it: for someone who knows that the holder is dead. One that is not finds it lost."""
     with _take(documents, name, owner=owner, seconds=seconds, what=what, steal=True) as lease:
+        yield lease
+
+
+@contextmanager
+def work_under(documents: Documents, name: str, *, seconds: float, what: str, steal: bool = False) -> Iterator[Lease]:
+    """Hold a lease as a worker of its own; `steal` takes it from one that is known to be dead."""
+    # Containers share names and numbers of processes; an owner that is taken for another one loses its lease to it.
+    owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+    with _take(documents, name, owner=owner, seconds=seconds, what=what, steal=steal) as lease:
         yield lease
 
 

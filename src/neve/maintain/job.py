@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import structlog
 
 from neve.errors import LeaseLost, LeaseTaken, NeveError
 from neve.lake.lake import identify
-from neve.lake.leases import Lease, hold, take_over
+from neve.lake.leases import Lease, work_under
 from neve.maintain.config import MaintainConfig
 from neve.maintain.deletes import deletes
 from neve.maintain.expire import expire
@@ -104,14 +101,12 @@ class Maintainer:
         """Two maintainers of one table would undo each other's plans; looking does no harm."""
         if self.documents is None or work.dry_run:
             return nullcontext()
-        owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
-        take = take_over if self.steal else hold
-        return take(
+        return work_under(
             self.documents,
             f"maintain:{work.name}",
-            owner=owner,
             seconds=self.config.lease_seconds,
             what="neve maintain",
+            steal=self.steal,
         )
 
     def _step(self, work: Work, step: str, how: Step) -> StepResult:

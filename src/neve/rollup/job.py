@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +15,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from neve.errors import CommitConflict
 from neve.lake.changes import keeps_rows, snapshots_since
 from neve.lake.lane import parallelism, run_tasks
-from neve.lake.leases import hold, take_over
+from neve.lake.leases import work_under
 from neve.lake.row_change import RowChange, change_rows
 from neve.lake.statistics import table_statistics
 from neve.model.rollups import LEVELS
@@ -75,8 +73,6 @@ class Rollup:
 
     def run_level(self, level: Level, since: datetime | None = None) -> LevelResult:
         """Bring one level up to date; when another writer replaced its files meanwhile, look again."""
-        take = take_over if self.steal else hold
-        owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
         again = Retrying(
             retry=retry_if_exception_type(CommitConflict),
             stop=stop_after_attempt(ATTEMPTS),
@@ -85,7 +81,8 @@ class Rollup:
             reraise=True,
         )
         name = f"{ROLLUP}:{level.table}"
-        with take(self.documents, name, owner=owner, seconds=self.config.lease_seconds, what="rollup") as lease:
+        seconds, steal = self.config.lease_seconds, self.steal
+        with work_under(self.documents, name, seconds=seconds, what="rollup", steal=steal) as lease:
             result: LevelResult = again(self._run, level, since, lease)
         metrics.count_run(result)
         metrics.count_status(self._status(level))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +15,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from neve.errors import CommitConflict, ConfigError
 from neve.lake.lane import parallelism, run_tasks
-from neve.lake.leases import hold, take_over
+from neve.lake.leases import work_under
 from neve.lake.row_change import RowChange, change_rows
 from neve.lake.writer import Target
 from neve.model.search import SEARCH_INDEX
@@ -68,8 +66,6 @@ class Search:
 
     def build(self, table: str = "logs", columns: Sequence[str] | None = None) -> BuildResult:
         """Bring the index of one table up to date; when another writer replaced its files meanwhile, look again."""
-        take = take_over if self.steal else hold
-        owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
         again = Retrying(
             retry=retry_if_exception_type(CommitConflict),
             stop=stop_after_attempt(ATTEMPTS),
@@ -79,7 +75,8 @@ class Search:
         )
         name = f"{SEARCH}:{table}"
         wanted = self.columns_of(table) if columns is None else tuple(columns)
-        with take(self.documents, name, owner=owner, seconds=self.config.lease_seconds, what="search") as lease:
+        seconds, steal = self.config.lease_seconds, self.steal
+        with work_under(self.documents, name, seconds=seconds, what="search", steal=steal) as lease:
             result: BuildResult = again(self._build, table, wanted, lease)
         metrics.count_run(result)
         return result

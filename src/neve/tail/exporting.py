@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from neve.errors import LeaseTaken
-from neve.lake.leases import hold, take_over
+from neve.lake.leases import work_under
 from neve.tail.export.outbox import CursorMoved, Outbox
 from neve.tail.export.port import Delivery
 from neve.tail.export.position import Position
@@ -63,11 +60,10 @@ class Exporter:
 
     def _take(self, leases: ExitStack, destination: str) -> str:
         """Hold a destination's lease; who has it where that is another one."""
-        take, config = take_over if self.steal else hold, self.kept.config
-        owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
-        name = f"{LEASE}:{config.name}:{destination}"
+        config = self.kept.config
+        name, seconds = f"{LEASE}:{config.name}:{destination}", config.lease_seconds
         try:
-            leases.enter_context(take(self.documents, name, owner=owner, seconds=config.lease_seconds, what="export"))
+            leases.enter_context(work_under(self.documents, name, seconds=seconds, what="export", steal=self.steal))
         except LeaseTaken as error:
             return error.message
         return ""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -11,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
-from neve.lake.leases import hold, take_over
+from neve.lake.leases import work_under
 from neve.model.tail import DECISIONS, OPEN_TRACES
 from neve.tail import metrics
 from neve.tail.claims import NoClaims
@@ -79,10 +76,8 @@ class Selector:
 
     def run(self) -> CycleResult:
         """Run one cycle; one that was killed before it is finished first."""
-        take = take_over if self.steal else hold
-        owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
-        name = f"{TAIL}:{self.config.name}"
-        with take(self.documents, name, owner=owner, seconds=self.config.lease_seconds, what="tail") as lease:
+        name, seconds = f"{TAIL}:{self.config.name}", self.config.lease_seconds
+        with work_under(self.documents, name, seconds=seconds, what="tail", steal=self.steal) as lease:
             before = self._before()
             if before.unfinished is not None:
                 self._finish(before, before.unfinished, lease)
@@ -180,7 +175,7 @@ class Selector:
     def _gathered(self, news: News, position: Position, before: Before, engine: str) -> Iterator[Judging]:
         """Everything that a cycle needs to know, in a DuckDB of its own."""
         config = self.config
-        on_s3 = self.source.on_s3 or self.lake.lake.location.startswith("s3")
+        on_s3 = self.source.on_s3 or self.lake.lake.on_s3
         with scratch(self.spans.s3, on_s3=on_s3, memory_mb=config.memory_mb, threads=config.threads) as connection:
             gathering = Gathering(connection, self.source.summary)
             gathering.begin()

@@ -159,7 +159,7 @@ class Kept:
 
     @contextmanager
     def _scratch(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        on_s3 = self.source.on_s3 or self.lake.lake.location.startswith("s3")
+        on_s3 = self.source.on_s3 or self.lake.lake.on_s3
         memory_mb = max(LEAST_MEMORY_MB, self.config.memory_mb)
         with scratch(self.source.lake.s3, on_s3=on_s3, memory_mb=memory_mb, threads=1) as connection:
             # The chosen traces are held and the wide rows stream past them, never the other way round.

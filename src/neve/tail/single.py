@@ -105,7 +105,7 @@ class SingleTraces:
 def single_traces(selector: Selector) -> Iterator[SingleTraces]:
     """Who judges single traces, with a DuckDB of its own."""
     config = selector.config
-    on_s3 = selector.source.on_s3 or selector.lake.lake.location.startswith("s3")
+    on_s3 = selector.source.on_s3 or selector.lake.lake.on_s3
     with scratch(selector.spans.s3, on_s3=on_s3, memory_mb=config.memory_mb, threads=config.threads) as connection:
         connection.execute("SET parquet_metadata_cache = true")  # half of the time goes into footers otherwise
         yield SingleTraces(selector, connection)
