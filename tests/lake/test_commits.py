@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.manifest import PartitionFieldSummary
 from pyiceberg.table.metadata import TableMetadataV3
+from pyiceberg.table.snapshots import Operation
 
 from neve.errors import CommitConflict, CommitUnknown, LakeError
 from neve.lake import commits
@@ -97,3 +100,27 @@ def test_a_table_of_format_version_3_is_refused_before_anything_is_written(lake:
     table.metadata = newer
     with pytest.raises(LakeError, match="format version 3, Neve writes version 2"):
         append_once(table, files, batch_id="b", operation="test")
+
+
+def test_a_manifest_is_looked_at_for_itself_while_others_are(lake: Lake) -> None:
+    """Threads ask about many manifests at once: the answer about one never comes from another."""
+    table = lake.table("spans")
+    append_once(table, files_for(table), batch_id="b", operation="test")
+    file = next(iter(table.scan().plan_files())).file
+    (manifest,) = table.metadata.snapshots[-1].manifests(table.io)
+    partitions = manifest.partitions or []
+    elsewhere = SimpleNamespace(partitions=[*partitions[:-1], PartitionFieldSummary(False, False, None, None)])
+
+    class Interrupted(list[PartitionFieldSummary]):
+        """Partitions that are read while another manifest is being asked about."""
+
+        def __getitem__(self, position: Any) -> Any:
+            assert not might_hold(elsewhere)  # type: ignore[arg-type]
+            return super().__getitem__(position)
+
+    with table.transaction() as transaction:
+        change = commits._Replace(Operation.OVERWRITE, transaction, table.io)
+        change.delete_data_file(file)
+        change._build_delete_files_partition_predicate()
+        might_hold = change._build_manifest_evaluator(0)
+        assert might_hold(SimpleNamespace(partitions=Interrupted(partitions)))  # type: ignore[arg-type]

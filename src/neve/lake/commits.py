@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update.snapshot import _OverwriteFiles
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from neve import __version__
@@ -17,7 +19,7 @@ from neve.model.commits import BATCH_ID, OPERATION, VERSION
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pyiceberg.manifest import DataFile
+    from pyiceberg.manifest import DataFile, ManifestFile
     from pyiceberg.table import Table
 
 ATTEMPTS = 12
@@ -146,16 +148,36 @@ def _append(
     table.metadata = table.metadata.model_copy(update={"properties": once})
     try:
         with table.transaction() as transaction:
-            update = transaction.update_snapshot(properties)
-            with update.overwrite() if removed else update.merge_append() as change:
-                for file in removed:
-                    change.delete_data_file(file)
-                for file in files:
-                    change.append_data_file(file)
+            change = (
+                _Replace(Operation.OVERWRITE, transaction, table.io, snapshot_properties=properties)
+                if removed
+                else transaction.update_snapshot(properties).merge_append()
+            )
+            for file in removed:
+                change.delete_data_file(file)
+            for file in files:
+                change.append_data_file(file)
+            change.commit()
     except CommitFailedException:
         raise
     except Exception as error:
         _settle(table, name, batch_id, error)
+
+
+class _Replace(_OverwriteFiles):
+    """An overwrite that finds the files it removes.
+
+    pyiceberg's asks one evaluator from several threads, though it keeps the manifest that it is asked about in itself:
+    a thread then gets the answer for another's manifest, and a file that is there counts as missing.
+    """
+
+    def _build_manifest_evaluator(self, spec_id: int) -> Callable[[ManifestFile], bool]:
+        build = super()._build_manifest_evaluator
+
+        def evaluate(manifest: ManifestFile) -> bool:
+            return build(spec_id)(manifest)
+
+        return evaluate
 
 
 def _settle(table: Table, name: str, batch_id: str, error: Exception) -> None:
