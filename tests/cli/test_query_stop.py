@@ -32,6 +32,14 @@ LONG = "SELECT count(*) FROM range(100000000000) AS a, range(1000000) AS b"
 ENDLESS = "SELECT n FROM range(100000000000) AS r(n)"
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c() -> Iterator[None]:
+    """Heard also where the tests run in a shell's background, which has its processes ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Here]:
     """A service of this process."""
@@ -69,9 +77,12 @@ def test_the_command_stops(config: str, options: tuple[str, ...]) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(3)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    try:
+        time.sleep(3)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    finally:
+        process.kill()
     assert (process.returncode, errors.strip()) == (130, "stopped")
 
 

@@ -1,0 +1,1 @@
+"""OTAP Parquet: the star schema of OpenTelemetry with Apache Arrow, in files."""
