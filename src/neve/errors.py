@@ -5,7 +5,8 @@ r"""The one error tree.
     ├── EnvironmentFault       Java, a jar or a package that is missing or too old
     ├── WireError              bytes that are not the OTLP message they claim to be
     ├── InputError             a file that can't be read as the format it claims
-    │   └── UnknownSignal      a file that may hold logs, metrics or traces
+    │   ├── UnknownSignal      a file that may hold logs, metrics or traces
+    │   └── InvalidWeight      a weight that nothing can be sampled by
     ├── LakeError              the catalog, the warehouse or a table
     │   ├── TableMissing       a table that was never created
     │   ├── IncompatibleTable  a table whose columns can't become the declared ones
@@ -53,6 +54,10 @@ class InputError(NeveError):
 
 class UnknownSignal(InputError):
     """Raised when neither a file's name nor its content tells its signal."""
+
+
+class InvalidWeight(InputError):
+    """Raised when a record's weight is not a finite number above 0."""
 
 
 class LakeError(NeveError):
