@@ -1,1 +1,1 @@
-"""OTAP Parquet: the star schema of OpenTelemetry with Apache Arrow, in files."""
+"""OTAP Parquet: telemetry as a star schema of files, as OpenTelemetry Arrow writes it."""

@@ -1,0 +1,167 @@
+"""Files of OTAP tables: rows of whatever engine made to the schema that we write, and written whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from neve.errors import InputError
+from neve.otap.ids import SPECIFICATION
+from neve.otap.tables import DEFAULTS, IDS, PART_ID, STARS, is_attrs, schema
+
+if TYPE_CHECKING:
+    import pyarrow.fs as pafs
+
+OBJECT_STORES = ("s3", "gcs", "abfs")
+ROW_GROUP_ROWS = 128 * 1024  # small enough that a range of parents is found by the bounds of row groups
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that is there."""
+
+    path: str
+    rows: int
+    bytes: int
+
+
+def canonical(table: str, batch: pa.RecordBatch | pa.Table) -> pa.Table:
+    """The same rows with the columns of the table: types as declared, no dictionaries, defaults where nothing is said.
+
+    Whole numbers are taken for what is unsigned, and as nanoseconds for times. Columns that may be null may be missing.
+    """
+    wanted = schema(table)
+    columns = []
+    for field in wanted:
+        place = f"{table}.{field.name}"
+        # Chunk by chunk: what dictionaries of several chunks hold together may be more than their keys can tell apart.
+        chunks = [_converted(chunk, field.type, place) for chunk in _chunks(batch, field)]
+        column = _filled(pa.chunked_array(chunks, field.type), DEFAULTS.get((table, field.name)))
+        columns.append(_present(column, field, place))
+    return pa.Table.from_arrays(columns, schema=wanted)
+
+
+def write_file(filesystem: pafs.FileSystem, path: str, table: str, rows: pa.Table, part: str) -> Written:
+    """Write a file that nobody sees before it is whole; root tables tell their part, and that ids are as specified."""
+    if is_attrs(table):
+        require_sorted(table, rows)
+    told = {IDS: SPECIFICATION, **({PART_ID: part} if part else {})} if table in STARS else None
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows.replace_schema_metadata(told), sink, compression="zstd", row_group_size=ROW_GROUP_ROWS)
+    content = sink.getvalue()
+    put(filesystem, path, content)
+    return Written(path, rows.num_rows, content.size)
+
+
+def require_sorted(table: str, rows: pa.Table) -> None:
+    """Refuse attributes that are not in the order of parent and key."""
+    wrong = first_unsorted(rows)
+    if wrong is not None:
+        parent, key = (rows.column(name)[wrong].as_py() for name in ("parent_id", "key"))
+        raise InputError(
+            f"{table} is not sorted by parent_id and key: row {wrong} (parent_id {parent}, key {key!r}) "
+            "comes after one that is greater",
+            hint="sort the rows before they are written",
+        )
+
+
+def first_unsorted(rows: pa.Table) -> int | None:
+    """The first attribute row that comes after a greater one."""
+    if rows.num_rows < 2:
+        return None
+    parents = np.asarray(rows.column("parent_id"), dtype=np.int64)
+    keys = rows.column("key").combine_chunks()
+    keys = keys.dictionary_decode() if pa.types.is_dictionary(keys.type) else keys
+    falls = np.asarray(pc.less(keys.slice(1), keys.slice(0, len(keys) - 1)))
+    steps = np.diff(parents)
+    wrong = np.flatnonzero((steps < 0) | ((steps == 0) & falls))
+    return int(wrong[0]) + 1 if len(wrong) else None
+
+
+def put(filesystem: pafs.FileSystem, path: str, content: pa.Buffer | bytes) -> None:
+    """Put a file in its place, whole."""
+    folder, _, name = path.rpartition("/")
+    whole = filesystem.type_name in OBJECT_STORES  # an object appears when its writer closes it, a file when it opens
+    if not whole:
+        filesystem.create_dir(folder, recursive=True)
+    written = path if whole else f"{folder}/.{name}.new"
+    with filesystem.open_output_stream(written, compression=None) as stream:
+        stream.write(content)
+    if not whole:
+        filesystem.move(written, path)
+
+
+def _chunks(batch: pa.RecordBatch | pa.Table, field: pa.Field) -> list[pa.Array]:
+    if field.name not in batch.schema.names:
+        return [pa.nulls(batch.num_rows, field.type)]
+    column = batch.column(field.name)
+    return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
+
+
+def _converted(column: pa.Array, kind: pa.DataType, place: str) -> pa.Array:
+    """A column of another type that means the same."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_struct(kind) and pa.types.is_struct(column.type):
+        return _struct(column, kind, place)  # also where the types are the same: a null struct may hold nulls inside
+    if column.type == kind:
+        return column
+    if pa.types.is_fixed_size_binary(kind):
+        _require_width(column, kind.byte_width, place)
+    try:
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(f"{place} can't hold {_misfit(column, kind)}: expected {kind}") from error
+
+
+def _struct(column: pa.StructArray, kind: pa.StructType, place: str) -> pa.Array:
+    absent = column.is_null()
+    given = dict(zip(column.type.names, column.flatten(), strict=True))
+    children = []
+    for field in kind:
+        child = given.get(field.name)
+        child = pa.nulls(len(column), field.type) if child is None else child
+        converted = _converted(child, field.type, f"{place}.{field.name}")
+        if not field.nullable:
+            converted = pc.if_else(absent, pa.scalar(0, field.type), converted)
+        children.append(_present(converted, field, f"{place}.{field.name}"))
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=absent)
+
+
+def _require_width(column: pa.Array, width: int, place: str) -> None:
+    if not (pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)):
+        return
+    wrong = column.filter(pc.not_equal(pc.binary_length(column), width))
+    if len(wrong):
+        value = wrong[0].as_py()
+        raise InputError(f"{place} can't hold 0x{value.hex()}: expected {width} bytes, got {len(value)}")
+
+
+def _misfit(column: pa.Array, kind: pa.DataType) -> str:
+    """The first value that a type has no room for; the column's own type where it is that which does not fit."""
+    for value in column.drop_null():
+        try:
+            value.cast(kind)
+        except pa.ArrowInvalid:
+            return str(value)
+        except pa.ArrowNotImplementedError:
+            break
+    return f"values of type {column.type}"
+
+
+def _filled(column: pa.ChunkedArray, default: str | int | None) -> pa.ChunkedArray:
+    if default is None or not column.null_count:
+        return column
+    return column.fill_null(pa.scalar(default).cast(column.type))
+
+
+def _present(column: pa.Array | pa.ChunkedArray, field: pa.Field, place: str) -> pa.Array | pa.ChunkedArray:
+    if field.nullable or not column.null_count:
+        return column
+    rows = f"{column.null_count} of {len(column)} rows"
+    raise InputError(f"{place} is missing in {rows}: expected {field.type} in every row")

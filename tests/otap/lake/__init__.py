@@ -1,0 +1,1 @@
+"""Tests of OTAP rows on their way to and from the lake."""
