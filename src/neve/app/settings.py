@@ -24,6 +24,7 @@ from neve.model.section import Section
 from neve.query.config import QueryConfig
 from neve.raw.config import RawConfig
 from neve.receive.config import ReceiverConfig
+from neve.reservoir.config import ReservoirConfig
 from neve.rollup.config import RollupConfig
 from neve.search.config import SearchConfig
 from neve.tail.config import TailConfig
@@ -58,6 +59,7 @@ class Settings(Section):
     compact: CompactConfig = Field(CompactConfig(), description="when and how files are rewritten")
     prices: PricesConfig = Field(PricesConfig(), description="what things cost, for what rewrites cost and save")
     rollup: RollupConfig = Field(RollupConfig(), description="how metrics are rolled up")
+    reservoir: ReservoirConfig = Field(ReservoirConfig(), description="how OTAP Parquet is sampled")
     search: SearchConfig = Field(SearchConfig(), description="which texts are indexed for full-text search")
     tail: TailConfig = Field(TailConfig(), description="which traces are kept, and where they go")
     maintain: MaintainConfig = Field(MaintainConfig(), description="how tables are kept small and quick to plan")

@@ -20,6 +20,7 @@ from neve.cli.keys import keys
 from neve.cli.maintain import maintain
 from neve.cli.output import complain
 from neve.cli.query import query
+from neve.cli.reservoir import reservoir
 from neve.cli.rollup import rollup
 from neve.cli.search import search
 from neve.cli.serve import serve
@@ -64,7 +65,10 @@ def neve(context: click.Context, config: str | None) -> None:
     context.obj = Context(config)
 
 
-for command in (init, ingest, query, tables, compact, maintain, rollup, search, tail, keys, serve, doctor, demo):
+for command in (
+    *(init, ingest, query, tables, compact, maintain, rollup, search, tail, reservoir),
+    *(keys, serve, doctor, demo),
+):
     neve.add_command(command)
 
 

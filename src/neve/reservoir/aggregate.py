@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 NAME = "weighted_reservoir_sample"
 USAGE = f"{NAME}(struct(key, weight), k) or {NAME}(struct(key, weight), k, salt)"
+LARGEST = 2**31 - 2  # one more is looked at than is kept
 GROUPS = 100_000  # whose samples a task holds before it sorts its rows instead
 CATALYST = "org.apache.spark.sql.catalyst"
 
@@ -61,10 +62,10 @@ class _Builder:
         jvm: Any = self._spark._jvm
         item, k, *more = given
         field, nobody = jvm.org.apache.spark.sql.catalyst.expressions.GetStructField, _module(jvm, "scala.None")
-        named = {"'__key": field(item, 0, nobody), "'__weight": field(item, 1, nobody), "'__k": k}
+        named = {"'__key": field(item, 0, nobody), "'__weight": field(item, 1, nobody)}
         if more:
             named["'__more"] = more[0]
-        text = sample_sql("__key", "__weight", "__k", self._salt, *(["__more"] if more else []))
+        text = sample_sql("__key", "__weight", str(k.eval(None)), self._salt, *(["__more"] if more else []))
         return parser.parseExpression(text).transform(_Placeholders(named))
 
     class Java:
@@ -78,10 +79,17 @@ def _complaint(given: list[Any]) -> str:
     item, k = given[:2]
     if item.resolved() and not _is_pair(item.dataType()):
         return f"{NAME} samples structs of a key and its weight, not {item.dataType().simpleString()}"
-    size = k.toString()
-    if size.lstrip("-").isdecimal() and int(size) < 1:
-        return f"{NAME} keeps at least 1 item of a group, not {size}"
+    if not k.foldable():
+        return f"{NAME} keeps as many items of each group, and {_said(k)} is not a constant"
+    size = k.eval(None)
+    if type(size) is not int or not 1 <= size <= LARGEST:
+        return f"{NAME} keeps 1 to {LARGEST} items of a group, a whole number, not {_said(k)}"
     return ""
+
+
+def _said(expression: Any) -> str:
+    """An expression in words that can stand inside a quoted string."""
+    return str(expression.sql()).replace("'", "").replace("\\", "")
 
 
 def _is_pair(kind: Any) -> bool:

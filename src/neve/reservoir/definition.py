@@ -7,16 +7,17 @@ and merges them after the shuffle: what can't be in the sample is cut before it.
 from __future__ import annotations
 
 from neve.reservoir.chance import hash_sql, uniform_sql
+from neve.reservoir.reference import LARGEST_WEIGHT
 
 TOP = "neve_top_k"  # the name that `collect_top_k` has in our sessions
 REFUSED = "neve: weight of item"
 
 
 def weight_sql(weight: str, key: str) -> str:
-    """A weight that can be sampled by; none at all counts as 1, and what is no finite number above 0 ends the job."""
+    """A weight that can be sampled by; none at all counts as 1, and one that is not above 0, or too large, ends the job."""
     words = f"concat('{REFUSED} ', to_json(named_struct('key', {key})), ' is ', {weight})"
     return (
-        f"(CASE WHEN {weight} IS NULL THEN 1D WHEN {weight} > 0D AND {weight} < double('infinity') "
+        f"(CASE WHEN {weight} IS NULL THEN 1D WHEN {weight} > 0D AND {weight} < {LARGEST_WEIGHT}D "
         f"THEN CAST({weight} AS DOUBLE) ELSE CAST(raise_error({words}) AS DOUBLE) END)"
     )
 

@@ -10,6 +10,30 @@ from neve.reservoir.reference import POINT
 
 Method = Literal["priority", "exact_total"]
 LARGEST_EXACT = (1 << 63) // POINT - 1  # whose chances can be added up in 64 bits
+# Columns of ours, on the way to a sample and in it: a group of the same name could not be told from them.
+TAKEN = frozenset(
+    (
+        "key",
+        "weight",
+        "adjusted_weight",
+        "priority",
+        "rank",
+        "top",
+        "light",
+        "one",
+        "hash",
+        "slice",
+        "whole",
+        "threshold",
+        "chance",
+        "length",
+        "begin",
+        "total",
+        "reached",
+        "start",
+        "wanted",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -30,5 +54,10 @@ class Draw:
     def __post_init__(self) -> None:
         if self.k < 1:
             raise ConfigError(f"k = {self.k}: at least 1 item of a group is kept")
+        taken = [name for name in self.by if name.lower() in TAKEN]
+        if taken:
+            raise ConfigError(
+                f"by = {', '.join(taken)}: the sample has columns of that name", hint="rename them before"
+            )
         if self.method == "exact_total" and self.k > LARGEST_EXACT:
             raise ConfigError(f"k = {self.k}: at most {LARGEST_EXACT:,} with exact_total", hint="use priority sampling")

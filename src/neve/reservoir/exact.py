@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.functions import expr
 
 from neve.reservoir.chance import hash_sql, uniform_sql
-from neve.reservoir.definition import TOP, weight_sql
+from neve.reservoir.definition import REFUSED, TOP, weight_sql
 from neve.reservoir.reference import POINT
 
 if TYPE_CHECKING:
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 
     from neve.reservoir.draw import Draw
 
-TOTAL = "decimal(38, 12)"  # sums of it do not depend on an order, as those of doubles do
+TOTAL = "decimal(37, 18)"  # sums of it do not depend on an order, as those of doubles do
+LIGHTEST, HEAVIEST = 1e-6, 1e18  # that it holds to twelve digits
+IN_ORDER = "ORDER BY hash, key, weight ROWS UNBOUNDED PRECEDING"
+OUTSIDE = f", exact_total takes {LIGHTEST} to {HEAVIEST}: use priority sampling"
 
 
 def exact_sample(rows: DataFrame, draw: Draw) -> DataFrame:
     """The items that are kept, with their weights and what they stand for."""
     by = draw.by
-    weighed = rows.selectExpr(*by, f"{draw.key} AS key", f"{weight_sql(draw.weight, draw.key)} AS weight")
+    weighed = rows.selectExpr(*by, f"{draw.key} AS key", f"{_weight_sql(draw)} AS weight")
     placed = weighed.selectExpr("*", f"{hash_sql(draw.salt, 'key')} AS hash").selectExpr("*", "hash & 255 AS slice")
     known = _beside(placed, _thresholds(weighed, by, draw.k), by)
     light = known.where("NOT whole AND weight < threshold")
@@ -39,14 +42,23 @@ def exact_sample(rows: DataFrame, draw: Draw) -> DataFrame:
     return kept.unionByName(_picked(chances, by, draw.salt))
 
 
+def _weight_sql(draw: Draw) -> str:
+    """A weight that can be sampled by and added up exactly; any other ends the job."""
+    weight = weight_sql(draw.weight, draw.key)
+    fits = f"{draw.weight} IS NULL OR {draw.weight} BETWEEN {LIGHTEST}D AND {HEAVIEST}D"
+    words = f"concat('{REFUSED} ', to_json(named_struct('key', {draw.key})), ' is ', {weight}, '{OUTSIDE}')"
+    return f"IF({fits}, {weight}, CAST(raise_error({words}) AS DOUBLE))"
+
+
 def _thresholds(weighed: DataFrame, by: Sequence[str], k: int) -> DataFrame:
     """A row a group: whether all of it is kept, and what a light item stands for."""
     fold = (
-        f"aggregate({TOP}(weight, {k}, false), named_struct('apart', 0, 'rest', double(sum(CAST(weight AS {TOTAL}))), "
-        f"'done', false), (s, w) -> IF(s.done OR w * ({k} - s.apart) <= s.rest, "
+        f"aggregate({TOP}(weight, {k}, false), named_struct('apart', 0, 'rest', "
+        f"CAST(sum(CAST(weight AS {TOTAL})) AS {TOTAL}), 'done', false), "
+        f"(s, w) -> IF(s.done OR w * ({k} - s.apart) <= double(s.rest), "
         f"named_struct('apart', s.apart, 'rest', s.rest, 'done', true), "
-        f"named_struct('apart', s.apart + 1, 'rest', s.rest - w, 'done', false)), "
-        f"s -> s.rest / greatest(1, {k} - s.apart))"
+        f"named_struct('apart', s.apart + 1, 'rest', CAST(s.rest - CAST(w AS {TOTAL}) AS {TOTAL}), 'done', false)), "
+        f"s -> double(s.rest) / greatest(1, {k} - s.apart))"
     )
     return weighed.groupBy(*by).agg(expr(f"count(*) <= {k}").alias("whole"), expr(fold).alias("threshold"))
 
@@ -65,7 +77,8 @@ def _picked(chances: DataFrame, by: Sequence[str], salt: int) -> DataFrame:
     start = uniform_sql(hash_sql(salt, *(f"coalesce(CAST({one} AS STRING), '')" for one in by), "'start'"))
     placed = (
         _beside(chances, lines, [*by, "slice"])
-        .selectExpr("*", f"begin + sum(chance) OVER ({within}, slice ORDER BY hash, key) AS reached")
+        # By rows: items that come twice would otherwise end at one place.
+        .selectExpr("*", f"begin + sum(chance) OVER ({within}, slice {IN_ORDER}) AS reached")
         .selectExpr("*", f"least(total - 1, CAST({start} * total AS BIGINT)) AS start")
         .selectExpr("*", f"CAST(round(total / {POINT}D) AS BIGINT) AS wanted")
     )

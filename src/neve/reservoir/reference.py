@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from neve.reservoir.chance import Key
 
+LARGEST_WEIGHT = 1e288  # that is still finite when it is divided by the smallest chance, 2 ** -64
 POINT = 1 << 48  # of a chance, as whole numbers: their sums do not depend on an order
 
 
@@ -31,8 +32,10 @@ def check_weight(key: Key, weight: float | None) -> float:
     """A weight that can be sampled by; none at all counts as 1."""
     if weight is None:
         return 1.0
-    if not 0.0 < weight < math.inf:
-        raise InvalidWeight(f"item {key!r} has the weight {weight}, expected a finite number above 0")
+    if not 0.0 < weight < LARGEST_WEIGHT:
+        raise InvalidWeight(
+            f"item {key!r} has the weight {weight}, expected a number above 0 and below {LARGEST_WEIGHT}"
+        )
     return float(weight)
 
 
@@ -78,7 +81,7 @@ def priority(items: Iterable[tuple[Key, float | None]], k: int, salt: int) -> li
     return reservoir.sample()
 
 
-def exact_total(items: Iterable[tuple[Key, float | None]], k: int, salt: int, group: Key = "") -> list[Kept]:
+def exact_total(items: Iterable[tuple[Key, float | None]], k: int, salt: int, group: Key = ()) -> list[Kept]:
     """Systematic sampling at VarOpt's threshold: exactly k items, whose adjusted weights add up to the total."""
     weighed = [(key, check_weight(key, weight)) for key, weight in items]
     if len(weighed) <= k:
@@ -98,12 +101,12 @@ def exact_total(items: Iterable[tuple[Key, float | None]], k: int, salt: int, gr
 
 def exact_threshold(weights: list[float], k: int) -> float:
     """What a light item stands for: heavy ones, which weigh more than that, are set apart one after the other."""
-    rest, apart = math.fsum(weights), 0
-    for weight in sorted(weights, reverse=True)[:k]:
-        if weight * (k - apart) <= rest:
-            break
-        rest, apart = rest - weight, apart + 1
-    return rest / (k - apart)
+    ordered = sorted(weights, reverse=True)
+    for apart in range(k - 1):
+        rest = math.fsum(ordered[apart:])  # and not the total less the heavy: light items would drown in its rounding
+        if ordered[apart] * (k - apart) <= rest:
+            return rest / (k - apart)
+    return math.fsum(ordered[k - 1 :])
 
 
 def points_below(reached: int, wanted: int, start: int, total: int) -> int:

@@ -1,0 +1,1 @@
+"""The lake's logs and spans as a folder of OTAP Parquet."""

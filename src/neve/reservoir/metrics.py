@@ -1,0 +1,29 @@
+"""What the sampler says of itself to Prometheus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import Counter, Histogram
+
+if TYPE_CHECKING:
+    from neve.reservoir.result import WindowResult
+
+WINDOWS = Counter("neve_reservoir_windows", "windows that were sampled", ["signal"])
+RECORDS = Counter("neve_reservoir_records", "records of those windows", ["signal"])
+KEPT = Counter("neve_reservoir_kept", "records that were kept", ["signal"])
+BYTES = Counter("neve_reservoir_bytes", "bytes of the files that samples were written to", ["signal"])
+AS_ONE = Counter("neve_reservoir_counted_as_one", "records whose weight can't be, and that count as 1", ["signal"])
+FAILURES = Counter("neve_reservoir_failures", "runs that ended in an error", ["signal"])
+BUCKETS = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
+SECONDS = Histogram("neve_reservoir_window_seconds", "from its decisions to its files", ["signal"], buckets=BUCKETS)
+
+
+def count_window(signal: str, result: WindowResult) -> None:
+    """A window was sampled."""
+    WINDOWS.labels(signal).inc()
+    RECORDS.labels(signal).inc(result.records)
+    KEPT.labels(signal).inc(result.kept)
+    BYTES.labels(signal).inc(result.bytes)
+    AS_ONE.labels(signal).inc(result.counted_as_one)
+    SECONDS.labels(signal).observe(result.seconds)

@@ -1,0 +1,1 @@
+"""Sampling of OTAP Parquet: from a star of tables to the same tables, smaller."""
