@@ -18,6 +18,7 @@ from neve.cli.ingest import ingest
 from neve.cli.init import init
 from neve.cli.keys import keys
 from neve.cli.maintain import maintain
+from neve.cli.otap import otap
 from neve.cli.output import complain
 from neve.cli.query import query
 from neve.cli.reservoir import reservoir
@@ -66,7 +67,7 @@ def neve(context: click.Context, config: str | None) -> None:
 
 
 for command in (
-    *(init, ingest, query, tables, compact, maintain, rollup, search, tail, reservoir),
+    *(init, ingest, query, tables, compact, maintain, rollup, search, tail, reservoir, otap),
     *(keys, serve, doctor, demo),
 ):
     neve.add_command(command)

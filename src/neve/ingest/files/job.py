@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 CLAIM_ATTEMPTS = 30
 HASHES_PER_TASK = 2000
 
+OTAP = "otap"  # the format of files that `neve otap import` takes in
 Say = Callable[[str, int, int], None]
 Seen = tuple[str, int, int]
 
@@ -97,10 +98,15 @@ class FileJob:
         taken = Taken()
         ledger = self.ledger.read()
         for batch_id, files in ledger.pending.items():
-            self._resume(batch_id, files, taken)
+            if self._knows(files):
+                self._resume(batch_id, files, taken)
         seen = (self.ledger.read() if taken.resumed else ledger).seen
         skipped = self._take_new(found.files, seen, taken)
         return _result(self.request, found, taken, skipped, time.monotonic() - started)
+
+    def _knows(self, files: Sequence[HashedFile]) -> bool:
+        """Whether a batch is of files that this job reads; others are finished by those who know how to read them."""
+        return files[0].format != OTAP
 
     def _resume(self, batch_id: str, files: Sequence[HashedFile], taken: Taken) -> None:
         """Finish a batch; one that can't be finished is said and does not stand in the way of new files."""

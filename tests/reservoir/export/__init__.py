@@ -1,0 +1,1 @@
+"""Exports of the lake's rows as OTAP Parquet."""
