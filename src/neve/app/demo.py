@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from neve.app.otap import export_folder
+from neve.app.reservoir import build_sampler, load_sample, load_truth
 from neve.app.rollup import build_rollup
 from neve.app.settings import Settings, load_settings
 from neve.app.tail import build_exporter, build_selector
@@ -25,6 +27,12 @@ from neve.lake.statistics import table_statistics
 from neve.lake.tables import init_tables
 from neve.model.signals import Signal
 from neve.query.run import run_query
+from neve.reservoir.config import ReservoirConfig
+from neve.reservoir.estimate.ask import Question as Wanted
+from neve.reservoir.estimate.ask import estimate
+from neve.reservoir.estimate.sample import Sample
+from neve.reservoir.estimate.truth import Truth, compare
+from neve.reservoir.star.sample import Asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +44,10 @@ if TYPE_CHECKING:
     from neve.ingest.files.result import IngestResult
     from neve.lake.lake import Lake
     from neve.lake.tables import Outcome
+    from neve.reservoir.estimate.result import Estimates
+    from neve.reservoir.estimate.truth import Comparison
+    from neve.reservoir.export.job import ExportResult
+    from neve.reservoir.result import RunResult
     from neve.rollup.result import LevelResult
     from neve.tail.export.pump import PumpResult
     from neve.tail.result import CycleResult
@@ -43,6 +55,7 @@ if TYPE_CHECKING:
 ORGANIZATION = "shop"
 OWN = "# made by `neve demo`\n"
 HOUR_NANOS = 3600 * 1_000_000_000
+KEPT_LOGS = 50  # of each service and hour
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,16 @@ class Place:
     def facts(self) -> Path:
         """What is known of the telemetry; written last, so that it stands for whole files."""
         return self.folder / "telemetry.json"
+
+    @property
+    def otap(self) -> Path:
+        """Logs as OTAP Parquet."""
+        return self.folder / "otap"
+
+    @property
+    def sampled(self) -> Path:
+        """A sample of them."""
+        return self.folder / "sampled"
 
     @property
     def policies(self) -> Path:
@@ -91,7 +114,7 @@ class Facts:
 
 def clear(place: Place) -> None:
     """Remove what an earlier demo made in its place, and nothing else."""
-    for folder in (place.telemetry, place.folder / "lake"):
+    for folder in (place.telemetry, place.otap, place.sampled, place.folder / "lake"):
         shutil.rmtree(folder, ignore_errors=True)
     place.facts.unlink(missing_ok=True)
 
@@ -158,6 +181,17 @@ class Tended:
 
 
 @dataclass(frozen=True)
+class Reservoir:
+    """A sample of logs, and what it tells beside the truth."""
+
+    exported: ExportResult
+    config: ReservoirConfig
+    run: RunResult
+    beside: Comparison
+    told: Estimates
+
+
+@dataclass(frozen=True)
 class Demo:
     """A demo in its place."""
 
@@ -199,6 +233,18 @@ class Demo:
     def answer_from_sample(self) -> tuple[Question, pa.Table, float]:
         """What the kept traces tell."""
         return self._answer(INCIDENT)
+
+    def reservoir(self, say: Callable[[str, int, int], None]) -> Reservoir:
+        """Keep a few logs of each service and hour, and estimate from them what there were."""
+        exported = export_folder(self.lake, str(self.place.otap), "logs", ORGANIZATION, (None, None), say)
+        config = ReservoirConfig(
+            source=str(self.place.otap), target=str(self.place.sampled), k=KEPT_LOGS, window_seconds=3600
+        )
+        run = build_sampler(self.settings, self.lake, config, say).run()
+        sample = Sample.of(load_sample(self.lake, str(self.place.sampled), Asked()))
+        told = estimate(sample, Wanted(None, (), 0.95))
+        counted = load_truth(self.lake, str(self.place.otap), str(self.place.sampled), Asked())
+        return Reservoir(exported, config, run, compare(told, Truth.of(counted)), told)
 
     def compact(self, say: Callable[[str, int, int], None]) -> Tended:
         """Compact the tables of telemetry."""

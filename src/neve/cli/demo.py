@@ -13,8 +13,11 @@ import click
 
 from neve.cli.compact import show_result as show_compaction
 from neve.cli.ingest import show as show_ingest
+from neve.cli.otap import show_export
 from neve.cli.output import emit, json_option, progress, say, size
 from neve.cli.query import show as show_answer
+from neve.cli.reservoir import show_run
+from neve.cli.reservoir_estimate import show_estimates
 from neve.cli.rollup import show_result as show_level
 from neve.cli.tail import show_cycle, show_exports
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     from neve.app.demo import Demo, Facts, Place, Tended
 
+SERVICES = 8  # whose estimates are shown
 NEXT_QUERY = "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY 2 DESC"
 
 
@@ -82,7 +86,14 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
     asked, told, seconds = run.answer_from_sample()
     _answer(asked.words, told, seconds)
 
-    _step(7, "tend the lake: small files become few, every row is counted and hashed before and after")
+    _step(7, "keep a few logs of each service and hour as OTAP Parquet, and tell from them how many there were")
+    with progress(True) as bar:
+        sampled = run.reservoir(bar)
+    show_export(sampled.exported)
+    show_run(sampled.run, sampled.config)
+    show_estimates(sampled.told, sampled.beside, SERVICES)
+
+    _step(8, "tend the lake: small files become few, every row is counted and hashed before and after")
     with progress(True) as bar:
         tended = run.compact(bar)
     for compacted in tended.results:
@@ -111,10 +122,12 @@ def _for_programs(run: Demo) -> None:
     result = run.ingest(lambda *_: None)
     levels = [one.as_document() for one in run.roll_up(lambda *_: None)]
     cycle, _exports = run.sample(lambda *_: None)
+    sampled = run.reservoir(lambda *_: None)
     tended = run.compact(lambda *_: None)
     answers = [{"question": question.words, "rows": answer.to_pylist()} for question, answer, _ in run.answers()]
     compacted = [one.as_document() for one in tended.results]
     done = {"ingest": result.to_json(), "rollup": levels, "tail": cycle.as_document()}
+    done |= {"reservoir": sampled.run.as_document(), "estimate": sampled.beside.as_document()}
     done |= {"compact": compacted, "answers": answers}
     emit({"telemetry": vars(facts), **done})
 
