@@ -20,6 +20,8 @@ class Test:
     statistics can answer (a regular expression, a function that nobody can turn around): it holds or not, anywhere.
     """
 
+    __test__ = False  # pytest takes classes of this name for tests
+
     column: str
     kind: Kind
     values: tuple[Value, ...] = ()

@@ -1,0 +1,1 @@
+"""SQL of any engine, read into what it asks of each table."""

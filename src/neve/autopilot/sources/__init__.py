@@ -1,0 +1,1 @@
+"""Query logs of every engine, each read into the same records."""

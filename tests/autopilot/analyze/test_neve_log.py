@@ -1,0 +1,68 @@
+"""Neve's own table of queries."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from neve.autopilot.analyzer import analyze
+from neve.autopilot.parse.tables import Tables
+from neve.autopilot.privacy import described
+from neve.autopilot.sources.neve_log import COLUMNS, NeveLog
+from neve.lake.tables import iceberg_schema
+from neve.model.queries import QUERIES
+from neve.model.tables import SPANS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SINCE = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _row(number: int, sql: str, **more: Any) -> dict[str, Any]:
+    scans = [{"table": "spans", "bytes": 100 + number, "files": 1, "pruned_files": 0, "pruned_bytes": 0}]
+    return {
+        "organization_id": "acme",
+        "timestamp": datetime(2026, 1, 2, number, tzinfo=UTC),
+        "query_id": f"{number:032x}",
+        "sql": sql,
+        "scans": scans,
+        "bytes": 100 + number,
+        "seconds": 0.5,
+        "cache": "miss",
+        "rollup": "",
+        "state": "done",
+        **more,
+    }
+
+
+def test_the_organization_is_a_condition_that_no_text_has() -> None:
+    """Each query is over one organization's rows; what came from the cache or a rollup says nothing of a layout."""
+    route = "SELECT name FROM spans WHERE attributes['http.route'] = '/cart'"
+    rows = [
+        _row(1, route),
+        _row(2, route, cache="hit"),
+        _row(3, route, rollup="metrics_1m"),
+        _row(4, route, state="failed"),
+        _row(5, "SELECT 'cut … (cut: it has 200,000 bytes)"),
+        _row(6, route, timestamp=datetime(2025, 1, 1, tzinfo=UTC)),
+    ]
+
+    def reader(_: datetime) -> Iterator[pa.RecordBatch]:
+        table = pa.Table.from_pylist(rows, schema=QUERIES.schema).select(list(COLUMNS))
+        yield from table.to_batches(max_chunksize=2)
+
+    tables = Tables({"neve.spans": iceberg_schema(SPANS)})
+    found = analyze([NeveLog(reader, "neve")], tables, SINCE)
+    [query] = found.queries
+    assert [(use.table, use.bytes_read) for use in query.uses] == [("neve.spans", 101)]
+    said = described(query.uses[0].filter, allow_literals=True)
+    assert said == "organization_id = 'acme' AND attributes['http.route'] = '/cart'"
+    assert dict(found.sources[0].left_out) == {
+        "answered from the cache": 1,
+        "answered from a rollup": 1,
+        "it failed": 1,
+    }
+    assert [one.reason for one in found.unparsed] == ["a text or a name in it has no end"]
