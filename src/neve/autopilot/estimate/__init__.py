@@ -1,0 +1,1 @@
+"""What a layout would read, told from a sample, before anything is rewritten."""

@@ -1,0 +1,1 @@
+"""Which layout a table should have, why, and what speaks against the others."""
