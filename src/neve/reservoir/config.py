@@ -52,6 +52,11 @@ class ReservoirConfig(Section):
         return "by a query" if self.query else f"{self.k} by {', '.join(self.by) or 'window'}, {self.method}"
 
     @property
+    def told_by(self) -> tuple[str, ...] | None:
+        """What groups are told by; nothing where everything passes, none where a query alone knows it."""
+        return None if self.query else () if self.passes else self.by
+
+    @property
     def policy(self) -> str:
         """What decides which records are kept, as one word: a window that was sampled by another is not the same."""
         decides = (self.name, self.signal, self.k, self.by, self.query, self.method, self.weights, self.window_seconds)

@@ -14,7 +14,7 @@ REFUSED = "neve: weight of item"
 
 
 def weight_sql(weight: str, key: str) -> str:
-    """A weight that can be sampled by; none at all counts as 1, and one that is not above 0, or too large, ends the job."""
+    """A weight that can be sampled by; none at all counts as 1, and one of 0 or less, or too large, ends the job."""
     words = f"concat('{REFUSED} ', to_json(named_struct('key', {key})), ' is ', {weight})"
     return (
         f"(CASE WHEN {weight} IS NULL THEN 1D WHEN {weight} > 0D AND {weight} < {LARGEST_WEIGHT}D "

@@ -10,30 +10,11 @@ from neve.reservoir.reference import POINT
 
 Method = Literal["priority", "exact_total"]
 LARGEST_EXACT = (1 << 63) // POINT - 1  # whose chances can be added up in 64 bits
-# Columns of ours, on the way to a sample and in it: a group of the same name could not be told from them.
-TAKEN = frozenset(
-    (
-        "key",
-        "weight",
-        "adjusted_weight",
-        "priority",
-        "rank",
-        "top",
-        "light",
-        "one",
-        "hash",
-        "slice",
-        "whole",
-        "threshold",
-        "chance",
-        "length",
-        "begin",
-        "total",
-        "reached",
-        "start",
-        "wanted",
-    )
-)
+# Columns of ours, in a sample and on the way to it: a group of the same name could not be told from them.
+SAMPLE = ("key", "weight", "adjusted_weight")
+PRIORITY = ("priority", "rank", "top", "light", "one")
+EXACT = ("hash", "slice", "whole", "threshold", "chance", "length", "begin", "total", "reached", "start", "wanted")
+TAKEN = frozenset(SAMPLE + PRIORITY + EXACT)
 
 
 @dataclass(frozen=True)

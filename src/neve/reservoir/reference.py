@@ -33,9 +33,7 @@ def check_weight(key: Key, weight: float | None) -> float:
     if weight is None:
         return 1.0
     if not 0.0 < weight < LARGEST_WEIGHT:
-        raise InvalidWeight(
-            f"item {key!r} has the weight {weight}, expected a number above 0 and below {LARGEST_WEIGHT}"
-        )
+        raise InvalidWeight(f"item {key!r} has the weight {weight}, expected a number above 0, below {LARGEST_WEIGHT}")
     return float(weight)
 
 

@@ -40,6 +40,7 @@ class RunResult:
     current: int
     waiting: int
     other_policy: int
+    gone: int
     ignored: tuple[str, ...]
     seconds: float
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from neve.reservoir.draw import Draw
 
+EARLY_CUT = "spark.sql.optimizer.windowGroupLimitThreshold"
+
 
 def weighted_sample(rows: DataFrame, draw: Draw) -> DataFrame:
     """Columns `by`, `key`, `weight` and `adjusted_weight`; one row for each item that is kept."""
@@ -35,13 +37,14 @@ def _priority_sample(rows: DataFrame, draw: Draw) -> DataFrame:
 
 
 def windowed_sample(rows: DataFrame, draw: Draw) -> DataFrame:
-    """The same by sorting, for Spark Connect: it cuts each partition before the shuffle too, at four times the cost."""
+    """The same by sorting, for Spark Connect: it cuts each partition before the shuffle too, at twice the cost."""
     if draw.method != "priority":
         raise ConfigError(
             f"method {draw.method} needs a classic Spark session", hint="set spark.master, not spark.connect"
         )
     by, k = draw.by, draw.k
-    rows.sparkSession.conf.set("spark.sql.optimizer.windowGroupLimitThreshold", str(k + 1))
+    conf = rows.sparkSession.conf
+    conf.set(EARLY_CUT, str(max(k + 1, int(str(conf.get(EARLY_CUT))))))  # others' larger cuts stay
     weighed = rows.selectExpr(*by, f"{draw.key} AS key", f"{weight_sql(draw.weight, draw.key)} AS weight")
     entries = weighed.selectExpr("*", f"weight / {uniform_sql(hash_sql(draw.salt, 'key'))} AS priority")
     within = f"PARTITION BY {', '.join(by) or '1'}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 NANOS = 1_000_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, order=True)
@@ -40,5 +41,19 @@ class Window:
         """When it ends."""
         return datetime.fromtimestamp(self.end_ns / NANOS, UTC)
 
+    def within(self, since: datetime | None, until: datetime | None) -> bool:
+        """Whether it ends after the one moment and begins before the other."""
+        after = since is None or self.end_ns > nanos_of(since)
+        return after and (until is None or self.start_ns < nanos_of(until))
+
     def __str__(self) -> str:
         return self.start.strftime("%Y%m%dT%H%M%SZ")
+
+
+def nanos_of(moment: datetime) -> int:
+    """A moment in nanoseconds since 1970.
+
+    >>> nanos_of(datetime(1970, 1, 1, 0, 0, 1, 5, tzinfo=UTC))
+    1000005000
+    """
+    return (moment - EPOCH) // timedelta(microseconds=1) * 1000

@@ -1,0 +1,115 @@
+"""Weighted reservoir sampling: twenty million logs of a thousand services, to a hundred of each.
+
+Every way runs in a process of its own, once, after a warm-up on the first million rows. The ratios `vs_...` are CPU
+seconds of ours / CPU seconds of theirs, of JVM and Python together: below 1 is better. `memory_10x` is the peak
+memory of ours at twenty million rows / that at two million. `decision_bytes` is what of OTAP Parquet has to be read
+to decide / all of it. What is compared is not the same: `sampleBy` knows no weights, gives no exact sizes and has to
+be told the groups' shares (which takes a count of its own, not counted here); a var_opt sketch can't be computed
+again, and this one uses one core.
+
+`NEVE_BENCH_ROWS` sets another number of rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bench.report import Report
+from bench.reservoir_data import SERVICES, fill, otap_bytes
+from bench.reservoir_way import K
+
+ROWS = int(os.environ.get("NEVE_BENCH_ROWS", "20000000"))
+WAYS = ("ours", "sample_by", "var_opt", "window", "sort")
+SAME = ("ours", "window", "sort", "var_opt")  # that keep exactly k of each group
+SAMPLE_SECONDS = 0.1
+
+
+def main() -> None:
+    """Write the rows, sample them in every way, and print what was found."""
+    report = Report("reservoir")
+    with tempfile.TemporaryDirectory(prefix="neve-bench-") as named:
+        folder = Path(named)
+        tenth, whole = Rows(folder / "tenth", ROWS // 10), Rows(folder / "whole", ROWS)
+        found = {way: _run(way, whole) for way in WAYS}
+        for way in SAME:
+            assert found[way]["kept"] == whole.expected, (way, found[way], whole.expected)
+        _compare(report, found)
+        _memory(report, tenth, found["ours"])
+        _exact(report, tenth)
+        decision, full = otap_bytes(folder)
+        report.ours |= {"decision_mb": decision / 1e6, "full_mb": full / 1e6}
+        report.ratios["decision_bytes"] = decision / full
+    report.show()
+
+
+class Rows:
+    """Rows in a folder, and how many of them a sample keeps."""
+
+    def __init__(self, folder: Path, rows: int) -> None:
+        counts = fill(folder, rows)
+        self.folder, self.counts = folder, folder.with_suffix(".json")
+        self.counts.write_text(json.dumps(counts))
+        self.expected = sum(min(K, count) for count in counts.values())
+        print(f"  {rows:,} rows in {SERVICES:,} services, {max(counts.values()):,} in the largest", flush=True)
+
+
+def _run(way: str, rows: Rows) -> dict[str, Any]:
+    found = _apart(way, rows)
+    cost = f"{found['cpu_s']:.1f} CPU s, {found['wall_s']:.1f} s, {found['tree_mb']:.0f} MB"
+    print(f"  {way}: {cost}, {found['shuffle_mb']:.2f} MB shuffled", flush=True)
+    return found
+
+
+def _compare(report: Report, found: dict[str, dict[str, Any]]) -> None:
+    ours = found.pop("ours")
+    report.ours |= {"rows": ROWS, "rows_per_s_core": ROWS / ours["cpu_s"], **ours}
+    for way, theirs in found.items():
+        report.baselines[way] = {"rows_per_s_core": ROWS / theirs["cpu_s"], **theirs}
+        report.ratios[f"vs_{way}"] = ours["cpu_s"] / theirs["cpu_s"]
+    report.ratios["shuffle_vs_sort"] = ours["shuffle_mb"] / found["sort"]["shuffle_mb"]
+    found["ours"] = ours
+
+
+def _memory(report: Report, tenth: Rows, whole: dict[str, Any]) -> None:
+    """The same with a tenth of the rows."""
+    small = _run("ours", tenth)
+    report.ours |= {"tree_mb": whole["tree_mb"], "tree_mb_tenth": small["tree_mb"]}
+    report.ratios["memory_10x"] = whole["tree_mb"] / small["tree_mb"]
+
+
+def _exact(report: Report, tenth: Rows) -> None:
+    """What the counts that add up cost, by a tenth of the rows: they take all rows through the shuffle."""
+    found = _run("exact", tenth)
+    assert found["kept"] == tenth.expected, (found, tenth.expected)
+    report.ours |= {"exact_rows_per_s_core": ROWS // 10 / found["cpu_s"], "exact_shuffle_mb_tenth": found["shuffle_mb"]}
+
+
+def _apart(way: str, rows: Rows) -> dict[str, Any]:
+    """What a process of its own prints last, with the most memory that its whole tree held."""
+    command = [sys.executable, "-m", "bench.reservoir_way", way, str(rows.folder), str(rows.counts)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    watched, most = psutil.Process(process.pid), 0.0
+    while process.poll() is None:
+        try:
+            tree = [watched, *watched.children(recursive=True)]
+            most = max(most, sum(one.memory_info().rss for one in tree) / 1e6)
+        except psutil.Error:
+            continue
+        time.sleep(SAMPLE_SECONDS)
+    output, _error = process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed")
+    return {**json.loads(output.splitlines()[-1]), "tree_mb": most}
+
+
+if __name__ == "__main__":
+    main()
