@@ -9,7 +9,7 @@ CHAOS ?=
 RACE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test test-fast test-spark test-e2e test-kills chaos race check format bench docs lock parts parts-cheap clean
+.PHONY: help setup jars demo test test-fast test-spark test-e2e test-kills test-long chaos race check format bench docs lock parts parts-cheap clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,22 +35,25 @@ demo: setup ## an hour of telemetry of a shop: made, ingested, asked about
 
 # Neither the one Spark session nor the commands of a newcomer keep two cores busy: they run side by side.
 test: setup ## every test: fast ones first, then those on Spark, and beside them real parts and end to end
-	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not parts and not e2e and not kills"
-	@$(BIN)/python -m pytest -q -p no:cacheprovider -m "(parts or e2e) and not spark and not kills" > .make/beside.log 2>&1 & \
-	beside=$$!; $(BIN)/python -m pytest -q -m "spark and not e2e and not kills"; spark=$$?; \
+	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not parts and not e2e and not kills and not long"
+	@$(BIN)/python -m pytest -q -p no:cacheprovider -m "(parts or e2e) and not spark and not kills and not long" > .make/beside.log 2>&1 & \
+	beside=$$!; $(BIN)/python -m pytest -q -m "spark and not e2e and not kills and not long"; spark=$$?; \
 	wait $$beside; others=$$?; cat .make/beside.log; exit $$((spark | others))
 
 test-fast: $(READY) ## the tests that need no JVM
-	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not parts and not e2e and not kills"
+	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not parts and not e2e and not kills and not long"
 
 test-spark: setup ## the tests that share one Spark session, and those that start real parts
-	@$(BIN)/python -m pytest -q -m "(spark or parts) and not e2e and not kills"
+	@$(BIN)/python -m pytest -q -m "(spark or parts) and not e2e and not kills and not long"
 
 test-e2e: setup ## the commands, run as a newcomer would
 	@$(BIN)/python -m pytest -q -m e2e
 
 test-kills: setup ## short runs of chaos and race, killed ingestion, rollups and tail sampling: about seven minutes
 	@$(BIN)/python -m pytest -q -m kills
+
+test-long: setup ## proofs from many samples: about two minutes
+	@$(BIN)/python -m pytest -q -m long
 
 chaos: setup ## ten minutes of sending and killing; CHAOS=--collector sends with the stock collector
 	@$(BIN)/python -m tests.chaos $(CHAOS)

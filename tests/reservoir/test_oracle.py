@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from neve.reservoir.draw import Method
     from tests.reservoir.populations import Floats
 
+pytestmark = pytest.mark.long
+
 FACTS = Population(items=2000, k=100, seeds=80)
 THIRD = np.arange(FACTS.items) % 10 < 3
 DOMAINS = [np.arange(FACTS.items) % 20 == one for one in range(20)]

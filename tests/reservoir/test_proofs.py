@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from neve.reservoir.draw import Method
     from tests.reservoir.populations import Floats
 
+pytestmark = pytest.mark.long
+
 SMALL = Population(items=60, k=12, seeds=1500)
 # So many seeds that 93 % lies four standard errors below what such intervals cover in theory, 94.4 to 94.8 %.
 WIDE = Population(items=250, k=120, seeds=4000)

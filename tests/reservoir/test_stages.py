@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from neve.reservoir.draw import Method
     from tests.reservoir.populations import Floats
 
+pytestmark = pytest.mark.long
+
 STAGED = Population(items=400, k=100, seeds=400)
 SECOND = 25  # kept of the 100 of a first stage
 MANY_SIGMAS = 10

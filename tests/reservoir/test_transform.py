@@ -72,7 +72,7 @@ def test_the_sample_has_the_columns_that_it_promises(rows: DataFrame) -> None:
         assert whole.count() == 3
 
 
-@pytest.mark.parametrize("method", ["priority", "exact_total"])
+@pytest.mark.parametrize("method", ["priority", pytest.param("exact_total", marks=pytest.mark.long)])
 def test_partitions_orders_and_plans_do_not_matter(spark: SparkSession, rows: DataFrame, method: Any) -> None:
     """The same items with the same counts, to the last bit, from 1, 2, 7 and 50 partitions, with AQE and without."""
     draw = replace(DRAW, method=method, k=50)
@@ -99,7 +99,7 @@ def test_many_groups_that_spill_to_sorting_do_not_matter(spark: SparkSession, ro
         assert found(sample) == by_reference(many, draw)
 
 
-@pytest.mark.parametrize("method", ["priority", "exact_total"])
+@pytest.mark.parametrize("method", ["priority", pytest.param("exact_total", marks=pytest.mark.long)])
 def test_a_task_that_fails_and_runs_again_does_not_matter(spark: SparkSession, rows: DataFrame, method: Any) -> None:
     """A task dies after it gave all of its rows, once; Spark runs it again, and the sample is the same."""
     draw = replace(DRAW, method=method)
