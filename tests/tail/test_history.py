@@ -110,3 +110,17 @@ def test_cycles_decide_like_one_who_looks_at_everything(history: list[tuple[floa
         ]
         assert sorted(found, key=repr) == sorted(reference.rows, key=repr)
         assert desk.open() == []
+
+
+def test_a_trace_of_one_id_in_two_organizations_is_two() -> None:
+    """What is open in the one does not make the other forget what it decided."""
+    with tempfile.TemporaryDirectory() as folder:
+        desk = Desk(tail_lake(Path(folder)), Path(folder))
+        put(desk.lake, [Span(1, number=1, at=0, seconds=2, arrived=2, organization="globex")])
+        desk.run(at=400)
+        put(desk.lake, [Span(1, number=2, at=400, arrived=400, organization="acme")])
+        desk.run(at=410)
+        put(desk.lake, [Span(1, number=3, at=405, arrived=420, error=True, organization="globex")])
+        desk.run(at=430)
+        told = [(row["organization_id"], row["kind"], row["span_count"]) for row in desk.decisions()]
+    assert told == [("globex", "decided", 1), ("globex", "late", 2)]

@@ -33,6 +33,7 @@ DECIDED = {
     "policies_hash": "VARCHAR",
 }
 SLICE_ROWS = 150_000  # summaries that are merged at once: what needs memory for each trace
+_TRACE = "(organization_id, trace_id)"  # two organizations may have traces of one id
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Gathering:
         rows = (
             f"SELECT {self.stored()}, {', '.join(DECIDED)} "
             f"FROM read_parquet({file_list(paths)}) WHERE selector = {literal(selector)} AND cycle < {before_cycle} "
-            f"{since}AND trace_id IN (SELECT trace_id FROM {NEW}) AND trace_id NOT IN (SELECT trace_id FROM {OPEN})"
+            f"{since}AND {_TRACE} IN (SELECT {_TRACE} FROM {NEW}) AND {_TRACE} NOT IN (SELECT {_TRACE} FROM {OPEN})"
         )
         newest = "row_number() OVER (PARTITION BY organization_id, trace_id ORDER BY cycle DESC, revision DESC) = 1"
         self.connection.execute(f"INSERT INTO {KNOWN} BY NAME {rows} QUALIFY {newest}")
