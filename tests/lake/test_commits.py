@@ -124,3 +124,19 @@ def test_a_manifest_is_looked_at_for_itself_while_others_are(lake: Lake) -> None
         change._build_delete_files_partition_predicate()
         might_hold = change._build_manifest_evaluator(0)
         assert might_hold(SimpleNamespace(partitions=Interrupted(partitions)))  # type: ignore[arg-type]
+
+
+def test_a_commit_on_a_branch_meanwhile_is_a_conflict_like_any_other(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number that the commit was to have is taken: it looks at the table again, and happens."""
+    table, commit, times = lake.table("spans"), lake.catalog.commit_table, iter(range(9))
+
+    def overtaken(*args: object) -> object:
+        if next(times) == 0:
+            raise ValueError("Cannot add snapshot with sequence number 2 older than last sequence number 2")
+        return commit(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(lake.catalog, "commit_table", overtaken)
+    assert append_once(table, files_for(table), batch_id="b", operation="test").new
+    assert table.scan().to_arrow().num_rows == 3

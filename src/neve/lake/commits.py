@@ -161,6 +161,8 @@ def _append(
     except CommitFailedException:
         raise
     except Exception as error:
+        if _OVERTAKEN in str(error):
+            raise CommitFailedException(str(error)) from error
         _settle(table, name, batch_id, error)
 
 
@@ -194,4 +196,6 @@ def _settle(table: Table, name: str, batch_id: str, error: Exception) -> None:
         ) from error
 
 
+# What a catalog says of a commit that a branch's came before: as refused as any other conflict, in other words.
+_OVERTAKEN = "older than last sequence number"
 _HINT = "its files are kept; run the same command again, the batch is recognised by its id if it did happen"
