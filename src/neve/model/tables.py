@@ -12,6 +12,7 @@ import pyarrow as pa
 from neve.model.columns import QUANTILE_VALUE, STRING_LIST, STRING_MAP, TIMESTAMP, Column, Table
 from neve.model.queries import QUERIES
 from neve.model.rollups import ROLLUPS
+from neve.model.sampled import sampled
 from neve.model.search import SEARCH_INDEX
 from neve.model.signals import Signal
 from neve.model.tail import DECISIONS, OPEN_TRACES
@@ -247,8 +248,11 @@ SAMPLED_SPANS = replace(
     SPANS, name="sampled_spans", comment="spans of the traces that were kept, where `tail.export` has an iceberg table"
 )
 
+LOGS_SAMPLE = sampled(LOGS)
+SPANS_SAMPLE = sampled(SPANS)
+
 TABLES = (
     *(SPANS, LOGS, METRICS, *ROLLUPS, QUARANTINE, INGESTED_FILES, SEARCH_INDEX, QUERIES),
-    *(DECISIONS, OPEN_TRACES, SAMPLED_SPANS),
+    *(DECISIONS, OPEN_TRACES, SAMPLED_SPANS, LOGS_SAMPLE, SPANS_SAMPLE),
 )
 BY_SIGNAL = {Signal.TRACES: SPANS, Signal.LOGS: LOGS, Signal.METRICS: METRICS}

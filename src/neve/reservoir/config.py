@@ -9,6 +9,7 @@ from pydantic import Field
 
 from neve.model.section import Section
 from neve.reservoir.draw import Method  # noqa: TC001 - pydantic reads it
+from neve.reservoir.lake.config import LakeSampling
 
 
 class ReservoirConfig(Section):
@@ -38,6 +39,8 @@ class ReservoirConfig(Section):
     )
     rows_per_file: int = Field(200_000, ge=1000, description="records in a file of the sample, about")
     lease_seconds: float = Field(60, gt=0, description="a run that does not renew its lease so long counts as dead")
+
+    lake: LakeSampling = Field(LakeSampling(), description="how the lake's own tables are sampled")
 
     @property
     def passes(self) -> bool:
