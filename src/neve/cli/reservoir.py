@@ -9,6 +9,7 @@ import click
 from neve.cli.moment import Moment
 from neve.cli.output import emit, json_option, note, progress, say, size, table
 from neve.cli.reservoir_estimate import estimate
+from neve.cli.reservoir_lake import lake
 from neve.cli.since import Since
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from neve.reservoir.star.plan import Plan
 
 SHOWN = 20
+LONGEST = 86_400 * 31  # seconds of a window
 
 
 @click.group()
@@ -34,6 +36,7 @@ def reservoir() -> None:
 
 
 reservoir.add_command(estimate)
+reservoir.add_command(lake)
 
 
 @reservoir.command()
@@ -44,7 +47,9 @@ reservoir.add_command(estimate)
 @click.option("--by", multiple=True, metavar="NAME", help="Group by this; may be repeated.  [default: service.name]")
 @click.option("--query", type=click.File(), help="A file with SQL that decides instead; - reads it from here.")
 @click.option("--method", type=click.Choice(("priority", "exact_total")), help="How to sample.  [default: priority]")
-@click.option("--window", "window_seconds", type=click.IntRange(min=1), metavar="SECONDS", help="Length of a window.")
+@click.option(
+    "--window", "window_seconds", type=click.IntRange(1, LONGEST), metavar="SECONDS", help="Length of a window."
+)
 @click.option("--ids", type=click.Choice(("keep", "renumber")), help="Ids as they came, or anew.  [default: keep]")
 @click.option("--since", type=Since(), metavar="TIME", help="Only windows since then: 7d, 12h, or a time (UTC).")
 @click.option("--until", type=Moment(), metavar="TIME", help="Only windows that begin before this time (UTC).")
@@ -141,6 +146,7 @@ def _show_remarks(result: RunResult) -> None:
     for count, noun, words in (
         (repaired, "window", "with ids as otel-arrow's exporter has them: repaired, written to the specification"),
         (result.waiting, "window", "waiting to settle"),
+        (result.gone, "window", "whose files are all gone: what was kept of them stays"),
         (result.other_policy, "window", "sampled in another way before, and left so; --again samples anew"),
         (sum(window.counted_as_one for window in result.windows), "record", "counted as 1: its weight can't be"),
         (sum(window.guessed for window in result.windows), "record", "without an id, whose resource is a guess"),
@@ -156,7 +162,9 @@ def _show_plan(plan: Plan, *, as_json: bool) -> None:
         return
     lines = [(str(turn.window), f"{turn.records:,}", turn.reason) for turn in plan.turns]
     table(("window", "records", "why"), lines, right=(1,))
-    say(f"{_many(len(plan.turns), 'window')} would be sampled; {plan.current:,} need nothing")
+    told = ((plan.current, "need nothing"), (plan.waiting, "wait to settle"), (plan.gone, "have no files any more"))
+    others = "".join(f"; {count:,} {words}" for count, words in told if count)
+    say(f"{_many(len(plan.turns), 'window')} would be sampled{others}")
 
 
 def _config(context: Context, given: dict[str, Any]) -> ReservoirConfig:

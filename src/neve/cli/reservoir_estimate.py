@@ -30,7 +30,7 @@ UNITS = {"total": "records", "rate": "per second", "share": "share"}
 @click.argument("folder")
 @click.option("--by", metavar="NAME", help="Estimate by this attribute.  [default: the groups that were sampled]")
 @click.option("--since", type=Since(), metavar="TIME", help="Only windows since then: 7d, 12h, or a time (UTC).")
-@click.option("--until", type=Moment(), metavar="TIME", help="Only windows that end by this time (UTC).")
+@click.option("--until", type=Moment(), metavar="TIME", help="Only windows that begin before this time (UTC).")
 @click.option("--of", metavar="COLUMN", help="Also the sum and the mean of this column or attribute.")
 @click.option(
     "--quantile",

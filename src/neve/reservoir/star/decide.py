@@ -2,46 +2,62 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pyspark.errors import AnalysisException, ParseException
+import pyarrow as pa
 from pyspark.sql import functions as f
-from pyspark.sql import types as t
 
 from neve.errors import ConfigError
 from neve.otap.tables import RESOURCE_ATTRS, schema
 from neve.reservoir.aggregate import NAME, register
 from neve.reservoir.chance import salt_of
 from neve.reservoir.draw import Draw
-from neve.reservoir.star.weights import WEIGHTS
+from neve.reservoir.star.asked import NAMELESS, asked
+from neve.reservoir.star.weights import WEIGHTS, weight_sql
 from neve.reservoir.transform import weighted_sample
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from pyspark.sql import DataFrame, SparkSession
 
     from neve.reservoir.config import ReservoirConfig
+    from neve.reservoir.star.views import Parts
     from neve.reservoir.window import Window
 
-COLUMNS = ("part", "id", "group", "weight", "adjusted")
 VALUE = "coalesce(str, CAST(int AS STRING), CAST(double AS STRING), CAST(bool AS STRING))"
-EXPECTED = (
-    f"a column of {NAME}(struct(struct(_part_id, id), weight), k), or columns _part_id, id and adjusted_count "
-    "(_part_id may be left out where a window has one part)"
-)
+UNFIT = "neve: adjusted_count of record"
 
 
-def decide(session: SparkSession, config: ReservoirConfig, window: Window, parts: int) -> DataFrame:
-    """`COLUMNS` of the records that are kept; the views of the window are there."""
-    salt = salt_of("reservoir", config.name, config.signal, window.start_ns, config.policy)
-    if not config.query:
-        return _sampled(session, config, salt)
-    register(session, salt)
-    return _weighed(session, config, _asked(session, config.query, parts))
-
-
-def _sampled(session: SparkSession, config: ReservoirConfig, salt: int) -> DataFrame:
-    """K records of each group."""
+@contextmanager
+def decided(session: SparkSession, config: ReservoirConfig, window: Window, parts: Parts) -> Iterator[DataFrame]:
+    """`part`, `id`, `group`, `weight` and `adjusted` of the records that are kept, from the views of the window."""
+    salt = stage_salt(config, window, parts.files)
+    if config.query:
+        register(session, salt)
+        yield _weighed(session, config, asked(session, config.query, len(parts.files)))
+        return
     rows = session.sql(default_rows(config))
+    if config.method == "exact_total":
+        rows = rows.persist()  # it looks at them six times, each time through all joins
+    try:
+        yield _sampled(rows, config, salt)
+    finally:
+        rows.unpersist()
+
+
+def stage_salt(config: ReservoirConfig, window: Window, parts: Iterable[str]) -> int:
+    """The salt of a window's chances.
+
+    The sample of a sample needs other chances than that had. What a sampler writes has parts of its own, so that these
+    tell the stage. How many are kept by what is not in it: a query keeps what the same settings would.
+    """
+    return salt_of("reservoir", config.name, config.signal, window.start_ns, window.seconds, *sorted(parts))
+
+
+def _sampled(rows: DataFrame, config: ReservoirConfig, salt: int) -> DataFrame:
+    """K records of each group."""
     draw = Draw(
         by=("group",),
         key="named_struct('part', _part_id, 'id', id)",
@@ -60,7 +76,7 @@ def default_rows(config: ReservoirConfig) -> str:
     columns, joins = [], []
     for number, name in enumerate(config.by):
         if name in schema(config.signal).names:
-            columns.append(f"CAST(l.{name} AS STRING)")
+            columns.append(_column(config.signal, name))
             continue
         table = f"g{number}"
         columns.append(f"{table}.value")
@@ -71,10 +87,24 @@ def default_rows(config: ReservoirConfig) -> str:
         )
     weight = "CAST(1 AS DOUBLE)"
     if config.weights == "adjusted_count":
-        weight = "coalesce(w.weight, 1D)"
+        weight = weight_sql(config, "w")
         joins.append(f"LEFT JOIN {WEIGHTS} w ON w._part_id = l._part_id AND w.id = l.id")
-    group = columns[0] if len(columns) == 1 else f"concat_ws(' / ', {', '.join(columns)})" if columns else "''"
+    group = columns[0] if columns else "CAST(NULL AS STRING)"
+    if len(columns) > 1:
+        named = ", ".join(f"coalesce({column}, '{NAMELESS}')" for column in columns)
+        group = f"concat_ws(' / ', {named})"
     return f"SELECT l._part_id, l.id, {group} AS group, {weight} AS weight FROM {config.signal} l {' '.join(joins)}"
+
+
+def _column(signal: str, name: str) -> str:
+    """A column of records as text."""
+    kind = schema(signal).field(name).type
+    if pa.types.is_struct(kind) or pa.types.is_fixed_size_binary(kind):
+        raise ConfigError(
+            f"reservoir.by has {name}, which tells no groups: it is {kind}",
+            hint="name attributes of resources, or columns of numbers or text",
+        )
+    return f"CAST(l.{name} AS STRING)"
 
 
 def default_query(config: ReservoirConfig) -> str:
@@ -85,75 +115,19 @@ def default_query(config: ReservoirConfig) -> str:
     )
 
 
-def _asked(session: SparkSession, query: str, parts: int) -> DataFrame:
-    """What a user's query decides: `part`, `id`, `group` and `adjusted`."""
-    try:
-        found = session.sql(query)
-    except (AnalysisException, ParseException) as error:
-        words = (str(error).splitlines() or [""])[0]
-        raise ConfigError(
-            f"reservoir.query can't be run: {words}", hint="docs/reservoir.md shows its tables"
-        ) from error
-    samples = [field for field in found.schema.fields if _is_sample(field.dataType)]
-    if len(samples) == 1:
-        return _exploded(found, samples[0], parts)
-    if {"id", "adjusted_count"} <= set(found.columns):
-        part = f.col("_part_id") if "_part_id" in found.columns else _only_part(parts)
-        group = [name for name in found.columns if name not in ("_part_id", "id", "adjusted_count")]
-        return found.select(
-            part.alias("part"),
-            f.col("id").cast("long").alias("id"),
-            _group(group),
-            f.col("adjusted_count").cast("double").alias("adjusted"),
-        )
-    given = found.schema.simpleString()
-    raise ConfigError(f"reservoir.query gives {given}", hint=f"expected {EXPECTED}")
-
-
-def _exploded(found: DataFrame, sample: t.StructField, parts: int) -> DataFrame:
-    group = _group([name for name in found.columns if name != sample.name])
-    rows = found.select(group, f.explode(sample.name).alias("one"))
-    value = sample.dataType.elementType.fields[0].dataType  # type: ignore[attr-defined]
-    if isinstance(value, t.StructType) and len(value.fields) == 2:
-        part, key = (f.col(f"one.value.`{field.name}`") for field in value.fields)
-    elif isinstance(value, (t.LongType, t.IntegerType)):
-        part, key = _only_part(parts), f.col("one.value")
-    else:
-        raise ConfigError(f"reservoir.query samples {value.simpleString()}", hint=f"expected {EXPECTED}")
-    return rows.select(
-        part.alias("part"), key.cast("long").alias("id"), "group", f.col("one.adjusted_weight").alias("adjusted")
-    )
-
-
-def _only_part(parts: int):  # type: ignore[no-untyped-def]
-    if parts != 1:
-        raise ConfigError(
-            f"reservoir.query tells records by id alone, but the window has {parts} parts, each with its own ids",
-            hint=f"expected {EXPECTED}",
-        )
-    return f.lit(None).cast("string")
-
-
-def _group(names: list[str]):  # type: ignore[no-untyped-def]
-    columns = [f.col(f"`{name}`").cast("string") for name in names]
-    return (columns[0] if len(columns) == 1 else f.concat_ws(" / ", *columns)).alias("group")
-
-
 def _weighed(session: SparkSession, config: ReservoirConfig, decided: DataFrame) -> DataFrame:
-    """Decisions with what the records weighed before."""
-    if config.weights == "one":
-        return decided.withColumn("weight", f.lit(1.0)).select(*COLUMNS)
-    weights = session.table(WEIGHTS).withColumnRenamed("_part_id", "wpart").withColumnRenamed("id", "wid")
-    same = (f.coalesce("part", "wpart") == f.col("wpart")) & (f.col("id") == f.col("wid"))
-    return decided.join(weights, same, "left").withColumn("weight", f.coalesce("weight", f.lit(1.0))).select(*COLUMNS)
-
-
-def _is_sample(kind: t.DataType) -> bool:
-    return (
-        isinstance(kind, t.ArrayType)
-        and isinstance(kind.elementType, t.StructType)
-        and kind.elementType.names == ["value", "adjusted_weight"]
+    """Decisions with what the records weighed before; one that says nothing that can be ends the job."""
+    words = (
+        f"concat('{UNFIT} ', to_json(named_struct('part', d.part, 'id', d.id)), ' is ', coalesce(d.adjusted, 'null'))"
     )
+    fits = "d.id IS NOT NULL AND d.adjusted > 0D AND d.adjusted < double('infinity')"
+    adjusted = f"IF({fits}, d.adjusted, CAST(raise_error({words}) AS DOUBLE)) AS adjusted"
+    rows = decided.alias("d")
+    if config.weights == "one":
+        return rows.selectExpr("part", "id", "group", "1D AS weight", adjusted)
+    same = f.expr("coalesce(d.part, w._part_id) = w._part_id AND d.id = w.id")
+    found = rows.join(session.table(WEIGHTS).alias("w"), same, "left")
+    return found.selectExpr("d.part", "d.id", "d.group", f"{weight_sql(config, 'w')} AS weight", adjusted)
 
 
 def _quoted(text: str) -> str:

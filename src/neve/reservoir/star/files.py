@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from neve.otap.joins import NONE
 from neve.otap.parquet import opened
+from neve.otap.part_ids import ids_in
 from neve.otap.tables import STARS
 from neve.reservoir.window import NANOS
 
@@ -25,7 +27,10 @@ WITHOUT_ID = 1 << 40  # records without an id get one below 0: their place in th
 
 @dataclass(frozen=True)
 class RootFile:
-    """A root file, what it holds of each window (by the window's start), and how many of its records have no id."""
+    """A root file: what it holds of each window (by the window's start), and of its ids.
+
+    `ids` are the least and the largest, `twice` is one that two of its records have.
+    """
 
     path: str
     part: str
@@ -33,6 +38,8 @@ class RootFile:
     modified_ms: int
     windows: tuple[tuple[int, int], ...] = ()
     without_id: int = 0
+    ids: tuple[int, int] | None = None
+    twice: int | None = None
 
     @property
     def identity(self) -> tuple[str, int, int]:
@@ -57,25 +64,37 @@ def time_columns(signal: str) -> tuple[str, ...]:
 
 
 def look_into(file: OtapFile, seconds: int, s3: S3Config) -> RootFile:
-    """Read the times of a file's records."""
+    """Read the times and the ids of a file's records."""
     counts: dict[int, int] = {}
-    without_id = 0
+    found = [np.zeros(0, np.int64)]
     with opened(file.path, s3) as parquet:
         wanted = [name for name in ("id", *time_columns(file.table)) if name in parquet.schema_arrow.names]
         for batch in parquet.iter_batches(BATCH_ROWS, columns=wanted, use_threads=False):
             starts, numbers = np.unique(_starts(batch, file.table, seconds), return_counts=True)
             for start, number in zip(starts.tolist(), numbers.tolist(), strict=True):
                 counts[start] = counts.get(start, 0) + number
-            without_id += batch.column("id").null_count if "id" in wanted else batch.num_rows
-    return RootFile(file.path, file.part, file.size, file.modified_ms, tuple(sorted(counts.items())), without_id)
+            found.append(ids_in(pa.table(batch))[0])
+    given = np.concatenate(found)
+    ids = np.sort(given[given != NONE])
+    again = ids[1:][ids[1:] == ids[:-1]]
+    return RootFile(
+        path=file.path,
+        part=file.part,
+        size=file.size,
+        modified_ms=file.modified_ms,
+        windows=tuple(sorted(counts.items())),
+        without_id=len(given) - len(ids),
+        ids=(int(ids[0]), int(ids[-1])) if len(ids) else None,
+        twice=int(again[0]) if len(again) else None,
+    )
 
 
 def times_of(rows: pa.RecordBatch | pa.Table, signal: str) -> npt.NDArray[np.int64]:
     """When every record was, in nanoseconds since 1970."""
     names = [name for name in time_columns(signal) if name in rows.schema.names]
-    times, *later = (np.asarray(pc.fill_null(_nanos(rows.column(name)), 0)) for name in names)
-    for other in later:
-        times = np.where(times == 0, other, times)
+    times = np.zeros(rows.num_rows, np.int64)
+    for name in names:
+        times = np.where(times == 0, np.asarray(pc.fill_null(_nanos(rows.column(name)), 0)), times)
     return times
 
 
@@ -85,4 +104,6 @@ def _starts(batch: pa.RecordBatch, signal: str, seconds: int) -> npt.NDArray[np.
 
 
 def _nanos(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     return column if pa.types.is_integer(column.type) else column.cast(pa.int64())

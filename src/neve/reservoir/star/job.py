@@ -4,39 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
-from neve.errors import ConfigError, InputError, InvalidWeight
-from neve.lake.lane import parallelism, run_tasks
+from neve.errors import ConfigError
+from neve.lake.filesystem import filesystem_of
 from neve.lake.leases import work_under
-from neve.otap.ids import EXPORTER, SPECIFICATION
-from neve.otap.read import PartFiles
 from neve.reservoir import metrics
-from neve.reservoir.definition import REFUSED
 from neve.reservoir.result import RunResult, WindowResult
-from neve.reservoir.star.decide import decide
 from neve.reservoir.star.files import scheme_of
-from neve.reservoir.star.ledger import Ledger, Sampled
-from neve.reservoir.star.numbering import Numbering
+from neve.reservoir.star.ledger import Ledger
 from neve.reservoir.star.plan import Plan, Turn, Wanted
 from neve.reservoir.star.publish import Publisher
-from neve.reservoir.star.rebuild import Piece, Rebuild
+from neve.reservoir.star.sampling import Sampling
 from neve.reservoir.star.source import Source, plan_source
-from neve.reservoir.star.views import Parts, open_views, session_for, spark_path
-from neve.reservoir.star.weights import WEIGHTS, weights_view
-from neve.reservoir.window import NANOS
+from neve.reservoir.window import nanos_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from neve.lake.config import S3Config
     from neve.lake.documents import Documents
     from neve.lake.lake import Lake
     from neve.lake.leases import Lease
     from neve.reservoir.config import ReservoirConfig
-    from neve.reservoir.star.rebuild import Rebuilt
 
 Progress = Callable[[str, int, int], None]
 
@@ -73,7 +63,7 @@ class StarSampler:
         """Sample every window whose files are other ones than it was sampled from."""
         self._check()
         config = self.config
-        name = f"reservoir:{config.signal}:{config.target}"
+        name = f"reservoir:{config.signal}:{config.target.rstrip('/')}"
         with work_under(
             self.documents, name, seconds=config.lease_seconds, what="reservoir", steal=self.steal
         ) as lease:
@@ -96,7 +86,7 @@ class StarSampler:
         for number, turn in enumerate(plan.turns):
             self.progress("windows", number, len(plan.turns))
             lease.check()
-            results.append(self._window(turn, source.parts_of(turn)))
+            results.append(self._window(turn, source, lease))
         self.progress("windows", len(plan.turns), len(plan.turns))
         return RunResult(
             signal=self.config.signal,
@@ -107,6 +97,7 @@ class StarSampler:
             current=plan.current,
             waiting=plan.waiting,
             other_policy=plan.other_policy,
+            gone=plan.gone,
             ignored=source.listing.ignored,
             seconds=time.monotonic() - began,
         )
@@ -115,7 +106,8 @@ class StarSampler:
         for key in ("source", "target"):
             if not getattr(self.config, key):
                 raise ConfigError(f"reservoir.{key} is empty", hint="name a folder: `neve reservoir run SOURCE TARGET`")
-        if self.config.source.rstrip("/") == self.config.target.rstrip("/"):
+        source, target = (_place(folder, self.lake.s3) for folder in (self.config.source, self.config.target))
+        if source == target:
             raise ConfigError(
                 f"reservoir.target is the source, {self.config.source}",
                 hint="name another folder: a sample stands beside what it was taken from",
@@ -130,127 +122,34 @@ class StarSampler:
 
     def _planned(self, source: Source, span: Span, *, remember: bool = False) -> Plan:
         ledger = self._ledger
-        files = source.looked_into(self.config.window_seconds, ledger.known_files(), self.progress)
+        seconds = self.config.window_seconds
+        files = source.looked_into(seconds, ledger.known_files(seconds), self.progress)
         if remember:
-            ledger.remember_files(files)
+            ledger.remember_files(files, seconds)
         wanted = Wanted(
-            seconds=self.config.window_seconds,
-            now_ns=_nanos(self.clock()),
+            seconds=seconds,
+            now_ns=nanos_of(self.clock()),
             settle_seconds=self.config.settle_seconds,
-            since_ns=_nanos(span.since) if span.since else None,
-            until_ns=_nanos(span.until) if span.until else None,
+            since=span.since,
+            until=span.until,
             again=span.again,
         )
         return plan_source(self.config, files, ledger, wanted)
 
-    def _window(self, turn: Turn, parts: Parts) -> WindowResult:
+    def _window(self, turn: Turn, source: Source, lease: Lease) -> WindowResult:
         began = time.monotonic()
         publisher = Publisher(self._ledger)
         publisher.clear(turn.window)
-        decisions = "" if self.config.passes else self._decided(turn, parts, publisher)
-        generation = turn.replaces.generation + 1 if turn.replaces and turn.replaces.done else _same(turn)
-        rebuilt = self._rebuilt(turn, parts, decisions, generation, publisher)
-        kept = sum(one.kept for one in rebuilt)
-        self._check_kept(turn, decisions, kept)
-        sampled = Sampled(
-            start_ns=turn.window.start_ns,
-            seconds=turn.window.seconds,
-            policy=self.config.policy,
-            how=self.config.how,
-            files=tuple(file.identity for file in turn.files),
-            outputs=tuple(path for one in rebuilt for _table, path in one.files),
-            generation=generation,
-            records=turn.records,
-            kept=kept,
-        )
-        publisher.publish(turn.window, sampled, turn.replaces)
-        result = self._told(turn, parts, rebuilt, time.monotonic() - began)
+        staging = scheme_of(self.config.target) + publisher.staging(turn.window)
+        made = Sampling(self.lake, self.config, turn, source.parts_of(turn), staging).run(self.progress)
+        lease.check()
+        publisher.publish(turn.window, made.sampled, turn.replaces)
+        result = replace(made.result, seconds=time.monotonic() - began)
         metrics.count_window(self.config.signal, result)
         return result
 
-    def _decided(self, turn: Turn, parts: Parts, publisher: Publisher) -> str:
-        """Decide once, and write the decisions down for all tables."""
-        session = session_for(self.lake.spark)
-        open_views(session, self.config.signal, turn, parts, self.lake.s3)
-        weights_view(session, self.config).createOrReplaceTempView(WEIGHTS)
-        decided = decide(session, self.config, turn.window, len(parts.files))
-        path = f"{self._staging(publisher, turn)}/decided"
-        try:
-            decided.coalesce(parallelism(self.lake.spark)).write.mode("overwrite").parquet(spark_path(path))
-        except Exception as error:
-            raise _refused(error) from error
-        return path
 
-    def _staging(self, publisher: Publisher, turn: Turn) -> str:
-        return scheme_of(self.config.target) + publisher.staging(turn.window)
-
-    def _rebuilt(
-        self, turn: Turn, parts: Parts, decisions: str, generation: int, publisher: Publisher
-    ) -> list[Rebuilt]:
-        work = Rebuild(
-            signal=self.config.signal,
-            window=turn.window,
-            generation=generation,
-            staging=self._staging(publisher, turn),
-            decisions=decisions,
-            method=self.config.method if not self.config.query else "priority",
-            numbering=Numbering(self.config.ids, self.config.adjusted_count),
-            invalid_weights=self.config.invalid_weights,
-            rows_per_file=self.config.rows_per_file,
-            s3=self.lake.s3,
-        )
-        pieces = [
-            Piece(file, ordinal, PartFiles(parts.files[file.part], parts.offsets[file.part]))
-            for ordinal, file in enumerate(turn.files)
-        ]
-        return run_tasks(self.lake.spark, work, pieces, partial(self.progress, f"records of {turn.window}"))
-
-    def _check_kept(self, turn: Turn, decisions: str, kept: int) -> None:
-        """Every decision is about one record: an id that two records have would bring both."""
-        expected = turn.records
-        if decisions:
-            spark = self.lake.spark
-            expected = spark.read.parquet(spark_path(decisions)).count()
-        if kept != expected:
-            raise InputError(
-                f"{kept:,} records of {turn.window} found for {expected:,} decisions: ids of a part are not unique",
-                hint=f"`neve otap check {self.config.source}` names them; nothing of the window was published",
-            )
-
-    def _told(self, turn: Turn, parts: Parts, rebuilt: Sequence[Rebuilt], seconds: float) -> WindowResult:
-        repaired = any(offsets is not None for offsets in parts.offsets.values())
-        return WindowResult(
-            window=str(turn.window),
-            start=turn.window.start.isoformat(),
-            end=turn.window.end.isoformat(),
-            reason=turn.reason,
-            records=sum(one.records for one in rebuilt),
-            kept=sum(one.kept for one in rebuilt),
-            files=sum(len(one.files) for one in rebuilt),
-            bytes=sum(one.bytes for one in rebuilt),
-            convention=EXPORTER if repaired else SPECIFICATION,
-            counted_as_one=sum(one.counted_as_one for one in rebuilt),
-            guessed=sum(one.guessed for one in rebuilt),
-            seconds=seconds,
-        )
-
-
-def _same(turn: Turn) -> int:
-    """The generation of a window that is begun, or begun again after a run that died."""
-    return turn.replaces.generation if turn.replaces else 0
-
-
-def _refused(error: Exception) -> Exception:
-    """What Spark says of a weight that can't be, in our words."""
-    text = str(error)
-    if REFUSED not in text:
-        return error
-    said = text[text.index(REFUSED) + len(REFUSED) :].splitlines()[0].split(" SQLSTATE")[0].strip()
-    return InvalidWeight(
-        f"weight of record {said}, expected a finite number above 0",
-        hint="set reservoir.invalid_weights: one to count such records as 1; nothing of the window was published",
-    )
-
-
-def _nanos(moment: datetime) -> int:
-    return int(moment.timestamp()) * NANOS
+def _place(folder: str, s3: S3Config) -> tuple[str, str]:
+    """Where a folder is, however it is written."""
+    filesystem, path = filesystem_of(folder, s3)
+    return filesystem.type_name, path.rstrip("/")

@@ -30,12 +30,16 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Sampled:
-    """A window that was sampled, or that was being put in place when its run ended."""
+    """A window that was sampled, or that was being put in place when its run ended.
+
+    `by` is what its groups are told by, nothing where everything passed; none where a query alone knows it.
+    """
 
     start_ns: int
     seconds: int
     policy: str
     how: str
+    by: tuple[str, ...] | None
     files: tuple[tuple[str, int, int], ...]
     outputs: tuple[str, ...]
     generation: int
@@ -79,26 +83,32 @@ class Ledger:
         """Replace the document of a window."""
         self._put(f"windows/{window}.json", {"version": VERSION, **asdict(sampled)})
 
-    def known_files(self) -> dict[tuple[str, int, int], RootFile]:
-        """Files that were looked into before, and what they hold."""
+    def known_files(self, seconds: int) -> dict[tuple[str, int, int], RootFile]:
+        """Files that were looked into before for windows of that length, and what they hold."""
         path = f"{self.folder}/files.json"
         if self.filesystem.get_file_info(path).type == pafs.FileType.NotFound:
             return {}
+        document = self._get(path)
+        if document["seconds"] != seconds:
+            return {}
         files = [
-            RootFile(**{**one, "windows": tuple((start, count) for start, count in one["windows"])})
-            for one in self._get(path)["files"]
+            RootFile(**{**one, "windows": tuple(map(tuple, one["windows"])), "ids": one["ids"] and tuple(one["ids"])})
+            for one in document["files"]
         ]
         return {file.identity: file for file in files}
 
-    def remember_files(self, files: Iterable[RootFile]) -> None:
+    def remember_files(self, files: Iterable[RootFile], seconds: int) -> None:
         """Write down what files hold, so that they are looked into once."""
-        self._put("files.json", {"version": VERSION, "files": [asdict(file) for file in files]})
+        self._put("files.json", {"version": VERSION, "seconds": seconds, "files": [asdict(file) for file in files]})
 
     def _sampled(self, path: str) -> Sampled:
         document = self._get(path)
         document.pop("version")
         files = tuple((path, size, modified) for path, size, modified in document.pop("files"))
-        return Sampled(files=files, outputs=tuple(document.pop("outputs")), **document)
+        by = document.pop("by")
+        return Sampled(
+            files=files, outputs=tuple(document.pop("outputs")), by=None if by is None else tuple(by), **document
+        )
 
     def _get(self, path: str) -> dict[str, Any]:
         with self.filesystem.open_input_stream(path) as stream:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from neve.otap.files import canonical
 from neve.otap.joins import NONE, ids_of, with_gaps
 from neve.otap.tables import RESOURCE_ATTRS, SCOPE_ATTRS, STARS, is_attrs
-from neve.reservoir.star.weights import ATTRIBUTE, attributes_of
+from neve.reservoir.star.weights import ATTRIBUTE, DOUBLE, STRING, attributes_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from neve.otap.star_rows import StarRows
 
 LARGEST_SHARED = (1 << 16) - 1  # the largest id of a resource or a scope
-STRING, DOUBLE = 1, 3  # OTAP's types of values
 
 
 @dataclass(frozen=True)

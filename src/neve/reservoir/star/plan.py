@@ -9,6 +9,7 @@ from neve.reservoir.window import NANOS, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from neve.reservoir.star.files import RootFile
     from neve.reservoir.star.ledger import Sampled
@@ -28,15 +29,24 @@ class Turn:
         """How many records the window has."""
         return sum(dict(file.windows)[self.window.start_ns] for file in self.files)
 
+    @property
+    def generation(self) -> int:
+        """How often the window was sampled before; a run that died in the middle of it is done again, not after."""
+        return self.replaces.generation + self.replaces.done if self.replaces else 0
+
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do, in order of time, and how many windows need nothing or have to wait."""
+    """What to do, in order of time, and how many windows need nothing or have to wait.
+
+    `gone` are windows that were sampled from files of which none is there any more: what was kept of them stays.
+    """
 
     turns: tuple[Turn, ...]
     current: int
     waiting: int
     other_policy: int
+    gone: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,14 +56,13 @@ class Wanted:
     seconds: int
     now_ns: int
     settle_seconds: int = 0
-    since_ns: int | None = None
-    until_ns: int | None = None
+    since: datetime | None = None
+    until: datetime | None = None
     again: bool = False
 
     def covers(self, window: Window) -> bool:
         """Whether the run is about a window."""
-        after = self.since_ns is None or window.end_ns > self.since_ns
-        return after and (self.until_ns is None or window.start_ns < self.until_ns)
+        return window.within(self.since, self.until)
 
     def is_settled(self, window: Window) -> bool:
         """Whether a window's end is long enough ago."""
@@ -81,7 +90,8 @@ def plan_windows(files: Iterable[RootFile], known: Mapping[int, Sampled], policy
         else:
             current += 1
             other_policy += before is not None and before.policy != policy
-    return Plan(tuple(turns), current, waiting, other_policy)
+    gone = sum(wanted.covers(Window(start, wanted.seconds)) for start in known.keys() - by_start.keys())
+    return Plan(tuple(turns), current, waiting, other_policy, gone)
 
 
 def _reason(before: Sampled | None, files: list[RootFile], *, again: bool) -> str:

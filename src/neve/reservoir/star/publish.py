@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
@@ -29,11 +29,11 @@ class Publisher:
     def publish(self, window: Window, sampled: Sampled, before: Sampled | None) -> None:
         """Put a window's files in the place of those that it had.
 
-        Its document tells what is being done before the first file moves: a run that dies here is done again, and
-        writes the same files.
+        Its document tells what is being done before the first file moves, and names the files that are to go too: a
+        run that dies here is done again, writes the same files and removes the same.
         """
-        old = [path for path in (before.outputs if before else ()) if path not in sampled.outputs]
-        self.ledger.write(window, sampled)
+        old = tuple(path for path in (before.outputs if before else ()) if path not in sampled.outputs)
+        self.ledger.write(window, replace(sampled, outputs=sampled.outputs + old))
         children, roots = self._apart(sampled.outputs)
         self._move(window, children)
         self._remove(self._apart(old)[1])

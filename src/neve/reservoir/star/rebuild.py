@@ -9,7 +9,6 @@ from uuid import NAMESPACE_URL, uuid5
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from neve.errors import InvalidWeight
@@ -17,10 +16,11 @@ from neve.lake.filesystem import filesystem_of
 from neve.otap.files import put, write_file
 from neve.otap.folder import part_path
 from neve.otap.joins import NONE, ids_of
-from neve.otap.read import PartReader
+from neve.otap.read import CHUNK_ROWS, PartReader
+from neve.reservoir.star.decisions import Decisions
 from neve.reservoir.star.files import WITHOUT_ID, times_of
-from neve.reservoir.star.numbering import DOUBLE, STRING, Numbering
-from neve.reservoir.star.weights import ATTRIBUTE, attributes_of
+from neve.reservoir.star.numbering import LARGEST_SHARED
+from neve.reservoir.star.weights import ATTRIBUTE, attributes_of, can_be, numbers_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from neve.otap.read import PartFiles
     from neve.otap.star_rows import StarRows
     from neve.reservoir.star.files import RootFile
+    from neve.reservoir.star.numbering import Numbering
     from neve.reservoir.window import Window
 
 DECISIONS = "decisions"
-INT = 2  # OTAP's type of whole numbers
+# Each record of a batch alone has a resource of its own, and ids of resources have 16 bits.
+MOST_REPAIRED = LARGEST_SHARED + 1 - CHUNK_ROWS
 
 
 @dataclass(frozen=True)
@@ -58,30 +60,6 @@ class Rebuilt:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The decisions about a part's records that are kept, in the order of their ids."""
-
-    ids: Ids
-    rows: pa.Table
-
-    @classmethod
-    def of(cls, path: str, part: str, s3: S3Config) -> Kept:
-        """Those that were decided; a decision that names no part is about the only one."""
-        filesystem, inner = filesystem_of(path, s3)
-        mine = (ds.field("part") == part) | ds.field("part").is_null()
-        rows = ds.dataset(inner, filesystem=filesystem, format="parquet").to_table(filter=mine).sort_by("id")
-        return cls(ids_of(rows.column("id")), rows)
-
-    def holds(self, ids: Ids) -> npt.NDArray[np.bool_]:
-        """Which ids are kept."""
-        return np.isin(ids, self.ids)
-
-    def about(self, ids: Ids) -> pa.Table:
-        """The decisions about kept records."""
-        return self.rows.take(pa.array(np.searchsorted(self.ids, ids)))
-
-
-@dataclass(frozen=True)
 class Rebuild:
     """Rebuilds pieces of a window; `decisions` is where they were written, or empty where everything passes."""
 
@@ -92,13 +70,14 @@ class Rebuild:
     decisions: str
     method: str
     numbering: Numbering
+    weights: Literal["adjusted_count", "one"]
     invalid_weights: Literal["refuse", "one"]
     rows_per_file: int
     s3: S3Config
 
     def __call__(self, piece: Piece) -> Rebuilt:
         """Rebuild one piece."""
-        kept = Kept.of(self.decisions, piece.file.part, self.s3) if self.decisions else None
+        kept = Decisions(self.decisions, self.s3).about(piece.file.part) if self.decisions else None
         reader = PartReader(piece.part, self.s3)
         files: list[tuple[str, str]] = []
         records = rows = size = ones = 0
@@ -110,7 +89,8 @@ class Rebuild:
             records += int(mine.sum())
             return mine if kept is None else mine & kept.holds(_told(batch, start, piece.ordinal))
 
-        for number, (star, places) in enumerate(reader.kept(self.signal, piece.file.path, keep, self.rows_per_file)):
+        most = self.rows_per_file if piece.part.offsets is None else min(self.rows_per_file, MOST_REPAIRED)
+        for number, (star, places) in enumerate(reader.kept(self.signal, piece.file.path, keep, most)):
             part = self._part(piece, number)
             if kept is None:
                 adjusted, wrong = self._weights(star)
@@ -170,13 +150,12 @@ class Rebuild:
 
     def _weights(self, star: StarRows) -> tuple[npt.NDArray[np.float64], int]:
         """What records say that they stand for, 1 where they say nothing, and how many say what can't be."""
-        weights = np.ones(star.rows.num_rows)
         attributes = star.child(attributes_of(self.signal))
         said = attributes.filter(pc.equal(attributes.column("key"), ATTRIBUTE))
-        if not said.num_rows:
-            return weights, 0
-        values = said_weights(said)
-        wrong = ~((values > 0) & (values < np.inf))
+        if not said.num_rows or self.weights == "one":
+            return np.ones(star.rows.num_rows), 0
+        values = numbers_of(said)
+        wrong = ~can_be(values)
         if wrong.any() and self.invalid_weights == "refuse":
             row = said.slice(int(np.flatnonzero(wrong)[0]), 1).to_pylist()[0]
             value = next((row[name] for name in ("str", "int", "double", "bool") if row[name] is not None), None)
@@ -188,24 +167,9 @@ class Rebuild:
         ids = ids_of(star.rows.column("id"))
         order = np.argsort(ids, kind="stable")
         places = order[np.searchsorted(ids[order], ids_of(said.column("parent_id")))]
-        weights[places] = np.where(wrong, 1.0, values)
-        return weights, int(wrong.sum())
-
-
-def said_weights(said: pa.Table) -> npt.NDArray[np.float64]:
-    """Weights as numbers, from texts, whole numbers and doubles; NaN where they are none."""
-    kind = np.asarray(said.column("type"))
-    doubles = np.asarray(pc.fill_null(said.column("double"), np.nan))
-    whole = np.asarray(pc.fill_null(said.column("int"), 0)).astype(np.float64)
-    texts = np.array([_number(text) for text in said.column("str").to_pylist()])
-    return np.select([kind == DOUBLE, kind == INT, kind == STRING], [doubles, whole, texts], np.nan)
-
-
-def _number(text: str | None) -> float:
-    try:
-        return float(text) if text else float("nan")
-    except ValueError:
-        return float("nan")
+        weights = np.zeros(star.rows.num_rows)
+        np.maximum.at(weights, places, np.where(wrong, 1.0, values))
+        return np.where(weights == 0, 1.0, weights), len(np.unique(places[wrong]))
 
 
 def _told(rows: pa.Table, places: int | Ids, ordinal: int) -> Ids:

@@ -19,8 +19,9 @@ from neve.otap.part_ids import offsets_of_part
 from neve.otap.read import PartFiles, PartReader
 from neve.otap.tables import RESOURCE_ATTRS, STARS, schema
 from neve.reservoir.star.files import scheme_of, times_of
-from neve.reservoir.star.rebuild import said_weights
-from neve.reservoir.star.weights import ATTRIBUTE, attributes_of
+from neve.reservoir.star.ledger import Ledger
+from neve.reservoir.star.weights import ATTRIBUTE, attributes_of, numbers_of
+from neve.reservoir.window import nanos_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,10 @@ SHARED_KEYS = ("part", "id")
 
 @dataclass(frozen=True)
 class Asked:
-    """What is wanted of a folder: whether by another attribute, of which value, and of which time."""
+    """What is wanted of a folder: whether by another attribute, of which value, and of which time.
+
+    As with a run, windows count that end after `since` and begin before `until`.
+    """
 
     by: str | None = None
     of: str | None = None
@@ -65,23 +69,35 @@ def sample_rows(folder: str, asked: Asked, s3: S3Config) -> pa.Table:
     rows = pa.concat_tables(_records(folder, signal, asked, s3), promote_options="default")
     decisions = decisions_of(folder, signal, s3)
     if decisions is None:
-        return _within(rows.drop_columns([*SHARED_KEYS, "time"]), asked)
+        return _times_within(rows, asked).drop_columns([*SHARED_KEYS, "time"])
     known = decisions.join(rows.drop_columns(["adjusted", "time"]), list(SHARED_KEYS), join_type="inner")
     if known.num_rows != rows.num_rows:
         raise InputError(
             f"{rows.num_rows:,} records in {folder}, {known.num_rows:,} with a decision",
-            hint="a window is being written, or files were added by others: run `neve reservoir run` once more",
+            hint="a window is being written, others added files, or some windows passed whole: `neve reservoir "
+            "inspect` lists them, `neve reservoir run --again` makes them alike",
         )
-    return _within(_with_threshold(known), asked)
+    return _windows_within(_with_threshold(known), asked)
+
+
+def grouped_by(folder: str, signal: str, s3: S3Config) -> tuple[str, ...]:
+    """What the groups of a sample are told by; nothing where it has none, as a foreign one."""
+    found = {one.by for one in Ledger.of(folder, signal, s3).sampled().values()}
+    if len(found) > 1 or None in found:
+        how = "by a query" if found == {None} else "by several settings"
+        raise InputError(
+            f"{folder} was sampled {how}, which tell no groups of the full data", hint="name an attribute with --by"
+        )
+    return (found.pop() or ()) if found else ()
 
 
 def decisions_of(folder: str, signal: str, s3: S3Config) -> pa.Table | None:
     """What the sampler wrote down about the records that it kept."""
     filesystem, base = filesystem_of(folder, s3)
     path = f"{base}/_neve/decisions/{signal}"
-    if filesystem.get_file_info(path).type == pafs.FileType.NotFound:
-        return None
-    return ds.dataset(path, filesystem=filesystem, format="parquet", exclude_invalid_files=False).to_table()
+    found = filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True))
+    paths = sorted(info.path for info in found if info.path.endswith(".parquet"))
+    return ds.dataset(paths, filesystem=filesystem, format="parquet").to_table() if paths else None
 
 
 def _records(folder: str, signal: str, asked: Asked, s3: S3Config) -> list[pa.Table]:
@@ -109,7 +125,7 @@ def _told(star: StarRows, part: str, asked: Asked) -> pa.Table:
     ids = ids_of(star.rows.column("id"))
     attributes = star.child(attributes_of(star.root))
     counts = attributes.filter(pc.equal(attributes.column("key"), ATTRIBUTE))
-    adjusted = _placed(ids, ids_of(counts.column("parent_id")), said_weights(counts), 1.0)
+    adjusted = _placed(ids, ids_of(counts.column("parent_id")), numbers_of(counts), 1.0)
     columns = {
         "part": pa.array([part] * len(ids)),
         "id": pa.array(ids),
@@ -145,7 +161,7 @@ def _values(star: StarRows, ids: Ids, attributes: pa.Table, name: str) -> npt.ND
         plain = whole.cast(pa.int64()) if pa.types.is_temporal(kind) else whole
         return np.asarray(plain.cast(pa.float64(), safe=False).fill_null(np.nan))
     said = attributes.filter(pc.equal(attributes.column("key"), name))
-    return _placed(ids, ids_of(said.column("parent_id")), said_weights(said), np.nan)
+    return _placed(ids, ids_of(said.column("parent_id")), numbers_of(said), np.nan)
 
 
 def _placed(ids: Ids, parents: Ids, values: npt.NDArray[np.float64], otherwise: float) -> npt.NDArray[np.float64]:
@@ -157,30 +173,27 @@ def _placed(ids: Ids, parents: Ids, values: npt.NDArray[np.float64], otherwise: 
 
 
 def _with_threshold(rows: pa.Table) -> pa.Table:
-    """Rows with the threshold of their window and group: what light ones stand for, 0 where all were kept."""
-    light = pc.if_else(pc.greater(rows.column("adjusted"), rows.column("weight")), rows.column("adjusted"), 0.0)
-    keys = ["window_start", "group"]
-    named = rows.append_column("light", light)
-    largest = named.group_by(keys).aggregate([("light", "max")]).rename_columns([*keys, "tau"])
-    # A join does not find null groups: they get a name that no group has.
-    nameless = "\x00"
-    filled = _filled(named.drop_columns(["light"]), nameless).join(_filled(largest, nameless), keys)
-    group = pc.if_else(pc.equal(filled.column("group"), nameless), None, filled.column("group"))
-    return filled.set_column(filled.column_names.index("group"), "group", group)
+    """Rows with the threshold that made them stand for more than they weigh; 0 for those that stand for themselves."""
+    adjusted, weight = rows.column("adjusted"), rows.column("weight")
+    return rows.append_column("tau", pc.if_else(pc.greater(adjusted, weight), adjusted, 0.0))
 
 
-def _filled(rows: pa.Table, nameless: str) -> pa.Table:
-    place = rows.column_names.index("group")
-    return rows.set_column(place, "group", pc.fill_null(rows.column("group"), nameless))
-
-
-def _within(rows: pa.Table, asked: Asked) -> pa.Table:
-    """The windows that are asked for."""
-    if "window_start" not in rows.column_names:
-        return rows
-    mask = pa.array(np.ones(rows.num_rows, np.bool_))
+def _windows_within(rows: pa.Table, asked: Asked) -> pa.Table:
+    """The rows of windows that end after the one moment and begin before the other, as a run takes them."""
+    mask = np.ones(rows.num_rows, np.bool_)
     if asked.since is not None:
-        mask = pc.and_(mask, pc.greater_equal(rows.column("window_start"), pa.scalar(asked.since)))
+        mask &= np.asarray(pc.greater(rows.column("window_end"), pa.scalar(asked.since)))
     if asked.until is not None:
-        mask = pc.and_(mask, pc.less_equal(rows.column("window_end"), pa.scalar(asked.until)))
-    return rows.filter(mask)
+        mask &= np.asarray(pc.less(rows.column("window_start"), pa.scalar(asked.until)))
+    return rows.filter(pa.array(mask))
+
+
+def _times_within(rows: pa.Table, asked: Asked) -> pa.Table:
+    """The rows of records between two moments, where nothing tells windows."""
+    times = np.asarray(rows.column("time"))
+    mask = np.ones(rows.num_rows, np.bool_)
+    if asked.since is not None:
+        mask &= times >= nanos_of(asked.since)
+    if asked.until is not None:
+        mask &= times < nanos_of(asked.until)
+    return rows.filter(pa.array(mask))

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from neve.errors import ConfigError, InputError
 from neve.lake.filesystem import filesystem_of
-from neve.lake.lane import parallelism, run_tasks
+from neve.lake.lane import parallelism
 from neve.otap.folder import Listing, list_folder
-from neve.otap.part_ids import offsets_of_part
+from neve.otap.joins import NONE
+from neve.otap.part_ids import id_columns, offsets_of_part
 from neve.otap.tables import STARS
 from neve.reservoir.star.files import look_into, scheme_of
 from neve.reservoir.star.plan import Plan, plan_windows
+from neve.reservoir.star.tasks import run_told
 from neve.reservoir.star.views import Parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from neve.lake.config import S3Config
     from neve.lake.lake import Lake
     from neve.otap.folder import OtapFile
     from neve.otap.ids import Offsets
@@ -32,12 +37,13 @@ FEW = 2  # files that are sooner looked into than handed out
 
 @dataclass
 class Source:
-    """A folder of OTAP Parquet; offsets of batches are found once for each part."""
+    """A folder of OTAP Parquet; parts are checked, and offsets of their batches found, once."""
 
     lake: Lake
     signal: str
     listing: Listing
-    offsets: dict[str, Offsets | None]
+    files: tuple[RootFile, ...] = ()
+    offsets: dict[str, Offsets | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, lake: Lake, folder: str, signal: str) -> Source:
@@ -50,11 +56,11 @@ class Source:
         files = {
             table: tuple(replace(file, path=scheme + file.path) for file in found) for table, found in listing.items()
         }
-        return cls(lake, signal, Listing(files, listing.ignored), {})
+        return cls(lake, signal, Listing(files, listing.ignored))
 
     def looked_into(
         self, seconds: int, known: Mapping[tuple[str, int, int], RootFile], progress: Callable[[str, int, int], None]
-    ) -> list[RootFile]:
+    ) -> tuple[RootFile, ...]:
         """The root files, with the windows of their records; those that are known are not read again."""
         found = self.listing[self.signal]
         new = [file for file in found if _identity(file) not in known]
@@ -64,18 +70,32 @@ class Source:
         else:
             work = partial(look_into, seconds=seconds, s3=s3)
             spark = self.lake.spark
-            looked = run_tasks(spark, work, new, partial(progress, "new files"), slices=4 * parallelism(spark))
+            looked = run_told(spark, work, new, partial(progress, "new files"), slices=4 * parallelism(spark))
         all_of_them = {**known, **{file.identity: file for file in looked}}
-        return [all_of_them[_identity(file)] for file in found]
+        self.files = tuple(all_of_them[_identity(file)] for file in found)
+        return self.files
 
     def parts_of(self, turn: Turn) -> Parts:
         """The parts that a window has records of."""
         parts = sorted({file.part for file in turn.files})
         for part in parts:
             if part not in self.offsets:
+                self._check_ids(part)
                 self.offsets[part] = offsets_of_part(self.lake.s3, self._files(part, tuple(self.listing)))
         files = {part: self._files(part, STARS[self.signal].tables) for part in parts}
         return Parts(files, {part: self.offsets[part] for part in parts})
+
+    def _check_ids(self, part: str) -> None:
+        """Refuse a part in which two records have one id: nothing tells whose the attributes are."""
+        mine = [file for file in self.files if file.part == part]
+        twice = next((file.twice for file in mine if file.twice is not None), None)
+        if twice is None:
+            twice = _shared_id(overlapping(mine), self.lake.s3)
+        if twice is not None:
+            raise InputError(
+                f"two records of {self.signal} have the id {twice} in the part {part or 'of the flat folder'}",
+                hint="`neve otap check` names all of them; nothing of the window was published",
+            )
 
     def _files(self, part: str, tables: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         return {
@@ -83,7 +103,7 @@ class Source:
         }
 
 
-def plan_source(config: ReservoirConfig, files: list[RootFile], ledger: Ledger, wanted: Wanted) -> Plan:
+def plan_source(config: ReservoirConfig, files: Sequence[RootFile], ledger: Ledger, wanted: Wanted) -> Plan:
     """Which windows of a source are to be sampled into a target."""
     known = ledger.sampled()
     _check_length(config, known)
@@ -97,6 +117,24 @@ def _check_length(config: ReservoirConfig, known: Mapping[int, Sampled]) -> None
             f"{config.target} holds windows of {other.seconds} s, reservoir.window_seconds is {config.window_seconds}",
             hint="name another target: a record would be in two windows",
         )
+
+
+def overlapping(files: Iterable[RootFile]) -> list[str]:
+    """The files that may have an id which another has too, by the least and the largest of each."""
+    found: set[str] = set()
+    widest = (NONE, NONE, "")
+    for stretch in sorted((*file.ids, file.path) for file in files if file.ids):
+        if stretch[0] <= widest[1]:
+            found |= {stretch[2], widest[2]}
+        widest = max(widest, stretch, key=lambda one: one[1])
+    return sorted(found)
+
+
+def _shared_id(paths: Sequence[str], s3: S3Config) -> int | None:
+    """An id that records of two files have."""
+    ids = np.sort(np.concatenate([np.zeros(0, np.int64), *(id_columns(path, s3)[0] for path in paths)]))
+    again = ids[1:][(ids[1:] == ids[:-1]) & (ids[1:] != NONE)]
+    return int(again[0]) if len(again) else None
 
 
 def _identity(file: OtapFile) -> tuple[str, int, int]:

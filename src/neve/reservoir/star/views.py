@@ -121,7 +121,9 @@ def _shifted(name: str, shift: Column) -> Column:
 
 
 def _read(session: SparkSession, table: str, paths: Sequence[str], part: str) -> DataFrame:
-    rows = session.read.schema(spark_schema(table)).parquet(*map(spark_path, paths))
+    # Paths are taken as they are: a folder may have a bracket or a star in its name.
+    reader = session.read.schema(spark_schema(table)).option("__globPaths__", "false")
+    rows = reader.parquet(*map(spark_path, paths))
     return rows.withColumn("_part_id", f.lit(part))
 
 
