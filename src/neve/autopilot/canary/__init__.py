@@ -1,0 +1,1 @@
+"""Hot queries asked of main and of a branch."""

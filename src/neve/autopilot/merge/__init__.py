@@ -1,0 +1,1 @@
+"""A staged layout published, or taken back."""

@@ -1,0 +1,94 @@
+"""Metrics of the autopilot, under the names that its dashboards have always asked for, counted from the history.
+
+A nightly run lives for minutes: counters that began at zero each time would say nothing, the history does.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from neve.autopilot.journal import Stage
+from neve.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client.metrics_core import Metric
+
+    from neve.autopilot.journal import Attempt, History
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What the history adds up to."""
+
+    recommendations: int
+    executed: int
+    scan_reduction_pct: float | None  # none while nothing was measured
+    canary_failures: int
+
+
+def totals(history: History) -> Totals:
+    """Count everything that was ever tried."""
+    attempts = history.attempts()
+    delivered = [one.delivered_pct for one in history.outcomes()]
+    return Totals(
+        len(attempts),
+        sum(any(step.stage is Stage.MERGED for step in one.steps) for one in attempts),
+        fmean(delivered) if delivered else None,
+        sum(map(_failed_canary, attempts)),
+    )
+
+
+class HistoryCollector(Collector):
+    """Reads the history whenever somebody asks."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    def collect(self) -> Iterator[Metric]:
+        """The four metrics of the service."""
+        found = totals(self._history)
+        yield CounterMetricFamily("autopilot_recommendations", "recommendations that were tried", found.recommendations)
+        yield GaugeMetricFamily("autopilot_optimizations_executed", "layouts that were merged", found.executed)
+        reduction = GaugeMetricFamily(
+            "autopilot_scan_reduction_pct", "mean reduction of scanned bytes that merges delivered"
+        )
+        if found.scan_reduction_pct is not None:
+            reduction.add_metric([], found.scan_reduction_pct)
+        yield reduction
+        yield GaugeMetricFamily("autopilot_canary_failures", "attempts whose canary failed", found.canary_failures)
+
+
+@contextmanager
+def serving(history: History, address: str, port: int) -> Iterator[int]:
+    """Answer Prometheus while something runs; the port that it is on."""
+    registry = CollectorRegistry()
+    registry.register(HistoryCollector(history))
+    try:
+        server, thread = start_http_server(port, addr=address, registry=registry)
+    except OSError as error:
+        raise ConfigError(
+            f"can't serve metrics on {address}:{port}: {error.strerror}",
+            hint="set autopilot.metrics_port to another port, or to 0 for none",
+        ) from error
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _failed_canary(attempt: Attempt) -> bool:
+    """Whether a canary was the last thing before an attempt was taken back."""
+    stages = [step.stage for step in attempt.steps]
+    return any(pair == (Stage.CANARY, Stage.ROLLED_BACK) for pair in pairwise(stages))

@@ -1,0 +1,1 @@
+"""A new layout tried on a branch."""

@@ -1,0 +1,1 @@
+"""Tests of staging, the canary and the merge."""
