@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("decode", "ingest", "receive", "stream", "compact", "plan", "rollup", "search", "query", "tail", "reservoir")
+NAMES = ("decode", "ingest", "receive", "stream", "compact", "plan", "rollup", "search", "query", "tail", "reservoir", "autopilot")
 
 
 def main(wanted: str) -> None:

@@ -24,6 +24,11 @@ KEYS = (
     "state.password",
     "state.documents_password",
     "watch.sqs.secret_key",
+    "autopilot.logs.trino.password",
+    "autopilot.logs.clickhouse.password",
+    "autopilot.stage.nessie.token",
+    "autopilot.stage.lakefs.secret_key",
+    "autopilot.propose.token",
 )
 
 

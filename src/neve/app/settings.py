@@ -10,6 +10,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from neve.app.complaints import complain
+from neve.autopilot.config import AutopilotConfig
 from neve.compact.config import CompactConfig
 from neve.errors import ConfigError
 from neve.ingest.config import IngestConfig
@@ -63,6 +64,7 @@ class Settings(Section):
     search: SearchConfig = Field(SearchConfig(), description="which texts are indexed for full-text search")
     tail: TailConfig = Field(TailConfig(), description="which traces are kept, and where they go")
     maintain: MaintainConfig = Field(MaintainConfig(), description="how tables are kept small and quick to plan")
+    autopilot: AutopilotConfig = Field(AutopilotConfig(), description="how layouts follow the queries that are asked")
 
 
 def load_settings(path: str | None = None, environment: Mapping[str, str] = os.environ) -> Settings:

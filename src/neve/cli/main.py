@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from neve import __version__
+from neve.cli.autopilot import autopilot
 from neve.cli.compact import compact
 from neve.cli.context import Context
 from neve.cli.demo import demo
@@ -67,7 +68,7 @@ def neve(context: click.Context, config: str | None) -> None:
 
 
 for command in (
-    *(init, ingest, query, tables, compact, maintain, rollup, search, tail, reservoir, otap),
+    *(init, ingest, query, tables, compact, maintain, rollup, search, tail, reservoir, otap, autopilot),
     *(keys, serve, doctor, demo),
 ):
     neve.add_command(command)
