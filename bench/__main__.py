@@ -3,7 +3,10 @@
 import importlib
 import sys
 
-NAMES = ("decode", "ingest", "receive", "stream", "compact", "plan", "rollup", "search", "query", "tail", "reservoir", "autopilot")
+NAMES = (
+    *("decode", "ingest", "receive", "stream", "compact", "plan", "rollup", "search", "query"),
+    *("tail", "reservoir", "autopilot"),
+)
 
 
 def main(wanted: str) -> None:

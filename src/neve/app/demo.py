@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from neve.app.demo_autopilot import autopilot_settings, is_tuned, tune
 from neve.app.otap import export_folder
 from neve.app.reservoir import build_sampler, load_sample, load_truth
 from neve.app.rollup import build_rollup
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from neve.autopilot.report import RunReport
     from neve.compact.result import CompactResult
     from neve.ingest.files.result import IngestResult
     from neve.lake.lake import Lake
@@ -156,7 +154,6 @@ def demo_settings(place: Place) -> Settings:
         "state": {"path": str(lake / "state.db")},
         "compact": {"hot_seconds": 0},  # nothing more will come for that hour
         "tail": {**TAIL, "policies": str(place.policies.resolve())},
-        "autopilot": autopilot_settings(lake),
     }
     if place.config.exists() and not place.config.read_text().startswith(OWN):
         raise ConfigError(f"{place.config} is not the demo's", hint="choose another folder with --dir")
@@ -187,7 +184,7 @@ class Tended:
 class Reservoir:
     """A sample of logs, and what it tells beside the truth."""
 
-    exported: ExportResult
+    exported: ExportResult | None
     config: ReservoirConfig
     run: RunResult
     beside: Comparison
@@ -239,7 +236,9 @@ class Demo:
 
     def reservoir(self, say: Callable[[str, int, int], None]) -> Reservoir:
         """Keep a few logs of each service and hour, and estimate from them what there were."""
-        exported = export_folder(self.lake, str(self.place.otap), "logs", ORGANIZATION, (None, None), say)
+        exported = None  # compaction changes files, not rows: what was written once is what would be written again
+        if not list(self.place.otap.glob("_neve/exports/*.json")):
+            exported = export_folder(self.lake, str(self.place.otap), "logs", ORGANIZATION, (None, None), say)
         config = ReservoirConfig(
             source=str(self.place.otap), target=str(self.place.sampled), k=KEPT_LOGS, window_seconds=3600
         )
@@ -253,14 +252,8 @@ class Demo:
         """Compact the tables of telemetry."""
         compactor = build_compactor(self.settings, self.lake)
         before = self._scanned()
-        tables = [signal.table for signal in Signal if not is_tuned(self.lake, signal.table)]
-        results = [compactor.compact(table, progress=partial(say, table)) for table in tables]
+        results = [compactor.compact(signal.table, progress=partial(say, signal.table)) for signal in Signal]
         return Tended(tuple(results), before, self._scanned())
-
-    def tune(self, facts: Facts, say: Callable[[str, int, int], None]) -> RunReport:
-        """Let the autopilot lay the logs out for what is asked of them."""
-        start = facts.incident_start_unix_nano // HOUR_NANOS * HOUR_NANOS
-        return tune(self.settings, self.lake, ORGANIZATION, start, say)
 
     def _scanned(self) -> Scanned:
         """What a question that reads everything has to open."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from neve.cli.autopilot_show import show_table
 from neve.cli.compact import show_result as show_compaction
 from neve.cli.ingest import show as show_ingest
 from neve.cli.otap import show_export
@@ -36,7 +35,7 @@ NEXT_QUERY = "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY 2 D
 @click.option("--fresh", is_flag=True, help="Begin anew: remove what an earlier demo left in the folder.")
 @json_option
 def demo(folder: str, fresh: bool, as_json: bool) -> None:
-    """An hour of a shop's telemetry: made, taken in, asked what went wrong, rolled up, sampled, tended.
+    """An hour of a shop's telemetry: made, taken in, asked what went wrong, rolled up, sampled and compacted.
 
     The demo has a lake and a configuration of its own in its folder, and takes no notice of yours; a second run finds
     them and is quick.
@@ -90,29 +89,18 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
     _step(7, "keep a few logs of each service and hour as OTAP Parquet, and tell from them how many there were")
     with progress(True) as bar:
         sampled = run.reservoir(bar)
-    show_export(sampled.exported)
+    if sampled.exported:
+        show_export(sampled.exported)
     show_run(sampled.run, sampled.config)
     show_estimates(sampled.told, sampled.beside, SERVICES)
 
-    _tend(run, facts, answers)
-    _end(facts, run.place, time.monotonic() - started)
-
-
-def _tend(run: Demo, facts: Facts, answers: list[pa.Table]) -> None:
     _step(8, "tend the lake: small files become few, every row is counted and hashed before and after")
     with progress(True) as bar:
         tended = run.compact(bar)
     for compacted in tended.results:
         show_compaction(compacted)
     _same(answers, [answer for _question, answer, _seconds in run.answers()], tended)
-
-    _step(
-        9, "let the layout follow the questions: logs asked by the minute, another order tried on a branch and merged"
-    )
-    with progress(True) as bar:
-        tuned = run.tune(facts, bar)
-    for turn in tuned.tables:
-        show_table(turn)
+    _end(facts, run.place, time.monotonic() - started)
 
 
 def _answer(question: str, answer: pa.Table, seconds: float) -> None:
@@ -137,12 +125,11 @@ def _for_programs(run: Demo) -> None:
     cycle, _exports = run.sample(lambda *_: None)
     sampled = run.reservoir(lambda *_: None)
     tended = run.compact(lambda *_: None)
-    tuned = run.tune(facts, lambda *_: None)
     answers = [{"question": question.words, "rows": answer.to_pylist()} for question, answer, _ in run.answers()]
     compacted = [one.as_document() for one in tended.results]
     done = {"ingest": result.to_json(), "rollup": levels, "tail": cycle.as_document()}
     done |= {"reservoir": sampled.run.as_document(), "estimate": sampled.beside.as_document()}
-    done |= {"compact": compacted, "autopilot": tuned.as_document(), "answers": answers}
+    done |= {"compact": compacted, "answers": answers}
     emit({"telemetry": vars(facts), **done})
 
 

@@ -98,6 +98,7 @@ def test_what_is_kept_is_what_the_reference_keeps(sampler: Sampler, tmp_path: Pa
         ({"method": "exact_total", "adjusted_count": "string"}, service_of),
     ],
 )
+@pytest.mark.long
 def test_other_groups_and_methods(
     sampler: Sampler, tmp_path: Path, settings: dict[str, Any], group_of: Callable[[Told], str | None]
 ) -> None:

@@ -101,6 +101,7 @@ def test_a_foreign_sample_and_one_that_passed(sampler: Sampler, folder_lake: Lak
     assert told(truth, "group") == {None: sum(float(one.weight or 1) for one in records[10:40])}
 
 
+@pytest.mark.long
 def test_durations_of_spans(sampler: Sampler, folder_lake: Lake, tmp_path: Path) -> None:
     """By their short name; one's own counts can be estimated from, and groups of a query need a name."""
     spans = [

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tests.reservoir.star.test_job import Sampler
 
 
+@pytest.mark.long
 def test_the_default_as_a_query_decides_the_same(sampler: Sampler, tmp_path: Path) -> None:
     """It is what `inspect --query` prints, to begin one's own with."""
     two_parts(tmp_path / "in")
