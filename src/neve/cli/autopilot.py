@@ -99,10 +99,10 @@ def recommend(context: Context, tables: tuple[str, ...], show_all: bool, as_json
 
 @autopilot.command()
 @click.argument("attempt_id", metavar="ATTEMPT", required=False)
-@click.option("--table", "table", default="", metavar="NAME", help="Only attempts of this table.")
+@click.option("--table", "table", metavar="NAME", help="Only attempts of this table.")
 @json_option
 @click.pass_obj
-def history(context: Context, attempt_id: str | None, table: str, as_json: bool) -> None:
+def history(context: Context, attempt_id: str | None, table: str | None, as_json: bool) -> None:
     """Everything that was tried, how far it came and what it delivered; with ATTEMPT, its steps and reports.
 
     \b

@@ -48,7 +48,7 @@ def lake(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Sample the lake's own logs or spans into logs_sample or spans_sample, by organization and window.
+    """Sample `logs` or `spans` of the lake into logs_sample or spans_sample, by organization and window.
 
     Only windows whose records changed since the last run are sampled, each as a whole, and all in one commit; a run
     that leaves some out (--since, --until, --org) does not count for the next one. Groups are told by columns, or by
