@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyiceberg.expressions import GreaterThanOrEqual
+from pyiceberg.expressions import GreaterThanOrEqual, Reference
 
 from neve.autopilot.sources.neve_log import COLUMNS, NeveLog
 from neve.errors import TableMissing
@@ -28,7 +28,7 @@ def own_log(lake: Lake) -> NeveLog | None:
         return None
 
     def read(since: datetime) -> Iterator[pa.RecordBatch]:
-        newer = GreaterThanOrEqual("timestamp", since.isoformat())  # type: ignore[call-arg,misc] # as its pages show it
+        newer = GreaterThanOrEqual(term=Reference("timestamp"), value=since.isoformat())
         yield from table.scan(row_filter=newer, selected_fields=COLUMNS).to_arrow_batch_reader()
 
     return NeveLog(read, NAMESPACE)
