@@ -399,6 +399,7 @@ def test_a_large_result_needs_little_memory(client: Client) -> None:
     assert most - before < 250 * MB
 
 
+@pytest.mark.long
 def test_two_million_rows_are_json(client: Client) -> None:
     """Every one of them, in order, and the whole is JSON."""
     document = client.ask("SELECT i, 'n' || i AS s FROM range(2000000) t(i)").json

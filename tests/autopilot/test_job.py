@@ -145,6 +145,7 @@ def outcome_of(delivered: float, number: int = 0) -> Outcome:
     return Outcome(TABLE, f"o{number}", "sort", NOW, 60.0, 50.0, delivered)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_night_and_the_next(spark: SparkSession, shop: Lake, tmp_path: Path) -> None:
     """The first run stages, tries and proposes; after a person's approval the second one merges and measures."""

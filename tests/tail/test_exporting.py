@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 
 from neve.lake.commits import append_once
 from neve.lake.leases import hold
@@ -24,8 +25,6 @@ from tests.tail.lakes import ERRORS, START, Span, percentage, policies, put
 from tests.tail.test_foreign import _foreign
 
 if TYPE_CHECKING:
-    import pytest
-
     from neve.tail.export.pump import PumpResult
     from tests.tail.lakes import Desk
 
@@ -156,6 +155,7 @@ def test_rows_in_a_table_are_those_of_the_source(desk: Desk) -> None:
     assert dict(found["attributes"]) == {"a": "b", "sampling.adjusted_count": "1"}
 
 
+@pytest.mark.long
 def test_all_of_many_wide_spans_are_brought_at_the_default_settings(desk: Desk) -> None:
     """Whatever share is kept: memory does not grow with it."""
     desk.policies = policies(percentage(100))
@@ -169,6 +169,7 @@ def test_all_of_many_wide_spans_are_brought_at_the_default_settings(desk: Desk) 
     assert len(count.traces) == traces
 
 
+@pytest.mark.long
 def test_more_lots_than_files_may_be_open(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are read some at a time, and a destination that was away in between gets each span once."""
     monkeypatch.setattr(kept_module, "BATCH_SPANS", 4)

@@ -305,6 +305,7 @@ def test_nothing_in_the_source_is_written(desk: Desk) -> None:
     assert desk.lake.table("spans").metadata_location == before
 
 
+@pytest.mark.long
 def test_windows_of_limits_are_not_split_by_late_commits(desk: Desk) -> None:
     """Traces whose spans were committed after their window closed wait for the end of the next one."""
     limit = {"name": "limit", "type": "rate_limiting", "rate_limiting": {"spans_per_second": 1}}

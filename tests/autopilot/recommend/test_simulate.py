@@ -8,6 +8,9 @@ import pytest
 from bench.autopilot_layouts import LAYOUTS, Errors, Scale, estimate_errors
 
 
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture(scope="module")
 def errors() -> Errors:
     """Some layouts of a small `lineitem`: 60,000 rows in 40 files, of which a sixth is sampled."""

@@ -35,6 +35,7 @@ def squares(column: Column, mine: npt.NDArray[np.bool_], truth: float) -> tuple[
     return float(np.mean(told**2)), float(np.mean(had**2))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_the_variance_is_the_one_that_estimates_have(method: str) -> None:
     """For subsets, their sums of a value and, by priority, whole totals: 0.95 to 1.05 of what many draws show."""

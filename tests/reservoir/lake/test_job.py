@@ -54,6 +54,7 @@ def test_what_comes_late_brings_its_window_again(spark_lake: Lake, sampler: Call
     assert json.loads(told[WINDOWS]) == {"acme": [[minute + 120, minute + 180], [minute + 300, minute + 360]]}
 
 
+@pytest.mark.long
 def test_compaction_of_the_source_changes_nothing(spark_lake: Lake, sampler: Callable[..., LakeSampler]) -> None:
     """Files that only moved bring no window again, and a window that comes again has the same chances as before."""
     rows = records(range(90))
