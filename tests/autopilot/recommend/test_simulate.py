@@ -7,7 +7,6 @@ import itertools
 import pytest
 from bench.autopilot_layouts import LAYOUTS, Errors, Scale, estimate_errors
 
-
 pytestmark = pytest.mark.long
 
 
