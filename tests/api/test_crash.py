@@ -71,6 +71,7 @@ class Senders:
                 pass
 
 
+@pytest.mark.long
 @pytest.mark.parts
 def test_kill_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     """Three times, under load, over both protocols; small segments are sealed while it runs."""

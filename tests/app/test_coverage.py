@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow.parquet as pq
+import pytest
 
 from neve.app.coverage import Coverages
 from neve.lake.commits import append_once
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    import pytest
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
@@ -227,6 +227,7 @@ def ask(lake: Lake, *, routed: bool) -> tuple[list[dict[str, Any]], str]:
     return connection.execute(for_duckdb(statement, sources)).to_arrow_table().to_pylist(), used
 
 
+@pytest.mark.long
 def test_answers_stay_those_of_points(make_lake: Callable[..., Lake], tmp_path: Path, spark: object) -> None:
     """Runs, late points and runs again: at every step the answer is that of the points."""
     lake = make_lake()

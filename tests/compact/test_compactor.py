@@ -110,6 +110,7 @@ def test_killed_after_the_commit(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
     assert not list(Journal(bench.compactor().documents, "telemetry.logs").runs())
 
 
+@pytest.mark.long
 def test_killed_after_the_commit_and_its_snapshot_expired(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the table no longer remembers the commit, its files are part of it and stay."""
 

@@ -43,7 +43,9 @@ def by_pyiceberg(lake: Lake, signal: Signal) -> pa.Table:
     return lake.table(signal.table).scan().to_arrow()
 
 
-@pytest.mark.parametrize("read", [by_spark, by_duckdb, by_pyiceberg])
+@pytest.mark.parametrize(
+    "read", [by_spark, *(pytest.param(read, marks=pytest.mark.long) for read in (by_duckdb, by_pyiceberg))]
+)
 @pytest.mark.parametrize("signal", list(Signal))
 def test_what_comes_out_is_what_went_in(
     spark_lake: Lake, signal: Signal, read: Callable[[Lake, Signal], pa.Table]

@@ -125,6 +125,7 @@ def test_snapshots_expire_and_everything_still_reads(spark_lake: Lake) -> None:
     assert find_batch(spark_lake.table(NAME), "kafka:1") is None
 
 
+@pytest.mark.long
 def test_a_stream_goes_on_after_everything_before_it_expired(spark_lake: Lake, tmp_path: Path) -> None:
     """Received, ingested, expired to the last snapshot, received again: each record is there once."""
     raw = raw_config(tmp_path)

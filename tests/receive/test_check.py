@@ -75,6 +75,7 @@ def test_a_well_formed_message_is_counted_as_decoding_does(signal: Signal, data:
     assert (checked.records, checked.rejected) == counts(signal, wire)
 
 
+@pytest.mark.long
 @each_signal
 def test_a_damaged_message_is_never_judged_harder_than_by_decoding(signal: Signal) -> None:
     """A message that is refused whole is malformed for decoding too, and no more records are refused than there."""

@@ -64,6 +64,7 @@ def test_exact_total_refuses_what_it_can_not_add_up(spark: SparkSession, weight:
         weighted_sample(rows, EXACT).collect()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["double", "float", "int", "bigint", "decimal(10, 2)", "string", "void"])
 def test_weights_may_have_any_type_that_is_a_number(spark: SparkSession, kind: str) -> None:
     """Whole numbers, decimals and text count as what they say; none at all counts as 1."""

@@ -45,6 +45,7 @@ def test_it_is_the_reference(rows: DataFrame, k: int) -> None:
         assert sum(adjusted for _weight, adjusted in kept[group].values()) == pytest.approx(float(total), rel=1e-12)
 
 
+@pytest.mark.long
 def test_light_items_do_not_drown_beside_a_huge_one(rows: DataFrame) -> None:
     """A weight of 10^18 takes one place of the sample, and the others stand for exactly what the rest weighs."""
     kept = found(weighted_sample(rows.where("g = 'kind 2'"), DRAW))["kind 2"]
@@ -64,6 +65,7 @@ def test_any_type_of_key_and_no_groups_at_all(rows: DataFrame) -> None:
     assert {plain(row.key): row.adjusted_weight for row in whole} == pytest.approx(wanted, rel=1e-12)
 
 
+@pytest.mark.long
 def test_two_columns_make_a_group(rows: DataFrame) -> None:
     """The start of a line is that of the group, all of its columns."""
     pairs = rows.where("g = 'kind 0'").selectExpr("g", "id % 2 AS half", "id", "weight")

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
     from neve.rollup.result import LevelResult
 
+pytestmark = pytest.mark.long
+
 CONFIG = RollupConfig()
 EAGER = CompactConfig(fragments=2, minor_seconds=0, hot_seconds=0, close_seconds=0, delete_files=1, delete_ratio=0.01)
 OPENING = datetime.fromtimestamp(BEGIN // 10**9, UTC)

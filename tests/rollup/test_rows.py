@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ def test_rows_are_those_of_the_reference(points: list[dict[str, Any]], config: R
     assert not differences(rolled(points, config, MINUTE), roll_up(points, config))
 
 
+@pytest.mark.long
 @given(histories(), st.sampled_from(CONFIGS))
 @settings(max_examples=50, deadline=None)
 def test_levels_are_those_of_the_reference(points: list[dict[str, Any]], config: RollupConfig) -> None:

@@ -149,6 +149,7 @@ def test_no_row_that_a_query_keeps_is_excluded(
         assert kept == passing
 
 
+@pytest.mark.long
 @given(shape=st.sampled_from(SHAPES), first=conditions, second=conditions)
 @settings(max_examples=150)
 def test_leaving_out_excluded_rows_changes_no_answer(

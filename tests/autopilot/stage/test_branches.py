@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from neve.lake.branches import Branches
     from neve.lake.lake import Lake
 
+pytestmark = pytest.mark.long
+
 NAME = branch_name("a")
 _numbers = itertools.count(1)
 

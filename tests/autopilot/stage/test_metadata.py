@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from neve.autopilot.stage.record import Record
     from neve.lake.lake import Lake
 
+pytestmark = pytest.mark.long
+
 LAYOUT = Layout(
     partition=(PartField("customer", "bucket[4]"),),
     sort=("customer", "route"),

@@ -156,6 +156,7 @@ def test_rows_that_come_meanwhile_are_kept(orders: Lake, tmp_path: Path) -> None
     assert not any("neve-autopilot" in path for path in paths)
 
 
+@pytest.mark.long
 def test_deletes_that_come_meanwhile_win(orders: Lake, tmp_path: Path) -> None:
     """A row that main deletes while a layout is staged stays deleted: its step alone is done again."""
     rollout = rollout_in(orders, tmp_path, step_bytes=1)
@@ -197,6 +198,7 @@ def test_a_writer_at_work_loses_nothing(orders: Lake, tmp_path: Path) -> None:
     assert current_layout(orders.table(TABLE)).sort == ("customer",)
 
 
+@pytest.mark.long
 def test_a_canary_that_fails_leaves_main_as_it_was(orders: Lake, tmp_path: Path) -> None:
     """Refs, snapshots, spec, columns and files are gone; of the metadata only counters and its log have moved."""
     before = metadata_of(orders)

@@ -170,6 +170,7 @@ def test_decisions_read_what_they_need(spark_lake: Lake) -> None:
         assert read == needed | more
 
 
+@pytest.mark.long
 def test_weights_that_can_not_be(spark_lake: Lake, sampler: Callable[..., LakeSampler]) -> None:
     """They are refused with the record's name, or count as 1 and are counted; so is a record without a name refused."""
     wrong = [record(number, seconds=1, weight=said) for number, said in enumerate(("-1", "0", "NaN", "Infinity", "x"))]

@@ -125,6 +125,7 @@ def test_durations_of_spans(sampler: Sampler, folder_lake: Lake, tmp_path: Path)
         load_sample(folder_lake, sample, Asked(of="name"))
 
 
+@pytest.mark.long
 def test_a_truth_with_weights_that_cannot_be(folder_lake: Lake, tmp_path: Path) -> None:
     """Is refused by name, too."""
     make_star(tmp_path, logs=[replace(numbered(1)[0], weight="many")])

@@ -69,6 +69,7 @@ CASES: tuple[tuple[Semantics, bool, dict[str, Any]], ...] = (
 )
 
 
+@pytest.mark.long
 def test_decisions_equal(tmp_path: Path) -> None:
     """Every column of every decision: kinds, policies, reasons, counts, thresholds and revisions."""
     lake, chance, before = tail_lake(tmp_path), random.Random(5), 0.0
