@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from neve.app.otap import export_folder
-from neve.app.reservoir import build_sampler, load_sample, load_truth
+from neve.app.reservoir import build_sampler, load_sample
 from neve.app.rollup import build_rollup
 from neve.app.settings import Settings, load_settings
 from neve.app.tail import build_exporter, build_selector
@@ -56,6 +56,7 @@ ORGANIZATION = "shop"
 OWN = "# made by `neve demo`\n"
 HOUR_NANOS = 3600 * 1_000_000_000
 KEPT_LOGS = 50  # of each service and hour
+BY_SERVICE = "SELECT service_name, count(*) FROM logs GROUP BY service_name"
 
 
 @dataclass(frozen=True)
@@ -245,8 +246,10 @@ class Demo:
         run = build_sampler(self.settings, self.lake, config, say).run()
         sample = Sample.of(load_sample(self.lake, str(self.place.sampled), Asked()))
         told = estimate(sample, Wanted(None, (), 0.95))
-        counted = load_truth(self.lake, str(self.place.otap), str(self.place.sampled), Asked())
-        return Reservoir(exported, config, run, compare(told, Truth.of(counted)), told)
+        counted = run_query(self.lake, self.settings.query, BY_SERVICE, ORGANIZATION).read_all()
+        return Reservoir(
+            exported, config, run, compare(told, Truth.of(counted.rename_columns(["group", "count"]))), told
+        )
 
     def compact(self, say: Callable[[str, int, int], None]) -> Tended:
         """Compact the tables of telemetry."""
