@@ -52,7 +52,7 @@ test-e2e: setup ## the commands, run as a newcomer would
 test-kills: setup ## short runs of chaos and race, killed ingestion, rollups and tail sampling: about seven minutes
 	@$(BIN)/python -m pytest -q -m kills
 
-test-long: setup ## proofs from many samples: about two minutes
+test-long: setup ## proofs from many samples, long histories, the autopilot: about fifteen minutes
 	@$(BIN)/python -m pytest -q -m long
 
 chaos: setup ## ten minutes of sending and killing; CHAOS=--collector sends with the stock collector

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.float64]
     Pairs = list[tuple[Estimate, float]]
 
+pytestmark = pytest.mark.long
+
 # Many populations with few draws each: what intervals of a mean cover differs more between populations (by 2 % of
 # them, since some have an item in the tail that is hardly ever kept) than draws from one can tell.
 POPULATIONS = range(20)

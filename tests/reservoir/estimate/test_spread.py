@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.float64]
 
+pytestmark = pytest.mark.long
+
 # 12,000 draws tell a variance to within 1.3 %, so that 5 % is far outside of what luck does.
 POPULATIONS, DRAWS = range(8), 1500
 METHODS = {"priority": priority, "exact_total": exact_total}

@@ -78,6 +78,7 @@ class Killed(BaseException):
     """Stands for the end of a process."""
 
 
+@pytest.mark.long
 def test_a_run_that_was_killed_is_repeated(spark_lake: Lake, sampler: Callable[..., LakeSampler]) -> None:
     """Nothing of it counts: neither what was decided nor what was written; the next run gives the same."""
     rows = records(range(60))
@@ -212,6 +213,7 @@ def test_what_retention_may_have_taken_stays(spark_lake: Lake, sampler: Callable
     assert sampled(spark_lake) == expected(rest, settling)
 
 
+@pytest.mark.long
 def test_organizations_are_apart(spark_lake: Lake, sampler: Callable[..., LakeSampler]) -> None:
     """One may be sampled alone; the next run of all does not take that for done."""
     mine, others = records(range(30)), records(range(30), owner="other")
