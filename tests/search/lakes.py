@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from neve.lake.calendar import now_utc
 from neve.lake.commits import append_once
 from neve.lake.tables import init_tables
 from neve.lake.words import words_of
@@ -14,7 +15,6 @@ from neve.lake.writer import Target, write_files
 from neve.model.search import SEARCH_INDEX
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode
-from neve.search.job import now_utc
 from neve.search.plan import held_files, live_files, plan_build
 from neve.search.tasks import Assignment
 from tests.query.lakes import ACME, NOW, logs

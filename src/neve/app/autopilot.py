@@ -14,7 +14,8 @@ from neve.autopilot.pilot import Pilot
 from neve.autopilot.propose.proposals import Proposals, build_forge
 from neve.autopilot.rollout import Rollout
 from neve.autopilot.stage.stager import Stager
-from neve.autopilot.survey import Survey, now_utc
+from neve.autopilot.survey import Survey
+from neve.lake.calendar import now_utc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from neve.app.coverage import Coverages
 from neve.app.rollup import frozen_by_retention
 from neve.app.search import build_search_index
+from neve.lake.calendar import now_utc
 from neve.lake.keys import Keys
 from neve.lake.state import State
 from neve.query.config import check_query
@@ -16,7 +17,6 @@ from neve.query.log import QueryLog
 from neve.query.scan.files import Planner
 from neve.query.service import QueryService
 from neve.receive.keys import KeyDoor, OpenDoor
-from neve.rollup.job import now_utc
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from neve.app.rollup import frozen_by_retention
 from neve.app.wiring import build_documents
-from neve.reservoir.lake.job import LakeSampler, now_utc
+from neve.lake.calendar import now_utc
+from neve.reservoir.lake.job import LakeSampler
 
 if TYPE_CHECKING:
     from neve.app.settings import Settings

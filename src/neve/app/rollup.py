@@ -6,8 +6,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from neve.app.wiring import build_documents
+from neve.lake.calendar import now_utc
 from neve.maintain.retention_rules import rule_for, rules_for
-from neve.rollup.job import Rollup, now_utc
+from neve.rollup.job import Rollup
 from neve.rollup.ranges import BEGINNING, micros_of
 
 if TYPE_CHECKING:

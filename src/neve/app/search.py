@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from neve.app.wiring import build_documents
-from neve.search.job import Search, now_utc
+from neve.lake.calendar import now_utc
+from neve.search.job import Search
 from neve.search.lookup import SearchIndex
 
 if TYPE_CHECKING:

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from neve.app.wiring import build_documents, build_lake
+from neve.lake.calendar import now_utc
 from neve.model.tail import DECISIONS
 from neve.tail.claims import NoClaims, RedisClaims
 from neve.tail.export.build import build
 from neve.tail.exporting import Exporter
-from neve.tail.job import Selector, now_utc
+from neve.tail.job import Selector
 from neve.tail.kept import Kept
 from neve.tail.policy.defaults import default_policies
 from neve.tail.policy.read import read_policy_file

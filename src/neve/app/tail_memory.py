@@ -19,9 +19,9 @@ from neve.app.tail import build_claims, build_policies
 from neve.app.wiring import build_lake
 from neve.errors import ConfigError
 from neve.ingest.decoder import decode_all
+from neve.lake.calendar import now_utc
 from neve.model.signals import Signal
 from neve.tail.export.build import build
-from neve.tail.job import now_utc
 from neve.tail.memory.kafka import KafkaFeed, KafkaSource
 from neve.tail.memory.log import DecisionLog
 from neve.tail.memory.selector import MemorySelector

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from neve.autopilot.recommend.advise import advise
 from neve.autopilot.recommend.hysteresis import Change
 from neve.autopilot.sources.build import sources_of
 from neve.errors import ConfigError
+from neve.lake.calendar import now_utc
 from neve.lake.lake import identify
 from neve.model.tables import BY_SIGNAL, NAMESPACE, TABLES
 
@@ -30,11 +31,6 @@ if TYPE_CHECKING:
 
 # Tables that Neve keeps for itself: their layout is part of how they are written.
 OWN = frozenset(f"{NAMESPACE}.{one.name}" for one in TABLES if one not in BY_SIGNAL.values())
-
-
-def now_utc() -> datetime:
-    """The time."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True)

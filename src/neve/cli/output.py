@@ -74,6 +74,15 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Seque
     Console(width=width, highlight=False).print(drawn)
 
 
+def many(count: int, noun: str) -> str:
+    """A number of things.
+
+    >>> many(1, "row"), many(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 @contextmanager
 def progress(enabled: bool) -> Iterator[Callable[[str, int, int], None]]:
     """A bar on the terminal, told the step and how far it is; nothing where nobody is watching."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from neve.cli.moment import Moment
-from neve.cli.output import emit, json_option, note, progress, say, size, table
+from neve.cli.output import emit, json_option, many, note, progress, say, size, table
 from neve.cli.reservoir_estimate import estimate
 from neve.cli.reservoir_lake import lake
 from neve.cli.since import Since
@@ -114,7 +114,7 @@ def inspect(
     headers = ("window", "seconds", "records", "kept", "share", "from files", "times", "how", "state")
     table(headers, [_line(one) for one in windows[-limit:]], right=(1, 2, 3, 4, 5, 6))
     records, kept = sum(one.records for one in windows), sum(one.kept for one in windows)
-    say(f"{_many(len(windows), 'window')}, {kept:,} of {records:,} records kept ({_share(kept, records)})")
+    say(f"{many(len(windows), 'window')}, {kept:,} of {records:,} records kept ({_share(kept, records)})")
     if len(windows) > limit:
         say(f"the last {limit:,} are shown; --limit shows more")
 
@@ -131,11 +131,11 @@ def show_run(result: RunResult, config: ReservoirConfig) -> None:
     if result.windows:
         share = _share(result.kept, result.records)
         say(
-            f"{_many(len(result.windows), 'window')} sampled ({config.how}): {result.kept:,} of {result.records:,} "
+            f"{many(len(result.windows), 'window')} sampled ({config.how}): {result.kept:,} of {result.records:,} "
             f"records kept ({share}), {result.seconds:.1f} s"
         )
     if result.current:
-        say(f"{_many(result.current, 'window')} needed nothing: the same files as when sampled")
+        say(f"{many(result.current, 'window')} needed nothing: the same files as when sampled")
     if not result.windows and not result.current:
         say("there is no window to sample")
     _show_remarks(result)
@@ -153,7 +153,7 @@ def _show_remarks(result: RunResult) -> None:
         (len(result.ignored), "file", "of the source left alone: no Parquet"),
     ):
         if count:
-            note(f"note: {_many(count, noun)} {words}")
+            note(f"note: {many(count, noun)} {words}")
 
 
 def _show_plan(plan: Plan, *, as_json: bool) -> None:
@@ -164,7 +164,7 @@ def _show_plan(plan: Plan, *, as_json: bool) -> None:
     table(("window", "records", "why"), lines, right=(1,))
     told = ((plan.current, "need nothing"), (plan.waiting, "wait to settle"), (plan.gone, "have no files any more"))
     others = "".join(f"; {count:,} {words}" for count, words in told if count)
-    say(f"{_many(len(plan.turns), 'window')} would be sampled{others}")
+    say(f"{many(len(plan.turns), 'window')} would be sampled{others}")
 
 
 def _config(context: Context, given: dict[str, Any]) -> ReservoirConfig:
@@ -194,10 +194,6 @@ def _line(one: Sampled) -> tuple[str, ...]:
         *(_share(one.kept, one.records), f"{len(one.files):,}", f"{one.generation + 1:,}"),
         *(one.how, "sampled" if one.done else "a run died in it"),
     )
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _share(kept: int, records: int) -> str:

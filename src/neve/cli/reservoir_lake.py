@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from neve.cli.moment import Moment
-from neve.cli.output import emit, json_option, note, progress, say, size, table
+from neve.cli.output import emit, json_option, many, note, progress, say, size, table
 from neve.cli.since import Since
 
 if TYPE_CHECKING:
@@ -108,12 +108,12 @@ def show_lake_run(result: LakeRun) -> None:
     if len(result.windows) > SHOWN:
         say(f"and {len(result.windows) - SHOWN:,} windows before these; --json lists them")
     say(
-        f"{_many(len(result.windows), 'window')} of {result.source} sampled ({result.how}): {result.kept:,} of "
+        f"{many(len(result.windows), 'window')} of {result.source} sampled ({result.how}): {result.kept:,} of "
         f"{result.records:,} records kept, {result.seconds:.1f} s ({result.reason})"
     )
     if result.committed:
         say(
-            f"{result.target}: {_many(result.files_added, 'file')} of {size(result.bytes)} came, "
+            f"{result.target}: {many(result.files_added, 'file')} of {size(result.bytes)} came, "
             f"{result.files_removed:,} went, rows marked in {result.delete_files:,}; snapshot {result.snapshot}"
         )
     for count, noun, words in (
@@ -122,7 +122,7 @@ def show_lake_run(result: LakeRun) -> None:
         (result.counted_as_one, "record", "counted as 1: its weight can't be"),
     ):
         if count:
-            note(f"note: {_many(count, noun)} {words}")
+            note(f"note: {many(count, noun)} {words}")
     if result.mixed:
         note("note: windows that did not change were sampled in another way before, and left so; --again samples anew")
 
@@ -136,8 +136,4 @@ def _show_plan(plan: Plan, config: LakeSampling, *, as_json: bool) -> None:
         return
     lines = [(one["organization_id"], one["start"], f"{one['records']:,}") for one in told[-SHOWN:]]
     table(("organization", "window", "records"), lines, right=(2,))
-    say(f"{_many(len(told), 'window')} with {plan.records:,} records would be sampled ({config.how})")
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    say(f"{many(len(told), 'window')} with {plan.records:,} records would be sampled ({config.how})")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from neve.cli.moment import Moment
-from neve.cli.output import complain, emit, json_option, progress, say, size, table
+from neve.cli.output import complain, emit, json_option, many, progress, say, size, table
 from neve.errors import NeveError
 
 if TYPE_CHECKING:
@@ -105,26 +105,17 @@ def show_result(result: LevelResult) -> None:
 
 def _show_commit(result: LevelResult) -> None:
     say(
-        f"{result.table}: {_many(result.source_rows, 'point' if result.level == '1m' else 'row')} became "
-        f"{_many(result.rows, 'row')} in {_many(result.windows, 'window')}, final until {result.closed_until}, "
+        f"{result.table}: {many(result.source_rows, 'point' if result.level == '1m' else 'row')} became "
+        f"{many(result.rows, 'row')} in {many(result.windows, 'window')}, final until {result.closed_until}, "
         f"in {result.seconds:.1f} s"
     )
     say(f"  {result.reason}")
-    replaced = [f"{_many(result.files_added, 'file')} of {size(result.bytes_added)} added"]
+    replaced = [f"{many(result.files_added, 'file')} of {size(result.bytes_added)} added"]
     if result.files_removed:
         replaced.append(f"{result.files_removed:,} removed")
     if result.delete_files:
-        replaced.append(f"rows of {_many(result.delete_files, 'file')} marked as replaced")
+        replaced.append(f"rows of {many(result.delete_files, 'file')} marked as replaced")
     say(f"  {', '.join(replaced)}")
-
-
-def _many(count: int, noun: str) -> str:
-    """A number of things.
-
-    >>> _many(1, "row"), _many(2000, "row")
-    ('1 row', '2,000 rows')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _line(one: LevelStatus) -> tuple[str, ...]:

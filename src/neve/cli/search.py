@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from neve.cli.output import complain, emit, json_option, progress, say, size, table
+from neve.cli.output import complain, emit, json_option, many, progress, say, size, table
 from neve.errors import NeveError
 
 if TYPE_CHECKING:
@@ -78,21 +78,12 @@ def show_result(result: BuildResult) -> None:
         say(f"{result.table}: {result.reason}")
     else:
         say(
-            f"{result.table}: {_many(result.files_indexed, 'file')} of {size(result.data_bytes)} indexed in "
-            f"{size(result.index_bytes)}, {_many(result.rows, 'row')}, in {result.seconds:.1f} s"
+            f"{result.table}: {many(result.files_indexed, 'file')} of {size(result.data_bytes)} indexed in "
+            f"{size(result.index_bytes)}, {many(result.rows, 'row')}, in {result.seconds:.1f} s"
         )
         say(f"  {result.reason}")
     if result.files_left_out:
-        say(f"  {_many(result.files_left_out, 'file')} can't be indexed: every search opens what is not indexed")
-
-
-def _many(count: int, noun: str) -> str:
-    """A number of things.
-
-    >>> _many(1, "row"), _many(2000, "row")
-    ('1 row', '2,000 rows')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+        say(f"  {many(result.files_left_out, 'file')} can't be indexed: every search opens what is not indexed")
 
 
 def _line(one: IndexStatus) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from neve.cli.output import complain, emit, json_option, note, progress, say, say_json, size, table
+from neve.cli.output import complain, emit, json_option, many, note, progress, say, say_json, size, table
 from neve.cli.streams import metrics_port, serve_metrics
 from neve.cli.tail_simulate import explain, simulate
 
@@ -109,9 +109,9 @@ def _in_memory(context: Context, policies: str | None, *, once: bool, as_json: b
         ready=ready,
         tell=lambda result: _tell(result, as_json=as_json),
     )
-    note(f"{done.cycles:,} cycles, {_many(done.spans, 'span')}, {_many(done.sampled.traces, 'trace')} kept")
+    note(f"{done.cycles:,} cycles, {many(done.spans, 'span')}, {many(done.sampled.traces, 'trace')} kept")
     for name, spans in {**done.lost, **done.undelivered}.items():
-        note(f"  {name} did not get {_many(spans, 'span')}")
+        note(f"  {name} did not get {many(spans, 'span')}")
 
 
 def _once(context: Context, policies: str | None, *, export: bool, steal: bool, as_json: bool) -> None:
@@ -202,21 +202,21 @@ def show_status(found: TailStatus) -> None:
 def show_cycle(result: CycleResult) -> None:
     """What a cycle did."""
     if not result.committed:
-        say(f"{result.selector}: {result.reason}; {_many(result.open, 'trace')} open")
+        say(f"{result.selector}: {result.reason}; {many(result.open, 'trace')} open")
         return
     say(
-        f"{result.selector}: {_many(result.spans, 'span')} read by {result.engine}, "
-        f"{_many(result.decided.traces, 'trace')} decided, {result.open:,} stay open, in {result.seconds:.1f} s"
+        f"{result.selector}: {many(result.spans, 'span')} read by {result.engine}, "
+        f"{many(result.decided.traces, 'trace')} decided, {result.open:,} stay open, in {result.seconds:.1f} s"
     )
     say(f"  {result.reason}")
     if result.decided.traces:
         share = result.sampled.spans / max(1, result.decided.spans)
         say(
-            f"  kept {_many(result.sampled.traces, 'trace')} with {_many(result.sampled.spans, 'span')} ({share:.1%}), "
+            f"  kept {many(result.sampled.traces, 'trace')} with {many(result.sampled.spans, 'span')} ({share:.1%}), "
             f"which stand for {result.estimated_traces:,.0f} traces"
         )
         for name, count in sorted(result.policies.items(), key=lambda one: -one[1].traces):
-            say(f"    {name}: {_many(count.traces, 'trace')}, {_many(count.spans, 'span')}")
+            say(f"    {name}: {many(count.traces, 'trace')}, {many(count.spans, 'span')}")
     for count, words in (
         (result.dropped, "dropped by a policy"),
         (result.late, "late: more spans of them came"),
@@ -224,7 +224,7 @@ def show_cycle(result: CycleResult) -> None:
         (result.taken, "kept by another selector already, and not exported again"),
     ):
         if count.traces:
-            say(f"  {_many(count.traces, 'trace')} ({_many(count.spans, 'span')}) {words}")
+            say(f"  {many(count.traces, 'trace')} ({many(count.spans, 'span')}) {words}")
     for remark in result.remarks:
         note(f"  {remark}")
 
@@ -264,16 +264,16 @@ def show_exports(results: list[PumpResult]) -> None:
     for one in results:
         got = one.delivery
         if got.accepted or got.rejected:
-            say(f"  {one.destination} took {_many(got.accepted, 'span')} ({size(got.bytes_sent)})")
+            say(f"  {one.destination} took {many(got.accepted, 'span')} ({size(got.bytes_sent)})")
         if got.rejected:
-            note(f"  {one.destination} refused {_many(got.rejected, 'span')} for good: {'; '.join(got.messages)}")
+            note(f"  {one.destination} refused {many(got.rejected, 'span')} for good: {'; '.join(got.messages)}")
         if one.away:
             note(f"  {one.destination} is away, what was kept waits for it: {one.away.message}")
         if one.note:
             note(f"  {one.destination} is left to another process: {one.note}")
         if one.missing:
             note(
-                f"  {one.destination} did not get {_many(one.missing, 'span')} of kept traces: they are no longer in "
+                f"  {one.destination} did not get {many(one.missing, 'span')} of kept traces: they are no longer in "
                 "the table of spans, or begin at another time than it says"
             )
 
@@ -281,15 +281,6 @@ def show_exports(results: list[PumpResult]) -> None:
 def _remark(job: Selector) -> None:
     for remark in job.policies.remarks:
         note(f"  {remark}")
-
-
-def _many(count: int, noun: str) -> str:
-    """A number of things.
-
-    >>> _many(1, "trace"), _many(2000, "span")
-    ('1 trace', '2,000 spans')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _selector(

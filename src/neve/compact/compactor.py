@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import structlog
@@ -25,6 +25,7 @@ from neve.compact.publish import Publisher
 from neve.compact.result import Circumstances, CompactResult, measured, published, result_of, spent_since
 from neve.compact.settle import Settled, kept_paths, settle, sweep
 from neve.errors import ConfigError
+from neve.lake.calendar import now_utc
 from neve.lake.dangling import remove_dangling_deletes
 from neve.lake.duck import connect
 from neve.lake.java_table import DATA_PATH
@@ -75,11 +76,6 @@ def bytes_of(given: int | str | None) -> int | None:
         return int(TypeAdapter(ByteSize).validate_python(given))
     except ValidationError as error:
         raise ConfigError(f"the size is {given!r}, expected bytes like 256MB or 1GiB") from error
-
-
-def now_utc() -> datetime:
-    """The time."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True)

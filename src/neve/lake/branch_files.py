@@ -10,6 +10,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from neve.errors import CommitConflict, LakeError
 from neve.lake.java_commit import commit_once
 from neve.lake.java_table import DATA_PATH, JavaTable
+from neve.lake.replace import rewriting
 from neve.lake.staged import StagedFiles
 
 if TYPE_CHECKING:
@@ -66,17 +67,7 @@ def swap_on_branch(
     """Replace files on a branch once; raises `CommitConflict` when one of them was touched since `from_snapshot`."""
 
     def prepare(table: JavaTable) -> Any:
-        rewrite = table.java.newRewrite().toBranch(branch).validateFromSnapshot(replacement.from_snapshot)
-        if replacement.data_sequence is not None:
-            rewrite.dataSequenceNumber(replacement.data_sequence)
-        for files, change in (
-            (replacement.removed, rewrite.deleteFile),
-            (replacement.removed_deletes, rewrite.deleteFile),
-            (replacement.added, rewrite.addFile),
-        ):
-            for file in table.files(files):
-                change(file)
-        return rewrite
+        return rewriting(table, replacement, branch)
 
     attempts = Retrying(
         retry=retry_if_exception(_is_stale),

@@ -10,6 +10,11 @@ Unit = Literal["hour", "day", "month", "year"]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+def now_utc() -> datetime:
+    """The time."""
+    return datetime.now(UTC)
+
+
 def ordinal(unit: Unit, moment: datetime) -> int:
     """The number of the unit that a moment is in.
 

@@ -35,18 +35,28 @@ def replace_files(
     lake: Lake, name: str, replacement: Replacement, *, batch_id: str, operation: str, summary: Mapping[str, str]
 ) -> Commit:
     """Replace files once; raises `CommitConflict` when another writer touched them, and then nothing was changed."""
+    return commit_once(
+        lake,
+        name,
+        lambda table: rewriting(table, replacement),
+        batch_id=batch_id,
+        operation=operation,
+        summary=summary,
+    )
 
-    def prepare(table: JavaTable) -> Any:
-        rewrite = table.java.newRewrite().validateFromSnapshot(replacement.from_snapshot)
-        if replacement.data_sequence is not None:
-            rewrite.dataSequenceNumber(replacement.data_sequence)
-        for files, change in (
-            (replacement.removed, rewrite.deleteFile),
-            (replacement.removed_deletes, rewrite.deleteFile),
-            (replacement.added, rewrite.addFile),
-        ):
-            for file in table.files(files):
-                change(file)
-        return rewrite
 
-    return commit_once(lake, name, prepare, batch_id=batch_id, operation=operation, summary=summary)
+def rewriting(table: JavaTable, replacement: Replacement, branch: str | None = None) -> Any:
+    """The commit that replaces files, on main or on a branch."""
+    rewrite = table.java.newRewrite().validateFromSnapshot(replacement.from_snapshot)
+    if branch is not None:
+        rewrite.toBranch(branch)
+    if replacement.data_sequence is not None:
+        rewrite.dataSequenceNumber(replacement.data_sequence)
+    for files, change in (
+        (replacement.removed, rewrite.deleteFile),
+        (replacement.removed_deletes, rewrite.deleteFile),
+        (replacement.added, rewrite.addFile),
+    ):
+        for file in table.files(files):
+            change(file)
+    return rewrite

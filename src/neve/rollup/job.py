@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -13,6 +12,7 @@ from uuid import uuid4
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from neve.errors import CommitConflict
+from neve.lake.calendar import now_utc
 from neve.lake.changes import keeps_rows, snapshots_since
 from neve.lake.lane import parallelism, run_tasks
 from neve.lake.leases import work_under
@@ -30,6 +30,7 @@ from neve.rollup.wanted import never
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from pyiceberg.table import Table
 
@@ -45,11 +46,6 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int], None]
 ATTEMPTS = 5
 TASKS_EACH = 4  # that a core is given, when there are many
-
-
-def now_utc() -> datetime:
-    """The time."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True)

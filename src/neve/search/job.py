@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -14,6 +13,7 @@ from pyiceberg.types import StringType
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from neve.errors import CommitConflict, ConfigError
+from neve.lake.calendar import now_utc
 from neve.lake.lane import parallelism, run_tasks
 from neve.lake.leases import work_under
 from neve.lake.row_change import RowChange, change_rows
@@ -27,6 +27,7 @@ from neve.search.tasks import Assignment, Thinning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from pyiceberg.table import Table
 
@@ -41,11 +42,6 @@ Progress = Callable[[str, int, int], None]
 SEARCH = "search"
 ATTEMPTS = 5
 TASKS_EACH = 4  # that a core is given, when there are many
-
-
-def now_utc() -> datetime:
-    """The time."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True)

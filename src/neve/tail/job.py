@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from neve.lake.calendar import now_utc
 from neve.lake.leases import work_under
 from neve.model.tail import DECISIONS, OPEN_TRACES
 from neve.tail import metrics
@@ -32,6 +32,7 @@ from neve.tail.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from pyiceberg.table import Table
 
@@ -43,11 +44,6 @@ if TYPE_CHECKING:
     from neve.tail.policy.tree import PolicySet
 
 Progress = Callable[[str, int, int], None]
-
-
-def now_utc() -> datetime:
-    """The time."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -112,11 +113,9 @@ class _Log:
 
 def _text(known: _Execution) -> str:
     """The statement, where the description is one; else the scans of the plan as statements."""
-    try:
+    with suppress(NotSql):  # a DataFrame's description is words, or nothing
         if queries_of(known.description, ENGINE):
             return known.description
-    except NotSql:
-        pass
     return ";\n".join(dict.fromkeys(scan.sql for scan in known.scans))
 
 

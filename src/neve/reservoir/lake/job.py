@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from neve.errors import CommitConflict
+from neve.lake.calendar import now_utc
 from neve.lake.leases import work_under
 from neve.lake.row_change import change_rows
 from neve.reservoir.lake.count import count_failure, count_run
@@ -25,6 +25,8 @@ from neve.reservoir.lake.windows import micros_of
 from neve.reservoir.lake.writing import Writing
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from neve.lake.documents import Documents
     from neve.lake.lake import Lake
     from neve.lake.leases import Lease
@@ -36,11 +38,6 @@ Progress = Callable[[str, int, int], None]
 EVERYTHING = Scope()
 ATTEMPTS = 5
 STEPS = ("counting", "deciding", "writing", "committing")
-
-
-def now_utc() -> datetime:
-    """The time."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True)

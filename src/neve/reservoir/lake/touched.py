@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -54,10 +55,9 @@ def _windows(source: Table, changed: ChangedFile, micros: int, *, exactly: bool)
     if changed.deletes:
         return _of_partition(source, changed.file, micros)  # which rows it marks, its partition tells well enough
     if exactly:
-        try:
+        # The bounds of a file that is gone, or has other columns, tell all its windows too, and perhaps more.
+        with suppress(OSError, KeyError, pa.ArrowInvalid):
             return _of_rows(source, changed.file, micros)
-        except (OSError, KeyError, pa.ArrowInvalid):  # a file that is gone, or has other columns: its bounds must do
-            pass
     return _of_bounds(source, changed.file, micros)
 
 

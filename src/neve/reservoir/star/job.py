@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from neve.errors import ConfigError
+from neve.lake.calendar import now_utc
 from neve.lake.filesystem import filesystem_of
 from neve.lake.leases import work_under
 from neve.reservoir import metrics
@@ -22,6 +22,8 @@ from neve.reservoir.star.source import Source, plan_source
 from neve.reservoir.window import nanos_of
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from neve.lake.config import S3Config
     from neve.lake.documents import Documents
     from neve.lake.lake import Lake
@@ -29,11 +31,6 @@ if TYPE_CHECKING:
     from neve.reservoir.config import ReservoirConfig
 
 Progress = Callable[[str, int, int], None]
-
-
-def now_utc() -> datetime:
-    """The time."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from neve.errors import NeveError
+from neve.lake.calendar import now_utc
 from neve.lake.tables import iceberg_schema
 from neve.model.tables import SPANS
 from neve.tail import metrics
 from neve.tail.claims import NoClaims
 from neve.tail.decisions import Made
-from neve.tail.job import now_utc
 from neve.tail.judging import Judging, horizon
 from neve.tail.mapping import map_columns
 from neve.tail.memory.courier import Courier

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from neve.lake.calendar import now_utc
 from neve.tail.decisions import DROPPED, NOT_SAMPLED, SAMPLED
-from neve.tail.job import now_utc
 from neve.tail.scratch import scratch
 from neve.tail.simulate.compare import compare
 from neve.tail.simulate.counts import Scale, errors, policy_volumes, volumes
