@@ -34,7 +34,7 @@ demo: setup ## an hour of telemetry of a shop: made, ingested, asked about
 	@$(BIN)/neve demo
 
 # Neither the one Spark session nor the commands of a newcomer keep two cores busy: they run side by side.
-test: setup ## every test: fast ones first, then those on Spark, and beside them real parts and end to end
+test: setup ## the tests: fast ones first, then those on Spark, and beside them real parts and end to end; test-kills and test-long stand apart
 	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not parts and not e2e and not kills and not long"
 	@$(BIN)/python -m pytest -q -p no:cacheprovider -m "(parts or e2e) and not spark and not kills and not long" > .make/beside.log 2>&1 & \
 	beside=$$!; $(BIN)/python -m pytest -q -m "spark and not e2e and not kills and not long"; spark=$$?; \
