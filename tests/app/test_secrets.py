@@ -84,6 +84,14 @@ def test_a_bad_secret_is_not_said(tmp_path: Path, key: str, value: str) -> None:
     assert f"{key}: got ********, which should be a valid string" in said
 
 
+def test_a_text_in_the_place_of_secrets_is_not_said(tmp_path: Path) -> None:
+    """Headers hold secrets, also where someone wrote them as one line."""
+    place = f"{{name: a, kind: otlp_http, endpoint: 'http://127.0.0.1', headers: 'authorization={SECRET}'}}"
+    said = said_of(tmp_path, f"tail: {{export: {{destinations: [{place}]}}}}")
+    assert "tail.export.destinations.0.headers: got ********" in said
+    assert SECRET not in said
+
+
 def test_the_value_of_an_unknown_key_is_not_said(tmp_path: Path) -> None:
     """It may be a secret under a misspelt key."""
     assert SECRET not in said_of(tmp_path, f"s3: {{secret_kye: {SECRET}}}")

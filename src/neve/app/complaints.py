@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel, SecretStr
 
@@ -69,6 +69,16 @@ def _section(root: type[BaseModel], keys: tuple[str, ...]) -> type[BaseModel] | 
 
 
 def _is_secret(root: type[BaseModel], keys: tuple[str, ...]) -> bool:
-    section = _section(root, keys[:-1])
-    field = section.model_fields.get(keys[-1]) if section else None
-    return field is not None and field.annotation is SecretStr
+    """Whether a value is a secret, or would hold one: a text in the place of a map of secrets is shown to nobody."""
+    found: Any = root
+    for key in keys:
+        field = next((model.model_fields[key] for model in _models_in(found) if key in model.model_fields), None)
+        found = field.annotation if field else found  # the number of an item, or the key of a map
+    return SecretStr.__name__ in str(found)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
