@@ -44,6 +44,7 @@ def session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSessio
     return spark
 
 
+@pytest.mark.long
 def test_a_run_and_what_is_seen_of_it(session: SparkSession, folder: Path) -> None:
     """Run, run again, look, estimate beside the truth, and by the default as a query."""
     dry = run("reservoir", "run", "otap", "out", "--k", "5", "--dry-run")

@@ -120,6 +120,7 @@ def test_compaction_makes_other_files(full: Lake, tmp_path: Path) -> None:
     assert not search(full, tmp_path).build().committed
 
 
+@pytest.mark.long
 def test_rows_of_one_file_that_is_gone(full: Lake, tmp_path: Path) -> None:
     """The index file that has them among others is written anew; rows of others stay as they are."""
     search(full, tmp_path).build()

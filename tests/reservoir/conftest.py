@@ -1,0 +1,23 @@
+"""Of the tests of samples on Spark, those of the aggregate, of real data and of estimates run each time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+EACH_TIME = {"test_aggregate.py", "test_real_data.py", "test_sample.py"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the others as long."""
+    for item in items:
+        if HERE in item.path.parents and item.path.name not in EACH_TIME and needs_spark(item):
+            item.add_marker(pytest.mark.long)
+
+
+def needs_spark(item: pytest.Item) -> bool:
+    """Whether a test asks for the session, itself or through another fixture."""
+    return "spark" in getattr(item, "fixturenames", ())
