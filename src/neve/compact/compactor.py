@@ -11,6 +11,7 @@ import structlog
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
 from neve.compact import metrics
+from neve.compact.budgets import NO_BUDGETS, Allowances, OrganizationBudget, organization_places
 from neve.compact.config import CompactConfig
 from neve.compact.cost import calibrate
 from neve.compact.duplicates import Search, clean_partitions
@@ -18,6 +19,7 @@ from neve.compact.execute import Execution
 from neve.compact.fingerprint import hashed_columns
 from neve.compact.history import History
 from neve.compact.journal import Entry, Journal, Run
+from neve.compact.ledger import Ledger
 from neve.compact.limits import Limits
 from neve.compact.memory_store import Memories
 from neve.compact.observe import context_of, idle_plan, measure_table, plan_table
@@ -80,7 +82,10 @@ def bytes_of(given: int | str | None) -> int | None:
 
 @dataclass(frozen=True)
 class Compactor:
-    """Compacts the tables of one lake; among all that share the state store, one run at a time for each table."""
+    """Compacts the tables of one lake; among all that share the state store, one run at a time for each table.
+
+    `budgets` are what organizations may spend in a day, on all tables together.
+    """
 
     lake: Lake
     strategy: str | None = None
@@ -89,6 +94,7 @@ class Compactor:
     config: CompactConfig = field(default_factory=CompactConfig)
     prices: PricesConfig = field(default_factory=PricesConfig)
     clock: Callable[[], datetime] = now_utc
+    budgets: tuple[OrganizationBudget, ...] = ()
 
     def plan(self, name: str, request: Request = Request()) -> Plan:  # noqa: B008 - frozen
         """What a run would do now; needs no Spark, and changes nothing."""
@@ -126,11 +132,18 @@ class Compactor:
             partitions=request.partitions,
             thorough=request.thorough,
             spent_dollars=self._spent(),
+            allowances=self._allowances(table),
         )
 
     def _spent(self) -> float:
         """The dollars that all tables took in the last hour; only a limit makes them worth a look."""
         return spent_since(History(self.documents).of(), self.clock() - HOUR) if self.config.max_dollars else 0.0
+
+    def _allowances(self, table: Table) -> Allowances:
+        """What organizations have left of this day; only budgets make that worth a look."""
+        if not self.budgets:
+            return NO_BUDGETS
+        return Allowances(self.budgets, organization_places(table), Ledger.at(self.documents, self.clock()).spent())
 
     def _target(self, request: Request) -> int | None:
         return request.target_bytes or bytes_of(self.target_file_size)
@@ -169,7 +182,11 @@ class Compactor:
             memories = Memories(self.documents, full_name, str(table.metadata.table_uuid))
             thorough = request.thorough or memories.is_look_due(started, self.config.thorough_seconds)
             plan = self._searched(table, self._plan(table, replace(request, thorough=thorough)))
+            allowances, ledger = self._allowances(table), Ledger.at(self.documents, started)
+            plan = ledger.pay(plan, allowances)
             entries = self._execute(name, table, plan, lease, progress) if plan.groups else []
+            begun = {entry.group.id for entry in entries}
+            ledger.give_back([group for group in plan.groups if group.id not in begun], allowances)
             done = {entry.group.id for entry in published(entries)}
             self._tidy(name, published(entries), lease)
             memories.learn(plan, done, started, clean_partitions(plan, done))
@@ -196,7 +213,7 @@ class Compactor:
             target_bytes=plan.target_bytes,
         )
         limits = Limits.of(self.config, self._spent())
-        return Search(self.lake.spark, table, context, self._duck, limits).extend(plan)
+        return Search(self.lake.spark, table, context, self._duck, limits, self._allowances(table)).extend(plan)
 
     def _execute(self, name: str, table: Table, plan: Plan, lease: Lease, progress: Progress | None) -> list[Entry]:
         folder = run_folder(table, plan.id)

@@ -13,10 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import structlog
 
+from neve.compact.budgets import NO_BUDGETS
 from neve.compact.facts import RECORD_ID
 from neve.compact.groups import dedupe_group
 from neve.compact.limits import Spending
 from neve.compact.observe import partition_files
+from neve.compact.plan import Cut
 from neve.compact.spark import TIMES
 from neve.lake.fields import FIELD_ID
 from neve.lake.lane import run_tasks
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
+    from neve.compact.budgets import Allowances
     from neve.compact.context import Context
     from neve.compact.limits import Limits
     from neve.compact.plan import Group, Plan
@@ -139,6 +142,7 @@ class Search:
     context: Context
     duck: Connect
     limits: Limits
+    allowances: Allowances = NO_BUDGETS
 
     def extend(self, plan: Plan) -> Plan:
         """The plan, with groups for the partitions that hold duplicates, and without those that can't be read."""
@@ -161,23 +165,22 @@ class Search:
             if look.duplicates
         ]
         seen = tuple(partition for partition, look in looks.items() if not look.problem)
-        return with_duplicates(replace(plan, check_duplicates=seen), found, self.limits)
+        return with_duplicates(replace(plan, check_duplicates=seen), found, self.limits, self.allowances)
 
 
-def with_duplicates(plan: Plan, found: Sequence[Group], limits: Limits) -> Plan:
+def with_duplicates(plan: Plan, found: Sequence[Group], limits: Limits, allowances: Allowances = NO_BUDGETS) -> Plan:
     """The plan with the groups found in the place of the other groups of their partitions, as far as limits allow.
 
     A partition whose group is cut keeps the groups that it has, and is to be looked through again.
     """
-    groups, cuts = plan.groups, []
+    groups, cuts = plan.groups, list[Cut]()
     for group in found:
         others = tuple(one for one in groups if one.partition.key != group.partition.key)
-        limit = limits.broken_by(Spending.of_all((*others, group)))
-        if limit is None:
+        cut_by = allowances.after(others).refusal([group]) or _cut(group, others, limits)
+        if cut_by is None:
             groups = (*others, group)
         else:
-            never = limits.never_allow(Spending.of_all([group]))
-            cuts.append(limits.cut([group], never or limit, alone=never is not None))
+            cuts.append(cut_by)
     held, cut = {group.partition.key for group in found}, {one.partition.key for one in cuts}
     return replace(
         plan,
@@ -186,6 +189,14 @@ def with_duplicates(plan: Plan, found: Sequence[Group], limits: Limits) -> Plan:
         cut=(*(one for one in plan.cut if one.partition.key not in held), *cuts),
         check_duplicates=tuple(one for one in plan.check_duplicates if one.key not in cut),
     )
+
+
+def _cut(group: Group, others: Sequence[Group], limits: Limits) -> Cut | None:
+    limit = limits.broken_by(Spending.of_all((*others, group)))
+    if limit is None:
+        return None
+    never = limits.never_allow(Spending.of_all([group]))
+    return limits.cut([group], never or limit, alone=never is not None)
 
 
 def clean_partitions(plan: Plan, published: Collection[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from neve.compact.budgets import NO_BUDGETS, Allowances
 from neve.compact.candidate import Judge
 from neve.compact.context import Context
 from neve.compact.cost import Calibration, CostModel
@@ -96,11 +97,12 @@ def plan_table(  # noqa: PLR0913 - as above
     partitions: str | None = None,
     thorough: bool = False,
     spent_dollars: float = 0.0,
+    allowances: Allowances = NO_BUDGETS,
 ) -> Plan:
     """What there is to do to a table now.
 
     Looks at the summary of its snapshot first, and at its manifests only when that leaves anything open, or when it is
-    asked to be `thorough`. `spent_dollars` are those of the last hour.
+    asked to be `thorough`. `spent_dollars` are those of the last hour, `allowances` those of each organization's day.
     """
     idle = idle_plan(
         table,
@@ -133,7 +135,7 @@ def plan_table(  # noqa: PLR0913 - as above
         def fetch(ids: Mapping[PartitionId, bool], most: int) -> Mapping[PartitionId, Sequence[IndexedFile]]:
             return index.candidates(question, ids, most)
 
-        return make_plan(context, chosen, measures, fetch, Limits.of(config, spent_dollars))
+        return make_plan(context, chosen, measures, fetch, Limits.of(config, spent_dollars), allowances)
 
 
 def measure_table(  # noqa: PLR0913 - as above

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
+from neve.compact.budgets import NO_BUDGETS
 from neve.compact.closed import to_look_through
 from neve.compact.health import table_health
 from neve.compact.limits import Budget
@@ -18,6 +19,7 @@ from neve.compact.work import Work
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from neve.compact.budgets import Allowances
     from neve.compact.context import Context
     from neve.compact.limits import Limits
     from neve.compact.measure import Measure
@@ -29,10 +31,20 @@ if TYPE_CHECKING:
 FETCH_FILES = 20_000
 
 
-def make_plan(context: Context, strategy: Strategy, measures: Sequence[Measure], fetch: Fetch, limits: Limits) -> Plan:
-    """What is to be done, in the order of its urgency, until a limit is reached."""
+def make_plan(
+    context: Context,
+    strategy: Strategy,
+    measures: Sequence[Measure],
+    fetch: Fetch,
+    limits: Limits,
+    allowances: Allowances = NO_BUDGETS,
+) -> Plan:
+    """What is to be done, in the order of its urgency, until a limit is reached; for whom it is paid, as budgets allow.
+
+    Whoever's budget is used up takes nothing of the limits that all share.
+    """
     verdicts = [strategy.score(measure, context) for measure in measures]
-    work = Work(context, strategy, Budget(limits))
+    work = Work(context, strategy, Budget(limits), allowances)
     work.left_alone += [verdict.left_alone() for verdict in verdicts if not verdict.has_work]
     for chunk in _chunks(ranked(verdicts)):
         work.take(chunk, fetch)

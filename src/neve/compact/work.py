@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from neve.compact.budgets import NO_BUDGETS
 from neve.compact.candidate import Take
 from neve.compact.groups import group_of
 from neve.compact.limits import Budget, Spending
@@ -17,6 +18,7 @@ from neve.lake.partition_stats import PartitionId
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from neve.compact.budgets import Allowances
     from neve.compact.context import Context
     from neve.compact.plan import Group, LeftAlone, Partition
     from neve.compact.strategies import Draft, Strategy
@@ -36,6 +38,7 @@ class Work:
     context: Context
     strategy: Strategy
     budget: Budget
+    allowances: Allowances = NO_BUDGETS
     groups: list[Group] = field(default_factory=list)
     left_alone: list[LeftAlone] = field(default_factory=list)
     cut: list[Cut] = field(default_factory=list)
@@ -72,13 +75,13 @@ class Work:
         groups = [group_of(files, draft.verdict, self.context) for files in draft.bins]
         fits = True
         for position, group in enumerate(groups):
-            limit = self._spend([group])
+            cut = self._spend([group])
             if self.used_up is not None:
                 self._cut(groups[position:], self.used_up)
                 return
-            if limit is not None:
+            if cut is not None:
                 fits = False
-                self._cut([group], limit)
+                self.cut.append(cut)
             else:
                 self.groups.append(group)
         if not complete:
@@ -95,29 +98,37 @@ class Work:
     def _take_whole(self, draft: Draft, *, complete: bool) -> None:
         """All of the groups or none."""
         groups = [group_of(files, draft.verdict, self.context) for files in draft.bins]
-        limit = self._spend(groups) if complete else "max_files"
-        if not complete and self.budget.taken.files:
-            self.used_up = limit  # alone it may fit
-        if limit is not None:
-            self._cut(groups, limit)
+        if not complete:
+            if self.budget.taken.files:
+                self.used_up = "max_files"  # alone it may fit
+            self._cut(groups, "max_files")
+            return
+        cut = self._spend(groups)
+        if cut is not None:
+            self.cut.append(cut)
             return
         self.groups += groups
         self.lays_out.append(draft.verdict.measure.partition)
 
-    def _spend(self, groups: Sequence[Group]) -> str | None:
-        """Take groups out of the budget; the limit that does not allow it, which then is used up.
+    def _spend(self, groups: Sequence[Group]) -> Cut | None:
+        """Take groups out of the budgets; what is said where that is not allowed. A limit of the run then is used up.
 
-        What no run could ever take, because it is more than the limit by itself, leaves the others their turn.
+        What no run could ever take, because it is more than the limit by itself, leaves the others their turn; and so
+        does what is over the budget of its organization.
         """
+        refusal = self.allowances.refusal(groups)
+        if refusal is not None:
+            return refusal
         spending = Spending.of_all(groups)
         after = self.budget.take(spending)
         if isinstance(after, Budget):
             self.budget = after
+            self.allowances = self.allowances.after(groups)
             return None
         never = self.budget.limits.never_allow(spending)
         if never is None:
             self.used_up = after
-        return never or after
+        return self.budget.limits.cut(groups, never or after, alone=never is not None)
 
     def _cut(self, groups: Sequence[Group], limit: str) -> None:
         self.cut.append(self.budget.limits.cut(groups, limit, alone=self.used_up is None))
