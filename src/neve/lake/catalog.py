@@ -9,12 +9,18 @@ from neve.lake.config import CatalogConfig, LakeConfig, S3Config
 
 Properties = dict[str, str]
 
+COUNTED_FILE_IO = "neve.lake.store_io.CountedFileIO"  # by its name, as pyiceberg wants it
 BUSY_TIMEOUT_MS = 30_000  # how long a writer waits for another one's lock on the SQLite file
 
 
 def pyiceberg_properties(catalog: CatalogConfig, lake: LakeConfig, s3: S3Config) -> Properties:
     """What `pyiceberg.catalog.load_catalog` needs."""
-    return {**_PYICEBERG[catalog.kind](catalog, lake), **_s3_for_pyiceberg(lake, s3), **catalog.properties}
+    return {
+        **_PYICEBERG[catalog.kind](catalog, lake),
+        **_s3_for_pyiceberg(lake, s3),
+        "py-io-impl": COUNTED_FILE_IO,
+        **catalog.properties,
+    }
 
 
 def spark_properties(catalog: CatalogConfig, lake: LakeConfig, s3: S3Config) -> Properties:

@@ -7,7 +7,6 @@ this process, the warehouse's storage where it runs on a cluster.
 
 from __future__ import annotations
 
-import pickle
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import pyarrow.fs as pafs
 
 from neve.lake.filesystem import filesystem_of
 from neve.lake.lane import forget_archives, watched
+from neve.lake.store_calls import packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -77,14 +77,14 @@ class Exchange:
             forget_archives()
 
         def receive(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-            yield pa.RecordBatch.from_pydict({"result": [pickle.dumps(gather(batch.fetch(batches)))]})
+            yield pa.RecordBatch.from_pydict({"result": [packed(gather(batch.fetch(batches)))]})
             forget_archives()
 
         parcels = frame.mapInArrow(send, "writer int, label string, place string")
         done = parcels.repartitionById(writers, "writer").mapInArrow(receive, "result binary")
         try:
             with watched(frame.sparkSession, writers, progress):
-                return [pickle.loads(row.result) for row in done.collect()]  # noqa: S301 - our own
+                return [unpacked(row.result) for row in done.collect()]
         finally:
             batch.remove()
 
@@ -96,12 +96,12 @@ class Exchange:
         progress: Callable[[int, int], None] | None,
     ) -> list[Result]:
         def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-            yield pa.RecordBatch.from_pydict({"result": [pickle.dumps(gather(scatter(batches)))]})
+            yield pa.RecordBatch.from_pydict({"result": [packed(gather(scatter(batches)))]})
             forget_archives()
 
         done = frame.coalesce(1).mapInArrow(work, "result binary")
         with watched(frame.sparkSession, 1, progress):
-            return [pickle.loads(row.result) for row in done.collect()]  # noqa: S301 - our own
+            return [unpacked(row.result) for row in done.collect()]
 
     def sweep(self) -> None:
         """Remove what batches left behind that were killed long ago."""

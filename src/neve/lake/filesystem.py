@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow.fs as pafs
+from neve.lake.store_files import CountedLocal, CountedS3
 
 if TYPE_CHECKING:
+    import pyarrow.fs as pafs
+
     from neve.lake.config import S3Config
 
 
@@ -17,7 +19,7 @@ def filesystem_of(path: str, s3: S3Config) -> tuple[pafs.FileSystem, str]:
     """The file system that a path is on, and the path inside it; schemes as Spark and Hadoop write them, too."""
     scheme, colon, rest = path.partition("://")
     if not colon or scheme not in S3_SCHEMES:
-        return pafs.LocalFileSystem(), f"/{plain_path(path)}" if path.startswith("file:") else path
+        return CountedLocal(), f"/{plain_path(path)}" if path.startswith("file:") else path
     options = {
         "endpoint_override": s3.endpoint,
         "region": s3.region,
@@ -25,7 +27,7 @@ def filesystem_of(path: str, s3: S3Config) -> tuple[pafs.FileSystem, str]:
         "secret_key": s3.secret_key.get_secret_value(),
         "force_virtual_addressing": not s3.path_style,
     }
-    return pafs.S3FileSystem(**{key: value for key, value in options.items() if value}), rest
+    return CountedS3(**{key: value for key, value in options.items() if value}), rest
 
 
 def plain_path(path: str) -> str:

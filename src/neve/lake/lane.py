@@ -5,7 +5,6 @@ Only descriptions go through the JVM, in both directions: what to do, and which 
 
 from __future__ import annotations
 
-import pickle
 import sys
 import threading
 import zipimport
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
+
+from neve.lake.store_calls import packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -66,13 +67,13 @@ def run_tasks(
     def on_worker(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                yield pa.RecordBatch.from_pydict({"task": [index], "result": [pickle.dumps(work(tasks[index]))]})
+                yield pa.RecordBatch.from_pydict({"task": [index], "result": [packed(work(tasks[index]))]})
         forget_archives()
 
     indices = spark.range(0, len(tasks), 1, min(slices or len(tasks), len(tasks)))
     with watched(spark, len(tasks), progress):
         rows = indices.mapInArrow(on_worker, "task long, result binary").collect()
-    return [pickle.loads(row.result) for row in sorted(rows, key=lambda row: int(row.task))]  # noqa: S301 - our own
+    return [unpacked(row.result) for row in sorted(rows, key=lambda row: int(row.task))]
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from pyiceberg.table.locations import load_location_provider
 from pyiceberg.typedef import Record
 
 from neve.lake.encoding import dictionary_columns, single_leaves
+from neve.lake.store_files import direct
 from neve.model.columns import BLOOM_FILTER_PREFIX, TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class _OpenFile:
         self.rows = 0
         self._output: OutputFile = io.new_output(self.path)
         self._sink: OutputStream = self._output.create()
-        self._writer = pq.ParquetWriter(self._sink, first.schema, **_options(metadata, first, dictionaries))
+        self._writer = pq.ParquetWriter(direct(self._sink), first.schema, **_options(metadata, first, dictionaries))
 
     @property
     def bytes(self) -> int:

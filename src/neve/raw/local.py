@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from neve.errors import RawZoneError
+from neve.lake.store_calls import CALLS, Operation
 from neve.raw.frame import MAGIC, decode
 
 if TYPE_CHECKING:
@@ -56,10 +57,11 @@ class LocalSink:
     def write(self, pieces: Sequence[bytes]) -> None:
         """Append to the open segment and sync it."""
         try:
-            self._check_room()
-            segment = self._open()
-            written = _write_all(segment, pieces)
-            os.fdatasync(segment)
+            with CALLS.timed(Operation.PUT, "file", sum(map(len, pieces))):
+                self._check_room()
+                segment = self._open()
+                written = _write_all(segment, pieces)
+                os.fdatasync(segment)
         except OSError as error:
             self._abandon()
             raise RawZoneError(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow.fs as pafs
 
 from neve.lake.filesystem import filesystem_of
+from neve.lake.store_calls import CALLS, Operation
 from neve.raw.local import LOCK, OPEN, SEALED, recover, sync, take_lock
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class RawZone:
         filesystem, inner = filesystem_of(path, self.s3)
         with filesystem.open_input_stream(inner, compression=None) as stream:
             data: bytes = stream.read()
+            CALLS.add_bytes((Operation.GET, "file" if self.is_local else "s3"), len(data))
             return data
 
     def consumed(self) -> Numbers:
