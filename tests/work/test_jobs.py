@@ -1,0 +1,365 @@
+"""What jobs do, whichever store keeps them: the embedded one here, the servers where they can be started."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from neve.errors import ConfigError, LakeError, LeaseLost, LeaseTaken
+from neve.work.history import SPACE
+from neve.work.job import JobState, Progress
+from neve.work.job_document import Record
+from neve.work.jobs import OPEN, Jobs
+from neve.work.refusals import WorkMissing, WorkRefused
+from neve.work.retry import Retry
+from neve.work.task import Task
+from tests.contracts.stores import opened
+from tests.work.support import Clock
+
+if TYPE_CHECKING:
+    from neve.lake.documents import Documents
+    from neve.lake.state_config import StateConfig
+    from neve.work.job import Job
+
+LEASE = 60.0
+RETRY = Retry(attempts=3, first_seconds=5, most_seconds=600)
+OPEN_STATES = (JobState.QUEUED, JobState.RUNNING)
+AWAY = LakeError("the catalog is away", hint="wait")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The time of the store."""
+    return Clock()
+
+
+@pytest.fixture
+def jobs(documents: Documents, clock: Clock) -> Jobs:
+    """The jobs of a store that nobody has used yet."""
+    return Jobs(documents, retry=RETRY, clock=clock)
+
+
+def want(jobs: Jobs, table: str = "logs", window: str = "2026-01-31", reason: str = "12 files") -> Job:
+    """Have a table compacted."""
+    return jobs.want(Task.COMPACT, table, window, reason=reason)
+
+
+def claim(jobs: Jobs, owner: str = "a") -> Job:
+    """Take what is next, which must be there."""
+    job = jobs.claim(owner, list(Task), LEASE)
+    assert job is not None
+    return job
+
+
+def killed(jobs: Jobs, clock: Clock, owner: str = "a") -> Job:
+    """A job whose worker was killed, and whose time is over."""
+    job = claim(jobs, owner)
+    clock.forward(LEASE + 1)
+    return job
+
+
+def dead(jobs: Jobs) -> Job:
+    """A job that no attempt mends."""
+    want(jobs)
+    return jobs.fail(claim(jobs), ConfigError("compact.target_mb is 0"))
+
+
+def test_a_job_is_wanted_claimed_and_done(jobs: Jobs, clock: Clock) -> None:
+    """From the moment that it is wanted to the moment that it is done, everyone can see where it stands."""
+    wanted = want(jobs)
+    assert (wanted.state, wanted.reason, wanted.attempts) == (JobState.QUEUED, "12 files", 0)
+    begun = claim(jobs)
+    assert (begun.id, begun.state, begun.owner, begun.attempts) == (wanted.id, JobState.RUNNING, "a", 1)
+    assert begun.until == clock() + timedelta(seconds=LEASE)
+    clock.forward(5)
+    done = jobs.finish(begun, "3 files instead of 12", {"files": 3})
+    assert (done.state, done.outcome, done.result) == (JobState.DONE, "3 files instead of 12", {"files": 3})
+    assert jobs.get(done.id) == done
+    assert jobs.list() == [done]
+    assert jobs.counts() == dict.fromkeys(JobState, 0) | {JobState.DONE: 1}
+    assert jobs.claim("a", list(Task), LEASE) is None
+
+
+def test_a_queued_subject_is_wanted_once(jobs: Jobs, clock: Clock) -> None:
+    """What is wanted again while it waits is one job: with both reasons, and at the sooner time."""
+    later = clock() + timedelta(hours=1)
+    first = jobs.want(Task.COMPACT, "logs", reason="nightly", not_before=later)
+    assert jobs.claim("a", list(Task), LEASE) is None
+    again = jobs.want(Task.COMPACT, "logs", reason="12 files")
+    assert again.id == first.id
+    assert (again.reason, again.not_before) == ("nightly; 12 files", clock())
+    assert jobs.list() == [again]
+    assert jobs.want(Task.COMPACT, "logs", reason="12 files", not_before=later) == again
+    assert jobs.want(Task.COMPACT, "spans", reason="12 files").id != first.id
+
+
+def test_reasons_do_not_grow_without_end(jobs: Jobs) -> None:
+    """A job that is wanted a thousand times tells the first reason and the latest ones."""
+    for number in range(50):
+        job = want(jobs, reason=f"reason {number}")
+    assert job.reason == "reason 0; reason 47; reason 48; reason 49"
+
+
+def test_what_is_wanted_while_it_runs_is_run_again(jobs: Jobs, clock: Clock) -> None:
+    """A run may have read what was there before: another one follows it, with the reasons of those who wanted it."""
+    want(jobs)
+    begun = claim(jobs)
+    assert want(jobs, reason="3 files more").again
+    assert want(jobs, reason="a person").id == begun.id
+    assert jobs.claim("b", list(Task), LEASE) is None
+    clock.forward(1)
+    jobs.finish(begun, "done")
+    following = claim(jobs, "b")
+    assert following.id > begun.id
+    assert (following.reason, following.again, following.attempts) == ("3 files more; a person", False, 1)
+
+
+def test_the_oldest_that_is_due_and_allowed_is_claimed(jobs: Jobs, clock: Clock) -> None:
+    """Workers take what waits longest, of the tasks that they know, if nothing speaks against it."""
+    first, second, third = (want(jobs, table) for table in ("a", "b", "c") if clock.forward(1))
+    jobs.want(Task.ROLLUP, "metrics_1m", reason="")
+    assert jobs.claim("x", [Task.SEARCH], LEASE) is None
+    allowed = {first.id: "quiet hours"}
+    taken = [jobs.claim("x", [Task.COMPACT], LEASE, lambda job: allowed.get(job.id)) for _ in range(3)]
+    assert [job and job.id for job in taken] == [second.id, third.id, None]
+
+
+def test_failures_are_tried_again_ever_later_until_a_person_must_look(jobs: Jobs, clock: Clock) -> None:
+    """After each failure it waits twice as long; being wanted does not hurry it; the last one leaves it dead."""
+    want(jobs)
+    for delay in (5, 10):
+        failed = jobs.fail(claim(jobs), AWAY)
+        assert (failed.state, failed.error, failed.hint) == (JobState.QUEUED, "the catalog is away", "wait")
+        assert failed.not_before == clock() + timedelta(seconds=delay)
+        assert want(jobs, reason="again").not_before == failed.not_before
+        clock.forward(delay - 1)
+        assert jobs.claim("a", list(Task), LEASE) is None
+        clock.forward(1)
+    last = jobs.fail(claim(jobs), ZeroDivisionError("division by zero"))
+    assert (last.state, last.attempts) == (JobState.DEAD, 3)
+    assert last.error == "ZeroDivisionError: division by zero"
+    assert jobs.list(states=[JobState.DEAD]) == [last]
+
+
+def test_what_another_attempt_does_not_mend_is_dead_at_once(jobs: Jobs) -> None:
+    """A bad setting stays bad until somebody changes it."""
+    job = dead(jobs)
+    assert (job.state, job.attempts, job.error) == (JobState.DEAD, 1, "compact.target_mb is 0")
+
+
+def test_work_that_another_one_does_is_put_back(jobs: Jobs, clock: Clock) -> None:
+    """A lease that is taken is no failure, however often it is met."""
+    want(jobs)
+    for _ in range(10):
+        left = jobs.fail(claim(jobs), LeaseTaken("the lease 'compact:logs' is held"))
+        assert (left.state, left.attempts) == (JobState.QUEUED, 0)
+        clock.forward(5)
+
+
+def test_a_job_outlives_its_worker(jobs: Jobs, clock: Clock) -> None:
+    """When a worker is silent, another takes over, and the first one finds that it lost the job."""
+    want(jobs)
+    lost = killed(jobs, clock)
+    taken = claim(jobs, "b")
+    assert (taken.id, taken.owner, taken.attempts) == (lost.id, "b", 2)
+    assert "worker a was silent" in taken.error
+    for late in (partial(jobs.renew, seconds=LEASE), partial(jobs.finish, outcome="done"), jobs.release):
+        with pytest.raises(LeaseLost, match=f"a lost job {lost.id}.* it is running with b"):
+            late(lost)
+    assert jobs.finish(taken, "done").owner == "b"
+    with pytest.raises(LeaseLost, match="it has ended"):
+        jobs.fail(lost, AWAY)
+
+
+def test_a_job_that_kills_its_workers_is_dead_in_the_end(jobs: Jobs, clock: Clock) -> None:
+    """A worker's death is an attempt, and what was wanted during the last one is not lost with it."""
+    want(jobs)
+    for _ in range(RETRY.attempts - 1):
+        killed(jobs, clock)
+    last = claim(jobs)
+    want(jobs, reason="3 files more")
+    clock.forward(LEASE)
+    jobs.claim("b", list(Task), LEASE)
+    assert [job.id for job in jobs.list(states=[JobState.DEAD])] == [last.id]
+    with pytest.raises(LeaseLost, match="it has ended"):
+        jobs.finish(last, "it was only slow")
+    assert claim(jobs, "b").reason == "3 files more"
+
+
+def test_a_worker_that_renews_keeps_its_job_and_tells_how_far_it_is(jobs: Jobs, clock: Clock) -> None:
+    """As long as it says so in time, nobody else gets it."""
+    want(jobs)
+    job = claim(jobs)
+    for done in range(5):
+        clock.forward(LEASE - 1)
+        job = jobs.renew(job, LEASE, Progress("groups", done, 5))
+        assert jobs.claim("b", list(Task), LEASE) is None
+    assert jobs.renew(job, LEASE).progress == Progress("groups", 4, 5)
+    found = jobs.get(job.id)
+    assert found is not None
+    assert found.progress == Progress("groups", 4, 5)
+
+
+def test_a_released_job_is_as_it_was(jobs: Jobs) -> None:
+    """A worker that is told to stop gives back what it has; that is no attempt."""
+    want(jobs)
+    begun = claim(jobs)
+    want(jobs, reason="3 files more")
+    back = jobs.release(begun)
+    assert (back.state, back.attempts, back.owner, back.again) == (JobState.QUEUED, 0, "", False)
+    assert claim(jobs, "b").reason == "12 files; 3 files more"
+
+
+def test_a_queued_job_is_cancelled_at_once(jobs: Jobs) -> None:
+    """Nothing comes of it, and it can be wanted anew."""
+    job = jobs.cancel(want(jobs).id)
+    assert job.state is JobState.CANCELLED
+    assert jobs.claim("a", list(Task), LEASE) is None
+    assert want(jobs).id != job.id
+
+
+@pytest.mark.parametrize("how", ["release", "fail", "dies"])
+def test_a_running_job_is_told_to_stop(jobs: Jobs, clock: Clock, how: str) -> None:
+    """However it ends then, it is not tried again; what is wanted after that is."""
+    want(jobs)
+    begun = claim(jobs)
+    want(jobs, reason="before")
+    assert jobs.cancel(begun.id).cancel
+    begun = jobs.renew(begun, LEASE)
+    assert begun.cancel
+    want(jobs, reason="after")
+    if how == "release":
+        jobs.release(begun)
+    elif how == "fail":
+        jobs.fail(begun, AWAY)
+    else:
+        clock.forward(LEASE)
+        jobs.claim("b", list(Task), LEASE)
+    assert [job.id for job in jobs.list(states=[JobState.CANCELLED])] == [begun.id]
+    following = claim(jobs, "b")
+    assert (following.reason, following.cancel) == ("after", False)
+
+
+def test_a_dead_job_is_replayed(jobs: Jobs) -> None:
+    """It is the same job, with all its attempts before it, and it is on the list of the dead no longer."""
+    job = dead(jobs)
+    again = jobs.replay(job.id)
+    assert (again.id, again.state, again.attempts, again.error) == (job.id, JobState.QUEUED, 0, "")
+    assert jobs.list() == [again]
+    done = jobs.finish(claim(jobs), "done")
+    assert jobs.get(job.id) == done
+    assert jobs.list() == [done]
+
+
+def test_a_dead_job_is_replayed_as_the_open_one_of_its_subject(jobs: Jobs) -> None:
+    """There is never a second open job of a subject; the dead one says what became of it."""
+    job, other = dead(jobs), want(jobs, reason="3 files more")
+    again = jobs.replay(job.id)
+    assert (again.id, again.reason) == (other.id, f"3 files more; replay of {job.id}: 12 files")
+    old = jobs.get(job.id)
+    assert old is not None
+    assert (old.state, old.outcome) == (JobState.CANCELLED, f"replayed as job {other.id}")
+    assert jobs.list(states=[JobState.DEAD]) == []
+
+
+def test_what_can_not_be_cancelled_or_replayed_is_refused_with_a_reason(jobs: Jobs) -> None:
+    """An unknown id and a wrong state are different things."""
+    for verb in (jobs.cancel, jobs.replay):
+        with pytest.raises(WorkMissing, match="there is no job 'nonsense'"):
+            verb("nonsense")
+    job = want(jobs)
+    with pytest.raises(WorkRefused, match=r"can't be replayed: it is queued, expected dead or cancelled"):
+        jobs.replay(job.id)
+    jobs.finish(claim(jobs), "done")
+    with pytest.raises(WorkRefused, match=r"can't be cancelled: it is done, expected queued or running"):
+        jobs.cancel(job.id)
+
+
+def test_jobs_are_listed_from_the_newest_on(jobs: Jobs, clock: Clock) -> None:
+    """Open and ended ones together, or some of them."""
+    for table in ("a", "b", "c", "d"):
+        clock.forward(1)
+        want(jobs, table)
+    jobs.finish(claim(jobs), "done")
+    clock.forward(1)
+    jobs.fail(claim(jobs), ConfigError("bad"))
+    tables = [(job.table, job.state.value) for job in jobs.list()]
+    assert tables == [("d", "queued"), ("c", "queued"), ("b", "dead"), ("a", "done")]
+    assert [job.table for job in jobs.list(limit=3)] == ["d", "c", "b"]
+    assert [job.table for job in jobs.list(states=[JobState.DONE, JobState.QUEUED])] == ["d", "c", "a"]
+    assert [job.table for job in jobs.list(table="c", task=Task.COMPACT)] == ["c"]
+    assert jobs.list(task=Task.ROLLUP) == []
+
+
+def test_what_ended_long_ago_is_forgotten(documents: Documents, clock: Clock) -> None:
+    """By age, and what is done with by number too; what is open stays, however old it is."""
+    jobs = Jobs(documents, keep_days=1, keep_most=2, clock=clock)
+    for table in ("a", "b", "c"):
+        want(jobs, table)
+        jobs.finish(claim(jobs), "done")
+        clock.forward(1)
+    gone = dead(jobs)
+    clock.forward(1)
+    want(jobs, "open")
+    assert jobs.prune() == 1
+    assert [job.table for job in jobs.list()] == ["open", "logs", "c", "b"]
+    clock.forward(timedelta(days=2).total_seconds())
+    assert jobs.prune() == 3
+    assert [job.table for job in jobs.list()] == ["open"]
+    assert jobs.get(gone.id) is None
+
+
+def test_a_result_that_is_no_json_is_kept_as_text(jobs: Jobs) -> None:
+    """A handler's numbers never keep a job from being done."""
+    want(jobs)
+    done = jobs.finish(claim(jobs), "done", {"ratio": float("inf"), "at": datetime(2026, 1, 31)})  # noqa: DTZ001
+    assert done.result == {"ratio": "Infinity", "at": "2026-01-31 00:00:00"}
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_what_a_dead_mover_left_is_moved_by_the_next(
+    jobs: Jobs, documents: Documents, clock: Clock, is_kept: bool
+) -> None:
+    """A process that dies right after a job ended leaves nothing half done: what was wanted meanwhile is claimed."""
+    want(jobs)
+    begun = claim(jobs)
+    want(jobs, reason="3 files more")
+    place = OPEN + begun.subject
+    document = documents.get(SPACE, place)
+    clock.forward(1)
+    done = jobs.finish(begun, "done")
+    assert document is not None
+    # As it was right after the first of the steps, or of the first two.
+    documents.put(SPACE, place, Record(done, Record.of(document).following).document)
+    if not is_kept:
+        for key, _document in [*documents.entries(SPACE, "ended/")]:
+            documents.delete(SPACE, key)
+    assert [job.state for job in jobs.list()] == [JobState.DONE]
+    assert jobs.finish(begun, "told once more, as the answer was lost") == done
+    assert [job.state for job in jobs.list()] == [JobState.QUEUED, JobState.DONE]
+    assert claim(jobs, "b").reason == "3 files more"
+
+
+def test_many_want_and_claim_at_once(store: StateConfig, documents: Documents) -> None:
+    """However many processes want the same and take what there is: one open job a subject, one owner a job."""
+    tables, crowd = [f"table{number}" for number in range(4)], 4
+
+    def work(number: int) -> list[str]:
+        own = opened(store)
+        mine = Jobs(own)
+        ids = [mine.want(Task.COMPACT, table, reason=f"of {number}").id for table in tables]
+        taken = [mine.claim(f"worker {number}", list(Task), LEASE) for _ in tables]
+        own.close()
+        assert len(set(ids)) == len(tables)
+        return [job.id for job in taken if job is not None]
+
+    documents.put("any", "table", {})  # the first to write makes the tables
+    with ThreadPoolExecutor(crowd) as pool:
+        taken = [job_id for ids in pool.map(work, range(crowd)) for job_id in ids]
+    jobs = Jobs(documents)
+    assert len(taken) == len(set(taken)) == len(tables)
+    assert sorted(job.table for job in jobs.list(states=OPEN_STATES)) == tables

@@ -1,0 +1,205 @@
+"""Workers at real jobs: what they do with those that are done, that fail, and that are told to stop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from neve.errors import LakeError
+from neve.work.handler import Cancelled, Outcome
+from neve.work.job import JobState, Progress
+from neve.work.jobs import Jobs
+from neve.work.retry import Retry
+from neve.work.task import Task
+from neve.work.worker import Worker
+from tests.work.support import sqlite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from neve.lake.sql_documents import SqlDocuments
+    from neve.work.handler import Handler, Report
+    from neve.work.job import Job
+
+PATIENCE = 20.0
+LEASE = 0.6
+IDLE = 0.01
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[SqlDocuments]:
+    """The store."""
+    documents = sqlite(tmp_path)
+    yield documents
+    documents.close()
+
+
+@pytest.fixture
+def jobs(state: SqlDocuments) -> Jobs:
+    """Jobs whose failures are not tried again within a test."""
+    return Jobs(state, retry=Retry(first_seconds=600))
+
+
+@contextmanager
+def working(
+    jobs: Jobs,
+    handler: Handler,
+    ended: Callable[[Job], None] = lambda _job: None,
+    stop: threading.Event | None = None,
+) -> Iterator[Worker]:
+    """A worker in a thread, told to stop at the end, if not before."""
+    worker = Worker(jobs, {Task.COMPACT: handler}, owner="w", lease_seconds=LEASE, idle_seconds=IDLE, ended=ended)
+    stop = stop or threading.Event()
+    thread = threading.Thread(target=worker.run, args=(stop,))
+    thread.start()
+    try:
+        yield worker
+    finally:
+        stop.set()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for something, but not for ever."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(IDLE)
+
+
+def state_of(jobs: Jobs, job: Job) -> JobState | None:
+    """Where a job stands."""
+    found = jobs.get(job.id)
+    return found.state if found else None
+
+
+def given_up(_job: Job, report: Report) -> Outcome:
+    """A handler that works until it is told not to."""
+    until(lambda: report.cancelled)
+    raise Cancelled("as it was asked to")
+
+
+def test_a_job_is_done_and_told(jobs: Jobs) -> None:
+    """Its outcome is kept, and whoever listens hears of it."""
+    heard: list[Job] = []
+    job = jobs.want(Task.COMPACT, "logs", "2026-01-31", reason="12 files")
+    with working(jobs, lambda job, _report: Outcome(f"{job.table} is small", {"files": 1}), heard.append):
+        until(lambda: heard)
+    assert heard == [jobs.get(job.id)]
+    assert (heard[0].state, heard[0].outcome, heard[0].result) == (JobState.DONE, "logs is small", {"files": 1})
+
+
+def test_neither_a_failure_nor_a_listener_ends_a_worker(jobs: Jobs) -> None:
+    """It goes on with the next job, whatever was wrong with the last one."""
+    heard: list[str] = []
+
+    def handle(job: Job, _report: Report) -> Outcome:
+        if job.table == "bad":
+            raise ZeroDivisionError("division by zero")
+        return Outcome("fine")
+
+    def listen(job: Job) -> None:
+        heard.append(job.table)
+        raise RuntimeError("nobody there")
+
+    bad = jobs.want(Task.COMPACT, "bad", reason="")
+    good = jobs.want(Task.COMPACT, "good", reason="")
+    with working(jobs, handle, listen):
+        until(lambda: len(heard) == 2)
+    failed = jobs.get(bad.id)
+    assert failed is not None
+    assert (failed.state, failed.attempts, failed.error) == (JobState.QUEUED, 1, "ZeroDivisionError: division by zero")
+    assert state_of(jobs, good) is JobState.DONE
+
+
+def test_a_long_job_stays_its_workers_and_tells_how_far_it_is(jobs: Jobs) -> None:
+    """It takes several times as long as its lease, and nobody else gets it."""
+    over = threading.Event()
+
+    def handle(_job: Job, report: Report) -> Outcome:
+        report.progress("groups", 3, 7)
+        assert over.wait(PATIENCE)
+        return Outcome("done")
+
+    job = jobs.want(Task.COMPACT, "logs", reason="")
+    with working(jobs, handle) as worker:
+        end = time.monotonic() + 3 * LEASE
+        until(lambda: worker.job is not None)
+        while time.monotonic() < end:
+            assert jobs.claim("another", list(Task), LEASE) is None
+            time.sleep(LEASE / 10)
+        running = jobs.get(job.id)
+        assert running is not None
+        assert running.progress == Progress("groups", 3, 7)
+        over.set()
+        until(lambda: state_of(jobs, job) is JobState.DONE)
+
+
+def test_a_cancelled_job_gives_up(jobs: Jobs) -> None:
+    """Its handler hears of it, and it is not tried again."""
+    job = jobs.want(Task.COMPACT, "logs", reason="")
+    with working(jobs, given_up) as worker:
+        until(lambda: worker.job is not None)
+        jobs.cancel(job.id)
+        until(lambda: state_of(jobs, job) is JobState.CANCELLED)
+
+
+def test_a_worker_that_is_told_to_stop_gives_its_job_back(jobs: Jobs) -> None:
+    """That is no attempt, and the job is there for the next worker."""
+    job = jobs.want(Task.COMPACT, "logs", reason="")
+    with working(jobs, given_up) as worker:
+        until(lambda: worker.job is not None)
+    back = jobs.get(job.id)
+    assert back is not None
+    assert (back.state, back.attempts, back.error) == (JobState.QUEUED, 0, "")
+
+
+def test_a_job_that_does_not_end_in_time_is_given_back_by_whoever_waits(jobs: Jobs) -> None:
+    """Another worker has it at once; what the first one says of it later does not count."""
+    over, stop = threading.Event(), threading.Event()
+
+    def handle(_job: Job, _report: Report) -> Outcome:
+        assert over.wait(PATIENCE)
+        return Outcome("too late")
+
+    job = jobs.want(Task.COMPACT, "logs", reason="")
+    with working(jobs, handle, stop=stop) as worker:
+        until(lambda: worker.job is not None)
+        stop.set()
+        released = worker.release()
+        assert released is not None
+        assert released.state is JobState.QUEUED
+        taken = jobs.claim("another", list(Task), PATIENCE)
+        assert taken is not None
+        over.set()
+    assert worker.release() is None
+    assert jobs.finish(taken, "in time").outcome == "in time"
+    assert jobs.list() == [jobs.get(job.id)]
+
+
+def test_a_store_that_is_away_is_waited_for(jobs: Jobs, state: SqlDocuments, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a job came to is told when the store is back, and the worker goes on with the next one."""
+    away, swap = threading.Event(), state.swap
+
+    def failing(*arguments: object) -> bool:
+        if away.is_set():
+            raise LakeError("the state store is away")
+        return swap(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(state, "swap", failing)
+
+    def handle(_job: Job, _report: Report) -> Outcome:
+        away.set()
+        threading.Timer(LEASE / 4, away.clear).start()
+        return Outcome("done")
+
+    wanted = [jobs.want(Task.COMPACT, table, reason="") for table in ("a", "b")]
+    with working(jobs, handle):
+        until(lambda: all(state_of(jobs, job) is JobState.DONE for job in wanted))
+    assert [job.attempts for job in jobs.list()] == [1, 1]
