@@ -8,23 +8,42 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from neve.app.telemetry.traces import trace_ids
+
 if TYPE_CHECKING:
-    from structlog.typing import Processor
+    from structlog.typing import EventDict, Processor
+
+
+def add_trace(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    """Name the trace and the span that a line is said in, unless the line itself speaks of a trace."""
+    ids = trace_ids()
+    if ids is not None and "trace_id" not in event:
+        event["trace_id"], event["span_id"] = ids
+    return event
+
 
 SHARED: tuple[Processor, ...] = (
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
+    add_trace,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 )
 
 
-def configure_logs(level: int = logging.INFO) -> None:
-    """Send what Neve and its libraries say to standard error, in one form."""
+def configure_logs(level: int = logging.INFO, process: str = "") -> None:
+    """Send what Neve and its libraries say to standard error, in one form; of several processes, with who says it."""
+
+    def add_process(_logger: Any, _method: str, event: EventDict) -> EventDict:
+        if process:
+            event.setdefault("process", process)
+        return event
+
+    shared: tuple[Processor, ...] = (*SHARED, add_process)
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
-            *SHARED,
+            *shared,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -32,7 +51,7 @@ def configure_logs(level: int = logging.INFO) -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=SHARED, processors=_last()))
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_last()))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.WARNING)  # libraries speak up only when something is wrong
