@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
+from neve.api.control.routes import control_routes
+from neve.app.control import Control
+from neve.receive.keys import OpenDoor
+from tests.api.querying import Client, serving
 from tests.api.running import LoopThread, Running, settings_for
+from tests.app.control_lake import controlled
+from tests.query.lakes import ACME
+from tests.query.quick import connect_quickly
 
 
 @pytest.fixture(scope="session")
@@ -35,3 +42,34 @@ def start(loop_thread: LoopThread, tmp_path: Path) -> Iterator[Callable[..., Run
             return stack.enter_context(loop_thread.receiver(tmp_path, settings_for(tmp_path, raw, **receiver)))
 
         yield begin
+
+
+@pytest.fixture(scope="session")
+def kept_control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
+    """The control of a small lake."""
+    with pytest.MonkeyPatch.context() as patched, controlled(tmp_path_factory.mktemp("controlled")) as found:
+        patched.setattr("duckdb.connect", connect_quickly)
+        yield found
+
+
+@pytest.fixture
+def control(kept_control: Control) -> Iterator[Control]:
+    """The same for every test; what one wanted, paused or wrote is no other's concern."""
+    yield kept_control
+    for space in ("jobs", "pauses", "policies", "parts"):
+        for key, _value in list(kept_control.documents.entries(space)):
+            kept_control.documents.delete(space, key)
+
+
+@pytest.fixture(scope="session")
+def kept_operator(kept_control: Control) -> Iterator[Client]:
+    """A server of that control with an open door."""
+    guard = OpenDoor(ACME)
+    with serving(None, guard, first=control_routes(kept_control, guard)) as found:
+        yield found
+
+
+@pytest.fixture
+def operator(control: Control, kept_operator: Client) -> Client:
+    """Operates the lake through an open door."""
+    return kept_operator

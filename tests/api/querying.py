@@ -21,7 +21,9 @@ from neve.receive.keys import OpenDoor
 from tests.api.running import HOST, JSON, Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from starlette.routing import Route
 
     from neve.query.service import QueryService
     from neve.receive.keys import Guard
@@ -64,10 +66,12 @@ class Client:
 
 
 @contextmanager
-def serving(service: QueryService | Any, guard: Guard | None = None) -> Iterator[Client]:
-    """A server in a thread, with the protocol of `neve serve`."""
+def serving(
+    service: QueryService | Any, guard: Guard | None = None, *, first: Sequence[Route] = ()
+) -> Iterator[Client]:
+    """A server in a thread, with the protocol of `neve serve`; `first` are the paths of others."""
     config = ReceiverConfig()
-    application = Starlette(routes=[*query_routes(service, guard or OpenDoor("acme"))])
+    application = Starlette(routes=[*first, *query_routes(service, guard or OpenDoor("acme"))])
     sock = listen(HOST, 0, "http")
     server = uvicorn.Server(
         uvicorn.Config(

@@ -25,7 +25,7 @@ from neve.raw.zone import OTLP, RawZone
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from neve.api.server import Addresses
+    from neve.api.addresses import Addresses
 
 HOST = "127.0.0.1"
 PROTOBUF = {"content-type": "application/x-protobuf"}

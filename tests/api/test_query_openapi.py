@@ -8,6 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from openapi_spec_validator import validate
 
+from neve.api.control.routes import control_routes
 from neve.api.query.documents import StatisticsDocument
 from neve.api.query.errors import Failure
 from neve.api.query.openapi import description
@@ -49,8 +50,10 @@ def test_it_is_valid(client: Client) -> None:
 
 def test_it_has_every_path_and_method() -> None:
     """And no other."""
-    service: Any = None
-    doors: dict[str, Any] = {route.path: route.endpoint for route in query_routes(service, OpenDoor("acme"))}
+    nothing: Any = None
+    guard = OpenDoor("acme")
+    all_routes = [*control_routes(nothing, guard), *query_routes(nothing, guard)]
+    doors: dict[str, Any] = {route.path: route.endpoint for route in all_routes}
     routes = {path: set(door.handlers) for path, door in doors.items() if door.handlers}
     described = {path: {method.upper() for method in methods} for path, methods in description()["paths"].items()}
     assert described == routes

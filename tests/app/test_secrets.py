@@ -29,6 +29,7 @@ KEYS = (
     "autopilot.stage.nessie.token",
     "autopilot.stage.lakefs.secret_key",
     "autopilot.propose.token",
+    "telemetry.key",
 )
 
 

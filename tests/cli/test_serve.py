@@ -2,22 +2,28 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from neve.app.serve.config import ServeConfig
 from neve.cli.serve import PORT, serve
+from neve.query.config import QueryConfig
 from neve.receive.config import ReceiverConfig
 from tests.cli.runner import run
 from tests.parts.process import free_ports
 
 
-def test_there_must_be_a_lake_to_take_it_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Found before a port is opened, with the remedy."""
+@pytest.mark.parametrize("arguments", [[], ["--query"], ["--only", "ingest"], ["--only", "receiver,api"]])
+def test_there_must_be_a_lake_to_take_it_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    """Found before a port is opened, with the remedy; only a receiver needs none."""
     monkeypatch.chdir(tmp_path)
-    ended = run("serve")
+    ended = run("serve", *arguments)
     assert (ended.code, ended.data) == (1, b"")
     assert "the lake has no tables\nhint: run `neve init`" in ended.errors
 
@@ -31,12 +37,42 @@ def test_an_open_receiver_is_refused_on_the_network() -> None:
     assert not Path("lake").exists()
 
 
+@pytest.mark.parametrize("arguments", [["--receiver", "--query"], ["--receiver", "--only", "api"]])
+def test_one_way_to_say_what_runs(arguments: list[str]) -> None:
+    """Short forms do not mix with the long one."""
+    ended = run("serve", *arguments)
+    assert (ended.code, ended.data) == (2, b"")
+    assert "exclude each other" in ended.errors
+
+
+@pytest.mark.parametrize("names", ["cook", "receiver,cook", "", "receiver,"])
+def test_a_part_that_there_is_not_is_refused(names: str) -> None:
+    """With the names of those that there are."""
+    ended = run("serve", "--only", names)
+    assert (ended.code, ended.data) == (1, b"")
+    assert "expected some of receiver, api, ingest, scheduler, compact, maintain" in ended.errors
+
+
+def test_a_taken_port_is_said_before_processes_are_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the group itself, which would otherwise start one again and again."""
+    monkeypatch.chdir(tmp_path)
+    assert run("init").code == 0
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        ended = run("serve", "--only", "receiver,api", "--health-port", "0", "--http-port", port)
+    assert (ended.code, ended.data) == (1, b"")
+    assert "set receiver.http_port, or end the process that listens there" in ended.errors
+
+
 def test_options_stand_for_settings() -> None:
     """Each has the bounds of its setting."""
     schema = ReceiverConfig.model_json_schema()["properties"]
     for name in ("http_port", "grpc_port"):
         assert (schema[name]["minimum"], schema[name]["maximum"]) == (PORT.min, PORT.max)
-    assert {"host", "http_port", "grpc_port"} <= {param.name for param in serve.params}
+    for section in (QueryConfig, ServeConfig):
+        port = section.model_json_schema()["properties"]["port"]
+        assert (port["minimum"], port["maximum"]) == (PORT.min, PORT.max)
+    assert {"host", "http_port", "grpc_port", "query_port", "health_port"} <= {param.name for param in serve.params}
 
 
 @pytest.mark.parts
@@ -63,6 +99,7 @@ def test_it_says_where_it_listens_and_ends_when_told(tmp_path: Path, as_json: bo
             "http": f"http://127.0.0.1:{http}",
             "grpc": f"127.0.0.1:{grpc}",
             "query": None,
+            "health": f"http://127.0.0.1:{http}",
             "auth": "open",
         }
     else:

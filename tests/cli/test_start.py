@@ -31,8 +31,14 @@ COMMANDS = (
         "autopilot",
         "keys",
         "serve",
+        "status",
+        "top",
+        "plan",
+        "jobs",
+        "policies",
         "doctor",
         "demo",
+        "up",
     ),
 )
 ASK = f"""

@@ -52,7 +52,8 @@ def test_your_own_data(tmp_path: Path) -> None:
 def test_receive_it(tmp_path: Path) -> None:
     """Init, serve, an export over HTTP, and its rows are in the tables after a while; a stop ends it cleanly."""
     neve(tmp_path, "init")
-    command = [NEVE, "serve", "--http-port", "0", "--grpc-port", "0", "--json"]
+    ports = ("--http-port", "--grpc-port", "--query-port", "--health-port")
+    command = [NEVE, "serve", *(word for port in ports for word in (port, "0")), "--json"]
     environment = {**os.environ, "NEVE_INGEST__COMMIT_SECONDS": "1", "NEVE_RAW__SEGMENT_SECONDS": "0.5"}
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as serving:
         assert serving.stdout is not None

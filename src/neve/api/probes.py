@@ -9,8 +9,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from prometheus_client import CollectorRegistry
     from starlette.requests import Request
 
     from neve.receive.metrics import ReceiverMetrics
@@ -18,19 +19,32 @@ if TYPE_CHECKING:
 
 
 def probe_routes(metrics: ReceiverMetrics, pressures: Sequence[Pressure]) -> list[Route]:
-    """`/healthz`, `/readyz` and `/metrics`."""
+    """The probes of a receiver, which is not ready while it is under pressure."""
+
+    def problem() -> str | None:
+        return next((pressure.problem for pressure in pressures if pressure.problem), None)
+
+    return probes(problem, metrics.registry, REGISTRY)
+
+
+def probes(problem: Callable[[], str | None], *registries: CollectorRegistry) -> list[Route]:
+    """`/livez`, `/healthz`, `/readyz` and `/metrics` of one part that answers by itself."""
 
     async def alive(_request: Request) -> Response:
         return JSONResponse({"status": "alive"})
 
     async def ready(_request: Request) -> Response:
-        problem = next((pressure.problem for pressure in pressures if pressure.problem), None)
-        if problem:
-            return JSONResponse({"status": "not ready", "reason": problem}, status_code=503)
+        if reason := problem():
+            return JSONResponse({"status": "not ready", "reason": reason}, status_code=503)
         return JSONResponse({"status": "ready"})
 
     async def counted(_request: Request) -> Response:
-        everything = generate_latest(metrics.registry) + generate_latest(REGISTRY)
+        everything = b"".join(map(generate_latest, registries))
         return Response(everything, media_type=CONTENT_TYPE_LATEST)
 
-    return [Route("/healthz", alive), Route("/readyz", ready), Route("/metrics", counted)]
+    return [
+        Route("/livez", alive),
+        Route("/healthz", alive),
+        Route("/readyz", ready),
+        Route("/metrics", counted),
+    ]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncIterator, Iterator
 
-    from starlette.applications import Starlette
+    from neve.app.telemetry.requests import Application
 
 
 class _Server(uvicorn.Server):
@@ -25,7 +25,7 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(application: Starlette, sock: socket.socket, **options: Any) -> AsyncIterator[None]:
+async def serving(application: Application, sock: socket.socket, **options: Any) -> AsyncIterator[None]:
     """An application that is served while the block runs; then requests in flight are finished."""
     config = uvicorn.Config(
         application,

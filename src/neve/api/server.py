@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal as signals
-import threading
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import structlog
 
+from neve.api.addresses import Addresses
 from neve.api.application import build_application
 from neve.api.listen import address, listen, listen_grpc
 from neve.api.otlp_grpc import build_grpc_server
@@ -18,10 +15,13 @@ from neve.api.otlp_http import HTTP
 from neve.api.patience import Limits, patient
 from neve.api.query.server import running_queries
 from neve.api.quiet import serving
+from neve.api.signals import stop_signals
 from neve.app.service import receiver_parts
+from neve.app.telemetry.requests import Traced
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from neve.app.service import ReceiverParts
     from neve.app.settings import Settings
@@ -30,58 +30,26 @@ if TYPE_CHECKING:
 log = structlog.get_logger("neve.api")
 
 
-@dataclass(frozen=True)
-class Addresses:
-    """Where the doors are; none for one that is shut."""
-
-    http: str | None = None
-    grpc: str | None = None
-    query: str | None = None
-
-
-@dataclass(frozen=True)
-class Doors:
-    """Which doors are opened; queries are answered from a lake."""
-
-    receiver: bool = True
-    lake: Lake | None = None
-
-
 async def serve(
-    settings: Settings,
-    doors: Doors,
+    doors: AbstractAsyncContextManager[Addresses],
     ready: Callable[[Addresses], None],
-    beside: Callable[[threading.Event], None] | None = None,
+    stopping: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; then finish what was begun, seal the raw zone, and return.
-
-    What runs `beside` it runs in a thread of its own, until the event is set that it is given.
-    """
-    told = threading.Event()
-    with _stop_signals() as stop:
-        async with _open(settings, doors) as addresses:
-            other = asyncio.create_task(asyncio.to_thread(beside, told)) if beside else None
+    """Keep doors open until SIGTERM or SIGINT; then finish what was begun, seal the raw zone, and return."""
+    with stop_signals() as stop:
+        async with doors as addresses:
             ready(addresses)
-            waiting = asyncio.create_task(stop.wait())
-            await asyncio.wait([waiting, *([other] if other else [])], return_when=asyncio.FIRST_COMPLETED)
+            await stop.wait()
+            stopping()
             log.info("stopping: requests in flight are finished, new ones are not taken")
-        told.set()
-        if other is not None:
-            await other
     log.info("stopped")
 
 
 @asynccontextmanager
-async def _open(settings: Settings, doors: Doors) -> AsyncIterator[Addresses]:
-    async with AsyncExitStack() as opened:
-        addresses = Addresses()
-        if doors.lake is not None:
-            place = await opened.enter_async_context(running_queries(settings, doors.lake))
-            addresses = replace(addresses, query=place)
-        if doors.receiver:
-            received = await opened.enter_async_context(running_receiver(settings))
-            addresses = replace(received, query=addresses.query)
-        yield addresses
+async def running_api(settings: Settings, lake: Lake) -> AsyncIterator[Addresses]:
+    """The query API, open while the block runs."""
+    async with running_queries(settings, lake) as place:
+        yield Addresses(query=place, health=place)
 
 
 @asynccontextmanager
@@ -99,7 +67,8 @@ async def running_doors(parts: ReceiverParts) -> AsyncIterator[Addresses]:
         grpc = await doors.enter_async_context(_grpc(parts)) if config.grpc else None
         http = await doors.enter_async_context(_http(parts)) if config.http else None
         doors.callback(parts.drain)
-        yield Addresses(f"http://{http}" if http else None, grpc)
+        place = f"http://{http}" if http else None
+        yield Addresses(http=place, grpc=grpc, health=place)
 
 
 @asynccontextmanager
@@ -117,7 +86,7 @@ async def _http(parts: ReceiverParts) -> AsyncIterator[str]:
         "timeout_keep_alive": config.idle_seconds,
         "timeout_graceful_shutdown": config.drain_seconds,
     }
-    async with serving(application, sock, **options):
+    async with serving(Traced(application), sock, **options):
         yield address(config.host, sock.getsockname()[1])
 
 
@@ -131,17 +100,3 @@ async def _grpc(parts: ReceiverParts) -> AsyncIterator[str]:
         yield address(config.host, port)
     finally:
         await server.stop(config.drain_seconds)
-
-
-@contextmanager
-def _stop_signals() -> Iterator[asyncio.Event]:
-    """An event that is set when the process is told to stop."""
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signals.SIGTERM, signals.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    try:
-        yield stop
-    finally:
-        for number in (signals.SIGTERM, signals.SIGINT):
-            with suppress(ValueError):
-                loop.remove_signal_handler(number)

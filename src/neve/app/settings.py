@@ -10,12 +10,15 @@ import yaml
 from pydantic import Field, ValidationError
 
 from neve.app.complaints import complain
+from neve.app.serve.config import ServeConfig
+from neve.app.telemetry.config import TelemetryConfig
 from neve.autopilot.config import AutopilotConfig
 from neve.compact.config import CompactConfig
 from neve.errors import ConfigError
 from neve.ingest.config import IngestConfig
 from neve.ingest.stream.topics import KafkaConfig
 from neve.ingest.watch.config import WatchConfig
+from neve.lake.bus_config import BusConfig
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.prices import PricesConfig
 from neve.lake.state_config import StateConfig
@@ -29,6 +32,7 @@ from neve.reservoir.config import ReservoirConfig
 from neve.rollup.config import RollupConfig
 from neve.search.config import SearchConfig
 from neve.tail.config import TailConfig
+from neve.work.policy import Policy  # noqa: TC001 - pydantic reads it
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,6 +69,13 @@ class Settings(Section):
     tail: TailConfig = Field(TailConfig(), description="which traces are kept, and where they go")
     maintain: MaintainConfig = Field(MaintainConfig(), description="how tables are kept small and quick to plan")
     autopilot: AutopilotConfig = Field(AutopilotConfig(), description="how layouts follow the queries that are asked")
+    serve: ServeConfig = Field(ServeConfig(), description="what `neve serve` runs")
+    bus: BusConfig = Field(BusConfig(), description="how commits are announced to those that tend the lake")
+    policies: tuple[Policy, ...] = Field((), description="which work is done on which tables, and when")
+    policies_folder: str = Field(
+        "", description="folder of YAML files with further policies, in the order of their names"
+    )
+    telemetry: TelemetryConfig = Field(TelemetryConfig(), description="where Neve's own traces and logs go")
 
 
 def load_settings(path: str | None = None, environment: Mapping[str, str] = os.environ) -> Settings:

@@ -14,6 +14,7 @@ import structlog
 from tenacity import Retrying, retry_if_not_exception_type, stop_when_event_set, wait_random_exponential
 from tenacity.nap import sleep_using_event
 
+from neve.app.telemetry.traces import span
 from neve.errors import ConfigError, EnvironmentFault, TableMissing
 from neve.ingest.metrics import FAILURES
 from neve.ingest.publish import Publisher
@@ -29,6 +30,7 @@ from neve.raw.zone import EVENTS, OTLP, RawZone
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from pyspark.sql import DataFrame, SparkSession
     from tenacity import RetryCallState
 
     from neve.app.settings import Settings
@@ -87,7 +89,7 @@ class Streams:
         from neve.ingest.stream.job import StreamJob  # noqa: PLC0415
 
         lake = replace(self.lake, further_jars=KAFKA) if kafka else self.lake
-        return StreamJob(lake, self.settings.ingest, name, make(lake), tell)
+        return StreamJob(lake, self.settings.ingest, name, TracedStream(name, make(lake)), tell)
 
     def _writer(self, name: str, lake: Lake) -> StreamWriter:
         return StreamWriter(name, Publisher(lake, self.settings.ingest, "ingest-stream"))
@@ -100,6 +102,30 @@ class Streams:
 
     def _intake(self, name: str, lake: Lake) -> EventIntake:
         return EventIntake(lake, self.settings.ingest, self.settings.watch.places, name)
+
+
+@dataclass(frozen=True)
+class TracedStream:
+    """A stream of which each batch is a span of Neve's own telemetry."""
+
+    name: str
+    stream: Stream
+
+    def load(self, spark: SparkSession) -> DataFrame:
+        """What comes in."""
+        return self.stream.load(spark)
+
+    def take(self, frame: DataFrame) -> BatchResult | None:
+        """Take a batch in."""
+        with span("ingest", stream=self.name) as spent:
+            result = self.stream.take(frame)
+            if result is not None:
+                spent.set(batch=result.batch_id, messages=result.messages, records=sum(result.records.values()))
+            return result
+
+    def caught_up(self) -> bool:
+        """Whether a run that stops at the end is done."""
+        return self.stream.caught_up()
 
 
 def keep_running(job: StreamJob, stop: threading.Event) -> StreamResult | None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from neve.lake.bus_config import check_bus
 from neve.lake.lake import Lake
 from neve.lake.redis_documents import RedisDocuments
+from neve.lake.sql_bus import SqlBus
 from neve.lake.sql_documents import SqlDocuments
 from neve.lake.state import State
 
 if TYPE_CHECKING:
     from neve.app.settings import Settings
     from neve.compact.compactor import Compactor
+    from neve.lake.bus import Bus
     from neve.lake.documents import Documents
 
 
@@ -32,8 +35,26 @@ def build_documents(settings: Settings) -> Documents:
     return SqlDocuments(build_state(settings))
 
 
+def build_bus(settings: Settings) -> Bus:
+    """The bus that commits are announced on; whoever asks closes it."""
+    check_bus(settings.bus)
+    if settings.bus.kind == "kafka":
+        from neve.lake.kafka_bus import KafkaBus  # noqa: PLC0415 - for those who have the client
+
+        return KafkaBus(settings.bus)
+    return SqlBus(build_state(settings), settings.bus)
+
+
 def build_compactor(settings: Settings, lake: Lake) -> Compactor:
-    """The compactor of a lake."""
+    """The compactor of a lake; what organizations may spend stands in the policies."""
+    from neve.app.policies import build_policy_store, compact_budgets  # noqa: PLC0415 - for those who tend
     from neve.compact.compactor import Compactor  # noqa: PLC0415 - Spark's worth of imports, for those who compact
 
-    return Compactor(lake, documents=build_documents(settings), config=settings.compact, prices=settings.prices)
+    documents = build_documents(settings)
+    return Compactor(
+        lake,
+        documents=documents,
+        config=settings.compact,
+        prices=settings.prices,
+        budgets=compact_budgets(build_policy_store(settings, documents).load()),
+    )

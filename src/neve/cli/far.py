@@ -46,6 +46,10 @@ class Server:
         tables = self._json("GET", "/api/v1/tables")["tables"]
         return {table["name"]: [column["name"] for column in table["columns"]] for table in tables}
 
+    def status(self) -> Any:
+        """How the lake and those who tend it are."""
+        return self._json("GET", "/api/v1/status")
+
     def _batches(self, stream: pa.RecordBatchReader, query_id: str) -> Iterator[pa.RecordBatch]:
         with self._breaks(query_id):
             yield from stream

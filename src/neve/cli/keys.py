@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from neve.cli.context import Context
     from neve.lake.keys import Key, Keys
 
-SCOPES = ("write", "read")
+SCOPES = ("write", "read", "admin")
+DEFAULT_SCOPES = ("write", "read")
 
 
 @click.group()
@@ -31,8 +32,9 @@ def keys() -> None:
     "scopes",
     type=click.Choice(SCOPES),
     multiple=True,
-    default=SCOPES,
-    help="What the key is good for: write to send telemetry, read to ask. May be given twice.  [default: both]",
+    default=DEFAULT_SCOPES,
+    help="What the key is good for: write to send telemetry, read to ask, admin to operate the whole lake. May be "
+    "repeated.  [default: write and read]",
 )
 @org_option
 @json_option
@@ -44,6 +46,7 @@ def create(context: Context, name: str | None, scopes: tuple[str, ...], org: str
     Examples:
       neve keys create --name checkout-collector --scope write
       neve keys create --name dashboards --scope read
+      neve keys create --name on-call --scope admin
       neve keys create --org acme --json
     """
     from neve.lake.scopes import Scope

@@ -17,17 +17,23 @@ from neve.cli.demo import demo
 from neve.cli.doctor import doctor
 from neve.cli.ingest import ingest
 from neve.cli.init import init
+from neve.cli.jobs import jobs
 from neve.cli.keys import keys
 from neve.cli.maintain import maintain
 from neve.cli.otap import otap
 from neve.cli.output import complain
+from neve.cli.plan import plan
+from neve.cli.policies import policies
 from neve.cli.query import query
 from neve.cli.reservoir import reservoir
 from neve.cli.rollup import rollup
 from neve.cli.search import search
 from neve.cli.serve import serve
+from neve.cli.status import status
 from neve.cli.tables import tables
 from neve.cli.tail import tail
+from neve.cli.top import top
+from neve.cli.up import up
 from neve.errors import NeveError
 
 OUTSIDE = ("botocore", "psycopg2", "pyiceberg", "requests", "sqlalchemy")
@@ -69,7 +75,7 @@ def neve(context: click.Context, config: str | None) -> None:
 
 for command in (
     *(init, ingest, query, tables, compact, maintain, rollup, search, tail, reservoir, otap, autopilot),
-    *(keys, serve, doctor, demo),
+    *(keys, serve, status, top, plan, jobs, policies, doctor, demo, up),
 ):
     neve.add_command(command)
 

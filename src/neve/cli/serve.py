@@ -11,10 +11,9 @@ from neve.cli.output import json_option, say
 from neve.errors import TableMissing
 
 if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
+    from collections.abc import Mapping, Sequence
 
-    from neve.api.server import Addresses
+    from neve.api.addresses import Addresses
     from neve.app.settings import Settings
     from neve.cli.context import Context
 
@@ -22,37 +21,54 @@ PORT = click.IntRange(0, 65_535)
 
 
 @click.command()
-@click.option("--receiver", is_flag=True, help="Only receive; `neve ingest raw` takes it in elsewhere.")
-@click.option("--query", is_flag=True, help="Only answer queries.")
-@click.option("--host", metavar="ADDRESS", help="Address to listen on.  [default: receiver.host]")
+@click.option("--only", metavar="PARTS", help="Parts to run, with commas between them.  [default: serve.only]")
+@click.option("--receiver", is_flag=True, help="Only receive: --only receiver.")
+@click.option("--query", is_flag=True, help="Only answer queries: --only api.")
+@click.option("--host", metavar="ADDRESS", help="Address to listen on.  [default: receiver, query and serve.host]")
 @click.option("--http-port", type=PORT, help="Port of OTLP/HTTP; 0 takes a free one.  [default: receiver.http_port]")
 @click.option("--grpc-port", type=PORT, help="Port of OTLP/gRPC; 0 takes a free one.  [default: receiver.grpc_port]")
 @click.option("--query-port", type=PORT, help="Port of the query API; 0 takes a free one.  [default: query.port]")
+@click.option("--health-port", type=PORT, help="Port of those who watch; 0 takes a free one.  [default: serve.port]")
+@click.option("--instance", hidden=True, help="The name of the group that this process belongs to.")
+@click.option("--lifeline", type=int, hidden=True, help="A pipe that ends when the process is to end.")
 @json_option
 @click.pass_obj
 def serve(
     context: Context,
+    only: str | None,
     receiver: bool,
     query: bool,
     host: str | None,
     http_port: int | None,
     grpc_port: int | None,
     query_port: int | None,
+    health_port: int | None,
+    instance: str | None,
+    lifeline: int | None,
     as_json: bool,
 ) -> None:
-    """Receive telemetry, take it in and answer queries until stopped. A line on standard output says where.
+    """Receive telemetry, take it in, answer queries and tend the lake until stopped. A line says where.
 
-    The receiver answers a request when its bytes are durable in the raw zone. SIGTERM or Ctrl+C lets it finish the
-    requests that it has begun. Paths on the HTTP port: /v1/traces, /v1/logs and /v1/metrics for OTLP, /events/s3 for
-    notifications of object storage, and /healthz, /readyz and /metrics for those who watch.
+    Parts: receiver; api; ingest; scheduler, which hands out work; compact, maintain, rollup, search and autopilot,
+    which do it; tail. The receiver and the API get a process each, all others share one with its Spark session. What
+    fails is started again, a little later each time, and takes nothing else down. Several of them on one lake, with a
+    shared state store, share the work.
+
+    The receiver answers a request when its bytes are durable in the raw zone. SIGTERM or Ctrl+C lets every part finish
+    what it has begun, for serve.drain_seconds. Paths on the HTTP port: /v1/traces, /v1/logs and /v1/metrics for OTLP,
+    and /events/s3 for notifications of object storage.
 
     The query API is described at /api/v1/openapi.json of its own port; POST /api/v1/query takes {"sql": "…"}.
+
+    Those who watch find /livez, /healthz, /readyz and /metrics of all parts together on port 9090 (serve.port), and
+    those of the receiver and of the API alone on their own ports.
 
     Without keys (receiver.auth and query.auth: open) it listens on loopback only. `neve keys create` makes a key.
 
     \b
     Examples:
       neve serve
+      neve serve --only receiver,api
       NEVE_RECEIVER__AUTH=keys neve serve --receiver --host 0.0.0.0
       neve serve --query
       curl -s --json '{"sql": "SELECT count(*) FROM spans"}' http://127.0.0.1:8480/api/v1/query
@@ -67,49 +83,77 @@ def serve(
           endpoint: http://127.0.0.1:4318
           compression: zstd
     """
+    from neve.api.logs import configure_logs
+    from neve.app.serve.choice import RECEIVER, choose
+    from neve.app.serve.instance import new_instance
+    from neve.app.serve.lifeline import drain_with_parent
+
+    settings = _with(context.settings, "receiver", host=host, http_port=http_port, grpc_port=grpc_port)
+    settings = _with(settings, "query", host=host, port=query_port)
+    settings = _with(settings, "serve", host=host, port=health_port)
+    processes = choose(_wanted(only, receiver, query) or settings.serve.only)
+    configure_logs(process="serve" if len(processes) > 1 else next(iter(processes)))
+    _check(settings, processes)
+    if set(processes) != {RECEIVER} and not context.lake.table_names():
+        raise TableMissing("the lake has no tables", hint="run `neve init`")
+    if lifeline is not None:
+        drain_with_parent(lifeline)
+    code = _run(context, settings, processes, instance or new_instance(), as_json)
+    click.get_current_context().exit(code)
+
+
+def _wanted(only: str | None, receiver: bool, query: bool) -> list[str]:
+    """The parts that the command line names; none where it names none."""
+    if (only is not None) + receiver + query > 1:
+        raise click.UsageError("--only, --receiver and --query exclude each other; without them, all parts are served")
+    if only is not None:
+        return [name.strip() for name in only.split(",")]
+    return ["receiver"] if receiver else ["api"] if query else []
+
+
+def _check(settings: Settings, processes: Mapping[str, Sequence[str]]) -> None:
+    """What does not fit together is said before anything is opened."""
+    from neve.app.serve.choice import API, RECEIVER
+    from neve.query.config import check_query
+    from neve.receive.config import check_receiver
+
+    if RECEIVER in processes:
+        check_receiver(settings.receiver)
+    if API in processes:
+        check_query(settings.query)
+
+
+def _run(
+    context: Context, settings: Settings, processes: Mapping[str, Sequence[str]], instance: str, as_json: bool
+) -> int:
+    """One process is this one; several are started by it, and kept running."""
     import asyncio
 
-    from neve.api.logs import configure_logs
-    from neve.api.server import Doors
-    from neve.api.server import serve as serve_doors
+    from neve.app.serve.choice import API, RECEIVER, TEND
 
-    if receiver and query:
-        raise click.UsageError("--receiver and --query exclude each other; without them, both are served")
-    configure_logs()
-    settings = _with_options(context.settings, {"host": host, "http_port": http_port, "grpc_port": grpc_port})
-    settings = _with_query(settings, {"host": host, "port": query_port})
-    if not receiver and not context.lake.table_names():
-        raise TableMissing("the lake has no tables", hint="run `neve init`")
-    doors = Doors(receiver=not query, lake=None if receiver else context.lake)
-    beside = None if receiver or query else _take_in(context, settings)
-    asyncio.run(serve_doors(settings, doors, lambda addresses: _ready(settings, addresses, as_json), beside))
+    def ready(addresses: Addresses) -> None:
+        _ready(settings, processes.get(TEND, ()), addresses, as_json)
 
+    if len(processes) > 1:
+        from neve.api.supervise import Group, supervise
 
-def _take_in(context: Context, settings: Settings) -> Callable[[threading.Event], None]:
-    """The streams that take in what the receiver got, and the files that it was told of."""
-    from neve.app.streams import Streams, keep_all_running, log_batch, sqs_bridge
+        return asyncio.run(supervise(Group(settings, processes, context.config, instance), ready))
+    from neve.api.foreground import run_api, run_receiver, run_tend  # doors and engines, which a group leaves to others
 
-    streams = Streams(settings, context.lake)
-
-    def run(stop: threading.Event) -> None:
-        with sqs_bridge(settings, stop):
-            keep_all_running([streams.raw(log_batch), streams.events(log_batch)], stop)
-
-    return run
+    if RECEIVER in processes:
+        return run_receiver(settings, instance, ready)
+    if API in processes:
+        return run_api(settings, context.lake, instance, ready)
+    return run_tend(settings, context.lake, processes[TEND], instance, ready)
 
 
-def _with_options(settings: Settings, options: dict[str, str | int | None]) -> Settings:
+def _with(settings: Settings, section: str, **options: str | int | None) -> Settings:
     """The settings with what the command line says in their place."""
     given = {key: value for key, value in options.items() if value is not None}
-    return settings.model_copy(update={"receiver": settings.receiver.model_copy(update=given)})
+    return settings.model_copy(update={section: getattr(settings, section).model_copy(update=given)})
 
 
-def _with_query(settings: Settings, options: dict[str, str | int | None]) -> Settings:
-    given = {key: value for key, value in options.items() if value is not None}
-    return settings.model_copy(update={"query": settings.query.model_copy(update=given)})
-
-
-def _ready(settings: Settings, addresses: Addresses, as_json: bool) -> None:
+def _ready(settings: Settings, tending: Sequence[str], addresses: Addresses, as_json: bool) -> None:
     if as_json:
         # One line, so that whoever waits for it knows when it is whole.
         auth = settings.receiver.auth if addresses.http or addresses.grpc else settings.query.auth
@@ -120,10 +164,14 @@ def _ready(settings: Settings, addresses: Addresses, as_json: bool) -> None:
         for name, place in (("OTLP/HTTP on", addresses.http), ("OTLP/gRPC on", addresses.grpc))
         if place
     ]
-    if places or not addresses.query:
+    if places or not (addresses.query or tending):
         say(f"receiving {' and '.join(places) or 'nothing'} {_for_whom(settings, settings.receiver.auth)}")
     if addresses.query:
         say(f"answering queries on {addresses.query} {_for_whom(settings, settings.query.auth)}")
+    if tending:
+        say(f"tending the lake: {', '.join(tending)}")
+    if addresses.health and addresses.health not in (addresses.http, addresses.query):
+        say(f"health and metrics on {addresses.health}")
 
 
 def _for_whom(settings: Settings, auth: str) -> str:

@@ -14,6 +14,7 @@ from neve.cli.tail_simulate import explain, simulate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from neve.api.addresses import Addresses
     from neve.cli.context import Context
     from neve.tail.export.pump import PumpResult
     from neve.tail.job import Selector
@@ -88,7 +89,7 @@ def run(
 
 
 def _in_memory(context: Context, policies: str | None, *, once: bool, as_json: bool) -> None:
-    from neve.api.server import Addresses, running_doors
+    from neve.api.server import running_doors
     from neve.app.tail_memory import run_memory
 
     if once:

@@ -15,9 +15,12 @@ class Scope(StrEnum):
 
     WRITE = "write"  # send telemetry
     READ = "read"  # ask
+    ADMIN = "admin"  # operate: see and change what tends the whole lake, whoever its rows belong to
 
 
-ALL_SCOPES = tuple(Scope)
+# All that an organization does with its own telemetry, and what a key is good for unless it says otherwise. To operate
+# concerns every organization: it is given by name only.
+ALL_SCOPES = (Scope.WRITE, Scope.READ)
 # Keys that were made before there were scopes could do this and no more.
 SCOPES_BEFORE = (Scope.WRITE,)
 
@@ -34,8 +37,8 @@ class Caller:
 def scopes_text(scopes: Iterable[Scope]) -> str:
     """Scopes as they are stored and shown: each once, in the order of their declaration.
 
-    >>> scopes_text([Scope.READ, Scope.WRITE, Scope.READ])
-    'write,read'
+    >>> scopes_text([Scope.ADMIN, Scope.READ, Scope.WRITE, Scope.READ])
+    'write,read,admin'
     """
     wanted = set(scopes)
     return ",".join(scope for scope in Scope if scope in wanted)

@@ -37,6 +37,7 @@ class QueryDoor:
     guard: Guard
     handlers: Mapping[str, Handler]
     is_public: bool = False
+    scope: Scope = Scope.READ
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -63,7 +64,7 @@ class QueryDoor:
 
     async def _caller(self, request: Request) -> Caller:
         key = key_of(request.headers.get("authorization"), request.headers.get("x-api-key"))
-        return await self.guard.caller(key, Scope.READ)
+        return await self.guard.caller(key, self.scope)
 
     def _no_such_method(self, request: Request) -> Failure:
         path = request.url.path

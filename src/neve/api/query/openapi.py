@@ -1,113 +1,49 @@
-"""The description of the query API, made of the models that requests are checked with and answers are made of."""
+"""The description of the API, made of the models that requests are checked with and answers are made of."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import models_json_schema
 
 from neve import __version__
+from neve.api.control.operations import CONTROL_OPERATIONS
 from neve.api.query.accept import MEDIA_TYPES
-from neve.api.query.documents import (
-    AnswerDocument,
-    FailureDocument,
-    QueriesDocument,
-    QueryDocument,
-    TableDocument,
-    TablesDocument,
-)
-from neve.api.query.question import Question
+from neve.api.query.documents import AnswerDocument, FailureDocument
+from neve.api.query.operation import PREFIX
+from neve.api.query.operations import QUERY_OPERATIONS
+from neve.lake.scopes import Scope
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+    from pydantic.json_schema import JsonSchemaMode
 
-PREFIX = "/api/v1"
-EXAMPLE = {
-    "sql": "SELECT service_name, count(*) AS errors FROM spans WHERE status_code = $status GROUP BY ALL",
-    "parameters": {"status": 2},
-    "since": "2026-01-01T00:00:00Z",
-    "limit": 100,
-}
-NO_ENTRY = {
-    401: "no key was sent",
-    403: "the key is unknown or revoked, or may not read",
-    500: "the server failed",
-    503: "the lake or the store of keys does not answer; come back after `Retry-After` seconds",
-}
-ASKED = {
-    400: "the body or the statement is wrong: bad_request, bad_query, unknown_table",
-    406: "no form that `Accept` names",
-    408: "the body was too slow",
-    409: "the query was cancelled before it had rows",
-    413: "the body is too large",
-    415: "the body is no JSON",
-    422: "the query would take more than it may have: memory, seconds, scan_bytes or rows. Sending it again won't help",
-    429: "too many queries run already; come back after `Retry-After` seconds",
-}
+    from neve.api.query.operation import Operation
 
-
-@dataclass(frozen=True)
-class Operation:
-    """One method of one path."""
-
-    method: str
-    path: str
-    name: str
-    summary: str
-    answer: type[BaseModel] | None
-    status: int = 200
-    failures: tuple[tuple[int, str], ...] = ()
-    is_public: bool = False
-
-
-OPERATIONS = (
-    Operation("post", "/query", "query", "Answer a statement", AnswerDocument, failures=tuple(ASKED.items())),
-    Operation("get", "/tables", "listTables", "The tables", TablesDocument),
-    Operation("get", "/tables/{name}", "describeTable", "One table", TableDocument, failures=((404, "no such table"),)),
-    Operation("get", "/queries", "listQueries", "The organization's queries that run", QueriesDocument),
-    Operation(
-        "get",
-        "/queries/{id}",
-        "getQuery",
-        "A query that runs or ended lately",
-        QueryDocument,
-        failures=((404, "no such query of this organization"),),
-    ),
-    Operation(
-        "delete",
-        "/queries/{id}",
-        "cancelQuery",
-        "End a query; one that ended stays as it is",
-        QueryDocument,
-        status=202,
-        failures=((404, "no such query of this organization"),),
-    ),
-    Operation("get", "/openapi.json", "describe", "This description", None, is_public=True),
-)
-MODELS: tuple[type[BaseModel], ...] = (Question, FailureDocument, *(one.answer for one in OPERATIONS if one.answer))
+OPERATIONS: tuple[Operation, ...] = (*QUERY_OPERATIONS, *CONTROL_OPERATIONS)
 ID_HEADER = {"Neve-Query-Id": {"description": "the id of the query", "schema": {"type": "string"}}}
+TAGS = {
+    Scope.READ: ("query", "SQL over the telemetry of one organization; a key needs the scope read"),
+    Scope.ADMIN: ("control", "What tends the whole lake, seen and changed; a key needs the scope admin"),
+}
 
 
 @cache
 def description() -> dict[str, Any]:
     """The whole of it, in OpenAPI 3.1."""
-    _, schemas = models_json_schema(
-        [(model, "validation" if model is Question else "serialization") for model in MODELS],
-        ref_template="#/components/schemas/{model}",
-    )
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         paths.setdefault(f"{PREFIX}{operation.path}", {})[operation.method] = _operation(operation)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Neve", "version": __version__, "description": "SQL over telemetry, for one organization"},
+        "info": {"title": "Neve", "version": __version__, "description": "A telemetry lakehouse that tends itself"},
+        "tags": [{"name": name, "description": words} for name, words in TAGS.values()],
         "paths": paths,
         "components": {
-            "schemas": schemas["$defs"],
+            "schemas": _schemas()[1],
             "securitySchemes": {
-                "bearer": {"type": "http", "scheme": "bearer", "description": "an API key with the scope read"},
+                "bearer": {"type": "http", "scheme": "bearer", "description": "an API key with the scope of the tag"},
                 "header": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
             },
         },
@@ -116,31 +52,61 @@ def description() -> dict[str, Any]:
     }
 
 
+@cache
+def _schemas() -> tuple[dict[Any, dict[str, Any]], dict[str, Any]]:
+    """Where the schema of each model is, and all of them: bodies as they are checked, answers as they are written."""
+    answers: set[type[BaseModel]] = {FailureDocument, *(one.answer for one in OPERATIONS if one.answer)}
+    models: list[tuple[type[BaseModel], JsonSchemaMode]] = [
+        *((one.body, "validation") for one in OPERATIONS if one.body),
+        *((one, "serialization") for one in sorted(answers, key=lambda model: model.__name__)),
+    ]
+    references, schemas = models_json_schema(models, ref_template="#/components/schemas/{model}")
+    return dict(references), schemas["$defs"]
+
+
 def _operation(operation: Operation) -> dict[str, Any]:
     said: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "responses": {
             str(operation.status): _success(operation),
-            **{str(status): _failure(words) for status, words in _failures(operation)},
+            **{str(status): _failure(words) for status, words in operation.all_failures},
         },
     }
-    names = [part[1:-1] for part in operation.path.split("/") if part.startswith("{")]
-    if names:
-        said["parameters"] = [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
-        ]
-    if operation.method == "post":
-        content = {"schema": _reference(Question), "example": EXAMPLE}
+    parameters = [*_path_parameters(operation), *_query_parameters(operation), *_header_parameters(operation)]
+    if parameters:
+        said["parameters"] = parameters
+    if operation.body:
+        content = {"schema": _reference(operation.body, "validation"), "example": dict(operation.example)}
         said["requestBody"] = {"required": True, "content": {"application/json": content}}
-    if operation.is_public:
+    if operation.scope is None:
         said["security"] = []
+    else:
+        said["tags"] = [TAGS[operation.scope][0]]
     return said
 
 
-def _failures(operation: Operation) -> list[tuple[int, str]]:
-    entry = () if operation.is_public else tuple(NO_ENTRY.items())
-    return sorted((*operation.failures, *entry))
+def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
+    names = [part[1:-1] for part in operation.path.split("/") if part.startswith("{")]
+    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+
+
+def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
+    """Each key of the model, whose choices stand where they are used."""
+    if operation.query is None:
+        return []
+    found = []
+    for name, schema in operation.query.model_json_schema(mode="validation")["properties"].items():
+        kind = {key: value for key, value in schema.items() if key != "description" and value is not None}
+        found.append({"name": name, "in": "query", "description": schema["description"], "schema": kind})
+    return found
+
+
+def _header_parameters(operation: Operation) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "header", "description": words, "schema": {"type": "string"}}
+        for name, words in operation.headers.items()
+    ]
 
 
 def _success(operation: Operation) -> dict[str, Any]:
@@ -161,5 +127,5 @@ def _failure(words: str) -> dict[str, Any]:
     return {"description": words, "content": {"application/json": {"schema": _reference(FailureDocument)}}}
 
 
-def _reference(model: type[BaseModel]) -> dict[str, str]:
-    return {"$ref": f"#/components/schemas/{model.__name__}"}
+def _reference(model: type[BaseModel], mode: JsonSchemaMode = "serialization") -> Any:
+    return _schemas()[0][model, mode]

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from neve.api.query.errors import Failure
+from neve.api.query.strict import read_model
 from neve.query.request import Request, TimeRange
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from neve.lake.scopes import Caller
 
 MAX_BODY_BYTES = 1_000_000
-LONGEST_SHOWN = 80
 RFC_3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
@@ -94,55 +89,4 @@ class Question(BaseModel):
 
 def read_question(body: bytes) -> Question:
     """The question in a body; raises `Failure` with the key, the value and what was expected."""
-    document = _parse(body)
-    if not isinstance(document, dict):
-        raise _bad(f"the body is {_shown(document)}, expected a JSON object")
-    try:
-        return Question.model_validate(document)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        raise _complaint(document, str(first["loc"][0]), first["type"]) from None
-
-
-def _parse(body: bytes) -> Any:
-    try:
-        document = json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
-        json.dumps(document, ensure_ascii=False).encode()  # half a character passes as text until it is written
-    except UnicodeError:
-        raise _bad("the body has a character that is no text, expected UTF-8") from None
-    except RecursionError:
-        raise _bad("the body is nested too deeply") from None
-    except ValueError as error:
-        raise _bad(f"the body is no JSON: {error}") from None
-    return document
-
-
-def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key stands twice in one object")
-    return found
-
-
-def _no_constant(word: str) -> None:
-    raise ValueError(f"{word} is no number")
-
-
-def _complaint(document: dict[str, Any], key: str, kind: str) -> Failure:
-    if kind == "extra_forbidden":
-        near = get_close_matches(key, Question.model_fields, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else None
-        return _bad(f"unknown key {_shown(key)}, expected one of {', '.join(Question.model_fields)}", hint)
-    expected = Question.model_fields[key].description
-    if key not in document:
-        return _bad(f"{key} is missing, expected {expected}")
-    return _bad(f"{key} is {_shown(document[key])}, expected {expected}")
-
-
-def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
-
-
-def _bad(message: str, hint: str | None = None) -> Failure:
-    return Failure(400, "bad_request", message, hint=hint)
+    return read_model(body, Question)

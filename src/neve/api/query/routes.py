@@ -14,7 +14,8 @@ from neve.api.query.asking import Asking, Threads
 from neve.api.query.documents import QueriesDocument, TableDocument, TablesDocument, query_document
 from neve.api.query.door import QueryDoor, read_body
 from neve.api.query.errors import Failure
-from neve.api.query.openapi import PREFIX, description
+from neve.api.query.openapi import description
+from neve.api.query.operation import PREFIX
 from neve.api.query.question import read_question
 from neve.api.query.replies import json_reply
 from neve.errors import TableMissing

@@ -1,0 +1,86 @@
+"""What one process of `neve serve` does: a door, or the parts that tend the lake; each tells the board how it is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from neve.api.addresses import Addresses
+from neve.api.server import running_api, running_receiver, serve
+from neve.api.tend import tend
+from neve.app.serve.herald import telling
+from neve.app.serve.household import Household
+from neve.app.serve.part import PartState
+from neve.app.telemetry.place import own_address
+from neve.app.telemetry.setup import setup
+from neve.app.wiring import build_documents
+from neve.lake.store_metrics import watch_store
+from neve.work.board import Board
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from contextlib import AbstractAsyncContextManager
+
+    from neve.app.settings import Settings
+    from neve.app.telemetry.setup import Process
+    from neve.lake.lake import Lake
+
+Ready = Callable[[Addresses], None]
+
+
+def run_receiver(settings: Settings, instance: str, ready: Ready) -> int:
+    """Receive until told to stop."""
+    with _process(settings, instance, "receiver") as board:
+        return _run_door(board, running_receiver(settings), ready)
+
+
+def run_api(settings: Settings, lake: Lake, instance: str, ready: Ready) -> int:
+    """Answer queries until told to stop."""
+    with _process(settings, instance, "api") as board:
+        return _run_door(board, running_api(settings, lake), ready)
+
+
+def run_tend(settings: Settings, lake: Lake, names: Collection[str], instance: str, ready: Ready) -> int:
+    """Tend the lake until told to stop; the exit code."""
+    from neve.app.serve.parts import build_parts  # noqa: PLC0415 - every room and its engines, for this process alone
+    from neve.ingest.stream.jvm import jvm_is_gone  # noqa: PLC0415
+
+    household: Household | None = None
+    with _process(settings, instance, "tend") as board:
+
+        def build() -> Household:
+            nonlocal household
+            household = Household(build_parts(settings, lake, names), settings.serve, board)
+            return household
+
+        code = asyncio.run(tend(settings.serve, build, lambda place: ready(Addresses(health=place)), jvm_is_gone))
+    if household is not None and not household.is_empty:
+        sys.stderr.flush()
+        os._exit(code or 1)  # a part that did not end in time may have threads that the interpreter would wait for
+    return code
+
+
+def _run_door(board: Board, doors: AbstractAsyncContextManager[Addresses], ready: Ready) -> int:
+    with telling(board, board.process) as tell:
+
+        def opened(addresses: Addresses) -> None:
+            tell(PartState.RUNNING)
+            ready(addresses)
+
+        asyncio.run(serve(doors, opened, lambda: tell(PartState.DRAINING)))
+    return 0
+
+
+@contextmanager
+def _process(settings: Settings, instance: str, name: Process) -> Iterator[Board]:
+    """What every process has: its place on the board, its own telemetry, and metrics of what it asks of storage."""
+    watch_store(settings.prices)
+    with ExitStack() as opened:
+        opened.callback(setup(settings.telemetry, name, own_address(settings.receiver)))
+        documents = build_documents(settings)
+        opened.callback(documents.close)
+        yield Board(documents, instance, name)

@@ -1,0 +1,51 @@
+"""Ports of the process group: known before its processes start, and the same when they are started again."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from neve.api.listen import listen
+from neve.app.serve.choice import API, RECEIVER
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from neve.app.settings import Settings
+
+LOOPBACK = "127.0.0.1"
+Door = tuple[str, str, int]  # the setting of its port, its address, its port
+
+
+def claim_ports(settings: Settings, processes: Collection[str]) -> dict[str, str]:
+    """Settings, as variables, that say to every process where each of them listens, with a free port for each 0.
+
+    Raises `EnvironmentFault` for a port that is taken: better now than by a process that is started again and again.
+    """
+    with ExitStack() as held:
+        bound = {
+            setting: held.enter_context(listen(host, port, setting)).getsockname()[1]
+            for setting, host, port in _doors(settings, processes)
+        }
+    hosts = {"receiver.host": settings.receiver.host, "query.host": settings.query.host, "serve.host": LOOPBACK}
+    return {_variable(setting): str(value) for setting, value in {**hosts, **bound}.items()}
+
+
+def _doors(settings: Settings, processes: Collection[str]) -> Iterator[Door]:
+    receiver, query = settings.receiver, settings.query
+    if RECEIVER in processes and receiver.http:
+        yield "receiver.http_port", receiver.host, receiver.http_port
+    if RECEIVER in processes and receiver.grpc:
+        yield "receiver.grpc_port", receiver.host, receiver.grpc_port
+    if API in processes:
+        yield "query.port", query.host, query.port
+    yield "serve.port", LOOPBACK, 0  # the group has taken the one that the settings say
+
+
+def _variable(setting: str) -> str:
+    """The variable that sets a key.
+
+    >>> _variable("receiver.http_port")
+    'NEVE_RECEIVER__HTTP_PORT'
+    """
+    return f"NEVE_{setting.replace('.', '__').upper()}"

@@ -1,0 +1,73 @@
+"""The process group as a running service: its processes kept running, and one port for those who watch all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from neve.api.addresses import Addresses
+from neve.api.ports import claim_ports
+from neve.api.signals import happens, stop_signals
+from neve.api.watch import watching
+from neve.app.serve.group import Launch, build_group
+from neve.app.serve.group_watch import GroupWatch
+from neve.app.serve.lifeline import Lifeline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from neve.app.serve.household import Household
+    from neve.app.settings import Settings
+
+POLL_SECONDS = 0.05
+
+log = structlog.get_logger("neve.serve")
+
+
+@dataclass(frozen=True)
+class Group:
+    """What is to run: which processes with which parts, by which configuration, as which instance."""
+
+    settings: Settings
+    processes: Mapping[str, Sequence[str]]
+    config: str | None
+    instance: str
+
+
+async def supervise(group: Group, ready: Callable[[Addresses], None]) -> int:
+    """Keep the processes running until SIGTERM or SIGINT, then have them drain; 0 where all of them ended well."""
+    config, watch = group.settings.serve, GroupWatch(group.processes)
+    with Lifeline() as lifeline, stop_signals() as stop:
+        async with watching(watch, config) as place:
+            launch = Launch(group.config, group.instance, claim_ports(group.settings, group.processes))
+            household = watch.household = build_group(group.processes, config, launch, lifeline)
+            household.start()
+            if await _runs(household, stop):
+                ready(replace(_addresses(household), health=place))
+                await stop.wait()
+            log.info("stopping: every process finishes what it has begun")
+            ended_well = await asyncio.to_thread(household.stop)
+    log.info("stopped")
+    return int(not ended_well)
+
+
+async def _runs(household: Household, stop: asyncio.Event) -> bool:
+    """Whether every process has said that it is ready, before the group is told to stop."""
+    while not household.is_running:
+        if await happens(stop, POLL_SECONDS):
+            return False
+    return True
+
+
+def _addresses(household: Household) -> Addresses:
+    """Where the doors of all processes are."""
+    places = {
+        key: str(place)
+        for status in household.statuses()
+        for key, place in status.details.items()
+        if place is not None and key in {"http", "grpc", "query"}
+    }
+    return Addresses(**places)

@@ -1,0 +1,76 @@
+"""The process that tends the lake: its parts in threads, and a port for those who watch."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+from prometheus_client import generate_latest
+
+from neve.api.signals import happens, stop_signals
+from neve.api.watch import watching
+from neve.app.serve.choice import TEND
+from neve.app.serve.sight import Sight, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from neve.app.serve.config import ServeConfig
+    from neve.app.serve.household import Household
+
+ENGINE_GONE = 70  # the exit code of a process that needs to be started again
+LOOK_SECONDS = 5.0
+
+log = structlog.get_logger("neve.serve")
+
+
+@dataclass
+class Tended:
+    """The household of this process as it is watched; there is none while its parts are being made."""
+
+    household: Household | None = None
+
+    def look(self) -> Sight:
+        """How its parts are."""
+        if self.household is None:
+            return Sight([], ["the parts are being made"])
+        return Sight([plain(TEND, status) for status in self.household.statuses()])
+
+    def counted(self) -> bytes:
+        """What this process has counted."""
+        return generate_latest()
+
+
+async def tend(
+    config: ServeConfig,
+    build: Callable[[], Household],
+    ready: Callable[[str], None],
+    engine_is_gone: Callable[[], bool] = lambda: False,
+) -> int:
+    """Run a household until SIGTERM or SIGINT; the exit code, 0 where all of it ended well.
+
+    A process whose engine is gone gets no other: it ends, and whoever started it starts it again.
+    """
+    tended = Tended()
+    with stop_signals() as stop:
+        async with watching(tended, config) as place:
+            # In a thread: engines are started here, which takes time, and in the first one takes the signals.
+            household = tended.household = await asyncio.to_thread(build)
+            household.start()
+            ready(place)
+            is_broken = await _broken_before(stop, engine_is_gone)
+            log.info("stopping: what was begun is finished")
+            ended_well = await asyncio.to_thread(household.stop)
+    log.info("stopped")
+    return ENGINE_GONE if is_broken else int(not ended_well)
+
+
+async def _broken_before(stop: asyncio.Event, engine_is_gone: Callable[[], bool]) -> bool:
+    """Whether the engine is gone before the process is told to stop."""
+    while not await happens(stop, LOOK_SECONDS):
+        if await asyncio.to_thread(engine_is_gone):
+            log.error("engine is gone: this process has to be started again")
+            return True
+    return False

@@ -1,0 +1,49 @@
+"""The process group: a household whose parts are processes of ours."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from neve.app.serve.child import Child
+from neve.app.serve.household import Household
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from neve.app.serve.config import ServeConfig
+    from neve.app.serve.lifeline import Lifeline
+
+GRACE_SECONDS = 5.0  # more than a process takes for itself, so that it can say what did not end in time
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How the processes are started: by which configuration file, as which instance, with which settings beside it."""
+
+    config: str | None
+    instance: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def command(self, parts: Sequence[str], far_end: int) -> list[str]:
+        """`neve serve` for the parts of one process, by the same interpreter."""
+        return [
+            *(sys.executable, "-m", "neve"),
+            *(("--config", self.config) if self.config else ()),
+            *("serve", "--json", "--only", ",".join(parts)),
+            *("--instance", self.instance, "--lifeline", str(far_end)),
+        ]
+
+
+def build_group(
+    processes: Mapping[str, Sequence[str]], config: ServeConfig, launch: Launch, lifeline: Lifeline
+) -> Household:
+    """Processes that are kept running, each with its parts; they end when the lifeline does."""
+    patience, environment = config.drain_seconds + GRACE_SECONDS, {**os.environ, **launch.environment}
+    children = [
+        Child(process, launch.command(parts, lifeline.far_end), environment, lifeline.far_end, patience)
+        for process, parts in processes.items()
+    ]
+    return Household(children, config.model_copy(update={"drain_seconds": patience + GRACE_SECONDS}))

@@ -1,0 +1,137 @@
+"""Which parts the process that tends the lake has: settings and names in, parts out."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from neve.app.policies import build_policy_store
+from neve.app.serve.announcer import Announcer
+from neve.app.serve.handlers import Handlers
+from neve.app.serve.parts.dispatch import DispatchPart
+from neve.app.serve.parts.stream import StreamPart
+from neve.app.serve.parts.tailing import TailPart
+from neve.app.serve.parts.working import WorkPart
+from neve.app.serve.rules import Rules
+from neve.app.streams import Streams
+from neve.app.wiring import build_bus, build_documents
+from neve.lake.jars import KAFKA
+from neve.lake.pools import FAIR
+from neve.work.boxer import Boxer
+from neve.work.jobs import Jobs
+from neve.work.pauses import Pauses
+from neve.work.scheduler import Scheduler
+from neve.work.task import Task
+from neve.work.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from neve.app.serve.part import Part
+    from neve.app.settings import Settings
+    from neve.ingest.stream.job import StreamJob, Tell
+    from neve.lake.bus import Bus, Reader
+    from neve.lake.documents import Documents
+    from neve.lake.lake import Lake
+    from neve.work.job import Job
+
+
+def build_parts(settings: Settings, lake: Lake, names: Collection[str]) -> list[Part]:
+    """The parts of these names, which share one Spark session and one connection to the state store."""
+    house = _House(settings, _for_all(settings, lake))
+    tasks = [task for task in Task if task.value in names]
+    if tasks or "ingest" in names:
+        _ = house.lake.spark  # before there are threads that would each start one
+    parts: list[Part] = []
+    if "ingest" in names:
+        parts += house.streams()
+    if "scheduler" in names:
+        parts.append(house.scheduler())
+    if tasks:
+        parts += house.workers(tasks)
+    if "tail" in names:
+        parts.append(TailPart(settings, house.lake))
+    return parts
+
+
+@dataclass(frozen=True)
+class _House:
+    """What the parts have in common."""
+
+    settings: Settings
+    lake: Lake
+
+    @cached_property
+    def documents(self) -> Documents:
+        return build_documents(self.settings)
+
+    @cached_property
+    def bus(self) -> Bus:
+        return build_bus(self.settings)
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        return Jobs(self.documents)
+
+    @cached_property
+    def announcer(self) -> Announcer:
+        return Announcer(self.lake, self.documents, self.bus)
+
+    @cached_property
+    def rules(self) -> Rules:
+        return Rules(build_policy_store(self.settings, self.documents), Pauses(self.documents))
+
+    def streams(self) -> list[Part]:
+        made = Streams(self.settings, self.lake)
+        kinds: dict[str, Callable[[Tell], StreamJob]] = {
+            "raw": made.raw,
+            "events": made.events,
+            "kafka": made.kafka,
+            "kafka-events": made.kafka_events,
+        }
+        return [
+            StreamPart(f"ingest:{name}", kinds[name], self.documents, self.announcer)
+            for name in self.settings.serve.streams
+        ]
+
+    def scheduler(self) -> Part:
+        scheduler = Scheduler(self.documents, self.jobs, self.rules.policies, self.lake.table_names)
+        return DispatchPart(
+            self.documents, self.bus, self.jobs, self.announcer, self.lake.table_names, self._boxer, scheduler
+        )
+
+    def workers(self, tasks: Collection[Task]) -> list[Part]:
+        handlers = Handlers(self.settings, self.lake, self.documents)
+        place = f"{socket.gethostname()}:{os.getpid()}"
+        return [
+            WorkPart(
+                f"worker-{number}",
+                Worker(
+                    self.jobs,
+                    {task: handlers.of(task) for task in tasks},
+                    owner=f"{place}:{number}",
+                    allowed=self.rules.against,
+                    ended=self._announce,
+                ),
+                self.lake,
+            )
+            for number in range(1, self.settings.serve.workers + 1)
+        ]
+
+    def _boxer(self, reader: Reader) -> Boxer:
+        return Boxer(
+            self.documents, reader, self.jobs, batch_of=lambda task, table: self.rules.policies().batch(task, table)
+        )
+
+    def _announce(self, job: Job) -> None:
+        self.announcer.look_at([job.table] if job.table else self.lake.table_names())
+
+
+def _for_all(settings: Settings, lake: Lake) -> Lake:
+    """The lake whose session suits several kinds of work at once; what the user set wins."""
+    spark = lake.spark_config.model_copy(update={"conf": {**FAIR, **lake.spark_config.conf}})
+    with_kafka = any(name.startswith("kafka") for name in settings.serve.streams)
+    return replace(lake, spark_config=spark, further_jars=KAFKA if with_kafka else ())

@@ -1,0 +1,82 @@
+"""A stream of ingestion as a part: among all that share a lake, one runs it and the others stand by."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from neve.app.streams import keep_running, log_batch
+from neve.errors import LeaseLost, LeaseTaken
+from neve.lake.leases import work_under
+from neve.lake.pools import in_pool
+from neve.model.signals import Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from neve.app.serve.announcer import Announcer
+    from neve.app.serve.part import Say
+    from neve.ingest.stream.job import StreamJob, Tell
+    from neve.ingest.stream.result import BatchResult
+    from neve.lake.documents import Documents
+    from neve.lake.leases import Lease
+
+LEASE_SECONDS = 15.0
+STANDBY_SECONDS = 2.0
+TABLES = {Signal.LOGS.value: "logs", Signal.METRICS.value: "metrics", Signal.TRACES.value: "spans"}
+
+
+@dataclass(frozen=True)
+class StreamPart:
+    """Runs one stream under a lease, and has its commits announced."""
+
+    name: str
+    make: Callable[[Tell], StreamJob]
+    documents: Documents
+    announcer: Announcer
+
+    def run(self, stop: threading.Event, say: Say) -> None:
+        """Take in what comes until told to stop; while another one does it, wait for that one to end."""
+        while not stop.is_set():
+            try:
+                with work_under(
+                    self.documents, self.name, seconds=LEASE_SECONDS, what="a stream of `neve serve`"
+                ) as lease:
+                    self._run(lease, stop, say)
+            except LeaseTaken as error:
+                say({"standby": error.message})
+                stop.wait(STANDBY_SECONDS)
+
+    def _run(self, lease: Lease, stop: threading.Event, say: Say) -> None:
+        """One holding of the lease. Who has lost it ends the stream; two at once would cost time, and no row."""
+        ended = threading.Event()
+        say({"since": f"{lease.holder.since:%Y-%m-%d %H:%M:%S}"})
+        job = self.make(lambda batch: self._batch(batch, lease, ended, say))
+        threading.Thread(target=_follow, args=(stop, ended), daemon=True).start()
+        with in_pool(job.lake, "ingest"):
+            keep_running(job, ended)
+
+    def _batch(self, batch: BatchResult, lease: Lease, ended: threading.Event, say: Say) -> None:
+        log_batch(batch)
+        say(details_of(batch))
+        self.announcer.look_at(TABLES[signal] for signal in batch.records if signal in TABLES)
+        try:
+            lease.check()
+        except LeaseLost:
+            ended.set()
+
+
+def _follow(first: threading.Event, second: threading.Event) -> None:
+    first.wait()
+    second.set()
+
+
+def details_of(batch: BatchResult) -> dict[str, object]:
+    """What a person wants to see of the last batch."""
+    return {
+        "batch": batch.batch_id,
+        "records": dict(batch.records),
+        "seconds": round(batch.seconds, 3),
+        "lag_seconds": None if batch.lag_seconds is None else round(batch.lag_seconds, 3),
+    }

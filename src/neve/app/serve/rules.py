@@ -1,0 +1,44 @@
+"""What applies now: the policies as they are in the state store, and what is paused."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from neve.work.job import Job
+    from neve.work.pauses import Pauses
+    from neve.work.policies import Policies
+    from neve.work.policy_store import PolicyStore
+
+FRESH_SECONDS = 5.0
+
+
+@dataclass
+class Rules:
+    """Looked up every few seconds, not for each question: whoever changes a policy waits for that long."""
+
+    store: PolicyStore
+    pauses: Pauses
+    monotonic: Callable[[], float] = time.monotonic
+    _loaded: Policies | None = field(default=None, init=False)
+    _until: float = field(default=0.0, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def policies(self) -> Policies:
+        """The policies that hold."""
+        with self._lock:
+            if self._loaded is None or self.monotonic() >= self._until:
+                self._loaded, self._until = self.store.load(), self.monotonic() + FRESH_SECONDS
+            return self._loaded
+
+    def against(self, job: Job) -> str | None:
+        """Why a job may not begin now; none where it may."""
+        pause = self.pauses.found(job.task, job.table)
+        if pause is not None:
+            return f"paused by {pause.by}: {pause.reason}"
+        return self.policies().quiet(job.task, job.table, self.store.now())

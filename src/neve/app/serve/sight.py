@@ -1,0 +1,57 @@
+"""How parts look to those who watch: which of them are ill, and which are not ready."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from neve.app.serve.part import PartState
+from neve.work.board import LOST
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from neve.work.board import PartStatus
+
+ILL = (PartState.FAILED, LOST)
+
+
+def plain(process: str, status: PartStatus) -> dict[str, object]:
+    """A part as values of JSON."""
+    return {
+        "process": process,
+        "name": status.name,
+        "state": str(status.state),
+        "since": status.since.isoformat(),
+        "restarts": status.restarts,
+        "error": status.error,
+        "details": dict(status.details),
+    }
+
+
+@dataclass(frozen=True)
+class Sight:
+    """The parts that were seen, as `plain` tells of them, and what else keeps them from being ready."""
+
+    parts: Sequence[Mapping[str, Any]]
+    waiting: Sequence[str] = field(default=())
+
+    @property
+    def ill(self) -> list[str]:
+        """What is wrong, in words; nothing where all is well."""
+        return [_words(part) for part in self.parts if part["state"] in ILL]
+
+    @property
+    def unready(self) -> list[str]:
+        """Why not everything is there that should be, in words; nothing where it is."""
+        return [*(_words(part) for part in self.parts if part["state"] != PartState.RUNNING), *self.waiting]
+
+
+def _words(part: Mapping[str, Any]) -> str:
+    """What is to be said of a part; what it failed of is of interest only while it is ill.
+
+    >>> _words({"name": "tail", "state": "failed", "error": "no policies"})
+    'tail is failed: no policies'
+    """
+    reason = f": {part['error']}" if part["error"] and part["state"] in ILL else ""
+    return f"{part['name']} is {part['state']}{reason}"

@@ -1,0 +1,160 @@
+"""Those who watch a process that tends the lake, from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from neve.api.tend import ENGINE_GONE, tend
+from neve.app.serve.household import Household
+from neve.errors import ConfigError, EnvironmentFault
+from tests.app.serve.little import QUICK, Deaf, Failing, Steady, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from neve.app.serve.part import Part
+
+ON_ANY_PORT = QUICK.model_copy(update={"port": 0})
+
+
+def get(url: str) -> tuple[int, bytes]:
+    """Status and body."""
+    try:
+        with urlopen(url, timeout=10) as answer:  # noqa: S310 - loopback
+            return answer.status, answer.read()
+    except HTTPError as error:
+        return error.code, error.read()
+
+
+@dataclass
+class Visitor:
+    """Looks at a household when it is ready, and tells the process to stop then."""
+
+    look: Callable[[str, Household], None]
+    household: Household | None = None
+
+    def run(self, *parts: Part) -> int:
+        """The exit code of a process with these parts."""
+
+        def build() -> Household:
+            self.household = Household(parts, ON_ANY_PORT)
+            return self.household
+
+        async def both() -> int:
+            visits: list[asyncio.Task[None]] = []
+            code = await tend(ON_ANY_PORT, build, lambda place: visits.append(asyncio.create_task(self._visit(place))))
+            await asyncio.gather(*visits)
+            return code
+
+        return asyncio.run(both())
+
+    async def _visit(self, place: str) -> None:
+        assert self.household is not None
+        try:
+            await asyncio.to_thread(self.look, place, self.household)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_household_that_is_well() -> None:
+    """Alive, healthy, ready and counted; it ends with code 0."""
+
+    def look(place: str, household: Household) -> None:
+        wait_until(lambda: household.is_running)
+        assert get(f"{place}/livez") == (200, b'{"status":"alive"}')
+        assert get(f"{place}/readyz") == (200, b'{"status":"ready"}')
+        status, body = get(f"{place}/healthz")
+        told: dict[str, Any] = json.loads(body)
+        assert (status, told["status"]) == (200, "healthy")
+        assert [(part["process"], part["name"], part["state"]) for part in told["parts"]] == [
+            ("tend", "one", "running"),
+            ("tend", "two", "running"),
+        ]
+        families = text_string_to_metric_families(get(f"{place}/metrics")[1].decode())
+        assert "process_resident_memory_bytes" in {family.name for family in families}
+
+    assert Visitor(look).run(Steady("one"), Steady("two")) == 0
+
+
+def test_a_part_that_fails_is_seen() -> None:
+    """Unhealthy and not ready, with the reason; alive all the same."""
+
+    def look(place: str, household: Household) -> None:
+        wait_until(lambda: [status.state for status in household.statuses()] == ["running", "failed"])
+        status, body = get(f"{place}/healthz")
+        assert (status, json.loads(body)["problems"]) == (503, ["failing is failed: tail.policies is missing"])
+        status, body = get(f"{place}/readyz")
+        assert (status, json.loads(body)["reason"]) == (503, "failing is failed: tail.policies is missing")
+        assert get(f"{place}/livez")[0] == 200
+
+    hopeless = Failing(ConfigError("tail.policies is missing"), times=10_000)
+    assert Visitor(look).run(Steady(), hopeless) == 0
+
+
+def test_a_part_that_gets_ready_is_not_ready() -> None:
+    """It is no illness to take one's time."""
+
+    class Slow(Steady):
+        def run(self, stop: Any, say: Any) -> None:
+            stop.wait()
+            say({})
+
+    def look(place: str, household: Household) -> None:
+        wait_until(lambda: household.statuses()[0].state == "started")
+        assert get(f"{place}/healthz")[0] == 200
+        assert json.loads(get(f"{place}/readyz")[1])["reason"] == "slow is started"
+
+    assert Visitor(look).run(Slow("slow")) == 0
+
+
+def test_draining_is_seen_and_a_part_that_does_not_end_is_an_error() -> None:
+    """While it drains it answers, and is not ready; the exit code says that not all ended."""
+    deaf = Deaf()
+
+    def look(place: str, household: Household) -> None:
+        wait_until(lambda: household.is_running)
+        os.kill(os.getpid(), signal.SIGTERM)
+        wait_until(lambda: household.statuses()[0].state == "draining")
+        assert json.loads(get(f"{place}/readyz")[1])["reason"] == "deaf is draining"
+
+    assert Visitor(look).run(deaf) == 1
+    deaf.wakes.set()
+
+
+def test_a_process_without_its_engine_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By itself, with a code of its own, after its other parts have ended."""
+    monkeypatch.setattr("neve.api.tend.LOOK_SECONDS", 0.05)
+    steady = Steady()
+    gone = iter([False, False, True])
+    places: list[str] = []
+    ended = tend(ON_ANY_PORT, lambda: Household([steady], ON_ANY_PORT), places.append, lambda: next(gone))
+    assert (asyncio.run(ended), steady.finished, len(places)) == (ENGINE_GONE, True, 1)
+
+
+def test_parts_that_can_not_be_made_end_the_process() -> None:
+    """Bad configuration is said at the start."""
+
+    def build() -> Household:
+        raise ConfigError("policies_folder is not there")
+
+    with pytest.raises(ConfigError):
+        asyncio.run(tend(ON_ANY_PORT, build, lambda _place: None))
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    """With its setting, before any part is made."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = QUICK.model_copy(update={"port": other.getsockname()[1]})
+        with pytest.raises(EnvironmentFault, match=r"serve\.port"):
+            asyncio.run(tend(taken, lambda: pytest.fail("it was built"), lambda _place: None))

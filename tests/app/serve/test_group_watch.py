@@ -1,0 +1,119 @@
+"""A group of little processes, as those who watch see it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from neve.app.serve import group_watch
+from neve.app.serve.child import Child
+from neve.app.serve.group_watch import GroupWatch
+from neve.app.serve.household import Household
+from neve.app.serve.lifeline import Lifeline
+from tests.app.serve.little import QUICK, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pytest
+
+PROCESSES = {"receiver": ("receiver",), "tend": ("ingest", "tail")}
+PARTS = (
+    '{"status": "healthy", "parts": ['
+    '{"process": "tend", "name": "ingest", "state": "running", "error": ""},'
+    '{"process": "tend", "name": "tail", "state": "failed", "error": "no policies"}]}'
+)
+ALIVE = '{"status": "alive"}'
+READY = '{"status": "not ready", "reason": "the disk is full"}'
+LITTLE = """
+import json, os, signal, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+answers = dict(zip(["/healthz", "/readyz", "/metrics"], sys.argv[1:]))
+class Door(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path in answers else 404)
+        self.end_headers()
+        self.wfile.write(answers.get(self.path, "").encode())
+    def log_message(self, *_):
+        pass
+server = HTTPServer(("127.0.0.1", 0), Door)
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+print(json.dumps({"health": f"http://127.0.0.1:{server.server_port}"}), flush=True)
+server.serve_forever()
+"""
+
+
+def counted(number: int) -> str:
+    """What a process counts."""
+    return f"# HELP neve_things_total things\n# TYPE neve_things_total counter\nneve_things_total {number}\n"
+
+
+@contextmanager
+def watched() -> Iterator[GroupWatch]:
+    """A receiver that is under pressure, and a process of two parts of which one has failed."""
+    answers = {"receiver": [ALIVE, READY, counted(3)], "tend": [PARTS, ALIVE, counted(4)]}
+    with Lifeline() as lifeline:
+        household = Household(
+            [
+                Child(name, [sys.executable, "-c", LITTLE, *said], os.environ, lifeline.far_end, 5.0)
+                for name, said in answers.items()
+            ],
+            QUICK.model_copy(update={"restart_first_seconds": 60.0, "restart_most_seconds": 60.0}),
+        )
+        household.start()
+        try:
+            wait_until(lambda: household.is_running)
+            yield GroupWatch(PROCESSES, household)
+        finally:
+            household.stop()
+
+
+def numbers(watch: GroupWatch, name: str) -> dict[str, float]:
+    """A metric of each process."""
+    families = text_string_to_metric_families(watch.counted().decode())
+    return {
+        sample.labels["process"]: sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+def test_what_processes_say_is_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts, pressure and metrics of all; what is killed or hangs is said, and hides nothing of the others."""
+    monkeypatch.setattr(group_watch, "TIMEOUT_SECONDS", 0.5)
+    with watched() as watch:
+        sight = watch.look()
+        assert [(part["name"], part["state"]) for part in sight.parts] == [
+            ("receiver", "running"),
+            ("ingest", "running"),
+            ("tail", "failed"),
+        ]
+        assert sight.ill == ["tail is failed: no policies"]
+        assert sight.unready == ["tail is failed: no policies", "receiver: the disk is full"]
+        assert numbers(watch, "neve_things_total") == {"receiver": 3, "tend": 4}
+        assert watch.household is not None
+        receiver, tend = (int(str(status.details["pid"])) for status in watch.household.statuses())
+        os.kill(receiver, signal.SIGSTOP)
+        assert "receiver is lost" in watch.look().ill[0]
+        assert numbers(watch, "neve_things_total") == {"tend": 4}
+        os.kill(receiver, signal.SIGCONT)
+        os.kill(tend, signal.SIGKILL)
+        wait_until(lambda: not watch.household.is_running)  # type: ignore[union-attr]
+        ended = "the process tend ended: SIGKILL"
+        assert watch.look().ill == [f"ingest is failed: {ended}", f"tail is failed: {ended}"]
+        assert numbers(watch, "neve_serve_up") == {"receiver": 1, "tend": 0}
+        assert numbers(watch, "neve_serve_scrape_failures_total") == {"receiver": 1, "tend": 0}
+        assert numbers(watch, "neve_things_total") == {"receiver": 3}
+
+
+def test_before_there_are_processes() -> None:
+    """Nothing is ill, and the group counts itself."""
+    watch = GroupWatch(PROCESSES)
+    assert (watch.look().parts, watch.look().unready) == ([], ["the processes are being started"])
+    assert b'process_resident_memory_bytes{process="group"}' in watch.counted()

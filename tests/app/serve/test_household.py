@@ -1,0 +1,199 @@
+"""Parts in threads: restarted when they fail, drained at the end, and told of on the board."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from structlog.testing import capture_logs
+
+from neve.app.serve.herald import telling
+from neve.app.serve.household import Household
+from neve.app.serve.part import PartState
+from neve.errors import ConfigError, LakeError, TableMissing
+from neve.lake.state_config import StateConfig
+from neve.work.board import Board
+from tests.app.serve.little import QUICK, Deaf, Failing, Steady, wait_until
+from tests.contracts.stores import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from neve.app.serve.part import Say
+    from neve.lake.documents import Documents
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Iterator[Documents]:
+    """A store of its own."""
+    found = opened(StateConfig(path=str(tmp_path / "state.db")))
+    yield found
+    found.close()
+
+
+def test_a_part_that_fails_is_started_again_and_leaves_the_others_alone() -> None:
+    """With a pause that grows, counted and reported; the others run on without noticing."""
+    failing, steady = Failing(LakeError("the catalog is away"), times=3), Steady()
+    household = Household([failing, steady], QUICK)
+    with capture_logs() as said:
+        household.start()
+        wait_until(lambda: household.is_running)
+    bad, good = household.statuses()
+    assert (bad.restarts, bad.error, bad.details) == (3, "the catalog is away", {"attempt": 4})
+    assert (good.restarts, good.error, good.details) == (0, "", {"calm": True})
+    assert [line["pause_seconds"] for line in said if line["event"] == "part failed"] == [0.02, 0.04, 0.08]
+    pauses = [later - earlier for earlier, later in zip(failing.starts, failing.starts[1:], strict=False)]
+    assert all(pause >= wanted for pause, wanted in zip(pauses, [0.02, 0.04, 0.08], strict=True))
+    assert household.stop()
+    assert [status.state for status in household.statuses()] == [PartState.STOPPED] * 2
+    assert household.is_empty
+
+
+@pytest.mark.parametrize("error", [ConfigError("tail.policies is missing"), TableMissing("there is no table")])
+def test_what_another_attempt_does_not_mend_waits_longest(error: Exception) -> None:
+    """It is tried all the same, for someone may have mended it meanwhile."""
+    failing = Failing(error, times=1)
+    household = Household([failing], QUICK)
+    household.start()
+    wait_until(lambda: household.is_running)
+    assert failing.starts[1] - failing.starts[0] >= QUICK.restart_most_seconds
+    assert household.stop()
+
+
+def test_a_part_that_ends_by_itself_has_failed() -> None:
+    """Nobody told it to."""
+
+    class Short:
+        name = "short"
+
+        def run(self, *_given: object) -> None:
+            return
+
+    household = Household([Short()], QUICK)
+    household.start()
+    wait_until(lambda: household.statuses()[0].restarts > 1)
+    assert household.statuses()[0].error == "the part short ended by itself"
+    assert household.stop()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_start_order_does_not_matter(turned: bool) -> None:
+    """A part that needs another one tries until it is there."""
+    steady = Steady("catalog")
+    seen = threading.Event()
+
+    class Needy:
+        name = "needy"
+
+        def run(self, stop: threading.Event, say: Say) -> None:
+            if not seen.is_set():
+                seen.set()
+                raise LakeError("the catalog is not there yet")
+            say({})
+            stop.wait()
+
+    household = Household([Needy(), steady] if turned else [steady, Needy()], QUICK)
+    household.start()
+    wait_until(lambda: household.is_running)
+    assert household.stop()
+
+
+def test_draining_finishes_what_was_begun() -> None:
+    """Parts are told at once, and waited for."""
+    parts = [Steady(name, finishes_seconds=0.2) for name in ("one", "two", "three")]
+    household = Household(parts, QUICK)
+    household.start()
+    wait_until(lambda: household.is_running)
+    began = time.monotonic()
+    ending = threading.Thread(target=household.stop)
+    ending.start()
+    wait_until(lambda: all(status.state == PartState.DRAINING for status in household.statuses()))
+    ending.join()
+    assert 0.2 <= time.monotonic() - began < QUICK.drain_seconds
+    assert all(part.finished for part in parts)
+
+
+def test_what_does_not_end_in_time_is_named() -> None:
+    """The others have ended; nobody waits for longer than was said."""
+    deaf, steady = Deaf(), Steady()
+    household = Household([deaf, steady], QUICK.model_copy(update={"drain_seconds": 0.2}))
+    household.start()
+    wait_until(lambda: household.is_running)
+    began = time.monotonic()
+    with capture_logs() as said:
+        assert not household.stop()
+    assert time.monotonic() - began < 2
+    assert [(line["event"], line["part"]) for line in said] == [("part did not end in time", "deaf")]
+    assert [status.state for status in household.statuses()] == [PartState.DRAINING, PartState.STOPPED]
+    assert not household.is_empty
+    deaf.wakes.set()
+
+
+def test_a_part_that_fails_at_the_end_did_not_end_well() -> None:
+    """It stays to be seen, and is not started again."""
+    failing = Failing(LakeError("not committed"), times=0, late=True)
+    household = Household([failing], QUICK)
+    household.start()
+    wait_until(lambda: household.is_running)
+    assert not household.stop()
+    assert household.is_empty
+    assert (household.statuses()[0].state, len(failing.starts)) == (PartState.FAILED, 1)
+
+
+def test_a_part_that_waits_for_its_turn_is_not_started_again() -> None:
+    """When it is told to stop meanwhile, it ends at once, and well: it has nothing to finish."""
+    failing = Failing(ConfigError("wrong"), times=9)
+    household = Household([failing], QUICK.model_copy(update={"restart_most_seconds": 60.0}))
+    household.start()
+    wait_until(lambda: household.statuses()[0].state == PartState.FAILED)
+    assert household.stop()
+    assert len(failing.starts) == 1
+
+
+def test_the_board_hears_of_every_part(documents: Documents) -> None:
+    """While they run and after they have ended, by the name of their instance and process."""
+    board = Board(documents, "host-1", "tend")
+    household = Household([Steady("ingest"), Failing(LakeError("away"), times=1, name="tail")], QUICK, board)
+    household.start()
+    wait_until(lambda: [part.state for part in board.all()] == ["running", "running"])
+    ingest, tail = board.all()
+    assert (ingest.instance, ingest.process, ingest.name, ingest.pid) == ("host-1", "tend", "ingest", os.getpid())
+    assert (tail.restarts, tail.error, tail.details) == (1, "away", {"attempt": 2})
+    household.stop()
+    assert [part.state for part in board.all()] == ["stopped", "stopped"]
+
+
+def test_a_store_that_is_away_fails_no_part(documents: Documents) -> None:
+    """It is said once; when it is there again, the board hears of the parts."""
+
+    class Away(Board):
+        def report(self, status: object) -> None:
+            raise LakeError("the state store does not answer")
+
+    with capture_logs() as said:
+        household = Household([Steady(), Steady("other")], QUICK, Away(documents, "host-1", "tend"))
+        household.start()
+        wait_until(lambda: household.is_running)
+        assert household.stop()
+    assert [(line["event"], line["error"]) for line in said] == [
+        ("parts can't be reported", "the state store does not answer")
+    ]
+
+
+def test_a_door_tells_of_itself(documents: Documents) -> None:
+    """From its start to its end, also when that is an error."""
+    board = Board(documents, "host-1", "receiver")
+    with telling(board, "receiver") as tell:
+        wait_until(lambda: [part.state for part in board.all()] == ["started"])
+        tell(PartState.RUNNING)
+        wait_until(lambda: [part.state for part in board.all()] == ["running"])
+    assert [part.state for part in board.all()] == ["stopped"]
+    with pytest.raises(LakeError), telling(board, "receiver"):
+        raise LakeError("it broke")
+    (report,) = board.all()
+    assert (report.state, report.seen - report.since < timedelta(seconds=10)) == ("failed", True)

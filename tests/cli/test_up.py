@@ -1,0 +1,128 @@
+"""`neve up`: the demo's lake in service, with a shop that sends to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+import yaml
+
+from neve.app.demo import Place, demo_settings
+from neve.app.settings import load_settings
+from neve.app.up import prepare, service_settings, serving
+from neve.cli.up import places, told
+from neve.demo.live import Sent
+from neve.errors import NeveError
+from neve.model.signals import Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+UP = "from neve.cli.up import up; up()"
+# The two parts that need no JVM, on ports that are free.
+LIGHT = {
+    "NEVE_SERVE__ONLY": '["receiver", "api"]',
+    "NEVE_SERVE__PORT": "0",
+    "NEVE_RECEIVER__HTTP_PORT": "0",
+    "NEVE_RECEIVER__GRPC_PORT": "0",
+    "NEVE_QUERY__PORT": "0",
+}
+
+
+def test_a_service_keeps_everything_in_the_demos_folder(tmp_path: Path) -> None:
+    """Its tables are the demo's; what a service needs beside them is not where it happens to be started."""
+    place = Place(tmp_path / "demo")
+    before = demo_settings(place)
+    values = service_settings(place)
+    config = tmp_path / "up.yaml"
+    config.write_text(yaml.safe_dump(values))
+    settings = load_settings(str(config), {})
+    assert settings.lake == before.lake
+    assert settings.catalog == before.catalog
+    assert settings.state == before.state
+    for location in (settings.raw.location, settings.ingest.checkpoints):
+        assert Path(location).is_relative_to(place.folder.resolve())
+    assert settings.compact.hot_seconds > 0, "the files that are being written would be rewritten"
+
+
+def test_a_lake_is_made_where_there_is_none(tmp_path: Path) -> None:
+    """With its tables, and nothing in them; the demo's own configuration stays the demo's."""
+    config = prepare(tmp_path / "demo")
+    assert config == tmp_path / "demo" / "up.yaml"
+    assert prepare(tmp_path / "demo") == config
+    assert load_settings(str(tmp_path / "demo" / "neve.yaml"), {}).compact.hot_seconds == 0
+
+
+def test_a_service_that_does_not_start_is_an_error_that_names_its_log(tmp_path: Path) -> None:
+    """Instead of a wait without end."""
+    log = tmp_path / "serve.log"
+    with (
+        pytest.raises(NeveError, match="ended with 1 before it listened") as raised,
+        serving(tmp_path / "no.yaml", log),
+    ):
+        pass
+    assert str(log) in str(raised.value)
+    assert "no.yaml does not exist" in log.read_text()
+
+
+def test_every_address_is_told() -> None:
+    """Those that there are."""
+    everything = {"http": "http://h:1", "grpc": "h:2", "query": "http://h:3", "health": "http://h:4"}
+    assert places(everything) == [
+        ("OTLP/HTTP", "http://h:1"),
+        ("OTLP/gRPC", "h:2"),
+        ("query API", "http://h:3"),
+        ("described at", "http://h:3/api/v1/openapi.json"),
+        ("health", "http://h:4/healthz"),
+        ("metrics", "http://h:4/metrics"),
+    ]
+    assert places({"http": "http://h:1", "grpc": None, "query": None}) == [("OTLP/HTTP", "http://h:1")]
+
+
+def test_what_was_sent_is_told_with_what_went_wrong() -> None:
+    """Nothing is dropped in silence."""
+    sent = Sent(records={**dict.fromkeys(Signal, 0), Signal.LOGS: 1200}, messages=3)
+    assert told(sent) == "1,200 records acknowledged in 3 messages"
+    sent = Sent(messages=3, retries=2, refused=1, refusals=["logs: HTTP 400"])
+    assert told(sent) == "0 records acknowledged in 3 messages, sent again 2 times, 1 message refused: logs: HTTP 400"
+
+
+@pytest.mark.e2e
+def test_it_serves_and_sends_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    """The shop's records are acknowledged, Ctrl+C ends both in order, and nothing is left running."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", UP, "--rate", "100", "--json"],
+        cwd=tmp_path,
+        env={**os.environ, **LIGHT},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    first: dict[str, Any] = json.loads(process.stdout.readline())
+    started = psutil.Process(process.pid).children(recursive=True)
+    raw = tmp_path / "demo" / "lake" / "raw"
+    _await(lambda: any(path.stat().st_size for path in raw.rglob("*") if path.is_file()))
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    last = json.loads(rest)
+    assert first["http"].startswith("http://127.0.0.1:")
+    assert Path(first["config"]).name == "up.yaml"
+    assert sum(last["records"].values()) > 0
+    assert last["refused"] == 0
+    assert not [one for one in started if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+
+
+def _await(happened: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
