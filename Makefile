@@ -7,9 +7,11 @@ JARS := .make/jars
 BENCH ?= all
 CHAOS ?=
 RACE ?=
+SOAK ?=
+UP ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test test-fast test-spark test-e2e test-kills test-long chaos race check format bench docs lock parts parts-cheap clean
+.PHONY: help setup jars demo test test-fast test-spark test-e2e test-kills test-long chaos race soak up check format bench docs lock parts parts-cheap clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +34,9 @@ jars: $(JARS)
 
 demo: setup ## an hour of telemetry of a shop: made, ingested, asked about
 	@$(BIN)/neve demo
+
+up: setup ## the demo's lake in service, with a shop that sends live, until Ctrl+C; UP="--rate 500" for more
+	@$(BIN)/neve up $(UP)
 
 # Neither the one Spark session nor the commands of a newcomer keep two cores busy: they run side by side.
 test: setup ## the tests: fast ones first, then those on Spark, and beside them real parts and end to end; test-kills and test-long stand apart
@@ -60,6 +65,9 @@ chaos: setup ## ten minutes of sending and killing; CHAOS=--collector sends with
 
 race: setup ## fifty rounds of writing, compacting and killing, about 20 minutes; RACE="--rounds 10 --seed 2" for others
 	@$(BIN)/python -m tests.race $(RACE)
+
+soak: setup ## 20 minutes of `neve serve` under load, judged at the end; SOAK="--seconds 120 --rate 500 --kill" for others
+	@$(BIN)/python -m tests.soak $(SOAK)
 
 check: $(READY) ## format, lint, types, import direction
 	@$(BIN)/ruff format --check .
