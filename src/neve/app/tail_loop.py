@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from neve.app.tail import build_exporter
 from neve.errors import LeaseTaken, NeveError
+from neve.tail.metrics import FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +37,13 @@ def run_forever(
     """Begin a cycle every so often until SIGTERM or SIGINT; what fails is told and tried again, less and less often."""
     ended = stop or _signalled()
     exporters = build_exporter(selector).apart() if export else []
-    every = partial(_every, selector.config.interval_seconds, ended, failed)
+
+    def counted(error: NeveError) -> None:
+        if not isinstance(error, LeaseTaken):
+            FAILURES.labels(selector.config.name).inc()
+        failed(error)
+
+    every = partial(_every, selector.config.interval_seconds, ended, counted)
     threads = [threading.Thread(target=every, args=(_delivery(one, exported),), daemon=True) for one in exporters]
     for thread in threads:
         thread.start()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from neve.autopilot.hot import shown
 from neve.autopilot.propose.names import proposal_id
 from neve.autopilot.propose.proposal import CanaryLine, Proposal, Reduction, RejectedCandidate
+from neve.autopilot.stage.gain import said
 from neve.errors import LakeError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from neve.autopilot.journal import Attempt, History
     from neve.autopilot.promise import Promise
     from neve.autopilot.recommend.recommendation import Rejected
+    from neve.autopilot.stage.result import StageReport
 
 KEY = "case"
 MOST_REJECTED = 50  # that a proposal lists; --json of `recommend` has all
@@ -48,6 +50,13 @@ class Case:
         """The papers of a document."""
         found = document[KEY]
         return cls(Proposal.of(found["proposal"]), Reduction(**found["raw"]), dict(found["properties"]))
+
+    def staged(self, report: StageReport) -> Case:
+        """The papers with what was rewritten, where that is not everything."""
+        if not report.left_out:
+            return self
+        reason = said(report.files_before, report.left_out)
+        return replace(self, proposal=replace(self.proposal, reasons=(*self.proposal.reasons, reason)))
 
     def tried(self, report: CanaryReport, queries: Sequence[HotQuery], *, allow_literals: bool) -> Case:
         """The papers with what a canary found."""

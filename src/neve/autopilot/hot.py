@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from neve.autopilot.canary.statement import ENGINE, HotQuery
-from neve.autopilot.parse.query import parsed
+from neve.autopilot.parse.query import LeftOut, Unparsed, parsed
 from neve.autopilot.parse.tables import Tables
 from neve.autopilot.patterns import DIALECTS
 from neve.autopilot.privacy import fingerprint, redacted
@@ -52,14 +52,23 @@ def _chosen(kinds: Kinds, most: int) -> dict[tuple[str, str], list[str]]:
 
 def own_queries(table: str, texts: Sequence[str], now: datetime) -> list[HotQuery]:
     """The user's queries that read a table; one that can't be read is kept, for the canary says why it asks it not."""
-    found = []
+    return [
+        HotQuery(text)
+        for text in texts
+        if not isinstance(found := _parsed(table, text, now, Tables()), Query)
+        or any(use.table == table for use in found.uses)
+    ]
+
+
+def parsed_own(table: str, texts: Sequence[str], now: datetime, tables: Tables) -> list[Query]:
+    """What the user's queries ask, in the types of the tables; one that can't be read asks nothing that is known."""
+    every = (_parsed(table, text, now, tables) for text in texts)
+    return [one for one in every if isinstance(one, Query)]
+
+
+def _parsed(table: str, text: str, now: datetime, tables: Tables) -> Query | LeftOut | Unparsed:
     namespace = table.rpartition(".")[0]
-    for number, text in enumerate(texts):
-        logged = LoggedQuery(str(number), "spark", now, text, ENGINE, schema=namespace)
-        result = parsed(logged, Tables())
-        if not isinstance(result, Query) or any(use.table == table for use in result.uses):
-            found.append(HotQuery(text))
-    return found
+    return parsed(LoggedQuery("", "spark", now, text, ENGINE, schema=namespace), tables)
 
 
 def shown(query: HotQuery, *, allow_literals: bool) -> str:

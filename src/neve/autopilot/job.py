@@ -157,7 +157,7 @@ class _Turn:
     def _step(self, attempt: Attempt) -> str:
         """Take an attempt to its next stage; why it has to wait, where it has."""
         if attempt.stage is Stage.RECOMMENDED:
-            self.attempt, staged = self.pilot.stage(attempt)
+            self.attempt, staged = self.pilot.stage(attempt, self.analysis)
             self.did.append(f"staged {staged.files_before} files as {staged.files_after} on {staged.branch}")
         elif attempt.stage is Stage.STAGED:
             self.attempt, trial = self.pilot.canary(attempt, self.pilot.hot(self.table, self.analysis))

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from neve.autopilot.case import case_of, open_case
-from neve.autopilot.hot import hot_queries, own_queries
+from neve.autopilot.hot import hot_queries, own_queries, parsed_own
 from neve.autopilot.journal import Attempt, Stage, Step
 from neve.autopilot.outcome import Outcome
+from neve.autopilot.parse.tables import Tables
 from neve.autopilot.propose.auto_merge import Decision, auto_merge
 from neve.autopilot.propose.body import title_of
 from neve.autopilot.propose.names import proposal_id
 from neve.autopilot.propose.port import ForgeError
 from neve.autopilot.propose.state import State as Said
 from neve.autopilot.recommend.current import current_layout, table_bytes
+from neve.autopilot.stage.asked import filters_of
 from neve.autopilot.stage.begin import Change
 from neve.autopilot.stage.record import State
 from neve.errors import LakeError
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from neve.autopilot.rollout import Rollout, Trial
     from neve.autopilot.stage.result import DiscardReport, StageReport
     from neve.autopilot.survey import Survey
+    from neve.autopilot.workload import Filter
 
 Progress = Callable[[str, int, int], None]
 OPEN = (Stage.RECOMMENDED, Stage.STAGED, Stage.CANARY, Stage.PROPOSED)
@@ -113,13 +116,17 @@ class Pilot:
         own = own_queries(table, self.config.queries, self.survey.clock())
         return [*hot_queries(table, analysis.queries, self.config.canary_queries), *own]
 
-    def stage(self, attempt: Attempt) -> tuple[Attempt, StageReport]:
-        """Put the layout on a branch, or go on with that."""
+    def stage(self, attempt: Attempt, analysis: Analysis | None = None) -> tuple[Attempt, StageReport]:
+        """Put the layout on a branch, or go on with that; logs are read where they were not analysed just now."""
         _expect(attempt, Stage.RECOMMENDED)
         case = self.case(attempt)
         change = Change(attempt.id, attempt.table, attempt.after, properties=case.properties)
+        # What an attempt began with stays its choice, whatever the logs say when it is gone on with.
+        if self.config.stage.only_read and self.rollout.stager.records.find(attempt.id) is None:
+            change = replace(change, asked=self._asked(attempt.table, analysis or self.survey.analyze()))
         report = self.rollout.stage(change, partial(self.progress, "stage"))
-        return self._note(attempt, Stage.STAGED, "; ".join(report.reasons), report.as_document()), report
+        document = {**report.as_document(), **case.staged(report).as_document()}
+        return self._note(attempt, Stage.STAGED, "; ".join(report.reasons), document), report
 
     def canary(self, attempt: Attempt, queries: Sequence[HotQuery]) -> tuple[Attempt, Trial]:
         """Ask the hot queries of both; an attempt that fails is taken back."""
@@ -186,6 +193,12 @@ class Pilot:
         known = self.rollout.stager.records.find(attempt.id) is not None
         report = self.rollout.rollback(attempt.id, reason) if known else None
         return self._note(attempt, Stage.ROLLED_BACK, reason, report.as_document() if report else None), report
+
+    def _asked(self, table: str, analysis: Analysis) -> tuple[Filter, ...]:
+        """What queries of the logs, and the user's own, ask of a table."""
+        tables = Tables({table: self.survey.lake.table(table).schema()})
+        own = parsed_own(table, self.config.queries, self.survey.clock(), tables)
+        return filters_of(table, [*analysis.queries, *own])
 
     def fail(self, attempt: Attempt, reason: str) -> Attempt:
         """Write down that an attempt failed."""

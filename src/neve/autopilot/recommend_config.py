@@ -25,7 +25,7 @@ class RecommendConfig(Section):
     )
     min_table_bytes: int = Field(512 * MB, ge=0, description="smaller tables are left as they are")
     min_queries: int = Field(20, ge=1, description="fewer queries of a table in the log say too little")
-    sample_rows: int = Field(200_000, ge=1000, description="rows that are sampled of a table")
+    sample_rows: int = Field(2_000_000, ge=1000, description="rows that are sampled of a table")
     ranking_rows: int = Field(20_000, ge=500, description="rows of the sample that candidates are ranked on")
     sample_files: int = Field(2000, ge=1, description="data files that the sample comes from, at most")
     seed: int = Field(7, description="of the sample: the same seed and files give the same rows")
@@ -34,6 +34,9 @@ class RecommendConfig(Section):
     finalists: int = Field(8, ge=1, description="candidates that are estimated on the whole sample")
     candidates: int = Field(500, ge=1, description="candidates that are ranked, at most")
     identity_values: int = Field(1000, ge=1, description="distinct values that a column may be partitioned by as it is")
+    keep_time_partition: bool = Field(
+        True, description="tables partitioned by organization_id keep their partition by time, which retention goes by"
+    )
     settle_days: float = Field(14, ge=0, description="days after a change of a layout in which it is left alone")
     return_margin: float = Field(
         0.10, ge=0, description="how much larger the gain must be to go back to a layout that was left"

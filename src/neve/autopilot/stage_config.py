@@ -47,6 +47,9 @@ class StageConfig(Section):
     step_bytes: int = Field(
         64 * 1024**3, ge=1, description="bytes that one step rewrites and commits; rows are laid out within it; 64 GB"
     )
+    only_read: bool = Field(
+        True, description="rewrite only files that a logged query reads now; compaction lays the others out in its time"
+    )
     lease_seconds: float = Field(120, gt=0, description="how long a run that was killed keeps others off a table")
     merge_attempts: int = Field(20, ge=1, description="how often a merge is tried anew when main moves meanwhile")
     canary: CanaryConfig = Field(CanaryConfig(), description="when a staged layout is good enough")

@@ -8,12 +8,16 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from prometheus_client import Gauge
+
 from neve.errors import LimitExceeded
 
 if TYPE_CHECKING:
     from neve.query.config import LimitRule, QueryConfig
 
 WAITING = 2  # queries of a key that wait, for each of it that may run: each holds a thread of its server
+RUNNING = Gauge("neve_query_running", "queries that have a place")
+QUEUED = Gauge("neve_query_waiting", "queries that wait for a place")
 NAMES = ("concurrency", "memory", "seconds", "scan_bytes", "rows")
 
 
@@ -63,6 +67,7 @@ class Gate:
             if self._is_full(who, at_most):
                 self._wait(who, at_most)
             self._inside[who] += 1
+            RUNNING.inc()
 
     def _wait(self, who: tuple[str, str], at_most: int | None) -> None:
         until = time.monotonic() + self._seconds
@@ -73,6 +78,7 @@ class Gate:
                 hint="ask again in a while, and fewer at a time",
             )
         self._waiting[who] += 1
+        QUEUED.inc()
         try:
             while self._is_full(who, at_most):
                 left = until - time.monotonic()
@@ -80,6 +86,7 @@ class Gate:
                     raise self._refusal(who, at_most)
                 self._turn.wait(left)
         finally:
+            QUEUED.dec()
             self._waiting[who] -= 1
             if not self._waiting[who]:
                 del self._waiting[who]
@@ -87,6 +94,7 @@ class Gate:
     def leave(self, who: tuple[str, str]) -> None:
         """Give the place back."""
         with self._turn:
+            RUNNING.dec()
             self._inside[who] -= 1
             if not self._inside[who]:
                 del self._inside[who]

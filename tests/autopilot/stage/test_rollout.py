@@ -17,6 +17,8 @@ from neve.autopilot.layout import Layout, PartField, Promoted
 from neve.autopilot.recommend.current import current_layout
 from neve.autopilot.rewrite_planner import RewritePlanner
 from neve.autopilot.stage.begin import Change
+from neve.autopilot.workload import AllOf
+from neve.autopilot.workload import Test as Ask
 from neve.errors import ConfigError, LakeError, LeaseTaken
 from neve.lake.branches import PREFIX, tag_name
 from tests.autopilot.stage.orders import (
@@ -154,6 +156,37 @@ def test_rows_that_come_meanwhile_are_kept(orders: Lake, tmp_path: Path) -> None
     assert (table.metadata.default_spec_id, set(table.metadata.refs)) == (0, {"main"})
     paths = [file["file_path"] for file in table.inspect.files().to_pylist()]
     assert not any("neve-autopilot" in path for path in paths)
+
+
+@pytest.mark.long
+def test_files_that_nobody_reads_stay_as_they_are(orders: Lake, tmp_path: Path) -> None:
+    """Two of four files are rewritten, in steps that a killed run does not lose; answers are the same all the way."""
+    rollout = rollout_in(orders, tmp_path, step_bytes=1)
+    early = AllOf((Ask("customer", "range", (), 5, 9), Ask("id", "range", (), None, 2 * FILE_ROWS - 1)))
+    asked = HotQuery(f"SELECT id, price, tags FROM shop.orders WHERE customer BETWEEN 5 AND 9 AND id < {2 * FILE_ROWS}")
+    layout = current_layout(orders.table(TABLE))
+    before = {file["file_path"] for file in orders.table(TABLE).inspect.files().to_pylist()}
+
+    def killed(_done: int, _of: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rollout.stage(change(asked=(early,)), killed)
+    staged = rollout.stage(change())  # what it began with is gone on with
+    assert (staged.found, staged.steps, staged.files_before, staged.rows) == (1, 1, 2, 4 * FILE_ROWS)
+    assert [one.files for one in staged.left_out] == [2]
+    assert "2 of 4 files are rewritten" in staged.reasons[0]
+    trial = rollout.canary("t1", [asked])
+    assert trial.canary.passed, trial.canary.reasons
+    append(orders, 10_000, 10)
+    expected = ids(orders)
+    assert rollout.merge("t1").how == "replay"
+    after = {file["file_path"] for file in orders.table(TABLE).inspect.files().to_pylist()}
+    assert len(before & after) == 2
+    assert ids(orders) == expected
+    rollout.rollback("t1")
+    assert before <= {file["file_path"] for file in orders.table(TABLE).inspect.files().to_pylist()}
+    assert (ids(orders), current_layout(orders.table(TABLE))) == (expected, layout)
 
 
 @pytest.mark.long

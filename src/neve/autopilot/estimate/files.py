@@ -109,6 +109,14 @@ class TableFiles:
         """The rows of the data files, those among them that are marked as deleted."""
         return sum(sum(spec.rows) for spec in self.specs.values())
 
+    def in_order(self) -> list[tuple[SpecFiles, int]]:
+        """The files that have rows, each as its place in its spec, as they were written.
+
+        A rewrite that sorts by nothing leaves rows in that order.
+        """
+        every = [(spec, place) for spec in self.specs.values() for place, rows in enumerate(spec.rows) if rows]
+        return sorted(every, key=lambda one: one[0].sequences[one[1]])
+
     def weights(self, spec: SpecFiles) -> npt.NDArray[np.float64]:
         """What reading each file of a spec takes, in bytes: its own, and its part of the deletes that apply to it."""
         weights = np.array(spec.bytes, dtype=np.float64)

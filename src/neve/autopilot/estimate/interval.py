@@ -34,8 +34,9 @@ def resampled(sample: Sample, times: int, seed: int) -> Iterator[Floats]:
     """Weights of samples drawn from a sample with replacement: whole files, because rows of one file are alike."""
     chance = np.random.default_rng(seed)
     files = int(sample.files.max(initial=-1)) + 1
+    enough = len(np.unique(sample.files)) >= ENOUGH_FILES
     for _time in range(times):
-        if files >= ENOUGH_FILES:
+        if enough:
             weights = sample.weights * chance.poisson(1.0, files)[sample.files]
         else:
             weights = sample.weights * chance.poisson(1.0, sample.rows)

@@ -117,10 +117,15 @@ def _whole(value: object) -> int | Fraction:
 
 def ranked_values(kind: IcebergType, array: pa.Array) -> tuple[Values, npt.NDArray[np.int64]]:
     """The distinct values of an Arrow array without nulls, as they compare and in order; and each row's among them."""
-    if isinstance(kind, TEXT) or (isinstance(kind, DecimalType) and kind.precision > NARROW_DIGITS):
+    if not is_numeric(kind):
         return _by_dictionary(kind, array)
-    values, ranks = np.unique(_numbers(kind, array), return_inverse=True)
+    values, ranks = np.unique(numbers(kind, array), return_inverse=True)
     return values, ranks.astype(np.int64)
+
+
+def is_numeric(kind: IcebergType) -> bool:
+    """Whether values of a type are numbers of 64 bits."""
+    return not isinstance(kind, TEXT) and not (isinstance(kind, DecimalType) and kind.precision > NARROW_DIGITS)
 
 
 def _by_dictionary(kind: IcebergType, array: pa.Array) -> tuple[list[Any], npt.NDArray[np.int64]]:
@@ -132,7 +137,8 @@ def _by_dictionary(kind: IcebergType, array: pa.Array) -> tuple[list[Any], npt.N
     return [values[place] for place in order], rank[encoded.indices.to_numpy(zero_copy_only=False)]
 
 
-def _numbers(kind: IcebergType, array: pa.Array) -> npt.NDArray[Any]:
+def numbers(kind: IcebergType, array: pa.Array) -> npt.NDArray[Any]:
+    """The values of an Arrow array without nulls, of a numeric type, as they compare."""
     if isinstance(kind, REAL):
         return cast("npt.NDArray[np.float64]", array.cast(pa.float64()).to_numpy(zero_copy_only=False))
     if isinstance(kind, DecimalType):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from pyiceberg.types import IcebergType
 
     from neve.autopilot.estimate.cuts import Cuts, Places
+    from neve.autopilot.estimate.tails import Tail
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 CHANCE = 4.0  # gaps that chance may leave between the last sampled value and the last one
+MOSTLY = 0.9
 RARE = 2.0  # rows of a kind that a piece of the sample may lack by chance
 
 
@@ -54,14 +56,14 @@ class Ranked:
         upto = masses.cumsum() / filled if filled else masses
         return cls(ranks, distinct, np.concatenate(([0.0], upto[:-1])), upto, 1 - filled / every if every else 0.0)
 
-    def placed(self, kind: IcebergType, cuts: Cuts, length: int) -> Placed:
+    def placed(self, kind: IcebergType, cuts: Cuts, length: int, tail: Tail | None = None) -> Placed:
         """The values among the literals of queries, with text cut to `length` characters as bounds are (0: not)."""
-        low = high = cuts.places(self.values)
+        places = low = high = cuts.places(self.values)
         if length and isinstance(kind, (StringType, BinaryType)):
             pairs = [_cut(value, length, isinstance(kind, StringType)) for value in self.values]
             low = cuts.places([first for first, _last in pairs])
             high = np.array([cuts.highest if last is None else cuts.place(last) for _first, last in pairs], np.int64)
-        return Placed(self, low, high)
+        return Placed(self, places, low, high, tail)
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,10 @@ class Placed:
     """A ranked column with the places that bounds of its values have."""
 
     ranked: Ranked
+    places: Places  # of the values themselves
     low: Places
     high: Places
+    tail: Tail | None = None  # the ends of the column whose rows are all in the sample
 
     def reaching(self, low: int | None, high: int | None) -> Placed:
         """The same, with the smallest and largest value of the whole table at its ends, where they are known."""
@@ -79,7 +83,7 @@ class Placed:
             lows[0] = min(lows[0], low)
         if len(highs) and high is not None:
             highs[-1] = max(highs[-1], high)
-        return Placed(self.ranked, lows, highs)
+        return replace(self, low=lows, high=highs)
 
     def bounds(self, column: str, pieces: Pieces, *, is_ordered: bool) -> Bounds:
         """The bounds of the files that pieces of the sample stand for, wider than those of the pieces themselves."""
@@ -119,13 +123,35 @@ class Placed:
         lower, upper = low - gap, high + gap
         if not is_ordered:
             end = np.minimum(np.log(2) / rows, 0.5)  # beyond which a file has no row as often as not
-            lower = np.where(low <= CHANCE * gap, end, lower)
-            upper = np.where(1 - high <= CHANCE * gap, 1 - end, upper)
+            lower = np.where(_by_chance(low, gap), end, lower)
+            upper = np.where(_by_chance(1 - high, gap), 1 - end, upper)
         middle = (base.below + base.upto) / 2
+        lowest, highest = self._between_tails()
         return (
-            np.minimum(first, np.searchsorted(middle, lower, side="left")),
-            np.maximum(last, np.searchsorted(middle, upper, side="right") - 1),
+            np.minimum(first, np.maximum(np.searchsorted(middle, lower, side="left"), lowest)),
+            np.maximum(last, np.minimum(np.searchsorted(middle, upper, side="right") - 1, highest)),
         )
+
+    def _between_tails(self) -> tuple[int, int]:
+        """The first and last value outside the tails: a file reaches further only where a sampled row of it does."""
+        if self.tail is None:
+            return 0, len(self.low) - 1
+        lowest = int(np.searchsorted(self.places, self.tail.low, side="right"))
+        highest = int(np.searchsorted(self.places, self.tail.high, side="left")) - 1
+        return lowest, highest
+
+
+def _by_chance(missing: Floats, gap: Floats) -> npt.NDArray[np.bool_]:
+    """Which pieces end before the column does by chance alone, given the share that they lack and the gap in them.
+
+    Where nearly all do, the layout has nothing to do with the column: the few that end yet earlier are chance as well,
+    of which there is more the more pieces there are.
+    """
+    by_chance: npt.NDArray[np.bool_] = missing <= CHANCE * gap
+    if by_chance.mean() < MOSTLY:
+        return by_chance
+    every: npt.NDArray[np.bool_] = missing <= (CHANCE + np.log(len(gap))) * gap
+    return every
 
 
 def _cut(value: bytes, length: int, is_text: bool) -> tuple[bytes, bytes | None]:

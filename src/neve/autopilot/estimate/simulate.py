@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyiceberg.transforms import parse_transform
 
 from neve.autopilot.estimate.baseline import parted
-from neve.autopilot.estimate.columns import CUT_DEFAULT
+from neve.autopilot.estimate.columns import CUT_DEFAULT, cut_lengths
 from neve.autopilot.estimate.ranked import Pieces, Placed, Ranked
 from neve.autopilot.estimate.zorder import curve
 from neve.errors import ConfigError
@@ -20,7 +20,10 @@ from neve.lake.target_sizes import TargetSizes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pyiceberg.table import Table
+
     from neve.autopilot.estimate.compiled import Compiled, Evidence
+    from neve.autopilot.estimate.files import TableFiles
     from neve.autopilot.estimate.sample import Sample
     from neve.autopilot.layout import Layout, PartField
 
@@ -51,6 +54,17 @@ class Extent:
     lengths: Mapping[str, int]
     ends: Mapping[str, tuple[int | None, int | None]]
 
+    @classmethod
+    def of(cls, table: Table, files: TableFiles, compiled: Compiled, target_bytes: int) -> Extent:
+        """What a table's metadata and manifests say."""
+        lengths = cut_lengths(table.schema(), dict(table.properties))
+        return cls(files.bytes, target_bytes, lengths, _ends(compiled, files))
+
+    @property
+    def files(self) -> int:
+        """How many files of the target size the table's bytes are."""
+        return max(1, self.bytes // self.target_bytes)
+
 
 @dataclass(frozen=True)
 class _Parts:
@@ -63,11 +77,10 @@ class _Parts:
 
 @dataclass(frozen=True)
 class _Laid:
-    """The sample in the order of a layout; `cells` are runs of rows that stay in one file."""
+    """The sample in the order of a layout."""
 
     index: Numbers
     parts: _Parts
-    cells: Numbers | None
 
 
 class Simulator:
@@ -86,6 +99,11 @@ class Simulator:
         """What each filter reads of a table of this layout; other weights than the sample's make another sample."""
         weights = self.sample.weights if weights is None else weights
         return self._cut(self._lay_out(layout, weights), layout, weights)
+
+    def thinned(self, rows: int, seed: int) -> Simulator:
+        """The same on a part of the sample."""
+        sample = self.sample.thinned(rows, seed)
+        return self if sample is self.sample else Simulator(sample, self.compiled, self.extent)
 
     def ranked(self, name: str) -> Ranked:
         """A sampled column by ranks."""
@@ -107,7 +125,7 @@ class Simulator:
             keys = [curve(keys, group, weights[rows])]
         # Without an order rows come as they were sampled: file by file, as those were written.
         order = np.lexsort((*reversed(keys), group))
-        return _Laid(rows[order], parts, keys[0][order] if layout.zorder else None)
+        return _Laid(rows[order], parts)
 
     def _partition(self, fields: Sequence[PartField], sources: Mapping[str, str]) -> _Parts:
         names = tuple((sources.get(field.column, field.column), field.transform) for field in fields)
@@ -141,7 +159,7 @@ class Simulator:
         row_bytes = self.extent.bytes / weight.sum()
         masses = np.bincount(group, weights=weight, minlength=laid.parts.number).astype(np.float64)
         files = np.fromiter((sizes.outputs(int(mass * row_bytes)) for mass in masses), np.int64, len(masses))
-        piece = _pieces(weight, group, laid.cells, masses, files)
+        piece = _pieces(weight, group, masses, files)
         starts = np.flatnonzero(np.diff(piece, prepend=-1))
         pieces = Pieces(index, starts, np.add.reduceat(weight, starts))
         part_view = [evidence.chosen(group[starts]) for evidence in laid.parts.view]
@@ -162,9 +180,21 @@ class Simulator:
 
     def _place(self, name: str, length: int) -> Placed:
         if (name, length) not in self._placed:
-            placed = self.ranked(name).placed(self.sample.types[name], self.compiled.columns[name].cuts, length)
+            cuts, tail = self.compiled.columns[name].cuts, self.sample.tails.get(name)
+            placed = self.ranked(name).placed(self.sample.types[name], cuts, length, tail)
             self._placed[name, length] = placed.reaching(*self.extent.ends.get(name, (None, None)))
         return self._placed[name, length]
+
+
+def _ends(compiled: Compiled, files: TableFiles) -> dict[str, tuple[int | None, int | None]]:
+    """The places of the smallest and largest value of each column, where every file tells."""
+    found: dict[str, tuple[int | None, int | None]] = {}
+    for name, tests in compiled.columns.items():
+        told = [spec.columns[name] for spec in files.specs.values() if name in spec.columns]
+        lows = [tests.cuts.place(low) for one in told for low in one.lows if low is not None]
+        highs = [tests.cuts.place(high) for one in told for high in one.highs if high is not None]
+        found[name] = (min(lows, default=None), max(highs, default=None))
+    return found
 
 
 def bounded_by(layout: Layout) -> set[str]:
@@ -174,15 +204,13 @@ def bounded_by(layout: Layout) -> set[str]:
     return {sources.get(name, name) for name in names}
 
 
-def _pieces(weight: Floats, group: Numbers, cells: Numbers | None, masses: Floats, files: Numbers) -> Numbers:
-    """The file of each row: files of a partition have as many rows each."""
-    passed = weight.cumsum()
-    middle = passed - weight / 2
-    if cells is not None:  # rows of one place on a curve are not parted
-        begins = np.concatenate(([True], (cells[1:] != cells[:-1]) | (group[1:] != group[:-1])))
-        first = np.flatnonzero(begins)
-        last = np.append(first[1:], len(cells)) - 1
-        middle = np.repeat((passed[first] - weight[first] + passed[last]) / 2, np.diff(np.append(first, len(cells))))
+def _pieces(weight: Floats, group: Numbers, masses: Floats, files: Numbers) -> Numbers:
+    """The file of each row: files of a partition have as many rows each.
+
+    Of a z-order too, though a writer may keep rows of one place on the curve together: either way a file begins with a
+    few rows of the place where the one before it ends, and these make its bounds wider.
+    """
+    middle = weight.cumsum() - weight / 2
     before = np.concatenate(([0.0], masses.cumsum()[:-1]))
     number = ((middle - before[group]) / masses[group] * files[group]).astype(np.int64)
     offset = np.concatenate(([0], files.cumsum()[:-1]))

@@ -23,7 +23,7 @@ from neve.autopilot.recommend.recommendation import (
     changed_properties,
     type_of,
 )
-from neve.autopilot.recommend.rules import objection, too_dear, too_fine, too_little
+from neve.autopilot.recommend.rules import objection, too_dear, too_fine, too_little, unkept
 from neve.autopilot.recommend.sentences import reasoning
 from neve.autopilot.recommend.words import between, percent
 
@@ -68,14 +68,15 @@ class _Advisor:
 
     def advice(self) -> Advice:
         started = time.perf_counter()
-        every = ranked(self.looked.ranking, self.looked.workload, candidates(self.looked.ground, self.config))
+        able, unable = self._candidates()
+        every = ranked(self.looked.ranking, self.looked.workload, able)
         seconds = max(time.perf_counter() - started, 1e-9)
         finalists, rejected = self._finalists(every)
         chosen, others = self._chosen(finalists)
         found = [self._recommendation(chosen.layout, chosen.reduction, chosen.scan.files)] if chosen else []
         blooms = list(self._blooms(chosen.layout if chosen else self._current))
         found += [one for one in blooms if isinstance(one, Recommendation)]
-        refused = [*others, *(one for one in blooms if isinstance(one, Rejected)), *rejected]
+        refused = [*others, *(one for one in blooms if isinstance(one, Rejected)), *rejected, *unable]
         return Advice(
             table=self.table,
             current=self._current,
@@ -92,6 +93,13 @@ class _Advisor:
     def _current(self) -> Layout:
         return self.looked.ground.current
 
+    def _candidates(self) -> tuple[list[Layout], list[Rejected]]:
+        """The layouts that are tried, and those that a rule is against whatever they save."""
+        every = candidates(self.looked.ground, self.config)
+        against = {layout: unkept(layout, self._current, self.config) for layout in every}
+        refused = [Rejected(type_of(self._current, layout), layout, why) for layout, why in against.items() if why]
+        return [layout for layout in every if not against[layout]], refused
+
     def _finalists(self, every: Sequence[Estimate]) -> tuple[list[Estimate], list[Rejected]]:
         """The best by the small sample, and the best of each kind; the others are not looked at again."""
         target = self._current.target_file_bytes or 0
@@ -106,8 +114,8 @@ class _Advisor:
             for one in every
             if one not in best
         ]
-        simulator, workload = self.looked.simulator, self.looked.workload
-        return [estimated(simulator, workload, one.layout, self.config) for one in best], rejected
+        trial, workload = self.looked.trial, self.looked.workload
+        return [estimated(trial, workload, one.layout, self.config) for one in best], rejected
 
     def _chosen(self, finalists: Sequence[Estimate]) -> tuple[Estimate | None, list[Rejected]]:
         """The simplest of those that are as good as the best, as far as the estimate can tell."""
@@ -160,7 +168,7 @@ class _Advisor:
         """Bloom filters for columns that are asked for single values of many."""
         base, ground = self.looked.baseline, self.looked.ground
         for wish in wishes(ground, self.config):
-            ranks = self.looked.simulator.ranked(wish.name).ranks
+            ranks = self.looked.trial.whole.ranked(wish.name).ranks
             spread = Spread(ranks, base.rows, base.files)
             able = wish.asked.points and not wish.promoted and may_have_bloom(wish.kind, spread)
             if not able or wish.name in layout.blooms:

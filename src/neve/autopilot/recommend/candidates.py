@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TENANT = "organization_id"
 TIMES = (*MICROS, *NANOS)
+TIME_TRANSFORMS = ("year", "month", "day", "hour")
 BUCKETS = (4, 16, 64, 256)
 MOST_ZORDERED = 3
 SMALLEST_TARGET = 16 * 1024 * 1024
@@ -41,8 +42,29 @@ class Ground:
     @property
     def tenant(self) -> tuple[PartField, ...]:
         """The partition field that stays first, where the table has one."""
-        first = self.current.partition[:1]
-        return first if first and first[0] == PartField(TENANT, "identity") else ()
+        return tenant_of(self.current)
+
+    @property
+    def kept(self) -> tuple[PartField, ...]:
+        """The partition fields that a table of tenants keeps: the tenant, and those of time."""
+        return kept_fields(self.current)
+
+
+def tenant_of(layout: Layout) -> tuple[PartField, ...]:
+    """The field of the tenant, where a table is partitioned by tenants before all else."""
+    first = layout.partition[:1]
+    return first if first == (PartField(TENANT, "identity"),) else ()
+
+
+def kept_fields(layout: Layout) -> tuple[PartField, ...]:
+    """The fields that others rely on in a table of tenants: retention, compaction and rollups go by tenant and time.
+
+    >>> fields = PartField(TENANT, "identity"), PartField("at", "day"), PartField("id", "bucket[4]")
+    >>> [str(field) for field in kept_fields(Layout(fields))]
+    ['organization_id', 'day(at)']
+    """
+    tenant = tenant_of(layout)
+    return (*tenant, *(field for field in layout.partition if tenant and field.transform in TIME_TRANSFORMS))
 
 
 @dataclass(frozen=True)
@@ -105,11 +127,13 @@ Part = tuple[tuple[PartField, ...], tuple[Promoted, ...]]
 
 
 def _partitions(ground: Ground, wanted: Sequence[Wish], config: RecommendConfig) -> Iterator[Part]:
-    """The partition that is there, one by each column, and one by time and another column."""
+    """The partition that is there, one by each column, with what is kept and without, and one by time and another."""
     yield ground.current.partition, ()
     single = [(wish, field) for wish in wanted for field in _fields(ground, wish, config)]
     for wish, field in single:
         yield (*ground.tenant, field), _promoted(wish)
+        if not _is_time(wish.kind):
+            yield (*ground.kept, field), _promoted(wish)
     for (one, first), (other, second) in combinations(single, 2):
         if one.name != other.name and (_is_time(one.kind) != _is_time(other.kind)):
             pair = (first, second) if _is_time(one.kind) else (second, first)

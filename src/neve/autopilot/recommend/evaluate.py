@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from neve.autopilot.recommend_config import RecommendConfig
 
 Floats = npt.NDArray[np.float64]
+DRAWN_ROWS = 100_000
 MODEL_ERROR = 0.02  # of the table's bytes: what estimates were off by when rewrites were measured
 
 
@@ -43,6 +44,22 @@ class Workload:
 
 
 @dataclass(frozen=True)
+class Trial:
+    """Where candidates are estimated: on the whole sample, and on a part of it, of which many are drawn.
+
+    Samples that are drawn from a part differ more than those of the whole would: the interval errs to the safe side.
+    """
+
+    whole: Simulator
+    part: Simulator
+
+    @classmethod
+    def of(cls, whole: Simulator, seed: int) -> Trial:
+        """A trial on a sample."""
+        return cls(whole, whole.thinned(DRAWN_ROWS, seed))
+
+
+@dataclass(frozen=True)
 class Estimate:
     """What a candidate would save, and what its files would be like."""
 
@@ -60,12 +77,12 @@ def ranked(simulator: Simulator, workload: Workload, layouts: Sequence[Layout]) 
     return sorted(found, key=lambda one: -one.reduction.estimate)
 
 
-def estimated(simulator: Simulator, workload: Workload, layout: Layout, config: RecommendConfig) -> Estimate:
-    """One candidate on the whole sample, with the interval that samples drawn from it give."""
-    scan = simulator.scan(layout)
+def estimated(trial: Trial, workload: Workload, layout: Layout, config: RecommendConfig) -> Estimate:
+    """One candidate on the whole sample, with the interval that samples drawn from a part of it give."""
+    scan = trial.whole.scan(layout)
     drawn = [
-        workload.reduction(layout, simulator.scan(layout, weights).shares)
-        for weights in resampled(simulator.sample, config.resamples, config.seed)
+        workload.reduction(layout, trial.part.scan(layout, weights).shares)
+        for weights in resampled(trial.part.sample, config.resamples, config.seed)
     ]
     reduction = workload.reduction(layout, scan.shares)
     told = interval_of(reduction, np.array(drawn), config.confidence, _least(workload))

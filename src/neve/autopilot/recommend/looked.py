@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neve.autopilot.estimate.baseline import Baseline, baseline
-from neve.autopilot.estimate.columns import cut_lengths, types_of
+from neve.autopilot.estimate.columns import types_of
 from neve.autopilot.estimate.compiled import compile_filters
 from neve.autopilot.estimate.files import table_files
 from neve.autopilot.estimate.sample import Sample, Size, take_sample
 from neve.autopilot.estimate.simulate import Extent, Simulator, bounded_by
 from neve.autopilot.recommend.candidates import Ground
 from neve.autopilot.recommend.current import current_layout, target_bytes
-from neve.autopilot.recommend.evaluate import Workload
+from neve.autopilot.recommend.evaluate import Trial, Workload
 from neve.autopilot.recommend.projection import Projection, column_bytes
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Looked:
     workload: Workload
     baseline: Baseline
     compiled: Compiled
-    simulator: Simulator  # on the whole sample
+    trial: Trial
     ranking: Simulator  # on a small part of it
     bounded: frozenset[str]
 
@@ -49,11 +49,9 @@ def look(table: Table, demand: Demand, config: RecommendConfig) -> Looked:
     compiled = compile_filters([use.filter for use in demand.uses], types)
     files = table_files(table, names)
     today = baseline(table, compiled, files)
-    size = Size(config.sample_rows, config.sample_files, config.seed)
-    sample = take_sample(table, files, list(types), size)
-    target = target_bytes(table)
-    lengths = cut_lengths(table.schema(), dict(table.properties))
-    extent = Extent(files.bytes, target, lengths, _ends(compiled, files))
+    extent = Extent.of(table, files, compiled, target_bytes(table))
+    size = Size(config.sample_rows, config.sample_files, config.seed, extent.files)
+    sample = take_sample(table, files, list(types), size, compiled.columns)
     simulator = Simulator(sample, compiled, extent)
     return Looked(
         ground=Ground(
@@ -61,14 +59,14 @@ def look(table: Table, demand: Demand, config: RecommendConfig) -> Looked:
             demand=demand,
             types=types,
             distinct={name: len(simulator.ranked(name).values) for name in types},
-            files=max(1, files.bytes // target),
+            files=extent.files,
         ),
         workload=_workload(table, demand, compiled, today, files, sample),
         baseline=today,
         compiled=compiled,
-        simulator=simulator,
-        ranking=Simulator(sample.thinned(config.ranking_rows, config.seed), compiled, extent),
-        bounded=frozenset(lengths),
+        trial=Trial.of(simulator, config.seed),
+        ranking=simulator.thinned(config.ranking_rows, config.seed),
+        bounded=frozenset(extent.lengths),
     )
 
 
@@ -83,14 +81,3 @@ def _workload(
     projection = Projection([frozenset(columns[one]) for one in compiled.filters], sizes, sample.key_shares)
     asked = np.array([counts[one] for one in compiled.filters], dtype=np.float64)
     return Workload(asked, today.shares, projection)
-
-
-def _ends(compiled: Compiled, files: TableFiles) -> dict[str, tuple[int | None, int | None]]:
-    """The places of the smallest and largest value of each column, where every file tells."""
-    found: dict[str, tuple[int | None, int | None]] = {}
-    for name, tests in compiled.columns.items():
-        told = [spec.columns[name] for spec in files.specs.values() if name in spec.columns]
-        lows = [tests.cuts.place(low) for one in told for low in one.lows if low is not None]
-        highs = [tests.cuts.place(high) for one in told for high in one.highs if high is not None]
-        found[name] = (min(lows, default=None), max(highs, default=None))
-    return found

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from neve.autopilot.recommend.candidates import kept_fields, tenant_of
 from neve.autopilot.recommend.hysteresis import held_back
-from neve.autopilot.recommend.words import between, percent, size
+from neve.autopilot.recommend.words import between, named, percent, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,15 @@ def too_little(queries: int, table_bytes: int, config: RecommendConfig) -> str |
     if queries < config.min_queries:
         return f"{queries} queries were logged, and fewer than {config.min_queries} say too little"
     return None
+
+
+def unkept(layout: Layout, current: Layout, config: RecommendConfig) -> str | None:
+    """Why a partition of a table of tenants is not given up, if a layout does."""
+    kept = kept_fields(current) if config.keep_time_partition else tenant_of(current)
+    lost = [str(field) for field in kept if field not in layout.partition]
+    if not lost:
+        return None
+    return f"retention, compaction and rollups go by the partition by {named(lost)}, which it would give up"
 
 
 def too_fine(estimate: Estimate, current: Layout, target: int) -> str | None:

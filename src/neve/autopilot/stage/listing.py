@@ -34,7 +34,12 @@ def files_at(table: Table, snapshot_id: int) -> dict[str, StageFile]:
             file = entry.data_file
             values = repr([file.partition[position] for position in range(len(file.partition))])
             found[file.file_path] = StageFile(
-                manifest.partition_spec_id, values, file.file_path, file.file_size_in_bytes, file.record_count
+                manifest.partition_spec_id,
+                values,
+                file.file_path,
+                file.file_size_in_bytes,
+                file.record_count,
+                file.sort_order_id or 0,
             )
     return found
 

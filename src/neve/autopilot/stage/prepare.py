@@ -40,11 +40,11 @@ def stage_metadata(lake: Lake, record: Record) -> Record:
     return record.changed(
         schema_id=metadata.current_schema_id if new_columns(before, record.layout.promoted) else None,
         spec_id=spec_for(metadata, record.layout.partition).spec_id,
-        order_id=_order_id(metadata, record),
+        order_id=order_id_of(metadata, record),
     )
 
 
-def _order_id(metadata: TableMetadata, record: Record) -> int:
+def order_id_of(metadata: TableMetadata, record: Record) -> int:
     """The sort order that rewritten files have: none where they lie along a curve or by a part of the order only."""
     if record.layout.zorder or not (record.sets_order or sorts_fully(metadata.schema(), metadata.sort_order())):
         return 0

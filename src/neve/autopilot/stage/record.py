@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from neve.autopilot.layout import Layout
+from neve.autopilot.stage.gain import LeftOut
 from neve.errors import LakeError
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Record:
     properties: dict[str, str | None]
     before: Before
     files: tuple[str, ...] | None = None
+    left_out: tuple[LeftOut, ...] = ()  # what is not among `files`, where those that gain were chosen
     sets_order: bool = False  # whether the table gets another sort order
     spec_id: int | None = None  # of the new layout, once the table has it
     schema_id: int | None = None  # of the schema with promoted columns, where one was staged

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from neve.autopilot.stage.gain import LeftOut
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class StageReport:
     rows: int
     seconds: float
     reasons: tuple[str, ...]
+    left_out: tuple[LeftOut, ...] = ()
 
     def as_document(self) -> dict[str, Any]:
         """For programs."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from neve.autopilot.stage.begin import begun
 from neve.autopilot.stage.discard import discard
+from neve.autopilot.stage.gain import said
 from neve.autopilot.stage.listing import files_at, folder_of, remove_unused
 from neve.autopilot.stage.prepare import stage_metadata
 from neve.autopilot.stage.proof import proven
@@ -140,6 +141,7 @@ class Stager:
             proof.rows,
             time.monotonic() - started,
             _reasons(record, proof.rows),
+            record.left_out,
         )
 
 
@@ -172,12 +174,14 @@ def check_native(config: StageConfig) -> None:
 def _check_state(record: Record, change: Change) -> None:
     if record.state in (State.MERGED, State.ROLLED_BACK):
         raise ConfigError(f"the attempt {record.id} is {record.state.value}, expected one that is not over")
-    if (record.table, record.layout, record.files) != (change.table, change.layout, change.files):
+    files = record.files if change.files is None else change.files
+    if (record.table, record.layout, record.files) != (change.table, change.layout, files):
         raise ConfigError(f"the attempt {record.id} is about another change of {record.table}: {record.layout}")
 
 
 def _reasons(record: Record, rows: int) -> tuple[str, ...]:
-    found = [f"{rows:,} rows are the same on main and on {record.branch}, by number and by hash"]
+    found = [] if not record.left_out else [said(len(record.files or ()), record.left_out)]
+    found.append(f"{rows:,} rows are the same on main and on {record.branch}, by number and by hash")
     if record.new_spec is not None:
         found.append(f"partition spec {record.new_spec} was added and is not the default")
     if record.schema_id is not None:

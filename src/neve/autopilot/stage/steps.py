@@ -19,6 +19,7 @@ class StageFile:
     path: str
     bytes: int
     rows: int
+    order_id: int = 0  # of the sort order that its rows have; none: 0
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from prometheus_client import REGISTRY
+
 from neve.app.policies import build_policy_store
 from neve.app.serve.announcer import Announcer
 from neve.app.serve.handlers import Handlers
@@ -18,6 +20,8 @@ from neve.app.serve.parts.working import WorkPart
 from neve.app.serve.rules import Rules
 from neve.app.streams import Streams
 from neve.app.wiring import build_bus, build_documents
+from neve.autopilot.journal import History
+from neve.autopilot.metrics import HistoryCollector
 from neve.lake.jars import KAFKA
 from neve.lake.pools import FAIR
 from neve.work.boxer import Boxer
@@ -52,6 +56,8 @@ def build_parts(settings: Settings, lake: Lake, names: Collection[str]) -> list[
         parts.append(house.scheduler())
     if tasks:
         parts += house.workers(tasks)
+    if Task.AUTOPILOT in tasks:
+        REGISTRY.register(HistoryCollector(History(house.documents)))
     if "tail" in names:
         parts.append(TailPart(settings, house.lake))
     return parts
