@@ -86,7 +86,8 @@ def _arguments(context: click.Context) -> str:
 def _how_many(argument: click.Argument) -> str:
     if argument.nargs == -1:
         return "one or more" if argument.required else "any number"
-    return str(argument.nargs) if argument.required else f"{argument.nargs}, may be left out"
+    number = str(argument.nargs) if argument.required else f"{argument.nargs}, may be left out"
+    return f"{number}: {codes(argument.type.choices)}" if isinstance(argument.type, click.Choice) else number
 
 
 def _options(context: click.Context) -> str:

@@ -298,6 +298,10 @@ def test_a_canary_asks_every_kind_of_query() -> None:
     ]
     assert sum(one.weight for one in found) == pytest.approx(11)
     assert hot_queries("shop.other", queries, 4) == []
+    acme, other = (replace(queries[0], implied=(Test("organization_id", "eq", (name,)),)) for name in ("acme", "other"))
+    of_both = hot_queries(TABLE, [acme, other, acme], 4)
+    assert [(one.text, one.implied) for one in of_both] == [(acme.text, acme.implied), (other.text, other.implied)]
+    assert len({one.name for one in of_both}) == 2
     own = ["SELECT 1 FROM shop.orders", "SELECT 1 FROM shop.other", "SELECT ((("]
     assert [one.text for one in own_queries(TABLE, own, NOW)] == [own[0], own[2]]
 

@@ -101,6 +101,8 @@ def test_every_command_is_documented(path: str, command: click.Command) -> None:
     """Each command has a section with its arguments, options, choices and the first line of its help."""
     text = section("cli.md", f"`{path}`")
     for param in command.params:
+        if isinstance(param, click.Option) and param.hidden:
+            continue
         for name in param.opts if isinstance(param, click.Option) else [param.human_readable_name]:
             assert f"`{name}`" in text
         if isinstance(param.type, click.Choice):

@@ -13,7 +13,8 @@ from neve.errors import ConfigError, LakeError, LeaseLost, LeaseTaken
 from neve.work.history import SPACE
 from neve.work.job import JobState, Progress
 from neve.work.job_document import Record
-from neve.work.jobs import OPEN, Jobs
+from neve.work.jobs import Jobs
+from neve.work.open_jobs import OPEN
 from neve.work.refusals import WorkMissing, WorkRefused
 from neve.work.retry import Retry
 from neve.work.task import Task

@@ -164,4 +164,4 @@ class WorkingLong(Working):
 TestWorking = Working.TestCase
 TestWorking.settings = settings(max_examples=12, stateful_step_count=30)
 TestWorkingLong = pytest.mark.long(WorkingLong.TestCase)
-TestWorkingLong.settings = settings(max_examples=300, stateful_step_count=60)
+TestWorkingLong.settings = settings(max_examples=100, stateful_step_count=50)

@@ -43,6 +43,9 @@ class AutopilotConfig(Section):
     canary_queries: int = Field(20, ge=1, le=1000, description="queries of the logs that a canary asks, at most")
     time_limit_seconds: float = Field(7200, gt=0, description="how long a nightly run may take; the next one goes on")
     lease_seconds: float = Field(120, gt=0, description="how long a nightly run that was killed keeps the next one off")
+    history_days: float = Field(
+        90, ge=30, description="days that reports of attempts are kept after these are over; their outcomes stay"
+    )
     start_hour: int = Field(2, ge=0, le=23, description="hour of the day, UTC, at which the nightly run begins")
     metrics_address: str = Field("127.0.0.1", min_length=1, description="address that metrics are served on in a run")
     metrics_port: int = Field(9090, ge=0, le=65_535, description="its port; 0: no metrics are served")

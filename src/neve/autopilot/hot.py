@@ -11,13 +11,14 @@ from neve.autopilot.parse.tables import Tables
 from neve.autopilot.patterns import DIALECTS
 from neve.autopilot.privacy import fingerprint, redacted
 from neve.autopilot.sources.record import LoggedQuery
-from neve.autopilot.workload import Query
+from neve.autopilot.workload import Query, Test
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
 Kinds = dict[tuple[str, str], list[Query]]
+Question = tuple[str, tuple[Test, ...]]  # a text, and what it asks without saying it: whose rows
 
 
 def hot_queries(table: str, queries: Iterable[Query], most: int) -> list[HotQuery]:
@@ -32,15 +33,15 @@ def hot_queries(table: str, queries: Iterable[Query], most: int) -> list[HotQuer
     heaviest = dict(sorted(kinds.items(), key=lambda one: (-len(one[1]), one[0]))[:most])
     chosen = _chosen(heaviest, most)
     return [
-        HotQuery(text, len(asked) / len(chosen[kind]), DIALECTS[kind[0]])
+        HotQuery(text, len(asked) / len(chosen[kind]), DIALECTS[kind[0]], implied)
         for kind, asked in heaviest.items()
-        for text in chosen[kind]
+        for text, implied in chosen[kind]
     ]
 
 
-def _chosen(kinds: Kinds, most: int) -> dict[tuple[str, str], list[str]]:
-    """One text of each kind, then a second of each that has one, and so on until there are enough."""
-    texts = {kind: list(dict.fromkeys(query.text for query in asked)) for kind, asked in kinds.items()}
+def _chosen(kinds: Kinds, most: int) -> dict[tuple[str, str], list[Question]]:
+    """One question of each kind, then a second of each that has one, and so on until there are enough."""
+    texts = {kind: list(dict.fromkeys((query.text, query.implied) for query in asked)) for kind, asked in kinds.items()}
     taken = dict.fromkeys(texts, 0)
     left = most
     while left and any(taken[kind] < len(found) for kind, found in texts.items()):

@@ -54,6 +54,7 @@ class Nightly:
         with work_under(
             self.documents, LEASE, seconds=config.lease_seconds, what="a nightly run", steal=self.steal
         ) as lease:
+            pilot.forget()
             names = pilot.survey.tables(tables)
             analysis = pilot.survey.analyze()
             done: list[TableReport] = []

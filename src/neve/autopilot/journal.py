@@ -36,6 +36,9 @@ class Stage(StrEnum):
     FAILED = "failed"
 
 
+OVER = (Stage.MERGED, Stage.ROLLED_BACK)
+
+
 @dataclass(frozen=True)
 class Step:
     """One stage that an attempt reached."""
@@ -79,7 +82,7 @@ _OUTCOME = TypeAdapter(Outcome)
 
 
 class History:
-    """What the autopilot did, of all tables; nothing is forgotten, for it is what later estimates learn from."""
+    """What the autopilot did, of all tables; attempts and outcomes stay, for later estimates learn from them."""
 
     def __init__(self, documents: "Documents") -> None:
         self._documents = documents
@@ -118,6 +121,20 @@ class History:
         """What was found on the way to a step, where it was kept."""
         return self._documents.get(REPORTS, step.report) if step.report else None
 
+    def forget_reports(self, before: datetime) -> list[Attempt]:
+        """Forget what was found on the way of attempts that were over before a moment; which those are.
+
+        That they were made, with every stage and its reason, stays: it is little, and metrics count it.
+        """
+        over = [one for one in self.attempts() if one.stage in OVER and one.steps[-1].at < before]
+        forgotten = [one for one in over if any(step.report for step in one.steps)]
+        for one in forgotten:
+            self._changed(_key(one.table, one.id), _without_reports)
+            for step in one.steps:
+                if step.report:
+                    self._documents.delete(REPORTS, step.report)
+        return forgotten
+
     def deliver(self, outcome: Outcome) -> None:
         """What a layout delivered; measured again, the last measure counts."""
         document = _OUTCOME.dump_python(outcome, mode="json")
@@ -137,6 +154,10 @@ class History:
             if self._documents.swap(ATTEMPTS, key, there, changed):
                 return changed
         raise LakeError(f"others kept changing the autopilot's attempt {key}, in {MOST_TRIES} tries")
+
+
+def _without_reports(document: dict[str, Any]) -> dict[str, Any]:
+    return {**document, "steps": [{**step, "report": ""} for step in document["steps"]]}
 
 
 def _key(table: str, attempt_id: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -199,6 +200,14 @@ class Pilot:
         tables = Tables({table: self.survey.lake.table(table).schema()})
         own = parsed_own(table, self.config.queries, self.survey.clock(), tables)
         return filters_of(table, [*analysis.queries, *own])
+
+    def forget(self) -> int:
+        """Forget the reports of attempts that are over for long; how many attempts those were."""
+        days = max(self.config.history_days, self.config.recommend.settle_days)  # a merge is measured until it settled
+        forgotten = self.history.forget_reports(self.survey.clock() - timedelta(days=days))
+        for attempt in forgotten:
+            self.rollout.stager.records.forget(attempt.id)
+        return len(forgotten)
 
     def fail(self, attempt: Attempt, reason: str) -> Attempt:
         """Write down that an attempt failed."""

@@ -36,6 +36,9 @@ class CanaryConfig(Section):
         1e-9, ge=0, lt=1e-3, description="how far aggregates of floating-point numbers may differ, relatively"
     )
     most_rows: int = Field(100_000, ge=1, description="rows of an answer that are compared with a tolerance")
+    allow_literals: bool = Field(
+        False, description="say why a query was not compared in the engine's words, which may show values of the query"
+    )
 
 
 class StageConfig(Section):

@@ -72,3 +72,4 @@ class Query:
     text: str
     seconds: float | None
     uses: tuple[TableUse, ...]
+    implied: tuple[Test, ...] = ()  # that held for every table with the column, though the text does not say them

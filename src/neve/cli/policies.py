@@ -51,7 +51,7 @@ def show(context: Context, as_json: bool) -> None:
 
 
 @policies.command("set")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--if-version", metavar="VERSION", help="Only if those that hold have this version.  [default: whatever]")
 @json_option
 @click.pass_obj

@@ -1,8 +1,4 @@
-"""The jobs of a lake in its store of documents: wanted by many, each run by one worker at a time.
-
-What is open of a subject is one document, so that it is changed in one step, whoever looks on. A job that has ended
-is moved to the history; one whose mover died on the way is moved by the next who comes across it.
-"""
+"""The jobs of a lake in its store of documents: wanted by many, each run by one worker at a time."""
 
 from __future__ import annotations
 
@@ -17,22 +13,21 @@ import structlog
 
 from neve.errors import LeaseLost
 from neve.work import job_changes as changes
-from neve.work.history import SPACE, History
+from neve.work.history import History
 from neve.work.job import Job, JobState
 from neve.work.job_document import Record, Wanted
-from neve.work.job_id import new_id
+from neve.work.open_jobs import OpenJobs, new
 from neve.work.refusals import WorkMissing, WorkRefused
 from neve.work.retry import Retry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from datetime import datetime
 
     from neve.lake.documents import Documents
     from neve.work.job import Progress
     from neve.work.task import Task
 
-OPEN = "open/"
 KEEP_MOST = 2000  # of those that are done with: all of them are read to count them
 RETRY = Retry()
 NOTHING: Mapping[str, object] = {}
@@ -53,12 +48,12 @@ class Jobs:
         keep_most: int = KEEP_MOST,
         clock: Callable[[], datetime] | None = None,
     ) -> None:
-        self._documents = documents
+        self._clock = clock or documents.now
         self._history = History(documents)
+        self._open = OpenJobs(documents, self._history, retry, self._clock)
         self._retry = retry
         self._keep = timedelta(days=keep_days)
         self._keep_most = keep_most
-        self._clock = clock or documents.now
 
     def want(self, task: Task, table: str, window: str = "", *, reason: str, not_before: datetime | None = None) -> Job:
         """Have something done, now or not before a time; folded into the open job of the same subject, if there is one.
@@ -68,14 +63,14 @@ class Jobs:
 
         def wanted(record: Record | None, now: datetime) -> Record:
             wish = Wanted(reason, not_before or now)
-            return changes.folded(record, wish) if record else _new(task, table, window, wish, now)
+            return changes.folded(record, wish) if record else new(task, table, window, wish, now)
 
-        return self._changed(_subject(task, table, window), wanted).job
+        return self._open.change(_subject(task, table, window), wanted).job
 
     def get(self, job_id: str) -> Job | None:
         """A job, open or ended; none where there is none, or where it was pruned."""
         # Once more at the end: it may have been replayed between the first look and the second.
-        return self._open_of(job_id) or self._history.find(job_id) or self._open_of(job_id)
+        return self._open.find(job_id) or self._history.find(job_id) or self._open.find(job_id)
 
     def list(
         self,
@@ -88,7 +83,7 @@ class Jobs:
         """The jobs in such states (none given: in all), of a task, of a table; the newest first."""
         chosen = [state for state in JobState if not states or state in states]
         places = self._history.jobs(chosen)
-        opened = sorted((record.job for _document, record in self._records()), key=_id, reverse=True)
+        opened = sorted((record.job for _document, record in self._open.records()), key=_id, reverse=True)
         every = heapq.merge(opened, *places, key=_id, reverse=True)
         found = (
             job
@@ -109,18 +104,18 @@ class Jobs:
         What a worker that is silent too long had begun is due again; `allowed` tells why a job must wait.
         """
         now = self._clock()
-        for document, seen in sorted(self._records(), key=lambda found: found[1].job.id):
-            record = self._mended(document, seen, tasks, now)
+        for document, seen in sorted(self._open.records(), key=lambda found: found[1].job.id):
+            record = self._open.mended(document, seen, tasks, now)
             if record is None or record.job.not_before > now or allowed(record.job) is not None:
                 continue
             begun = changes.claimed(record, owner, now, seconds)
-            if self._swap(record.document if record is not seen else document, begun):
+            if self._open.swap(record.document if record is not seen else document, begun):
                 return begun.job
         return None
 
     def renew(self, job: Job, seconds: float, progress: Progress | None = None) -> Job:
         """Keep a job for so long from now; raises `LeaseLost` when it is another's. The answer tells `cancel`."""
-        return self._changed(
+        return self._open.change(
             job.subject, lambda record, now: changes.renewed(_ours(record, job), now, seconds, progress)
         ).job
 
@@ -144,10 +139,10 @@ class Jobs:
                 raise self._refused(job_id, "cancelled", "queued or running")
             return changes.cancelled(record, now)
 
-        found = self._open_of(job_id)
+        found = self._open.find(job_id)
         if found is None:
             raise self._refused(job_id, "cancelled", "queued or running")
-        return self._changed(found.subject, given_up).job
+        return self._open.change(found.subject, given_up).job
 
     def replay(self, job_id: str) -> Job:
         """A person wants a dead or cancelled job tried again; it is folded into the open one of its subject, if any."""
@@ -162,7 +157,7 @@ class Jobs:
                 return record
             return changes.folded(record, Wanted(f"replay of {job_id}: {old.reason}", now))
 
-        job = self._changed(old.subject, revived).job
+        job = self._open.change(old.subject, revived).job
         if job.id == job_id:
             self._history.forget(old)
         else:
@@ -179,77 +174,21 @@ class Jobs:
 
     def counts(self) -> dict[JobState, int]:
         """How many jobs are in each state, of those that are kept."""
-        found = self._history.counts() + Counter(record.job.state for _document, record in self._records())
+        found = self._history.counts() + Counter(record.job.state for _document, record in self._open.records())
         return {state: found[state] for state in JobState}
 
     def now(self) -> datetime:
         """The time that all who share the jobs go by."""
         return self._clock()
 
-    def _records(self) -> Iterator[tuple[dict[str, object], Record]]:
-        """What is open of each subject, and what has just ended and was not moved yet."""
-        for _key, document in self._documents.entries(SPACE, OPEN):
-            yield document, Record.of(document)
-
-    def _open_of(self, job_id: str) -> Job | None:
-        return next((record.job for _document, record in self._records() if record.job.id == job_id), None)
-
-    def _mended(
-        self, document: dict[str, object], record: Record, tasks: Collection[Task], now: datetime
-    ) -> Record | None:
-        """What can be claimed, if anything: what others died over is brought to where it belongs on the way."""
-        job = record.job
-        if not job.state.is_open:
-            self._move(record, document)
-            return None
-        if job.task not in tasks:
-            return None
-        if job.until is not None and job.until <= now:
-            return self._taken_from_the_dead(document, record, now)
-        return record if job.state is JobState.QUEUED else None
-
-    def _taken_from_the_dead(self, document: dict[str, object], record: Record, now: datetime) -> Record | None:
-        job, left = record.job, changes.silenced(record, self._retry, now)
-        if not self._swap(document, left):
-            return None
-        log.warning("worker silent", job=job.id, subject=job.subject, worker=job.owner, state=left.job.state.value)
-        if left.job.state is JobState.QUEUED:
-            return left
-        self._move(left, left.document)
-        return None
-
     def _closed(self, job: Job, change: Callable[[Record, datetime], Record]) -> Job:
         try:
-            return self._changed(job.subject, lambda record, now: change(_ours(record, job), now)).job
+            return self._open.change(job.subject, lambda record, now: change(_ours(record, job), now)).job
         except LeaseLost:
             known = self._history.find(job.id)
             if known is not None and _claim_of(known) == _claim_of(job):
                 return known  # it was ended by this very claim, whose answer was lost
             raise
-
-    def _changed(self, subject: str, change: Callable[[Record | None, datetime], Record]) -> Record:
-        """Change what is open of a subject in one step; the change is worked out again when another one was quicker."""
-        while True:
-            document, now = self._documents.get(SPACE, OPEN + subject), self._clock()
-            record = None if document is None else Record.of(document)
-            if document is not None and record is not None and not record.job.state.is_open:
-                self._move(record, document)
-                continue
-            changed = change(record, now)
-            if changed == record or self._swap(document, changed):
-                if not changed.job.state.is_open:
-                    self._move(changed, changed.document)
-                return changed
-
-    def _swap(self, document: dict[str, object] | None, record: Record) -> bool:
-        return self._documents.swap(SPACE, OPEN + record.job.subject, document, record.document)
-
-    def _move(self, record: Record, document: dict[str, object]) -> None:
-        """Move a job that has ended to the history, and put what was wanted meanwhile in its place."""
-        job, now = record.job, self._clock()
-        self._history.keep(job)
-        following = record.following and _new(job.task, job.table, job.window, record.following, now)
-        self._documents.swap(SPACE, OPEN + job.subject, document, following.document if following else None)
 
     def _refused(self, job_id: str, verb: str, expected: str) -> WorkMissing | WorkRefused:
         job = self.get(job_id)
@@ -259,10 +198,6 @@ class Jobs:
             f"job {job_id} ({job.subject}) can't be {verb}: it is {job.state.value}, expected {expected}",
             hint="start its task anew instead" if job.state is JobState.DONE else None,
         )
-
-
-def _new(task: Task, table: str, window: str, wanted: Wanted, now: datetime) -> Record:
-    return Record(Job(new_id(now), task, table, window, wanted.reason, created=now, not_before=wanted.not_before))
 
 
 def _subject(task: Task, table: str, window: str) -> str:

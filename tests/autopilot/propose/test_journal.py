@@ -91,3 +91,20 @@ def test_outcomes_come_back(history: History) -> None:
     history.deliver(replace(OUTCOME, table="lake.other"))
     assert list(history.outcomes(TABLE)) == [OUTCOME]
     assert len(list(history.outcomes())) == 2
+
+
+def test_reports_of_what_is_long_over_are_forgotten(history: History) -> None:
+    """What is open keeps them, and every attempt keeps its stages, reasons and outcome."""
+    for number, last in enumerate((Stage.ROLLED_BACK, Stage.MERGED, Stage.STAGED)):
+        history.begin(replace(FIRST, id=str(number)))
+        history.note(TABLE, str(number), Stage.STAGED, "staged", {"rows": number})
+        history.note(TABLE, str(number), last, "in the end", {"rows": 10 + number})
+    history.deliver(replace(OUTCOME, attempt_id="1"))
+    assert history.forget_reports(NOW) == []  # they ended later
+    later = datetime.now(UTC) + timedelta(days=1)
+    assert {one.id for one in history.forget_reports(later)} == {"0", "1"}
+    assert history.forget_reports(later) == []
+    kept = {one.id: [history.report(step) for step in one.steps] for one in history.attempts()}
+    assert kept == {"0": [None] * 3, "1": [None] * 3, "2": [None, {"rows": 2}, {"rows": 12}]}
+    assert [step.reason for step in history.attempts()[0].steps] == ["because", "staged", "in the end"]
+    assert len(list(history.outcomes())) == 1

@@ -95,6 +95,23 @@ def test_what_proves_nothing_is_left_out_with_a_reason(text: str, reason: str) -
     assert reason in found.reason
 
 
+@pytest.mark.parametrize("text", ["SELECT 'it's a secret' FROM orders", "SELECT id FROM WHERE id = 'secret' ((("])
+def test_reasons_have_no_values(text: str) -> None:
+    """What a parser says about a text may quote it: that is kept apart."""
+    found = prepare(HotQuery(text), SIDES)
+    assert isinstance(found, Unsuited)
+    assert found.reason == "it can't be parsed as spark"
+    assert found.detail
+
+
+def test_other_tables_are_read_through_views_where_they_have_one() -> None:
+    """What a tenant asked is asked again of that tenant's rows, in every table."""
+    sides = replace(SIDES, other={"shop.items": "v"}.get)
+    found = prepare(HotQuery("SELECT * FROM orders JOIN items ON true JOIN more.items AS x ON true"), sides)
+    assert isinstance(found, Prepared)
+    assert found.main.endswith("FROM `m` AS `orders` JOIN `v` AS `items` ON TRUE JOIN `lake`.more.items AS x ON TRUE")
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), NUMBERS)), st.randoms(use_true_random=False))
 def test_answers_are_the_same_in_any_order(rows: list[tuple[int, float | None]], chance: Random) -> None:
     """Also with nulls and what is not a number."""

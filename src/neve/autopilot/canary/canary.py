@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from neve.autopilot.canary.answer import difference
 from neve.autopilot.canary.engine import SparkEngine
 from neve.autopilot.canary.report import CanaryReport, CanaryResult, SkippedQuery, judged
-from neve.autopilot.canary.statement import Prepared, Sides, Unsuited, prepare
+from neve.autopilot.canary.statement import Prepared, Unsuited, prepare
+from neve.autopilot.canary.views import Views
 from neve.autopilot.merge.measure import Measured, measured
 from neve.errors import LakeError, QueryError
 from neve.lake.branches import snapshot_of, tag_name
-from neve.lake.lake import identify
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,22 +59,15 @@ class Canary:
     def _compare(
         self, record: Record, main: int, branch: str, queries: Sequence[HotQuery], progress: Progress | None
     ) -> Compared:
-        engine = SparkEngine(self.lake, record.table, self.config.most_rows)
-        views = engine.view(main), engine.view(branch, branch=True)
-        sides = Sides(
-            self.lake.catalog_config.name, identify(record.table), *views, self.clock(), record.layout.promoted
-        )
+        engine = SparkEngine(self.lake, record.table, self.config.most_rows, self.config.allow_literals)
         results: list[CanaryResult] = []
         skipped: list[SkippedQuery] = []
-        try:
+        with Views(engine, main, branch, self.clock(), tuple(record.layout.promoted)) as views:
             for number, query in enumerate(queries):
-                found = self._asked(engine, prepare(query, sides), first_main=number % 2 == 0)
+                found = self._asked(engine, prepare(query, views.sides(query.implied)), first_main=number % 2 == 0)
                 (results if isinstance(found, CanaryResult) else skipped).append(found)  # type: ignore[arg-type]
                 if progress is not None:
                     progress(number + 1, len(queries))
-        finally:
-            for view in views:
-                engine.drop(view)
         return tuple(results), tuple(skipped)
 
     def _asked(
@@ -83,7 +76,8 @@ class Canary:
         """One query, of both sides; which comes first changes, for the second finds everything warm."""
         query = prepared.query
         if isinstance(prepared, Unsuited):
-            return SkippedQuery(query.name, prepared.reason)
+            tells = prepared.detail and self.config.allow_literals
+            return SkippedQuery(query.name, f"{prepared.reason}: {prepared.detail}" if tells else prepared.reason)
         answers: dict[str, Answer] = {}
         for side in ("main", "branch") if first_main else ("branch", "main"):
             try:

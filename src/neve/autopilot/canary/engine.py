@@ -12,10 +12,12 @@ from neve.autopilot.stage.proof import fingerprint, types_of
 from neve.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame
 
+    from neve.autopilot.workload import Test
     from neve.lake.lake import Lake
 
 PLANNED = "totalDataFileSize"
@@ -30,14 +32,17 @@ class SparkEngine:
     lake: Lake
     table: str
     most_rows: int
+    allow_literals: bool = False
 
-    def view(self, version: int | str, *, branch: bool = False) -> str:
-        """A view of the table at a snapshot, or at a branch's head; its name."""
-        name = f"neve_canary_{uuid.uuid4().hex}"
+    def view(self, version: int | str, implied: Sequence[Test] = (), *, branch: bool = False) -> str:
+        """A view of the table at a snapshot, or at a branch's head, with the rows that are implied; its name."""
         option = "branch" if branch else "versionAsOf"
         rows = self.lake.spark.read.option(option, str(version)).table(self.lake.spark_name(self.table))
-        rows.createOrReplaceTempView(name)
-        return name
+        return _named(rows, implied)
+
+    def other(self, table: str, implied: Sequence[Test]) -> str:
+        """A view of another table as it is now."""
+        return _named(self.lake.spark.table(self.lake.spark_name(table)), implied)
 
     def drop(self, view: str) -> None:
         """Forget a view."""
@@ -53,7 +58,7 @@ class SparkEngine:
         try:
             found, plan = self._run(self.lake.spark.sql(statement), aggregates=aggregates)
         except PySparkException as error:
-            raise QueryError(f"spark can't answer: {(str(error).splitlines() or [''])[0]}") from error
+            raise QueryError(f"spark can't answer: {self._why(error)}") from error
         finally:
             context.setLocalProperty(GROUP, None)  # type: ignore[arg-type]
         return replace(
@@ -62,6 +67,11 @@ class SparkEngine:
             planned_bytes=sum(_planned(leaf, self.lake.spark_name(self.table)) for leaf in _leaves(plan)),
             read_bytes=self._read(group),
         )
+
+    def _why(self, error: PySparkException) -> str:
+        """Spark's own words may hold values of the query: without leave only the kind of the error is told."""
+        said = (str(error).splitlines() or [""])[0]
+        return said if self.allow_literals else error.getCondition() or type(error).__name__
 
     def _run(self, rows: DataFrame, *, aggregates: bool) -> tuple[Answer, Any]:
         # Two columns of a query may have one name.
@@ -102,6 +112,18 @@ class SparkEngine:
                 )
                 read += sum(attempts.apply(number).inputBytes() for number in range(attempts.size()))
         return read or None
+
+
+def _named(rows: DataFrame, implied: Sequence[Test]) -> str:
+    """Rows under a name of their own, without those that whoever asked does not see."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - a JVM's worth of imports
+
+    name = f"neve_canary_{uuid.uuid4().hex}"
+    for test in implied:
+        if test.column in rows.columns:
+            rows = rows.where(F.col(f"`{test.column}`").isin(*test.values))
+    rows.createOrReplaceTempView(name)
+    return name
 
 
 def _leaves(plan: Any) -> Iterator[Any]:

@@ -14,10 +14,11 @@ from neve.autopilot.parse.query import CANARY_MARK
 from neve.autopilot.stage.shape import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from neve.autopilot.layout import Promoted
+    from neve.autopilot.workload import Test
 
 ENGINE = "spark"
 NAME_DIGITS = 12
@@ -44,11 +45,13 @@ class HotQuery:
     text: str
     weight: float = 1.0
     dialect: str = ENGINE
+    implied: tuple[Test, ...] = ()  # conditions that held beside the text: the organization that asked
 
     @property
     def name(self) -> str:
         """What it is called in reports, which show no literal."""
-        return hashlib.sha256(self.text.encode()).hexdigest()[:NAME_DIGITS]
+        whole = f"{self.text}\n{self.implied}" if self.implied else self.text
+        return hashlib.sha256(whole.encode()).hexdigest()[:NAME_DIGITS]
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class Unsuited:
 
     query: HotQuery
     reason: str
+    detail: str = ""  # in the parser's words, which may have values of the query among them
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ class Sides:
     branch: str
     now: datetime
     promoted: Sequence[Promoted] = ()
+    other: Callable[[str], str | None] = lambda _table: None  # the view of another table, where it has one
 
 
 def prepare(query: HotQuery, sides: Sides) -> Prepared | Unsuited:
@@ -87,7 +92,7 @@ def prepare(query: HotQuery, sides: Sides) -> Prepared | Unsuited:
     try:
         tree = sqlglot.parse_one(query.text, read=query.dialect)
     except SqlglotError as error:
-        return Unsuited(query, f"it can't be parsed as {query.dialect}: {str(error).splitlines()[0]}")
+        return Unsuited(query, f"it can't be parsed as {query.dialect}", str(error).splitlines()[0])
     if not isinstance(tree, exp.Query):
         return Unsuited(query, f"it is a {tree.key}, expected a query")
     undetermined = tree.find(*UNDETERMINED)
@@ -135,16 +140,18 @@ def _is_table(node: exp.Table, sides: Sides) -> bool:
 
 
 def _rename(node: exp.Table, sides: Sides, view: str) -> None:
-    """Our table by its view, under the name that the query calls it; any other by its place in the lake's catalog."""
+    """Our table by its view, under the name that the query calls it; any other by its own, or in the lake's catalog."""
     if not node.alias:
         node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
-    if _is_table(node, sides):
-        node.set("this", exp.to_identifier(view, quoted=True))
+    space = node.db or sides.table[-2]
+    seen = view if _is_table(node, sides) else sides.other(f"{space}.{node.name}")
+    if seen is not None:
+        node.set("this", exp.to_identifier(seen, quoted=True))
         node.set("db", None)
         node.set("catalog", None)
         return
     if not node.db:
-        node.set("db", exp.to_identifier(sides.table[-2], quoted=True))
+        node.set("db", exp.to_identifier(space, quoted=True))
     node.set("catalog", exp.to_identifier(sides.catalog, quoted=True))
 
 

@@ -51,7 +51,7 @@ def parsed(logged: LoggedQuery, tables: Tables) -> Query | LeftOut | Unparsed:
     uses = _understood(logged, tables)
     if isinstance(uses, LeftOut | Unparsed):
         return uses
-    return Query(logged.query_id, logged.engine, logged.at, logged.text, logged.seconds, uses)
+    return Query(logged.query_id, logged.engine, logged.at, logged.text, logged.seconds, uses, logged.implied)
 
 
 def _understood(logged: LoggedQuery, tables: Tables) -> tuple[TableUse, ...] | LeftOut | Unparsed:

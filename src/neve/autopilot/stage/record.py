@@ -82,6 +82,12 @@ class Records:
         self._documents.put(SPACE, record.id, _RECORD.dump_python(record, mode="json"))
         return record
 
+    def forget(self, attempt_id: str) -> None:
+        """Forget an attempt that was taken back; one that is merged is needed as long as it may be."""
+        record = self.find(attempt_id)
+        if record is not None and record.state is State.ROLLED_BACK:
+            self._documents.delete(SPACE, attempt_id)
+
     def find(self, attempt_id: str) -> Record | None:
         """What is known of an attempt."""
         document = self._documents.get(SPACE, attempt_id)

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
     from neve.work.job import Job
 
+PATIENCE = 0.8  # of the time in which parts may end, a job has so much
+
 
 def build_parts(settings: Settings, lake: Lake, names: Collection[str]) -> list[Part]:
     """The parts of these names, which share one Spark session and one connection to the state store."""
@@ -123,6 +125,7 @@ class _House:
                     ended=self._announce,
                 ),
                 self.lake,
+                patience=PATIENCE * self.settings.serve.drain_seconds,
             )
             for number in range(1, self.settings.serve.workers + 1)
         ]

@@ -1,0 +1,107 @@
+"""Neve's own `spans` and `logs`, as ingestion leaves an hour of the demo's telemetry, asked the demo's questions.
+
+The questions about one service are asked of every service, as a dashboard does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from bench.autopilot_round import Round, log_queries, round_on, settings_in
+from bench.autopilot_truth import Before, Errors, Scale, compare, joined
+from bench.telemetry import START_UNIX_NANO, hour, messages
+from neve.autopilot.layout import Layout, PartField
+from neve.demo.questions import QUESTIONS
+from neve.model.columns import TARGET_FILE_SIZE_BYTES
+from neve.model.signals import Signal
+from neve.otlp import Intake, decode
+from neve.otlp.json import to_protobuf
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from neve.autopilot.analyzer import Analysis
+    from neve.lake.lake import Lake
+
+SEED = 7
+ORGANIZATION = "shop"
+ASKED_SERVICE = "'payment'"
+FILE_BYTES = 128 * 1024
+FILES = 64  # that layouts are made of for the comparison
+SIGNALS = {"spans": Signal.TRACES, "logs": Signal.LOGS}
+TENANT = (PartField("organization_id", "identity"), PartField("timestamp", "day"))
+LAYOUTS = {
+    "spans": (
+        Layout(TENANT, sort=("service_name", "timestamp")),
+        Layout(TENANT, sort=("operation_name", "timestamp")),
+        Layout(TENANT, sort=("span_kind", "service_name")),
+        Layout(TENANT, zorder=("service_name", "timestamp")),
+        Layout(TENANT, zorder=("service_name", "operation_name")),
+        Layout((*TENANT, PartField("service_name", "identity")), sort=("timestamp",)),
+        Layout((*TENANT, PartField("trace_id", "bucket[16]")), sort=("service_name", "timestamp")),
+    ),
+    "logs": (
+        Layout(TENANT, sort=("service_name", "timestamp")),
+        Layout(TENANT, sort=("timestamp",)),
+        Layout(TENANT, sort=("severity_number", "service_name")),
+        Layout(TENANT, zorder=("service_name", "timestamp")),
+        Layout((*TENANT, PartField("service_name", "identity")), sort=("timestamp",)),
+        Layout((*TENANT, PartField("service_name", "truncate[2]")), sort=("timestamp",)),
+    ),
+}
+
+
+def own_rounds(folder: Path) -> tuple[Errors, dict[str, Round]]:
+    """Estimates beside the truth, and a round on each table; what is measured first leaves the lake as it is."""
+    from neve.app.autopilot import open_pilot  # noqa: PLC0415
+    from neve.app.wiring import build_lake  # noqa: PLC0415
+    from neve.lake.tables import init_tables  # noqa: PLC0415
+
+    settings = settings_in(folder, tuple(f"telemetry.{name}" for name in SIGNALS))
+    lake = build_lake(settings)
+    init_tables(lake)
+    rows = {name: _filled(lake, name) for name in SIGNALS}
+    services = sorted(set(rows["spans"]["service_name"].to_pylist()))
+    log_queries(lake, ORGANIZATION, list(_statements(services)), rows["spans"].nbytes)
+    with open_pilot(settings, lake) as pilot:
+        analysis = pilot.survey.analyze()
+        errors = joined([_compared(folder, name, rows[name], analysis) for name in SIGNALS])
+        return errors, {name: round_on(pilot, f"telemetry.{name}") for name in SIGNALS}
+
+
+def _statements(services: list[str]) -> Iterator[str]:
+    """Every question, of every service that it may be about."""
+    for question in QUESTIONS:
+        about = services if ASKED_SERVICE in question.sql else [ASKED_SERVICE.strip("'")]
+        yield from (question.sql.replace(ASKED_SERVICE, f"'{service}'") for service in about)
+
+
+def _filled(lake: Lake, name: str) -> pa.Table:
+    """A table of telemetry, a commit for each file of the collector; all of its rows."""
+    from neve.lake.commits import append_once  # noqa: PLC0415
+    from neve.lake.writer import Target, write_files  # noqa: PLC0415
+
+    table, signal = lake.table(name), SIGNALS[name]
+    with table.transaction() as transaction:
+        transaction.set_properties({TARGET_FILE_SIZE_BYTES: str(FILE_BYTES)})
+    intake = Intake(ORGANIZATION, START_UNIX_NANO + SEED * 10**13)
+    batches = []
+    for number, text in enumerate(messages(hour(SEED) / signal.value)):
+        wires = to_protobuf(signal, text).messages if text.lstrip().startswith(b"{") else [text]
+        batches.append(pa.Table.from_batches([decode(signal, wires, intake).batch]))
+        append_once(table, write_files(Target.of(table), batches[-1]), batch_id=f"{name}{number}", operation="bench")
+        table.refresh()
+    return pa.concat_tables(batches).combine_chunks()
+
+
+def _compared(folder: Path, name: str, rows: pa.Table, analysis: Analysis) -> Errors:
+    uses = [use for query in analysis.queries for use in query.uses if use.table == f"telemetry.{name}"]
+    filters = list(dict.fromkeys(use.filter for use in uses))
+    layouts = LAYOUTS[name]
+    columns = {*(field.column for one in layouts for field in one.partition)}
+    columns |= {column for one in layouts for column in (*one.sort, *one.zorder)}
+    before = Before.of(folder, name, rows, FILES, sorted(columns))
+    return compare(before, {SEED: filters}, layouts, Scale(files=FILES))

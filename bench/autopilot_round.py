@@ -1,0 +1,107 @@
+"""A whole round of the autopilot on one table: its log read, the best layout staged, tried, merged, measured again."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from neve.app.settings import Settings
+    from neve.autopilot.pilot import Pilot
+    from neve.lake.lake import Lake
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round took, and what the hot queries read after it of what they read before."""
+
+    numbers: dict[str, float]
+    hot_bytes_after_vs_before: float
+
+
+def settings_in(folder: Path, tables: Sequence[str]) -> Settings:
+    """A lake in a folder, and an autopilot that looks after these tables however small they are."""
+    from neve.app.settings import Settings  # noqa: PLC0415
+
+    return Settings.model_validate(
+        {
+            "lake": {"warehouse": str(folder / "warehouse")},
+            "catalog": {"name": "bench", "path": str(folder / "catalog.db")},
+            "spark": {"log_file": str(folder / "spark.log")},
+            "state": {"path": str(folder / "state.db")},
+            "autopilot": {
+                "tables": list(tables),
+                "recommend": {"min_table_bytes": 0, "min_queries": 10, "payback_days": 1e6},
+                "propose": {"repository": str(folder / "specs")},
+            },
+        }
+    )
+
+
+def log_queries(lake: Lake, organization: str, statements: Sequence[str], read: int) -> None:
+    """Queries in Neve's own table of queries, a minute apart, each as if it had read so many bytes."""
+    from neve.lake.commits import append_once  # noqa: PLC0415
+    from neve.lake.writer import Target, write_files  # noqa: PLC0415
+    from neve.model.queries import QUERIES  # noqa: PLC0415
+
+    now = datetime.now(UTC)
+    entries = [
+        {
+            "organization_id": organization,
+            "timestamp": now - timedelta(minutes=number),
+            "query_id": f"{number:032x}",
+            "sql": statement,
+            "scans": [],
+            "bytes": read,
+            "seconds": 1.0,
+            "cache": "off",
+            "rollup": "",
+            "state": "done",
+        }
+        for number, statement in enumerate(statements)
+    ]
+    table = lake.table(QUERIES.name)
+    files = write_files(Target.of(table), pa.Table.from_pylist(entries, schema=QUERIES.schema))
+    append_once(table, files, batch_id=f"bench-{organization}", operation="bench")
+
+
+def round_on(pilot: Pilot, table: str) -> Round:
+    """From the log to the merge; ends the benchmark where nothing is recommended or the canary fails."""
+    started = time.perf_counter()
+    analysis = pilot.survey.analyze()
+    promises = pilot.survey.advise(table, analysis)
+    advised = time.perf_counter() - started
+    if not promises.kept:
+        sys.exit(f"nothing was recommended for {table}: {promises.advice.reason}")
+    best = promises.kept[0]
+    print(f"\n{table}: {best.recommendation.delta}; {best.told}", flush=True)
+    hot = pilot.hot(table, analysis)
+    attempt, staged = pilot.stage(pilot.begin(best, promises.advice))
+    attempt, trial = pilot.canary(attempt, hot)
+    if not trial.canary.passed:
+        sys.exit(f"the canary of {table} failed: {trial.canary.reasons}")
+    attempt, merged = pilot.merge(attempt, by_hand=True)
+    outcome = pilot.measure(attempt, hot)
+    if outcome is None:
+        sys.exit(f"the hot queries of {table} read nothing")
+    results = trial.canary.results
+    numbers = {
+        "files_before": staged.files_before,
+        "files_after": staged.files_after,
+        "advise_s": advised,
+        "stage_s": staged.seconds,
+        "merge_s": merged.seconds,
+        "queries_compared": len(results),
+        "queries_identical": sum(one.equal for one in results),
+        "promised_pct": outcome.promised_pct,
+        "delivered_pct": outcome.delivered_pct,
+    }
+    return Round(numbers, 1 - outcome.delivered_pct / 100)

@@ -1,0 +1,242 @@
+"""Layouts made for real, so that estimates can be held against what queries then read.
+
+A layout is made as rows in its order, cut into Parquet files of an Iceberg table, whose manifests say what each query
+reads. The estimate knows only the table as it was, and a sample of its rows.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.transforms import parse_transform
+
+from neve.autopilot.estimate.baseline import baseline
+from neve.autopilot.estimate.columns import types_of
+from neve.autopilot.estimate.compiled import compile_filters
+from neve.autopilot.estimate.files import table_files
+from neve.autopilot.estimate.sample import Size, take_sample
+from neve.autopilot.estimate.simulate import Extent, Simulator
+from neve.autopilot.estimate.zorder import BITS, interleave
+from neve.autopilot.layout import Layout
+from neve.autopilot.recommend.demand import tests_of
+from neve.autopilot.recommend.evaluate import Trial, Workload, estimated, ranked
+from neve.autopilot.recommend.projection import Projection
+from neve.autopilot.recommend_config import RecommendConfig
+from neve.lake.commits import append_once
+from neve.lake.fields import conform, file_schema
+from neve.lake.layout import lay_out, sort_index
+from neve.lake.rolling import RollingWriter, Shape
+from neve.lake.target_sizes import TargetSizes
+from neve.lake.writer import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    import numpy.typing as npt
+    from pyiceberg.table import Table
+
+    from neve.autopilot.estimate.compiled import Compiled
+    from neve.autopilot.workload import Filter
+
+ROUNDS = 5
+CONFIG = RecommendConfig()
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large tables are, how much of them is sampled, and what is asked.
+
+    Each seed is one of queries' literals and of a sample.
+    """
+
+    scale: float = 1.0
+    files: int = 600
+    sample_rows: int = CONFIG.sample_rows
+    queries: int = 150
+    seeds: tuple[int, ...] = (3,)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A layout's scanned share of bytes, estimated and true; and by how many points the estimates of queries err.
+
+    `covered` says whether the interval that a recommendation would tell holds the truth.
+    """
+
+    table: str
+    layout: str
+    seed: int
+    estimate: float
+    truth: float
+    mean_error_points: float
+    max_error_points: float
+    covered: bool
+
+    def __str__(self) -> str:
+        return (
+            f"{self.table:<9} {self.layout:<74} {self.seed:>5} {self.estimate:6.1%} {self.truth:6.1%}  "
+            f"mean {self.mean_error_points:.2f}  max {self.max_error_points:.2f}"
+        )
+
+
+@dataclass(frozen=True)
+class Errors:
+    """All layouts of some tables."""
+
+    layouts: tuple[Compared, ...]
+    candidates_per_s: float
+
+    @property
+    def mean_error_points(self) -> float:
+        """The mean over queries and layouts."""
+        return float(np.mean([one.mean_error_points for one in self.layouts]))
+
+    @property
+    def max_error_points(self) -> float:
+        """The query that is furthest off, of all layouts."""
+        return max(one.max_error_points for one in self.layouts)
+
+    @property
+    def covered(self) -> float:
+        """The share of intervals that hold the truth."""
+        return float(np.mean([one.covered for one in self.layouts]))
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A table as it was, looked at for one set of queries."""
+
+    name: str
+    seed: int
+    compiled: Compiled
+    trial: Trial
+    workload: Workload
+
+    @classmethod
+    def of(cls, before: Before, filters: Sequence[Filter], size: Scale, seed: int) -> Ground:
+        """The queries, and a sample."""
+        table = before.table
+        compiled = compile_filters(filters, types_of(table.schema(), _columns_of(filters)))
+        files = table_files(table, compiled.columns)
+        extent = Extent.of(table, files, compiled, files.bytes // size.files)
+        names = sorted({*compiled.columns, *before.columns})
+        how_much = Size(size.sample_rows, size.files, seed, extent.files)
+        sample = take_sample(table, files, names, how_much, compiled.columns)
+        shares = np.ones(len(compiled.filters))
+        workload = Workload(shares, shares, Projection([], {}, {}))
+        return cls(before.name, seed, compiled, Trial.of(Simulator(sample, compiled, extent), seed), workload)
+
+    def candidates_per_s(self, layouts: Sequence[Layout]) -> float:
+        """How many layouts are ranked in a second."""
+        ranking = self.trial.whole.thinned(CONFIG.ranking_rows, self.seed)
+        started = time.perf_counter()
+        for _round in range(ROUNDS):
+            ranked(ranking, self.workload, layouts)
+        return ROUNDS * len(layouts) / (time.perf_counter() - started)
+
+    def compared(self, layout: Layout, made: Table) -> Compared:
+        """The estimate of a layout beside what queries read of a table that has it."""
+        estimate = estimated(self.trial, self.workload, layout, CONFIG)
+        truth = baseline(made, self.compiled, table_files(made, self.compiled.columns)).shares
+        errors = 100 * np.abs(estimate.scan.shares - truth)
+        saved = self.workload.reduction(layout, truth)
+        return Compared(
+            self.name,
+            str(layout),
+            self.seed,
+            float(estimate.scan.shares.mean()),
+            float(truth.mean()),
+            float(errors.mean()),
+            float(errors.max()),
+            estimate.reduction.low <= saved <= estimate.reduction.high,
+        )
+
+
+@dataclass(frozen=True)
+class Before:
+    """A table whose rows lie as they came, and a catalog where the same rows can be laid out otherwise."""
+
+    name: str
+    catalog: SqlCatalog
+    table: Table
+    rows: pa.Table
+    rows_per_file: int
+    columns: tuple[str, ...]  # that layouts are about
+
+    @classmethod
+    def of(cls, folder: Path, name: str, rows: pa.Table, files: int, columns: Sequence[str]) -> Before:
+        """Rows in so many files."""
+        catalog = SqlCatalog(name, uri=f"sqlite:///{folder / name}.db", warehouse=f"file://{folder}")
+        catalog.create_namespace("made")
+        rows_per_file = -(-rows.num_rows // files)
+        table = written(catalog, f"{name}_before", rows, Layout(), rows_per_file)
+        return cls(name, catalog, table, rows, rows_per_file, tuple(columns))
+
+    def compared(self, grounds: Sequence[Ground], layouts: Sequence[Layout]) -> Iterator[Compared]:
+        """Every layout made once, and held against the estimates of every ground."""
+        for layout in layouts:
+            made = written(self.catalog, f"{self.name}_made", self.rows, layout, self.rows_per_file)
+            yield from (ground.compared(layout, made) for ground in grounds)
+            self.catalog.drop_table(made.name())
+            shutil.rmtree(made.location().removeprefix("file://"))
+
+
+def compare(before: Before, queries: Mapping[int, Sequence[Filter]], layouts: Sequence[Layout], size: Scale) -> Errors:
+    """Estimate every layout for the queries of each seed, make every layout, and compare."""
+    grounds = [Ground.of(before, filters, size, seed) for seed, filters in queries.items()]
+    speed = grounds[0].candidates_per_s(layouts)
+    return Errors(tuple(before.compared(grounds, layouts)), speed)
+
+
+def joined(every: Sequence[Errors]) -> Errors:
+    """The errors of several tables in one."""
+    layouts = tuple(one for errors in every for one in errors.layouts)
+    return Errors(layouts, float(np.mean([errors.candidates_per_s for errors in every])))
+
+
+def _columns_of(filters: Sequence[Filter]) -> list[str]:
+    return sorted({test.column for one in filters for test in tests_of(one)})
+
+
+def written(catalog: SqlCatalog, name: str, rows: pa.Table, layout: Layout, rows_per_file: int) -> Table:
+    """An Iceberg table of these rows in a layout, in files of as many rows in each partition."""
+    table = catalog.create_table(f"made.{name}", rows.schema)
+    with table.update_spec() as update:
+        for field in layout.partition:
+            update.add_field(field.column, parse_transform(field.transform))
+    target = Target.of(table.refresh())
+    metadata, files = target.metadata, []
+    shaped = conform(rows, file_schema(metadata.schema(), rows.schema))
+    for piece in lay_out(shaped, metadata.schema(), metadata.spec(), metadata.sort_order()):
+        count = -(-piece.rows.num_rows // TargetSizes(rows_per_file).outputs(piece.rows.num_rows))
+        with RollingWriter(metadata, target.io, piece.key, Shape(None, rows_per_file=count)) as writer:
+            writer.write(ordered(piece.rows, layout))
+        files += writer.files
+    append_once(table, files, batch_id=name, operation="bench")
+    return table.refresh()
+
+
+def ordered(rows: pa.Table, layout: Layout) -> pa.Table:
+    """The rows of a partition in the order of a layout."""
+    if layout.zorder:
+        numbers = [_range_numbers(rows, name) for name in layout.zorder]
+        return rows.take(pa.array(np.argsort(interleave(numbers), kind="stable")))
+    return rows.take(pa.array(sort_index(rows, layout.sort))) if layout.sort else rows
+
+
+def _range_numbers(rows: pa.Table, name: str) -> npt.NDArray[np.int64]:
+    """A column cut into ranges of as many rows."""
+    order = sort_index(rows, (name,))
+    ranks = np.empty(len(order), dtype=np.int64)
+    sorted_values = rows[name].combine_chunks().take(pa.array(order)).dictionary_encode().indices
+    ranks[order] = sorted_values.to_numpy(zero_copy_only=False)
+    present = np.sort(ranks)
+    cuts = np.unique(present[[len(present) * number >> BITS for number in range(1, 1 << BITS)]])
+    return np.searchsorted(cuts, ranks, side="right").astype(np.int64)
