@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from docs.pages.cli import cli_page
@@ -15,8 +16,9 @@ from neve.model.tables import TABLES
 FOLDER = Path(__file__).parent
 
 
+@cache
 def pages() -> dict[str, str]:
-    """Each page's text by its file name."""
+    """Each page's text by its file name; made once, which takes a while."""
     return {
         "cli.md": cli_page(neve),
         "configuration.md": configuration_page(Settings),

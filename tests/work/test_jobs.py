@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,14 +11,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from neve.errors import ConfigError, LakeError, LeaseLost, LeaseTaken
-from neve.work.history import SPACE
+from neve.work.history import SPACE, History
 from neve.work.job import JobState, Progress
 from neve.work.job_document import Record
+from neve.work.job_id import new_id
 from neve.work.jobs import Jobs
 from neve.work.open_jobs import OPEN
 from neve.work.refusals import WorkMissing, WorkRefused
 from neve.work.retry import Retry
 from neve.work.task import Task
+from neve.work.turns import LIFT
 from tests.contracts.stores import opened
 from tests.work.support import Clock
 
@@ -129,6 +132,42 @@ def test_the_oldest_that_is_due_and_allowed_is_claimed(jobs: Jobs, clock: Clock)
     assert [job and job.id for job in taken] == [second.id, third.id, None]
 
 
+def test_the_more_urgent_is_claimed_first(jobs: Jobs, clock: Clock) -> None:
+    """Rollups do not wait behind the care of all tables, however early that was wanted."""
+    for task in (Task.AUTOPILOT, Task.MAINTAIN, Task.COMPACT, Task.SEARCH, Task.ROLLUP):
+        jobs.want(task, "any", reason="")
+        clock.forward(1)
+    taken = [claim(jobs).task for _ in Task]
+    assert taken == [Task.ROLLUP, Task.SEARCH, Task.COMPACT, Task.MAINTAIN, Task.AUTOPILOT]
+
+
+def test_what_has_waited_long_enough_is_as_urgent_as_any(jobs: Jobs, clock: Clock) -> None:
+    """However many rollups come, the care of a table has its turn."""
+    jobs.want(Task.MAINTAIN, "logs", reason="")
+    clock.forward(LIFT.total_seconds() * Task.MAINTAIN.rank - 1)
+    jobs.want(Task.ROLLUP, "metrics_1m", reason="")
+    clock.forward(2)
+    jobs.want(Task.ROLLUP, "metrics_5m", reason="")
+    assert [claim(jobs).table for _ in range(3)] == ["metrics_1m", "logs", "metrics_5m"]
+
+
+def test_windows_of_a_table_are_not_worked_on_at_once(jobs: Jobs, clock: Clock) -> None:
+    """They share a lease: the second waits for the first, or for its worker's death; other tables and tasks do not."""
+    for window in ("", "2026-01-30", "2026-01-31"):
+        want(jobs, "logs", window)
+        clock.forward(1)
+    want(jobs, "spans")
+    jobs.want(Task.MAINTAIN, "logs", reason="")
+    first, *others = [claim(jobs, owner) for owner in "abc"]
+    assert (first.table, first.window) == ("logs", "")
+    assert [(job.task, job.table) for job in others] == [(Task.COMPACT, "spans"), (Task.MAINTAIN, "logs")]
+    assert jobs.claim("d", list(Task), LEASE) is None
+    jobs.finish(first, "done")
+    assert claim(jobs, "d").window == "2026-01-30"
+    clock.forward(LEASE)
+    assert claim(jobs, "e").window == "2026-01-30"
+
+
 def test_failures_are_tried_again_ever_later_until_a_person_must_look(jobs: Jobs, clock: Clock) -> None:
     """After each failure it waits twice as long; being wanted does not hurry it; the last one leaves it dead."""
     want(jobs)
@@ -188,6 +227,8 @@ def test_a_job_that_kills_its_workers_is_dead_in_the_end(jobs: Jobs, clock: Cloc
     assert [job.id for job in jobs.list(states=[JobState.DEAD])] == [last.id]
     with pytest.raises(LeaseLost, match="it has ended"):
         jobs.finish(last, "it was only slow")
+    assert jobs.claim("b", list(Task), LEASE) is None
+    clock.forward(RETRY.most_seconds)
     assert claim(jobs, "b").reason == "3 files more"
 
 
@@ -245,6 +286,80 @@ def test_a_running_job_is_told_to_stop(jobs: Jobs, clock: Clock, how: str) -> No
     assert (following.reason, following.cancel) == ("after", False)
 
 
+def test_a_subject_that_dies_again_is_on_the_list_once(jobs: Jobs, clock: Clock) -> None:
+    """The latest stands for all of them, and tells how often and since when; another subject has its own."""
+    dead(jobs)
+    first = clock()
+    want(jobs, "spans")
+    jobs.fail(claim(jobs), ConfigError("bad"))
+    for _ in range(6):
+        clock.forward(RETRY.most_seconds)
+        latest = dead(jobs)
+    listed = jobs.list(states=[JobState.DEAD])
+    assert [job.table for job in listed] == ["logs", "spans"]
+    assert listed[0].id == latest.id
+    assert listed[0].outcome == f"7 times since {first:%Y-%m-%d %H:%M} UTC"
+    assert listed[0].error == "compact.target_mb is 0"
+    assert listed[1].outcome == ""
+    assert jobs.counts()[JobState.DEAD] == 2
+    jobs.replay(latest.id)
+    assert [job.table for job in jobs.list(states=[JobState.DEAD])] == ["spans"]
+    again = jobs.fail(claim(jobs), ConfigError("bad"))
+    found = jobs.get(again.id)
+    assert found is not None
+    assert found.outcome == ""
+
+
+def test_a_subject_that_died_is_held_back_until_a_person_replays_it(jobs: Jobs, clock: Clock) -> None:
+    """Being wanted with each commit, it would fail with each commit; other subjects are not held back."""
+    job = dead(jobs)
+    assert job.ended is not None
+    clock.forward(1)
+    for _ in range(2):
+        held = want(jobs, reason="3 files more")
+        assert held.not_before == job.ended + timedelta(seconds=RETRY.most_seconds)
+    assert want(jobs, "spans").not_before == clock()
+    assert claim(jobs).table == "spans"
+    assert jobs.claim("b", list(Task), LEASE) is None
+    jobs.replay(job.id)
+    assert claim(jobs, "b").id == held.id
+
+
+def test_a_mover_who_comes_late_does_not_bring_an_older_death_back(documents: Documents, jobs: Jobs) -> None:
+    """What is moved twice is one death, and the latest stays the latest."""
+    history = History(documents)
+    one = dead(jobs)
+    assert one.ended is not None
+    other = replace(one, id=new_id(one.ended), ended=one.ended + timedelta(seconds=1))
+    for job in (one, other, other, one):
+        history.keep(job)
+    kept = history.dead(one.subject)
+    assert kept is not None
+    assert (kept.id, kept.result["deaths"]) == (other.id, 2)
+
+
+def test_what_is_done_with_is_counted_once_a_minute(jobs: Jobs, clock: Clock) -> None:
+    """All of it is read for that; what is open or dead is counted as it is."""
+    assert not any(jobs.counts().values())
+    want(jobs)
+    jobs.finish(claim(jobs), "done")
+    dead(jobs)
+    want(jobs, "spans")
+    seen = dict.fromkeys(JobState, 0) | {JobState.DEAD: 1, JobState.QUEUED: 1}
+    assert jobs.counts() == seen
+    clock.forward(60)
+    assert jobs.counts() == seen | {JobState.DONE: 1}
+
+
+def test_a_job_that_is_done_before_it_hears_of_its_end_says_so(jobs: Jobs) -> None:
+    """Whoever cancelled it sees why it is done all the same."""
+    want(jobs)
+    begun = claim(jobs)
+    jobs.cancel(begun.id)
+    done = jobs.finish(begun, "3 files instead of 12")
+    assert (done.state, done.outcome) == (JobState.DONE, "3 files instead of 12; done before the cancel was seen")
+
+
 def test_a_dead_job_is_replayed(jobs: Jobs) -> None:
     """It is the same job, with all its attempts before it, and it is on the list of the dead no longer."""
     job = dead(jobs)
@@ -297,21 +412,21 @@ def test_jobs_are_listed_from_the_newest_on(jobs: Jobs, clock: Clock) -> None:
 
 
 def test_what_ended_long_ago_is_forgotten(documents: Documents, clock: Clock) -> None:
-    """By age, and what is done with by number too; what is open stays, however old it is."""
+    """By age and by number; what is open, or dead, stays, however old it is."""
     jobs = Jobs(documents, keep_days=1, keep_most=2, clock=clock)
     for table in ("a", "b", "c"):
         want(jobs, table)
         jobs.finish(claim(jobs), "done")
         clock.forward(1)
-    gone = dead(jobs)
+    waiting = dead(jobs)
     clock.forward(1)
     want(jobs, "open")
     assert jobs.prune() == 1
     assert [job.table for job in jobs.list()] == ["open", "logs", "c", "b"]
     clock.forward(timedelta(days=2).total_seconds())
-    assert jobs.prune() == 3
-    assert [job.table for job in jobs.list()] == ["open"]
-    assert jobs.get(gone.id) is None
+    assert jobs.prune() == 2
+    assert [job.table for job in jobs.list()] == ["open", "logs"]
+    assert jobs.get(waiting.id) == waiting
 
 
 def test_a_result_that_is_no_json_is_kept_as_text(jobs: Jobs) -> None:

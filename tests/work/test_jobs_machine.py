@@ -115,12 +115,15 @@ class Working(RuleBasedStateMachine):
 
     @invariant()
     def all_is_well(self) -> None:
-        """One open job a subject, attempts that end, counts that tell what the list tells, and nothing forgotten."""
+        """One open job and one dead one a subject, attempts that end, counts that are right, and nothing forgotten."""
         jobs = self.jobs.list()
         subjects = [job.subject for job in jobs if job.state in OPEN]
         assert len(subjects) == len(set(subjects))
+        dead = [job.subject for job in jobs if job.state is JobState.DEAD]
+        assert len(dead) == len(set(dead))
         assert all(0 <= job.attempts <= RETRY.attempts for job in jobs)
-        assert self.jobs.counts() == {state: sum(job.state is state for job in jobs) for state in JobState}
+        counts = Jobs(self.documents, clock=self.clock).counts()  # one that has not counted yet
+        assert counts == {state: sum(job.state is state for job in jobs) for state in JobState}
         for table in TABLES:
             self.remembers(table, [job for job in jobs if job.table == table])
 

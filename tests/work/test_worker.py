@@ -8,11 +8,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
 
-from neve.errors import LakeError
+from neve.errors import LakeError, LeaseTaken
 from neve.work.handler import Cancelled, Outcome
 from neve.work.job import JobState, Progress
 from neve.work.jobs import Jobs
+from neve.work.report import BEAT_SECONDS
 from neve.work.retry import Retry
 from neve.work.task import Task
 from neve.work.worker import Worker
@@ -79,6 +82,14 @@ def state_of(jobs: Jobs, job: Job) -> JobState | None:
     return found.state if found else None
 
 
+def runs() -> float:
+    """How many runs of compaction were counted, in whatever state they left their job."""
+    found = [REGISTRY.get_sample_value("neve_work_job_seconds_count", {"task": "compact"})]
+    labels = [{"task": "compact", "state": state.value} for state in JobState]
+    found += [REGISTRY.get_sample_value("neve_work_attempts_total", label) for label in labels]
+    return sum(filter(None, found))
+
+
 def given_up(_job: Job, report: Report) -> Outcome:
     """A handler that works until it is told not to."""
     until(lambda: report.cancelled)
@@ -116,6 +127,31 @@ def test_neither_a_failure_nor_a_listener_ends_a_worker(jobs: Jobs) -> None:
     assert failed is not None
     assert (failed.state, failed.attempts, failed.error) == (JobState.QUEUED, 1, "ZeroDivisionError: division by zero")
     assert state_of(jobs, good) is JobState.DONE
+
+
+def test_work_that_another_one_does_is_no_run(jobs: Jobs) -> None:
+    """It is put back without a failure, said as news and not as a warning, and not counted."""
+    heard: list[Job] = []
+
+    def handle(_job: Job, _report: Report) -> Outcome:
+        raise LeaseTaken("the lease 'compact:logs' is held")
+
+    before = runs()
+    jobs.want(Task.COMPACT, "logs", reason="")
+    with capture_logs() as logs, working(jobs, handle, heard.append):
+        until(lambda: heard)
+    assert (heard[0].state, heard[0].attempts) == (JobState.QUEUED, 0)
+    assert runs() == before
+    said = {entry["event"]: entry["log_level"] for entry in logs}
+    assert said["job put back, another one is at it"] == "info"
+    assert "job failed" not in said
+
+
+def test_the_job_of_a_killed_worker_is_soon_taken_over(jobs: Jobs) -> None:
+    """Without being told otherwise a worker keeps a job for 20 seconds at a time, and renews it long before."""
+    worker = Worker(jobs, {}, owner="w")
+    assert worker.lease_seconds == 20
+    assert worker.lease_seconds > 3 * BEAT_SECONDS
 
 
 def test_a_long_job_stays_its_workers_and_tells_how_far_it_is(jobs: Jobs) -> None:

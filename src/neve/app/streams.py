@@ -128,7 +128,9 @@ class TracedStream:
         return self.stream.caught_up()
 
 
-def keep_running(job: StreamJob, stop: threading.Event) -> StreamResult | None:
+def keep_running(
+    job: StreamJob, stop: threading.Event, told: Callable[[BaseException | None], None] = lambda _error: None
+) -> StreamResult | None:
     """Run a stream until it is stopped; after an error it is started again, where it was, a little later each time."""
 
     def failed(state: RetryCallState) -> None:
@@ -136,6 +138,7 @@ def keep_running(job: StreamJob, stop: threading.Event) -> StreamResult | None:
         FAILURES.labels(job.name).inc()
         pause = state.next_action.sleep if state.next_action else 0.0
         log.error("stream failed", stream=job.name, error=str(error), pause_seconds=round(pause, 1))
+        told(error)
 
     attempts = Retrying(
         stop=stop_when_event_set(stop),

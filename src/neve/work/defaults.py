@@ -17,7 +17,8 @@ def built_in(autopilot_hour: int | None) -> Policy:
         tasks={
             # A commit of spans makes a file for each of its buckets: so many are a dozen commits.
             Task.COMPACT: Rule(every="15m", batch=Batch(count=200, bytes=256 * MB, age_seconds=120)),
-            Task.ROLLUP: Rule(batch=Batch(age_seconds=20)),
+            # By the clock too: when no more points come, the last windows still close.
+            Task.ROLLUP: Rule(every="5m", batch=Batch(age_seconds=20)),
             Task.SEARCH: Rule(every="10m", batch=Batch(age_seconds=60)),
             Task.MAINTAIN: Rule(cron="30 3 * * *"),
             Task.AUTOPILOT: autopilot,

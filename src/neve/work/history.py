@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from neve.work.dead_jobs import DeadJobs
 from neve.work.job import Job, JobState
 from neve.work.job_document import Record
 from neve.work.job_id import backwards, is_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterator
     from datetime import datetime
 
     from neve.lake.documents import Documents
 
 SPACE = "jobs"
-# Apart, so that the few that matter are found without reading the many that do not.
-PLACES = {JobState.DONE: "ended", JobState.CANCELLED: "ended", JobState.DEAD: "dead"}
+# The dead are apart, so that the few that matter are found without reading the many that do not.
+ENDED = "ended/"
+COUNTS_FRESH = timedelta(seconds=60)  # to count what is done with, all of it is read
 
 
 class History:
@@ -25,56 +28,68 @@ class History:
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
+        self._dead = DeadJobs(documents, SPACE)
+        self._counted: tuple[datetime, Counter[JobState]] | None = None
 
     def keep(self, job: Job) -> None:
         """Keep a job that has ended, in the place of what it had come to before it was replayed."""
-        self._documents.put(SPACE, _key(PLACES[job.state], job.id), Record(job).document)
-        for place in set(PLACES.values()) - {PLACES[job.state]}:
-            self._documents.delete(SPACE, _key(place, job.id))
+        if job.state is JobState.DEAD:
+            self._dead.keep(job)
+            self._documents.delete(SPACE, _key(job.id))
+        else:
+            self._documents.put(SPACE, _key(job.id), Record(job).document)
+            self._dead.forget(job)
 
     def find(self, job_id: str) -> Job | None:
         """A job by its id, or none."""
         if not is_id(job_id):
             return None
-        for place in sorted(set(PLACES.values())):
-            document = self._documents.get(SPACE, _key(place, job_id))
-            if document is not None:
-                return Record.of(document).job
-        return None
+        document = self._documents.get(SPACE, _key(job_id))
+        if document is not None:
+            return Record.of(document).job
+        return next((job for job in self._dead.all() if job.id == job_id), None)
+
+    def dead(self, subject: str) -> Job | None:
+        """The job of a subject that waits for a person, if there is one."""
+        return self._dead.of(subject)
 
     def forget(self, job: Job) -> None:
         """Forget a job, unless it has come to another end since."""
-        key = _key(PLACES[job.state], job.id)
-        document = self._documents.get(SPACE, key)
+        if job.state is JobState.DEAD:
+            self._dead.forget(job)
+            return
+        document = self._documents.get(SPACE, _key(job.id))
         if document is not None and Record.of(document).job == job:
-            self._documents.swap(SPACE, key, document, None)
+            self._documents.swap(SPACE, _key(job.id), document, None)
 
-    def jobs(self, states: Iterable[JobState]) -> list[Iterator[Job]]:
-        """The places where jobs of such states are, each read only as far as it is looked at."""
-        places = sorted({PLACES[state] for state in states if state in PLACES})
-        return [self._within(place) for place in places]
+    def jobs(self, states: Collection[JobState]) -> list[Iterator[Job]]:
+        """The places where jobs of such states are; that of the many is read only as far as it is looked at."""
+        dead = [iter(self._dead.all())] if JobState.DEAD in states else []
+        ended = [self._ended()] if {JobState.DONE, JobState.CANCELLED}.intersection(states) else []
+        return [*dead, *ended]
 
-    def counts(self) -> Counter[JobState]:
-        """How many there are in each state."""
-        every = (self._documents.entries(SPACE, f"{place}/") for place in sorted(set(PLACES.values())))
-        return Counter(JobState(str(document["state"])) for place in every for _key, document in place)
+    def counts(self, now: datetime) -> Counter[JobState]:
+        """How many there are in each state: the dead now, the others a while ago."""
+        if self._counted is None or now - self._counted[0] >= COUNTS_FRESH:
+            every = self._documents.entries(SPACE, ENDED)
+            self._counted = now, Counter(JobState(str(document["state"])) for _key, document in every)
+        return self._counted[1] + Counter({JobState.DEAD: len(self._dead.all())})
 
-    def prune(self, before: datetime, most: int) -> list[Job]:
-        """Forget what ended before a time, and of what is done with all but the latest; what was forgotten."""
-        gone: list[Job] = []
-        for place in sorted(set(PLACES.values())):
-            for number, job in enumerate(self._within(place)):
-                is_old = job.ended is not None and job.ended < before
-                is_much = number >= most and job.state is not JobState.DEAD
-                if is_old or is_much:
-                    self.forget(job)
-                    gone.append(job)
-        return gone
+    def prune(self, before: datetime, most: int) -> int:
+        """Forget what was done with before a time, and all but the latest of it; how many jobs that were."""
+        gone = [
+            job
+            for number, job in enumerate(self._ended())
+            if number >= most or (job.ended is not None and job.ended < before)
+        ]
+        for job in gone:
+            self.forget(job)
+        return len(gone)
 
-    def _within(self, place: str) -> Iterator[Job]:
-        for _key, document in self._documents.entries(SPACE, f"{place}/"):
+    def _ended(self) -> Iterator[Job]:
+        for _key, document in self._documents.entries(SPACE, ENDED):
             yield Record.of(document).job
 
 
-def _key(place: str, job_id: str) -> str:
-    return f"{place}/{backwards(job_id)}"
+def _key(job_id: str) -> str:
+    return f"{ENDED}{backwards(job_id)}"

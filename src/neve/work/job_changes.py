@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 SEPARATOR = "; "
 MOST_REASONS = 4
 LONGEST_ERROR = 2000
+TOO_LATE = "done before the cancel was seen"
+DEATHS, SINCE = "deaths", "since"  # in the result of a dead job
 
 
 class WorkerSilent(NeveError):
@@ -55,8 +58,10 @@ def renewed(record: Record, now: datetime, seconds: float, progress: Progress | 
 
 
 def finished(record: Record, outcome: str, result: Mapping[str, object], now: datetime) -> Record:
-    """It is done."""
+    """It is done; where a person wanted it to stop, the outcome says that this came too late."""
     done = ended(record, JobState.DONE, now)
+    if record.job.cancel:
+        outcome = f"{outcome}{SEPARATOR}{TOO_LATE}" if outcome else TOO_LATE
     return done.changed(outcome=outcome, result=plain(result), error="", hint="")
 
 
@@ -70,6 +75,28 @@ def failed(record: Record, error: Exception, retry: Retry, now: datetime) -> Rec
     if retry.is_last(job.attempts, error):
         return _with(ended(record, JobState.DEAD, now), error)
     return _with(_queued(record, now + timedelta(seconds=retry.delay(job.attempts))), error)
+
+
+def died_again(job: Job, before: Job | None) -> Job:
+    """A dead job with what the last dead one of its subject tells: how often it died, and since when.
+
+    The same job once more is one death: it was moved twice.
+    """
+    if before is None:
+        return job
+    if before.id == job.id:
+        return replace(job, outcome=before.outcome, result=before.result)
+    deaths = int(str(before.result.get(DEATHS, 1))) + 1
+    since = str(before.result.get(SINCE) or f"{before.ended or before.created:%Y-%m-%d %H:%M} UTC")
+    return replace(job, outcome=f"{deaths:,} times since {since}", result={DEATHS: deaths, SINCE: since})
+
+
+def held_back(wanted: Wanted, dead: Job | None, retry: Retry) -> Wanted:
+    """What died a while ago is not tried at once because it is wanted: that would fail with every commit."""
+    if dead is None or dead.ended is None:
+        return wanted
+    earliest = dead.ended + timedelta(seconds=retry.most_seconds)
+    return replace(wanted, not_before=max(wanted.not_before, earliest))
 
 
 def silenced(record: Record, retry: Retry, now: datetime) -> Record:

@@ -9,8 +9,6 @@ from datetime import timedelta
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
-import structlog
-
 from neve.errors import LeaseLost
 from neve.work import job_changes as changes
 from neve.work.history import History
@@ -19,6 +17,7 @@ from neve.work.job_document import Record, Wanted
 from neve.work.open_jobs import OpenJobs, new
 from neve.work.refusals import WorkMissing, WorkRefused
 from neve.work.retry import Retry
+from neve.work.turns import busy, place, turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -32,8 +31,6 @@ KEEP_MOST = 2000  # of those that are done with: all of them are read to count t
 RETRY = Retry()
 NOTHING: Mapping[str, object] = {}
 Listed = list[Job]  # inside the class, `list` is how jobs are listed
-
-log = structlog.get_logger(__name__)
 
 
 class Jobs:
@@ -58,11 +55,12 @@ class Jobs:
     def want(self, task: Task, table: str, window: str = "", *, reason: str, not_before: datetime | None = None) -> Job:
         """Have something done, now or not before a time; folded into the open job of the same subject, if there is one.
 
-        A job that runs already may have read what was there before: it is followed by another one.
+        A job that runs already may have read what was there before: it is followed by another one. What died waits for
+        as long as it would before its next attempt; a person who replays it does not wait.
         """
 
         def wanted(record: Record | None, now: datetime) -> Record:
-            wish = Wanted(reason, not_before or now)
+            wish = self._open.held_back(_subject(task, table, window), Wanted(reason, not_before or now))
             return changes.folded(record, wish) if record else new(task, table, window, wish, now)
 
         return self._open.change(_subject(task, table, window), wanted).job
@@ -99,18 +97,24 @@ class Jobs:
         seconds: float,
         allowed: Callable[[Job], str | None] = lambda _job: None,
     ) -> Job | None:
-        """The oldest job that is due and that nothing speaks against, for this owner alone for so long; or none.
+        """The job whose turn it is, if it is due and nothing speaks against it, for this owner alone for so long.
 
-        What a worker that is silent too long had begun is due again; `allowed` tells why a job must wait.
+        What a worker that is silent too long had begun is due again; `allowed` tells why a job must wait. One whose
+        table another one of its task is at waits, too.
         """
         now = self._clock()
-        for document, seen in sorted(self._open.records(), key=lambda found: found[1].job.id):
+        found = sorted(self._open.records(), key=lambda found: turn(found[1].job))
+        taken = busy((record.job for _document, record in found), now)
+        for document, seen in found:
             record = self._open.mended(document, seen, tasks, now)
-            if record is None or record.job.not_before > now or allowed(record.job) is not None:
+            if record is None or record.job.not_before > now or place(record.job) in taken:
+                continue
+            if allowed(record.job) is not None:
                 continue
             begun = changes.claimed(record, owner, now, seconds)
             if self._open.swap(record.document if record is not seen else document, begun):
                 return begun.job
+            taken.add(place(begun.job))  # another worker was quicker
         return None
 
     def renew(self, job: Job, seconds: float, progress: Progress | None = None) -> Job:
@@ -165,16 +169,13 @@ class Jobs:
         return job
 
     def prune(self) -> int:
-        """Forget what ended long ago, and the oldest of what is done with; how many jobs that were."""
-        gone = self._history.prune(self._clock() - self._keep, self._keep_most)
-        dead = sum(job.state is JobState.DEAD for job in gone)
-        if dead:
-            log.warning("dead jobs forgotten, nobody replayed them", jobs=dead, keep_days=self._keep.days)
-        return len(gone)
+        """Forget what was done with long ago, and the oldest of it; how many jobs that were. The dead stay."""
+        return self._history.prune(self._clock() - self._keep, self._keep_most)
 
     def counts(self) -> dict[JobState, int]:
-        """How many jobs are in each state, of those that are kept."""
-        found = self._history.counts() + Counter(record.job.state for _document, record in self._open.records())
+        """How many jobs are in each state, of those that are kept; those that are done with as of a minute ago."""
+        opened = Counter(record.job.state for _document, record in self._open.records())
+        found = self._history.counts(self._clock()) + opened
         return {state: found[state] for state in JobState}
 
     def now(self) -> datetime:

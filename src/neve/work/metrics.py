@@ -11,7 +11,7 @@ from neve.work.job import JobState
 from neve.work.task import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from neve.work.box import Box
     from neve.work.job import Job
@@ -26,6 +26,7 @@ QUEUE = Gauge("neve_work_queue_depth", "jobs that are due and that no worker has
 OLDEST = Gauge("neve_work_oldest_queued_seconds", "how long the job that is due longest has been so", ["task"])
 BOXES = Gauge("neve_work_boxes", "tables and windows of which announcements are gathered", ["task"])
 BOXED = Gauge("neve_work_boxed_bytes", "bytes that were announced and that no job is about yet", ["task"])
+BEHIND = Gauge("neve_work_announcements_behind", "announcements that were not gathered yet", ["topic"])
 ANNOUNCED = Counter("neve_work_announcements", "announcements by what became of them", ["outcome"])
 
 
@@ -57,3 +58,15 @@ def count_boxes(boxes: Collection[Box]) -> None:
         mine = [box for box in boxes if box.task is task]
         BOXES.labels(task.value).set(len(mine))
         BOXED.labels(task.value).set(sum(box.bytes for box in mine))
+
+
+def watch_bus(behind: Mapping[str, int]) -> None:
+    """So many announcements of each topic wait to be gathered."""
+    for topic, count in behind.items():
+        BEHIND.labels(topic).set(count)
+
+
+def forget_queue() -> None:
+    """Another one leads: what this process saw last is not how things are."""
+    for gauge in (JOBS, QUEUE, OLDEST, BOXES, BOXED, BEHIND):
+        gauge.clear()

@@ -60,6 +60,10 @@ class OpenJobs:
                     self._move(changed, changed.document)
                 return changed
 
+    def held_back(self, subject: str, wanted: Wanted) -> Wanted:
+        """What is wanted of a subject, not too soon after it died."""
+        return changes.held_back(wanted, self._history.dead(subject), self._retry)
+
     def swap(self, document: dict[str, object] | None, record: Record) -> bool:
         """Change what is open of a job's subject if it is this document; whether it was."""
         return self._documents.swap(SPACE, OPEN + record.job.subject, document, record.document)
@@ -92,7 +96,9 @@ class OpenJobs:
         """Move a job that has ended to the history, and put what was wanted meanwhile in its place."""
         job, now = record.job, self._clock()
         self._history.keep(job)
-        following = record.following and new(job.task, job.table, job.window, record.following, now)
+        following = None
+        if record.following is not None:
+            following = new(job.task, job.table, job.window, self.held_back(job.subject, record.following), now)
         self._documents.swap(SPACE, OPEN + job.subject, document, following.document if following else None)
 
 

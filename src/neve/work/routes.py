@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from neve.model.rollups import LEVELS
@@ -22,6 +23,7 @@ SUBJECTS = {"logs": "logs", "metrics": "metrics", "spans": "traces"}
 LEVEL_OF = {level.table: level for level in LEVELS}
 NEXT_OF = {level.source: level for level in LEVELS}
 SEARCHED = "logs"
+ODD = re.compile(r"[^A-Za-z0-9._-]")  # what names of topics do not have; the announcement has the table's own name
 
 
 def topic_of(operation: str, table: str) -> str:
@@ -30,13 +32,14 @@ def topic_of(operation: str, table: str) -> str:
     >>> topic_of("ingest-stream", "spans"), topic_of("rollup", "metrics_5m"), topic_of("retention", "logs")
     ('ingest.traces', 'rollup.metrics.5m', 'other.logs')
     """
+    name = ODD.sub("_", table)
     if operation.partition("-")[0] == INGEST and table in SUBJECTS:
         return f"{INGEST}.{SUBJECTS[table]}"
     if operation == COMPACT:
-        return f"{COMPACT}.{table}"
+        return f"{COMPACT}.{name}"
     if operation == ROLLUP and table in LEVEL_OF:
         return f"{ROLLUP}.metrics.{LEVEL_OF[table].name}"
-    return f"{OTHER}.{table}"
+    return f"{OTHER}.{name}"
 
 
 def all_topics(tables: Iterable[str]) -> list[str]:

@@ -13,3 +13,15 @@ class Task(StrEnum):
     ROLLUP = "rollup"  # into a level; its table is the one that is written
     SEARCH = "search"  # of a table: the index of its words
     AUTOPILOT = "autopilot"  # of all tables together
+
+    @property
+    def rank(self) -> int:
+        """How many kinds of work are more urgent: what is read first comes first.
+
+        >>> Task.ROLLUP.rank < Task.MAINTAIN.rank
+        True
+        """
+        return URGENCY.index(self)
+
+
+URGENCY = (Task.ROLLUP, Task.SEARCH, Task.COMPACT, Task.MAINTAIN, Task.AUTOPILOT)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from neve.errors import LakeError, LeaseLost, NeveError
+from neve.errors import LakeError, LeaseLost, LeaseTaken, NeveError
 from neve.work import metrics
 from neve.work.report import LiveReport
 
@@ -36,7 +36,7 @@ class Worker:
     handlers: Mapping[Task, Handler]
     _: KW_ONLY
     owner: str
-    lease_seconds: float = 60
+    lease_seconds: float = 20  # so late is a killed one's job taken over
     idle_seconds: float = 1.0
     allowed: Callable[[Job], str | None] = field(default=lambda _job: None)
     ended: Callable[[Job], None] = field(default=lambda _job: None)
@@ -80,30 +80,34 @@ class Worker:
         began = time.monotonic()
         with LiveReport(self.jobs, job, seconds=self.lease_seconds, stop=stop) as report:
             self._report = report
-            tell = self._handled(job, report)
+            tell, is_run = self._handled(job, report)
         told = self._told(report.job, tell)
         self._report = None
         seconds = time.monotonic() - began
-        metrics.count_attempt(told, seconds)
+        if is_run:
+            metrics.count_attempt(told, seconds)
         log.info("job ended", job=told.id, state=told.state.value, outcome=told.outcome, seconds=round(seconds, 3))
         try:
             self.ended(told)
         except Exception:
             log.exception("what follows a job failed", job=told.id, subject=told.subject)
 
-    def _handled(self, job: Job, report: Report) -> Callable[[Job], Job]:
-        """Have it done; how to tell what became of it."""
+    def _handled(self, job: Job, report: Report) -> tuple[Callable[[Job], Job], bool]:
+        """Have it done; how to tell what became of it, and whether it was a run at all."""
         try:
             outcome = self.handlers[job.task](job, report)
         except Exception as error:
             if report.cancelled:  # whatever it failed of, it was asked to give up
                 log.info("job given up", job=job.id, subject=job.subject, error=str(error))
-                return self.jobs.release
+                return self.jobs.release, True
+            failure = error
+            if isinstance(error, LeaseTaken):
+                log.info("job put back, another one is at it", job=job.id, subject=job.subject, error=error.message)
+                return lambda held: self.jobs.fail(held, failure), False
             is_known = isinstance(error, NeveError)
             log.warning("job failed", job=job.id, subject=job.subject, error=str(error), exc_info=not is_known)
-            failure = error
-            return lambda held: self.jobs.fail(held, failure)
-        return lambda held: self.jobs.finish(held, outcome.words, outcome.result)
+            return lambda held: self.jobs.fail(held, failure), True
+        return lambda held: self.jobs.finish(held, outcome.words, outcome.result), True
 
     def _told(self, job: Job, tell: Callable[[Job], Job]) -> Job:
         """The job as it is after its end was told; a store that is away is told when it is back, while that matters."""

@@ -31,11 +31,12 @@ PARTS = (
 ALIVE = '{"status": "alive"}'
 READY = '{"status": "not ready", "reason": "the disk is full"}'
 LITTLE = """
-import json, os, signal, sys
+import json, os, signal, sys, time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 answers = dict(zip(["/healthz", "/readyz", "/metrics"], sys.argv[1:]))
 class Door(BaseHTTPRequestHandler):
     def do_GET(self):
+        time.sleep(float(os.environ.get("SLOW_SECONDS", 0)) if self.path == "/metrics" else 0)
         self.send_response(200 if self.path in answers else 404)
         self.end_headers()
         self.wfile.write(answers.get(self.path, "").encode())
@@ -86,7 +87,8 @@ def numbers(watch: GroupWatch, name: str) -> dict[str, float]:
 
 def test_what_processes_say_is_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts, pressure and metrics of all; what is killed or hangs is said, and hides nothing of the others."""
-    monkeypatch.setattr(group_watch, "TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr(group_watch, "LOOK_SECONDS", 0.5)
+    monkeypatch.setattr(group_watch, "SCRAPE_SECONDS", 0.5)
     with watched() as watch:
         sight = watch.look()
         assert [(part["name"], part["state"]) for part in sight.parts] == [
@@ -110,6 +112,15 @@ def test_what_processes_say_is_put_together(monkeypatch: pytest.MonkeyPatch) -> 
         assert numbers(watch, "neve_serve_up") == {"receiver": 1, "tend": 0}
         assert numbers(watch, "neve_serve_scrape_failures_total") == {"receiver": 1, "tend": 0}
         assert numbers(watch, "neve_things_total") == {"receiver": 3}
+
+
+def test_who_counts_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than for a look, as some of what is counted is looked up in storage."""
+    monkeypatch.setattr(group_watch, "LOOK_SECONDS", 0.5)
+    monkeypatch.setenv("SLOW_SECONDS", "0.7")
+    with watched() as watch:
+        assert numbers(watch, "neve_things_total") == {"receiver": 3, "tend": 4}
+        assert numbers(watch, "neve_serve_scrape_failures_total") == {"receiver": 0, "tend": 0}
 
 
 def test_before_there_are_processes() -> None:

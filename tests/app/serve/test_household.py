@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from neve.app.serve.herald import telling
+from neve.app.serve.herald import BEAT_SECONDS, telling
 from neve.app.serve.household import Household
 from neve.app.serve.part import PartState
 from neve.errors import ConfigError, LakeError, TableMissing
@@ -197,3 +197,48 @@ def test_a_door_tells_of_itself(documents: Documents) -> None:
         raise LakeError("it broke")
     (report,) = board.all()
     assert (report.state, report.seen - report.since < timedelta(seconds=10)) == ("failed", True)
+
+
+def test_a_part_that_is_ill_and_recovers(documents: Documents) -> None:
+    """It runs on; the board hears of both at once, without waiting for the next beat."""
+
+    class Moody(Steady):
+        def run(self, stop: threading.Event, say: Say) -> None:
+            say({"batch": 1})
+            wait_until(lambda: [part.state for part in board.all()] == ["running"])
+            say({"error": "the store is away"})
+            wait_until(lambda: board.all()[0].details == {"error": "the store is away"}, BEAT_SECONDS / 2)
+            say({"batch": 2})
+            wait_until(lambda: board.all()[0].details == {"batch": 2}, BEAT_SECONDS / 2)
+            self.finished = True
+            stop.wait()
+
+    board, moody = Board(documents, "host-1", "tend"), Moody()
+    household = Household([moody], QUICK, board)
+    household.start()
+    wait_until(lambda: moody.finished)
+    (status,) = household.statuses()
+    assert (status.state, status.restarts) == (PartState.RUNNING, 0)
+    assert household.stop()
+
+
+@pytest.mark.parametrize(("is_ready_first", "pauses"), [(False, [0.02, 0.04]), (True, [0.02, 0.02])])
+def test_the_time_that_a_part_takes_to_get_ready_is_no_sign_of_health(
+    is_ready_first: bool, pauses: list[float]
+) -> None:
+    """One that dies as soon as it is ready waits longer each time; one that was ready for long does not."""
+
+    class Slow(Steady):
+        def run(self, _stop: threading.Event, say: Say) -> None:
+            if is_ready_first:
+                say({})
+            time.sleep(1.5 * QUICK.restart_most_seconds)
+            say({})
+            raise LakeError("it broke")
+
+    household = Household([Slow()], QUICK)
+    with capture_logs() as said:
+        household.start()
+        wait_until(lambda: household.statuses()[0].restarts >= len(pauses))
+    household.stop()
+    assert [line["pause_seconds"] for line in said if line["event"] == "part failed"][: len(pauses)] == pauses

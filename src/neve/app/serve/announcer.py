@@ -7,13 +7,14 @@ writers commit is announced too. A commit may be announced twice, by two that lo
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import structlog
 from pyiceberg.transforms import DayTransform
 
+from neve.errors import LakeError, NeveError
 from neve.lake.changes import EPOCH, changed_files, said, snapshots_since
 from neve.model.commits import OPERATION
 from neve.work.announcement import Announcement
@@ -37,6 +38,10 @@ MOST_FILES = 2000
 log = structlog.get_logger("neve.work")
 
 
+class BusAway(NeveError):
+    """Raised when commits can't be announced; the next look finds them again."""
+
+
 @dataclass(frozen=True)
 class Announcer:
     """Announces the commits of a lake's tables."""
@@ -51,13 +56,15 @@ class Announcer:
         for name in tables:
             try:
                 announced += self.look(name)
+            except BusAway:
+                raise
             except Exception as error:
-                # Whatever it is, of the catalog, the storage or the bus: the next look finds the same commits.
+                # Whatever it is, of the catalog or the storage: the next look finds the same commits.
                 log.warning("commits not announced yet", table=name, error=str(error))
         return announced
 
     def look(self, name: str) -> int:
-        """Announce what is new in a table; how many commits that were."""
+        """Announce what is new in a table; how many commits that were. Raises `BusAway` when nobody can be told."""
         table = self.lake.table(name)
         current, before = table.metadata.current_snapshot_id, self._position(table)
         if current is None or current == before:
@@ -66,8 +73,11 @@ class Announcer:
         told = (
             [one for snapshot in line for one in announcements(table, name, snapshot)] if line else [whole(table, name)]
         )
-        for one in told:
-            self.bus.publish(topic_of(one.operation, name), [(one.table, one.value)])
+        try:
+            for one in told:
+                self.bus.publish(topic_of(one.operation, name), [(one.table, one.value)])
+        except LakeError as error:
+            raise BusAway(f"commits on {name} are not announced yet: {error.message}", hint=error.hint) from error
         self.documents.put(SPACE, str(table.metadata.table_uuid), {"table": name, "snapshot_id": str(current)})
         return len(line) if line else 1
 
@@ -91,7 +101,7 @@ def announcements(table: Table, name: str, snapshot: Snapshot) -> list[Announcem
 
 
 def whole(table: Table, name: str) -> Announcement:
-    """All that a table holds, where nobody can tell what is new."""
+    """All that a table holds, where nobody can tell what is new; it is not the last writer's alone, so of nobody."""
     snapshot = table.current_snapshot()
     assert snapshot is not None  # noqa: S101 - who asks has looked
     words = said(snapshot)
@@ -100,7 +110,7 @@ def whole(table: Table, name: str) -> Announcement:
         files=int(words.get("total-data-files", "0")),
         bytes=int(words.get("total-files-size", "0")),
     )
-    return _announcement(name, snapshot, "", total)
+    return replace(_announcement(name, snapshot, "", total), operation="")
 
 
 def day_of(table: Table, file: DataFile) -> str:

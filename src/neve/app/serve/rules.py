@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from neve.work.job import Job
     from neve.work.pauses import Pauses
@@ -25,20 +26,26 @@ class Rules:
     store: PolicyStore
     pauses: Pauses
     monotonic: Callable[[], float] = time.monotonic
-    _loaded: Policies | None = field(default=None, init=False)
+    _loaded: tuple[Policies, datetime] | None = field(default=None, init=False)
     _until: float = field(default=0.0, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def policies(self) -> Policies:
         """The policies that hold."""
-        with self._lock:
-            if self._loaded is None or self.monotonic() >= self._until:
-                self._loaded, self._until = self.store.load(), self.monotonic() + FRESH_SECONDS
-            return self._loaded
+        return self._fresh()[0]
 
     def against(self, job: Job) -> str | None:
         """Why a job may not begin now; none where it may."""
         pause = self.pauses.found(job.task, job.table)
         if pause is not None:
             return f"paused by {pause.by}: {pause.reason}"
-        return self.policies().quiet(job.task, job.table, self.store.now())
+        policies, now = self._fresh()
+        return policies.quiet(job.task, job.table, now)
+
+    def _fresh(self) -> tuple[Policies, datetime]:
+        """The policies, and the time at which they were looked up: quiet hours begin and end by the minute."""
+        with self._lock:
+            if self._loaded is None or self.monotonic() >= self._until:
+                self._loaded = self.store.load(), self.store.now()
+                self._until = self.monotonic() + FRESH_SECONDS
+            return self._loaded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY
@@ -13,12 +13,13 @@ from prometheus_client import REGISTRY
 from neve.app.policies import build_policy_store
 from neve.app.serve.announcer import Announcer
 from neve.app.serve.handlers import Handlers
+from neve.app.serve.parts.announcing import AnnouncePart, Noted
 from neve.app.serve.parts.dispatch import DispatchPart
 from neve.app.serve.parts.stream import StreamPart
 from neve.app.serve.parts.tailing import TailPart
 from neve.app.serve.parts.working import WorkPart
 from neve.app.serve.rules import Rules
-from neve.app.streams import Streams
+from neve.app.streams import Streams, sqs_bridge
 from neve.app.wiring import build_bus, build_documents
 from neve.autopilot.journal import History
 from neve.autopilot.metrics import HistoryCollector
@@ -45,13 +46,13 @@ if TYPE_CHECKING:
 PATIENCE = 0.8  # of the time in which parts may end, a job has so much
 
 
-def build_parts(settings: Settings, lake: Lake, names: Collection[str]) -> list[Part]:
+def build_parts(settings: Settings, lake: Lake, wanted: Collection[str]) -> list[Part]:
     """The parts of these names, which share one Spark session and one connection to the state store."""
-    house = _House(settings, _for_all(settings, lake))
+    house, names = _House(settings, _for_all(settings, lake)), set(wanted)
     tasks = [task for task in Task if task.value in names]
     if tasks or "ingest" in names:
         _ = house.lake.spark  # before there are threads that would each start one
-    parts: list[Part] = []
+    parts: list[Part] = [AnnouncePart(house.announcer, house.noted)] if names - {"tail"} else []
     if "ingest" in names:
         parts += house.streams()
     if "scheduler" in names:
@@ -89,6 +90,10 @@ class _House:
         return Announcer(self.lake, self.documents, self.bus)
 
     @cached_property
+    def noted(self) -> Noted:
+        return Noted()
+
+    @cached_property
     def rules(self) -> Rules:
         return Rules(build_policy_store(self.settings, self.documents), Pauses(self.documents))
 
@@ -100,15 +105,18 @@ class _House:
             "kafka": made.kafka,
             "kafka-events": made.kafka_events,
         }
-        return [
-            StreamPart(f"ingest:{name}", kinds[name], self.documents, self.announcer)
+        parts = {
+            name: StreamPart(f"ingest:{name}", kinds[name], self.documents, self.noted)
             for name in self.settings.serve.streams
-        ]
+        }
+        if "events" in parts:
+            parts["events"] = replace(parts["events"], beside=partial(sqs_bridge, self.settings))
+        return [*parts.values()]
 
     def scheduler(self) -> Part:
         scheduler = Scheduler(self.documents, self.jobs, self.rules.policies, self.lake.table_names)
         return DispatchPart(
-            self.documents, self.bus, self.jobs, self.announcer, self.lake.table_names, self._boxer, scheduler
+            self.documents, self.bus, self.jobs, self.noted, self.lake.table_names, self._boxer, scheduler
         )
 
     def workers(self, tasks: Collection[Task]) -> list[Part]:
@@ -136,7 +144,7 @@ class _House:
         )
 
     def _announce(self, job: Job) -> None:
-        self.announcer.look_at([job.table] if job.table else self.lake.table_names())
+        self.noted.note([job.table] if job.table else self.lake.table_names())
 
 
 def _for_all(settings: Settings, lake: Lake) -> Lake:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,28 +15,28 @@ from neve.lake.pools import in_pool
 from neve.model.signals import Signal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from neve.app.serve.announcer import Announcer
     from neve.app.serve.part import Say
+    from neve.app.serve.parts.announcing import Noted
     from neve.ingest.stream.job import StreamJob, Tell
     from neve.ingest.stream.result import BatchResult
     from neve.lake.documents import Documents
     from neve.lake.leases import Lease
 
 LEASE_SECONDS = 15.0
-STANDBY_SECONDS = 2.0
+STANDBY_SECONDS, FOLLOW_SECONDS = 2.0, 0.5
+Beside = Callable[[threading.Event], AbstractContextManager[None]]
 TABLES = {Signal.LOGS.value: "logs", Signal.METRICS.value: "metrics", Signal.TRACES.value: "spans"}
 
 
 @dataclass(frozen=True)
 class StreamPart:
-    """Runs one stream under a lease, and has its commits announced."""
+    """Runs one stream under a lease, and has its commits announced; what runs `beside` it ends with it."""
 
     name: str
     make: Callable[[Tell], StreamJob]
     documents: Documents
-    announcer: Announcer
+    noted: Noted
+    beside: Beside = lambda _stop: nullcontext()
 
     def run(self, stop: threading.Event, say: Say) -> None:
         """Take in what comes until told to stop; while another one does it, wait for that one to end."""
@@ -54,13 +56,16 @@ class StreamPart:
         say({"since": f"{lease.holder.since:%Y-%m-%d %H:%M:%S}"})
         job = self.make(lambda batch: self._batch(batch, lease, ended, say))
         threading.Thread(target=_follow, args=(stop, ended), daemon=True).start()
-        with in_pool(job.lake, "ingest"):
-            keep_running(job, ended)
+        try:
+            with in_pool(job.lake, "ingest"), self.beside(ended):
+                keep_running(job, ended, lambda error: say({"error": str(error)}))
+        finally:
+            ended.set()
 
     def _batch(self, batch: BatchResult, lease: Lease, ended: threading.Event, say: Say) -> None:
         log_batch(batch)
         say(details_of(batch))
-        self.announcer.look_at(TABLES[signal] for signal in batch.records if signal in TABLES)
+        self.noted.note(TABLES[signal] for signal in batch.records if signal in TABLES)
         try:
             lease.check()
         except LeaseLost:
@@ -68,7 +73,10 @@ class StreamPart:
 
 
 def _follow(first: threading.Event, second: threading.Event) -> None:
-    first.wait()
+    """Set the second when the first is; ends when either is."""
+    while not first.wait(FOLLOW_SECONDS):
+        if second.is_set():
+            return
     second.set()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,8 @@ if TYPE_CHECKING:
     from neve.app.serve.part import Say
     from neve.lake.lake import Lake
     from neve.work.worker import Worker
+
+LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,18 @@ class WorkPart:
     def run(self, stop: threading.Event, say: Say) -> None:
         """Work until told to stop; what is under way then is put back for another one, unless it ends in time."""
         say({"tasks": sorted(task.value for task in self.worker.handlers)})
-        threading.Thread(target=self._give_back, args=(stop,), daemon=True).start()
-        with in_pool(self.lake, "tend"):
-            self.worker.run(stop)
+        ended = threading.Event()
+        threading.Thread(target=self._give_back, args=(stop, ended), daemon=True).start()
+        try:
+            with in_pool(self.lake, "tend"):
+                self.worker.run(stop)
+        finally:
+            ended.set()
 
-    def _give_back(self, stop: threading.Event) -> None:
+    def _give_back(self, stop: threading.Event, ended: threading.Event) -> None:
         """Shortly before the process is ended, so that another one need not wait for the job's lease to expire."""
-        stop.wait()
-        time.sleep(self.patience)
-        self.worker.release()
+        while not stop.wait(LOOK_SECONDS):
+            if ended.is_set():
+                return
+        if not ended.wait(self.patience):
+            self.worker.release()
