@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
@@ -100,6 +101,28 @@ def test_a_part_that_fails_is_seen() -> None:
 
     hopeless = Failing(ConfigError("tail.policies is missing"), times=10_000)
     assert Visitor(look).run(Steady(), hopeless) == 0
+
+
+def test_a_part_that_is_ill_is_seen_until_it_is_well() -> None:
+    """It is unhealthy by what it says, and ready all the same."""
+    well = threading.Event()
+
+    class Ill(Steady):
+        def run(self, stop: Any, say: Any) -> None:
+            say({"error": "the store is away"})
+            well.wait()
+            say({"batch": 7})
+            stop.wait()
+
+    def look(place: str, household: Household) -> None:
+        wait_until(lambda: household.is_running)
+        status, body = get(f"{place}/healthz")
+        assert (status, json.loads(body)["problems"]) == (503, ["ill is running, ill: the store is away"])
+        assert get(f"{place}/readyz")[0] == 200
+        well.set()
+        wait_until(lambda: get(f"{place}/healthz")[0] == 200)
+
+    assert Visitor(look).run(Ill("ill")) == 0
 
 
 def test_a_part_that_gets_ready_is_not_ready() -> None:

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neve.app.control import open_control
-from neve.app.kept import Kept
 from neve.app.lags import Lags
 from neve.app.status import queue_of
 from neve.app.table_reports import TableReports
 from neve.compact.compactor import Compactor, Request
 from neve.errors import LakeError
+from neve.lake.kept import Kept
 from neve.lake.lake import Lake
 from neve.model.signals import Signal
 from neve.raw.zone import OTLP, RawZone

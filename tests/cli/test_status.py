@@ -169,6 +169,15 @@ def test_everything_is_drawn_in_a_hundred_columns() -> None:
         assert words in flat, words
 
 
+def test_a_part_that_runs_and_is_ill_is_not_well() -> None:
+    """With what it says, and not with what it failed of before."""
+    ill = part(error="an old story", details={"error": "the store is away", "batch": 7})
+    text = re.sub(r"\s+", " ", drawn(status_view(report(parts=[part(), ill]))))
+    assert "2 parts (1 not well)" in text
+    assert "running, ill 50 min 0 the store is away" in text
+    assert "an old story" not in text
+
+
 def test_parts_of_two_that_serve_are_told_apart() -> None:
     """By the name of each; of one alone it is not said."""
     assert "host:1" not in drawn(status_view(report()))

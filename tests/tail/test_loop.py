@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
+from structlog.testing import capture_logs
 
 from neve.app import tail_loop
 from neve.app.tail_loop import pause, run_forever
@@ -138,3 +139,20 @@ def test_a_lease_is_stolen_once(desk: Desk) -> None:
     """Whoever took the selector over later is not robbed of it in every turn."""
     turns = tail_loop._first_steals(replace(desk.selector(at=0), steal=True))
     assert [next(turns).steal for _turn in range(3)] == [True, False, False]
+
+
+def test_deliveries_that_do_not_end_are_waited_for_together() -> None:
+    """Not one after the other; how many are left is said."""
+    ends = threading.Event()
+    threads = [threading.Thread(target=ends.wait, daemon=True) for _number in range(5)]
+    for thread in threads:
+        thread.start()
+    began = time.monotonic()
+    with capture_logs() as said:
+        tail_loop._end(threads, 0.2)
+    assert 0.2 <= time.monotonic() - began < 0.8
+    assert [(line["event"], line["destinations"]) for line in said] == [("deliveries did not end in time", 5)]
+    ends.set()
+    with capture_logs() as said:
+        tail_loop._end(threads, 10)
+    assert said == []

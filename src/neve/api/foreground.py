@@ -47,7 +47,7 @@ def run_api(settings: Settings, lake: Lake, instance: str, ready: Ready) -> int:
 def run_tend(settings: Settings, lake: Lake, names: Collection[str], instance: str, ready: Ready) -> int:
     """Tend the lake until told to stop; the exit code."""
     from neve.app.serve.parts import build_parts  # noqa: PLC0415 - every room and its engines, for this process alone
-    from neve.ingest.stream.jvm import jvm_is_gone  # noqa: PLC0415
+    from neve.ingest.stream.jvm import engine_is_gone  # noqa: PLC0415
 
     household: Household | None = None
     with _process(settings, instance, "tend") as board:
@@ -57,7 +57,7 @@ def run_tend(settings: Settings, lake: Lake, names: Collection[str], instance: s
             household = Household(build_parts(settings, lake, names), settings.serve, board)
             return household
 
-        code = asyncio.run(tend(settings.serve, build, lambda place: ready(Addresses(health=place)), jvm_is_gone))
+        code = asyncio.run(tend(settings.serve, build, lambda place: ready(Addresses(health=place)), engine_is_gone))
     if household is not None and not household.is_empty:
         sys.stderr.flush()
         os._exit(code or 1)  # a part that did not end in time may have threads that the interpreter would wait for

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -61,14 +62,16 @@ async def running_receiver(settings: Settings) -> AsyncIterator[Addresses]:
 
 @asynccontextmanager
 async def running_doors(parts: ReceiverParts) -> AsyncIterator[Addresses]:
-    """The doors of a receiver, open while the block runs."""
-    async with AsyncExitStack() as doors:
-        config = parts.receiver.config
-        grpc = await doors.enter_async_context(_grpc(parts)) if config.grpc else None
-        http = await doors.enter_async_context(_http(parts)) if config.http else None
-        doors.callback(parts.drain)
+    """The doors of a receiver, open while the block runs; both are closed at once, each in `receiver.drain_seconds`."""
+    config, first, second = parts.receiver.config, AsyncExitStack(), AsyncExitStack()
+    try:
+        grpc = await first.enter_async_context(_grpc(parts)) if config.grpc else None
+        http = await second.enter_async_context(_http(parts)) if config.http else None
         place = f"http://{http}" if http else None
         yield Addresses(http=place, grpc=grpc, health=place)
+    finally:
+        parts.drain()
+        await asyncio.gather(first.aclose(), second.aclose())
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from neve.api.watch import watching
 from neve.app.serve.group import Launch, build_group
 from neve.app.serve.group_watch import GroupWatch
 from neve.app.serve.lifeline import Lifeline
+from neve.app.serve.part import PartState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from neve.app.settings import Settings
 
 POLL_SECONDS = 0.05
+LATE_SECONDS = 30.0  # after which it is said what is not ready, and as often as that
 
 log = structlog.get_logger("neve.serve")
 
@@ -55,11 +58,24 @@ async def supervise(group: Group, ready: Callable[[Addresses], None]) -> int:
 
 
 async def _runs(household: Household, stop: asyncio.Event) -> bool:
-    """Whether every process has said that it is ready, before the group is told to stop."""
-    while not household.is_running:
+    """Whether every process has said that it is ready, before the group is told to stop; who is late is named."""
+    late = time.monotonic() + LATE_SECONDS
+    while missing := _missing(household):
         if await happens(stop, POLL_SECONDS):
             return False
+        if time.monotonic() >= late:
+            log.warning("processes are not ready", waiting_for=missing)
+            late += LATE_SECONDS
     return True
+
+
+def _missing(household: Household) -> dict[str, str]:
+    """Processes that do not run, and what is known of each: its state, and what it failed of last."""
+    return {
+        status.name: f"{status.state}: {status.error}" if status.error else str(status.state)
+        for status in household.statuses()
+        if status.state != PartState.RUNNING
+    }
 
 
 def _addresses(household: Household) -> Addresses:

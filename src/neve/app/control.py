@@ -8,13 +8,13 @@ from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from neve.app.kept import Kept
 from neve.app.outlook import look_ahead
 from neve.app.policies import build_policy_store, compact_budgets
 from neve.app.reports import OutlookReport
 from neve.app.status import Statuses
 from neve.app.wiring import build_documents
 from neve.errors import ConfigError
+from neve.lake.kept import Kept
 from neve.work.board import Board
 from neve.work.concerns import ALL_TABLES, tables_for
 from neve.work.jobs import Jobs

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from typing import TYPE_CHECKING
+
+import structlog
 
 from neve.app.wiring import build_documents
 from neve.lake.calendar import now_utc
 from neve.maintain.retention_rules import rule_for, rules_for
+from neve.model.rollups import LEVELS
 from neve.rollup.job import Rollup
+from neve.rollup.metrics import LAG
 from neve.rollup.ranges import BEGINNING, micros_of
 
 if TYPE_CHECKING:
@@ -16,9 +21,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from neve.app.settings import Settings
+    from neve.lake.documents import Documents
     from neve.lake.lake import Lake
     from neve.rollup.job import Progress
     from neve.rollup.wanted import Frozen
+
+log = structlog.get_logger("neve.rollup")
 
 
 def build_rollup(
@@ -39,6 +47,26 @@ def build_rollup(
         steal=steal,
         progress=progress,
     )
+
+
+def refresh_lag(settings: Settings, lake: Lake, documents: Documents) -> None:
+    """Bring the metrics of how far rollups are behind up to date, whether any has run or not.
+
+    One process of a lake does it, and reads metadata alone. What can't be told is not a number, and said in the log: a
+    metric is no reason to fail.
+    """
+    try:
+        Rollup(lake, settings.rollup, documents).watch_lag()
+    except Exception as error:
+        # Whatever it is, of the catalog, the storage or the network.
+        log.warning("how far rollups are behind can't be told", error=str(error))
+        for level in LEVELS:
+            LAG.labels(level.name).set(math.nan)
+
+
+def forget_lag() -> None:
+    """Say no more how far rollups are behind: somebody else does now."""
+    LAG.clear()
 
 
 def frozen_by_retention(settings: Settings, source: str, now: datetime) -> Frozen:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 import signal
 import threading
+import time
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
+
+import structlog
 
 from neve.app.tail import build_exporter
 from neve.errors import LeaseTaken, NeveError
 from neve.tail.metrics import FAILURES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from neve.tail.export.pump import PumpResult
     from neve.tail.exporting import Exporter
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 Worker = TypeVar("Worker", "Selector", "Exporter")
 MOST_SECONDS = 300  # between two attempts of something that fails, unless its turns are further apart
+LAST_SECONDS = 10.0  # that deliveries under way may take at the end
+
+log = structlog.get_logger("neve.tail")
 
 
 def run_forever(
@@ -51,8 +57,16 @@ def run_forever(
     every(lambda: tell(next(cycles).run()))
     for one in exporters:
         one.close()
+    _end(threads, min(LAST_SECONDS, selector.config.lease_seconds))
+
+
+def _end(threads: Sequence[threading.Thread], seconds: float) -> None:
+    """Wait for deliveries that are under way, all of them together: the next process brings what these do not."""
+    until = time.monotonic() + seconds
     for thread in threads:
-        thread.join(timeout=selector.config.lease_seconds)
+        thread.join(max(0.0, until - time.monotonic()))
+    if left := sum(thread.is_alive() for thread in threads):
+        log.warning("deliveries did not end in time", destinations=left, seconds=seconds)
 
 
 def _delivery(exporter: Exporter, exported: Callable[[list[PumpResult]], None]) -> Callable[[], None]:

@@ -103,10 +103,9 @@ def show_one(context: Context, job_id: str, as_json: bool) -> None:
 
 
 def _row(job: Job) -> tuple[str, ...]:
-    failed = job.error and job.state.value in ("dead", "queued")
-    what = (
-        f"{job.error} ({job.outcome})" if failed and job.outcome else job.error if failed else job.outcome or job.reason
-    )
+    failed = bool(job.error) and job.state.value in ("dead", "queued")
+    often = f" ({job.outcome})" if job.outcome else ""
+    what = f"{job.error}{often}" if failed else job.outcome or job.reason
     return (
         *(job.id, job.task.value, job.table, job.window, job.state.value, f"{job.attempts:,}"),
         *(f"{job.created:%Y-%m-%d %H:%M:%S}", what),

@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
+from neve.app.serve.sight import ailment
 from neve.cli.drawing import duration, grid, since
 from neve.cli.lags_view import lags_view
 from neve.cli.output import many, visible
@@ -46,7 +47,7 @@ def failure_view(message: str) -> RenderableType:
 
 def headline(status: StatusReport) -> str:
     """The whole in a line."""
-    failed = sum(part.state in NOT_WELL for part in status.parts)
+    failed = sum(part.state in NOT_WELL or bool(_ailment(part)) for part in status.parts)
     counts = [
         f"{many(len(status.parts), 'part')}{f' ({failed} not well)' if failed else ''}",
         f"{sum(one.queued for one in status.queues):,} queued",
@@ -70,7 +71,7 @@ def _parts(status: StatusReport) -> RenderableType:
     rows = [
         (
             f"{part.instance} {part.process}" if several else part.process,
-            *(part.name, Text(visible(part.state), style=STYLES.get(part.state, ""))),
+            *(part.name, _state(part)),
             *(since(part.since, status.at), f"{part.restarts:,}", _told(part)),
         )
         for part in status.parts
@@ -78,9 +79,19 @@ def _parts(status: StatusReport) -> RenderableType:
     return grid(("process", "part", "state", "for", "restarts", "says"), rows, right=(4,))
 
 
+def _state(part: ServePartReport) -> Text:
+    if _ailment(part):
+        return Text(f"{part.state}, ill", style="red")
+    return Text(visible(part.state), style=STYLES.get(part.state, ""))
+
+
+def _ailment(part: ServePartReport) -> str:
+    return ailment(part.state, part.details)
+
+
 def _told(part: ServePartReport) -> str:
-    if part.error:
-        return part.error
+    if found := _ailment(part) or part.error:
+        return found
     told = ((name, value) for name, value in part.details.items() if not isinstance(value, dict | list))
     return ", ".join(_detail(name, value) for name, value in told)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
+import structlog
 from prometheus_client import Counter, Gauge, Histogram
+
+from neve.lake.kept import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +45,9 @@ WAITING_BYTES = Gauge(
 WAITING_SECONDS = Gauge("neve_ingest_waiting_seconds", "age of the oldest segment that waits", ["stream"])
 QUARANTINE_ROWS = Gauge("neve_quarantine_rows", "records in the table quarantine")
 FAILURES = Counter("neve_ingest_failures", "times that a stream ended in an error", ["stream"])
+WAITING_KEPT_SECONDS = 15.0
+
+log = structlog.get_logger("neve.ingest")
 
 
 def count_batch(result: BatchResult) -> None:
@@ -62,9 +69,22 @@ def count_batch(result: BatchResult) -> None:
 
 
 def watch_backlog(stream: str, waiting: Callable[[], tuple[int, float]]) -> None:
-    """Tell, whenever somebody asks, what waits in the raw zone: a stream that is stuck is seen by it."""
-    WAITING_BYTES.labels(stream).set_function(lambda: waiting()[0])
-    WAITING_SECONDS.labels(stream).set_function(lambda: waiting()[1])
+    """Tell, whenever somebody asks, what waits in the raw zone: a stream that is stuck is seen by it.
+
+    To look is to list the whole zone, so one look is kept for a while, and does for both.
+    """
+
+    def look() -> tuple[float, float]:
+        try:
+            return waiting()
+        except Exception as error:
+            # Whatever it is, of the storage or the network: the metrics of all others are asked for in the same breath.
+            log.warning("what waits in the raw zone can't be told", stream=stream, error=str(error))
+            return math.nan, math.nan
+
+    kept = Kept(look, WAITING_KEPT_SECONDS)
+    WAITING_BYTES.labels(stream).set_function(lambda: kept.get()[0])
+    WAITING_SECONDS.labels(stream).set_function(lambda: kept.get()[1])
 
 
 def watch_stream(stream: str, query: StreamingQuery) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import Counter, Gauge, Histogram
 
 if TYPE_CHECKING:
-    from neve.rollup.result import LevelResult, LevelStatus
+    from neve.rollup.result import LevelResult
 
 RUNS = Counter(
     "neve_rollup_runs", "runs that ended, by level and whether there was anything to commit", ["level", "did"]
@@ -37,9 +37,3 @@ def count_run(result: LevelResult) -> None:
     UNKNOWN.labels(level).inc(result.unknown)
     DUPLICATES.labels(level).inc(result.duplicates)
     SECONDS.labels(level).observe(result.seconds)
-
-
-def count_status(status: LevelStatus) -> None:
-    """A level was looked at."""
-    if status.lag_seconds is not None:
-        LAG.labels(status.level).set(status.lag_seconds)

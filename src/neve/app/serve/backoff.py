@@ -9,14 +9,14 @@ MOST_DOUBLINGS = 30
 
 @dataclass(frozen=True)
 class Backoff:
-    """Failures in a row; one that ran for longer than the longest pause is as good as new."""
+    """Failures in a row; what ran well for longer than the longest pause is as good as new."""
 
     first_seconds: float
     most_seconds: float
     failures: int = 0
 
     def failed(self, ran_seconds: float) -> Backoff:
-        """After one more failure."""
+        """After one more failure of something that had been ready for so long."""
         before = 0 if ran_seconds > self.most_seconds else self.failures
         return Backoff(self.first_seconds, self.most_seconds, before + 1)
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from neve.work.board import PartStatus
 
 GROUP = "group"  # the process that keeps the others running
-TIMEOUT_SECONDS = 2.0
+LOOK_SECONDS = 2.0
+SCRAPE_SECONDS = 8.0  # some of what is counted is looked up in storage, and who scrapes waits for ten
 Answer = TypeVar("Answer")
 
 
@@ -37,9 +38,7 @@ class GroupWatch:
     processes: Mapping[str, Sequence[str]]
     household: Household | None = None
     _failures: Counter[str] = field(default_factory=Counter)
-    _pool: urllib3.PoolManager = field(
-        default_factory=lambda: urllib3.PoolManager(retries=False, timeout=TIMEOUT_SECONDS, maxsize=4)
-    )
+    _pool: urllib3.PoolManager = field(default_factory=lambda: urllib3.PoolManager(retries=False, maxsize=4))
 
     def look(self) -> Sight:
         """How the parts of all processes are."""
@@ -63,13 +62,13 @@ class GroupWatch:
         address = _address(status)
         if address is None:
             return self._from_outside(status)
-        health = self._get(f"{address}/healthz")
+        health = self._get(f"{address}/healthz", LOOK_SECONDS)
         if health is None:
             return self._from_outside(replace(status, state=LOST, error=f"{address} does not answer"))
         found = json.loads(health.data)
         if "parts" in found:
             return Sight(found["parts"])
-        ready = self._get(f"{address}/readyz")
+        ready = self._get(f"{address}/readyz", LOOK_SECONDS)
         reason = json.loads(ready.data).get("reason") if ready else f"{address} does not answer"
         return replace(self._from_outside(status), waiting=[f"{status.name}: {reason}"] if reason else [])
 
@@ -80,14 +79,14 @@ class GroupWatch:
     def _counted_by(self, status: PartStatus) -> tuple[str, str]:
         """The name of a process and what it has counted; nothing where it does not say so, which is counted too."""
         address = _address(status)
-        answer = self._get(f"{address}/metrics") if address else None
+        answer = self._get(f"{address}/metrics", SCRAPE_SECONDS) if address else None
         if address and (answer is None or answer.status != 200):
             self._failures[status.name] += 1
         return status.name, answer.data.decode() if answer and answer.status == 200 else ""
 
-    def _get(self, url: str) -> urllib3.BaseHTTPResponse | None:
+    def _get(self, url: str, seconds: float) -> urllib3.BaseHTTPResponse | None:
         try:
-            return self._pool.request("GET", url)
+            return self._pool.request("GET", url, timeout=seconds)
         except (urllib3.exceptions.HTTPError, OSError):
             return None
 

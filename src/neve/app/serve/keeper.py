@@ -12,6 +12,7 @@ import structlog
 from neve.app.serve.backoff import Backoff
 from neve.app.serve.lifecycle import enter
 from neve.app.serve.part import PartState
+from neve.app.serve.sight import ailment
 from neve.errors import ConfigError, NeveError, TableMissing
 from neve.lake.calendar import now_utc
 from neve.work.board import PartStatus
@@ -38,6 +39,7 @@ class Keeper:
         self._changed = changed
         self._changing = threading.Lock()
         self._backoff = Backoff(config.restart_first_seconds, config.restart_most_seconds)
+        self._running_since: float | None = None
         # A daemon, so that a part that does not end can't keep the process from ending.
         self._thread = threading.Thread(target=self._keep, name=f"part {part.name}", daemon=True)
 
@@ -60,10 +62,10 @@ class Keeper:
     def _keep(self) -> None:
         while not self._stop.is_set():
             self._move(PartState.STARTED)
-            began = time.monotonic()
+            self._running_since = None
             error = self._run()
             if error is not None:
-                self._backoff = self._backoff.failed(time.monotonic() - began)
+                self._backoff = self._backoff.failed(self._ran_seconds())
                 told_to_stop = self._stop.is_set()
                 self._fail(error)
                 if told_to_stop:
@@ -81,11 +83,19 @@ class Keeper:
             return error
         return None if self._stop.is_set() else NeveError(f"the part {self.status.name} ended by itself")
 
+    def _ran_seconds(self) -> float:
+        """How long it has run since it was ready: to take long to get there is no sign of health."""
+        return 0.0 if self._running_since is None else time.monotonic() - self._running_since
+
     def _say(self, details: Mapping[str, object]) -> None:
         with self._changing:
+            before = ailment(self.status.state, self.status.details)
             self.status = replace(self.status, details=dict(details))
             if self.status.state == PartState.STARTED:
+                self._running_since = time.monotonic()
                 self._enter(PartState.RUNNING)
+            elif ailment(self.status.state, self.status.details) != before:
+                self._changed()
 
     def _fail(self, error: Exception) -> None:
         with self._changing:

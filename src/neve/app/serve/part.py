@@ -39,5 +39,6 @@ class Part(Protocol):
         """Run until the event is set, then finish what was begun and return; returning before is a failure.
 
         `say` keeps what is worth telling about it, values of JSON, in the place of what it said before. A part is
-        started until it says something for the first time, and running from then on.
+        started until it says something for the first time, and running from then on. One that says an `error` is ill,
+        though it runs, until it says something without one.
         """

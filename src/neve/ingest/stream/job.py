@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 
 from neve.errors import ConfigError, EnvironmentFault, StreamFailed
 from neve.ingest.metrics import QUARANTINE_ROWS, count_batch, watch_stream
-from neve.ingest.stream.jvm import jvm_is_gone
+from neve.ingest.stream.jvm import engine_is_gone
 from neve.ingest.stream.result import BatchResult, StreamResult
 from neve.lake.statistics import row_count
 from neve.model.tables import QUARANTINE, SPANS
@@ -66,14 +66,15 @@ class StreamJob:
     def run(self, *, until_caught_up: bool = False) -> StreamResult:
         """Take in what comes; raises `StreamFailed` when the query ends in an error.
 
-        `EnvironmentFault` says that the JVM is gone: a process that lost it gets no other, and has to be started again.
+        `EnvironmentFault` says that Spark or its JVM is gone: a process that lost it gets no other, and has to be
+        started again.
         """
         started = time.monotonic()
         try:
             self._run(until_caught_up)
         except Exception as error:
-            if jvm_is_gone():
-                raise EnvironmentFault(f"the JVM of the stream {self.name} is gone", hint=GONE_HINT) from error
+            if engine_is_gone():
+                raise EnvironmentFault(f"the engine of the stream {self.name} is gone", hint=GONE_HINT) from error
             raise
         self.result.seconds = time.monotonic() - started
         return self.result

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import REGISTRY
 
 from neve.app.policies import build_policy_store
+from neve.app.rollup import forget_lag, refresh_lag
 from neve.app.serve.announcer import Announcer
 from neve.app.serve.handlers import Handlers
 from neve.app.serve.parts.announcing import AnnouncePart, Noted
@@ -116,7 +117,15 @@ class _House:
     def scheduler(self) -> Part:
         scheduler = Scheduler(self.documents, self.jobs, self.rules.policies, self.lake.table_names)
         return DispatchPart(
-            self.documents, self.bus, self.jobs, self.noted, self.lake.table_names, self._boxer, scheduler
+            self.documents,
+            self.bus,
+            self.jobs,
+            self.noted,
+            self.lake.table_names,
+            self._boxer,
+            scheduler,
+            look=lambda: refresh_lag(self.settings, self.lake, self.documents),
+            leave=forget_lag,
         )
 
     def workers(self, tasks: Collection[Task]) -> list[Part]:

@@ -38,7 +38,10 @@ log = structlog.get_logger("neve.work")
 
 @dataclass(frozen=True)
 class DispatchPart:
-    """Turns announcements and the clock into jobs, while it is the leader; without a bus, the clock alone."""
+    """Turns announcements and the clock into jobs, while it is the leader; without a bus, the clock alone.
+
+    `look` is what a leader does twice a minute beside it, `leave` what it does when it leads no more.
+    """
 
     documents: Documents
     bus: Bus
@@ -48,6 +51,7 @@ class DispatchPart:
     boxer: Callable[[Reader], Boxer]
     scheduler: Scheduler
     look: Callable[[], None] = lambda: None
+    leave: Callable[[], None] = lambda: None
     name: str = "scheduler"
 
     def run(self, stop: threading.Event, say: Say) -> None:
@@ -61,6 +65,7 @@ class DispatchPart:
                 stop.wait(STANDBY_SECONDS)
             finally:
                 forget_queue()
+                self.leave()
 
     def _lead(self, lease: Lease, stop: threading.Event, say: Say) -> None:
         turns, gathering = Turns(), Gathering(self.bus, self.boxer)
