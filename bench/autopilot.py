@@ -8,6 +8,7 @@ and the hot queries are planned again.
 
 from __future__ import annotations
 
+import logging
 import random
 import tempfile
 from dataclasses import replace
@@ -16,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import autopilot_layouts as layouts
-from bench.autopilot_own import own_rounds
-from bench.autopilot_round import Round, log_queries, round_on, settings_in
+from bench.autopilot_own import OWN_TABLES, canaries, own_rounds
+from bench.autopilot_round import Place, Round, log_queries, round_on
 from bench.autopilot_truth import Errors, Scale
 from bench.report import Report
 
@@ -37,6 +38,7 @@ TABLE = "tpch.lineitem"
 
 def main() -> None:
     """Compare, then do rounds."""
+    logging.disable(logging.ERROR)  # what a canary can't ask of Spark is in its report; Spark prints its stack as well
     report = Report("autopilot")
     errors = layouts.estimate_errors(Scale(seeds=(SEED, *HELD_OUT)))
     known, held_out = _of(errors, (SEED,)), _of(errors, HELD_OUT)
@@ -52,22 +54,23 @@ def main() -> None:
         "candidates_per_s": errors.candidates_per_s,
     }
     with tempfile.TemporaryDirectory(prefix="neve-bench-") as folder:
-        found = round_on_lineitem(Path(folder))
-        report.ours |= found.numbers
-        report.ratios["hot_bytes_after_vs_before"] = found.hot_bytes_after_vs_before
-    with tempfile.TemporaryDirectory(prefix="neve-bench-") as folder:
-        own, rounds = own_rounds(Path(folder))
-    _print("Neve's own tables", own)
+        place = Place.of(Path(folder), (TABLE, *OWN_TABLES), list(canaries()))
+        found = round_on_lineitem(place)
+        own = own_rounds(place)
+    report.ours |= found.numbers
+    report.ratios["hot_bytes_after_vs_before"] = found.hot_bytes_after_vs_before
+    _print("Neve's own tables", own.errors)
     report.ours |= {
-        "own_mean_error_points": own.mean_error_points,
-        "own_max_error_points": own.max_error_points,
-        "own_intervals_covered": own.covered,
+        "own_mean_error_points": own.errors.mean_error_points,
+        "own_max_error_points": own.errors.max_error_points,
+        "own_intervals_covered": own.errors.covered,
+        "own_questions_identical": own.questions_identical,
     }
-    for name, one in rounds.items():
+    for name, one in own.rounds.items():
         report.ours |= {f"own_{name}_{key}": value for key, value in one.numbers.items()}
         report.ratios[f"own_{name}_hot_bytes_after_vs_before"] = one.hot_bytes_after_vs_before
     # The table that gained least stands for both.
-    report.ratios["own_hot_bytes_after_vs_before"] = max(one.hot_bytes_after_vs_before for one in rounds.values())
+    report.ratios["own_hot_bytes_after_vs_before"] = max(one.hot_bytes_after_vs_before for one in own.rounds.values())
     report.show()
 
 
@@ -81,26 +84,20 @@ def _print(what: str, errors: Errors) -> None:
         print(f"  {one}", flush=True)
 
 
-def round_on_lineitem(folder: Path, scale: float = SCALE) -> Round:
+def round_on_lineitem(place: Place) -> Round:
     """A round on a table that Spark wrote."""
     from neve.app.autopilot import open_pilot  # noqa: PLC0415
-    from neve.app.wiring import build_lake  # noqa: PLC0415
 
-    settings = settings_in(folder, (TABLE,))
-    lake = build_lake(settings)
-    rows = layouts.generated(folder, "lineitem", scale)
-    _write(lake, rows)
+    rows = layouts.generated(place.folder, "lineitem", SCALE)
+    _write(place.lake, rows)
     chance = random.Random(SEED)
-    log_queries(lake, "bench", [_statement(chance, rows) for _number in range(LOGGED)], rows.nbytes)
-    with open_pilot(settings, lake) as pilot:
+    log_queries(place.lake, "bench", [_statement(chance, rows) for _number in range(LOGGED)], rows.nbytes)
+    with open_pilot(place.settings, place.lake) as pilot:
         return round_on(pilot, TABLE)
 
 
 def _write(lake: Lake, rows: pa.Table) -> None:
     """The table as a loader leaves it: a commit for each lot of rows, in the order in which they were made."""
-    from neve.lake.tables import init_tables  # noqa: PLC0415
-
-    init_tables(lake)
     lake.catalog.create_namespace_if_not_exists("tpch")
     properties = {"write.target-file-size-bytes": str(FILE_BYTES), "format-version": "2"}
     lake.catalog.create_table(TABLE, rows.schema, properties=properties)

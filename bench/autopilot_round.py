@@ -27,8 +27,28 @@ class Round:
     hot_bytes_after_vs_before: float
 
 
-def settings_in(folder: Path, tables: Sequence[str]) -> Settings:
-    """A lake in a folder, and an autopilot that looks after these tables however small they are."""
+@dataclass(frozen=True)
+class Place:
+    """A lake in a folder; one for all rounds, because a process has one Spark session and that has one catalog."""
+
+    folder: Path
+    settings: Settings
+    lake: Lake
+
+    @classmethod
+    def of(cls, folder: Path, tables: Sequence[str], queries: Sequence[str]) -> Place:
+        """A new lake with Neve's own tables."""
+        from neve.app.wiring import build_lake  # noqa: PLC0415
+        from neve.lake.tables import init_tables  # noqa: PLC0415
+
+        settings = _settings(folder, tables, queries)
+        lake = build_lake(settings)
+        init_tables(lake)
+        return cls(folder, settings, lake)
+
+
+def _settings(folder: Path, tables: Sequence[str], queries: Sequence[str]) -> Settings:
+    """An autopilot that looks after these tables however small they are; canaries ask the queries beside the log's."""
     from neve.app.settings import Settings  # noqa: PLC0415
 
     return Settings.model_validate(
@@ -39,6 +59,7 @@ def settings_in(folder: Path, tables: Sequence[str]) -> Settings:
             "state": {"path": str(folder / "state.db")},
             "autopilot": {
                 "tables": list(tables),
+                "queries": list(queries),
                 "recommend": {"min_table_bytes": 0, "min_queries": 10, "payback_days": 1e6},
                 "propose": {"repository": str(folder / "specs")},
             },

@@ -1,7 +1,6 @@
-"""Layouts made for real, so that estimates can be held against what queries then read.
+"""Estimates beside the truth: layouts are made for real, and their manifests say what each query reads.
 
-A layout is made as rows in its order, cut into Parquet files of an Iceberg table, whose manifests say what each query
-reads. The estimate knows only the table as it was, and a sample of its rows.
+The estimate knows only the table as it was, and a sample of its rows.
 """
 
 from __future__ import annotations
@@ -12,34 +11,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.transforms import parse_transform
 
+from bench.autopilot_files import written
 from neve.autopilot.estimate.baseline import baseline
 from neve.autopilot.estimate.columns import types_of
 from neve.autopilot.estimate.compiled import compile_filters
+from neve.autopilot.estimate.extent import Extent
 from neve.autopilot.estimate.files import table_files
 from neve.autopilot.estimate.sample import Size, take_sample
-from neve.autopilot.estimate.simulate import Extent, Simulator
-from neve.autopilot.estimate.zorder import BITS, interleave
+from neve.autopilot.estimate.simulate import Simulator
 from neve.autopilot.layout import Layout
 from neve.autopilot.recommend.demand import tests_of
 from neve.autopilot.recommend.evaluate import Trial, Workload, estimated, ranked
 from neve.autopilot.recommend.projection import Projection
 from neve.autopilot.recommend_config import RecommendConfig
-from neve.lake.commits import append_once
-from neve.lake.fields import conform, file_schema
-from neve.lake.layout import lay_out, sort_index
-from neve.lake.rolling import RollingWriter, Shape
-from neve.lake.target_sizes import TargetSizes
-from neve.lake.writer import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    import numpy.typing as npt
+    import pyarrow as pa
     from pyiceberg.table import Table
 
     from neve.autopilot.estimate.compiled import Compiled
@@ -56,9 +48,9 @@ class Scale:
     Each seed is one of queries' literals and of a sample.
     """
 
-    scale: float = 1.0
+    scale: float = 0.5
     files: int = 600
-    sample_rows: int = CONFIG.sample_rows
+    sample_rows: int = 500_000  # a sixth of `lineitem`, and two thirds of `orders`
     queries: int = 150
     seeds: tuple[int, ...] = (3,)
 
@@ -203,40 +195,3 @@ def joined(every: Sequence[Errors]) -> Errors:
 
 def _columns_of(filters: Sequence[Filter]) -> list[str]:
     return sorted({test.column for one in filters for test in tests_of(one)})
-
-
-def written(catalog: SqlCatalog, name: str, rows: pa.Table, layout: Layout, rows_per_file: int) -> Table:
-    """An Iceberg table of these rows in a layout, in files of as many rows in each partition."""
-    table = catalog.create_table(f"made.{name}", rows.schema)
-    with table.update_spec() as update:
-        for field in layout.partition:
-            update.add_field(field.column, parse_transform(field.transform))
-    target = Target.of(table.refresh())
-    metadata, files = target.metadata, []
-    shaped = conform(rows, file_schema(metadata.schema(), rows.schema))
-    for piece in lay_out(shaped, metadata.schema(), metadata.spec(), metadata.sort_order()):
-        count = -(-piece.rows.num_rows // TargetSizes(rows_per_file).outputs(piece.rows.num_rows))
-        with RollingWriter(metadata, target.io, piece.key, Shape(None, rows_per_file=count)) as writer:
-            writer.write(ordered(piece.rows, layout))
-        files += writer.files
-    append_once(table, files, batch_id=name, operation="bench")
-    return table.refresh()
-
-
-def ordered(rows: pa.Table, layout: Layout) -> pa.Table:
-    """The rows of a partition in the order of a layout."""
-    if layout.zorder:
-        numbers = [_range_numbers(rows, name) for name in layout.zorder]
-        return rows.take(pa.array(np.argsort(interleave(numbers), kind="stable")))
-    return rows.take(pa.array(sort_index(rows, layout.sort))) if layout.sort else rows
-
-
-def _range_numbers(rows: pa.Table, name: str) -> npt.NDArray[np.int64]:
-    """A column cut into ranges of as many rows."""
-    order = sort_index(rows, (name,))
-    ranks = np.empty(len(order), dtype=np.int64)
-    sorted_values = rows[name].combine_chunks().take(pa.array(order)).dictionary_encode().indices
-    ranks[order] = sorted_values.to_numpy(zero_copy_only=False)
-    present = np.sort(ranks)
-    cuts = np.unique(present[[len(present) * number >> BITS for number in range(1, 1 << BITS)]])
-    return np.searchsorted(cuts, ranks, side="right").astype(np.int64)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 START_SECONDS = 120.0
 REAP_SECONDS = 10.0
+ERROR = '"level": "error"'
 # Short enough for a run of minutes to see traces decided and windows closed.
 GRACE_SECONDS, CYCLE_SECONDS, HOT_SECONDS = 30, 20, 60
 
@@ -73,6 +74,12 @@ class House:
         """Make the tables."""
         command, environment = [NEVE, "-c", str(self.config), "init"], {**os.environ, **COMPILED_ONCE}
         subprocess.run(command, check=True, cwd=self.folder, env=environment, stdout=subprocess.DEVNULL)
+
+    @property
+    def errors(self) -> int:
+        """How many errors the service logged, in all its lives."""
+        logs = self.folder.glob(f"{self.name}-*.log")
+        return sum(log.read_text(errors="replace").count(ERROR) for log in logs)
 
     def start_again(self) -> None:
         """Start the service once more after its supervisor died; what that left behind is on its own."""

@@ -83,15 +83,17 @@ class Soak:
             self._troubles.append(f"not everything was acknowledged {ACKNOWLEDGE_SECONDS:g} s after the end")
         finals = self._settle(houses, live)
         sampler.end()
-        self._tell(f"{len(sampler.errors)} looks failed, the last: {sampler.errors[-1:]}")
-        return Run(self.plan, sampler.samples, killer.recoveries, finals, sent)
+        for words in sampler.errors:
+            self._tell(f"a look failed: {words}")
+        return Run(self.plan, sampler.samples, killer.recoveries, finals, sent, len(sampler.errors))
 
     def _watch(self, houses: list[House], sampler: Sampler, killer: Killer, live: Live) -> None:
         """Let the time pass; kills are waited for, so that there is one at a time."""
         began, told, kills = time.monotonic(), 0.0, list(self.plan.kills)
         while (passed := time.monotonic() - began) < self.plan.seconds:
             if kills and passed >= kills[0][0]:
-                self._tell(f"{passed:.0f} s: {killer.kill(kills.pop(0)[1])}")
+                self._tell(str(killer.kill(kills.pop(0)[1])))
+                continue
             for house in houses:
                 if house.service.ended:
                     raise ServiceError(f"{house.name} ended with {house.service.exit_code}\n{house.service.tail()}")
@@ -117,7 +119,14 @@ class Soak:
         finally:
             documents.close()
         self._troubles += [*live.sent.refusals, *tables.quarantined(lake)]
-        return Finals(tallies, wrong, undecided, tables.decided_twice(lake), tuple(self._troubles))
+        return Finals(
+            tallies,
+            rollup_wrong=wrong,
+            undecided=undecided,
+            decided_twice=tables.decided_twice(lake),
+            errors=sum(house.errors for house in houses),
+            troubles=tuple(self._troubles),
+        )
 
     def _await(self, what: str, missing: Callable[[Lake], int], house: House) -> int:
         """How many are still missing when none is, or when it has taken too long."""

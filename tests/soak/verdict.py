@@ -34,6 +34,7 @@ class Finals:
     rollup_wrong: int = 0  # points that a closed window counts too few or too many
     undecided: int = 0  # traces without a decision
     decided_twice: int = 0
+    errors: int = 0  # that the services logged; whoever is killed leaves some
     troubles: Sequence[str] = ()
 
 
@@ -46,6 +47,7 @@ class Run:
     recoveries: Sequence[Recovery]
     finals: Finals
     sent_seconds: float
+    failed_looks: int = 0  # samples that could not be taken
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ def _numbers(run: Run) -> Numbers:
         "decided_twice": finals.decided_twice,
         "restarts": len(run.recoveries),
         "troubles": len(finals.troubles),
+        "errors": finals.errors,
+        "failed_looks": run.failed_looks,
     }
     lags = sorted(sample.lag for sample in _calm(run) if sample.lag is not None)
     if lags:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from neve.app.demo_autopilot import autopilot_settings, tune
 from neve.app.otap import export_folder
 from neve.app.reservoir import build_sampler, load_sample
 from neve.app.rollup import build_rollup
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from neve.app.demo_autopilot import Tuned
     from neve.compact.result import CompactResult
     from neve.ingest.files.result import IngestResult
     from neve.lake.lake import Lake
@@ -155,6 +157,7 @@ def demo_settings(place: Place) -> Settings:
         "state": {"path": str(lake / "state.db")},
         "compact": {"hot_seconds": 0},  # nothing more will come for that hour
         "tail": {**TAIL, "policies": str(place.policies.resolve())},
+        "autopilot": autopilot_settings(lake),
     }
     if place.config.exists() and not place.config.read_text().startswith(OWN):
         raise ConfigError(f"{place.config} is not the demo's", hint="choose another folder with --dir")
@@ -257,6 +260,11 @@ class Demo:
         before = self._scanned()
         results = [compactor.compact(signal.table, progress=partial(say, signal.table)) for signal in Signal]
         return Tended(tuple(results), before, self._scanned())
+
+    def tune(self, facts: Facts, say: Callable[[str, int, int], None]) -> Tuned | str:
+        """Let the layout of the logs follow what is asked of them."""
+        start = facts.incident_start_unix_nano // HOUR_NANOS * HOUR_NANOS
+        return tune(self.settings, self.lake, ORGANIZATION, start, say)
 
     def _scanned(self) -> Scanned:
         """What a question that reads everything has to open."""

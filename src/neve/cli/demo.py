@@ -24,7 +24,11 @@ from neve.cli.tail import show_cycle, show_exports
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from neve.app.demo import Demo, Facts, Place, Tended
+    from neve.app.demo import Demo, Facts, Place
+    from neve.app.demo_autopilot import Tuned
+    from neve.autopilot.promise import Promise
+    from neve.autopilot.rollout import Trial
+    from neve.autopilot.stage.result import StageReport
 
 SERVICES = 8  # whose estimates are shown
 NEXT_QUERY = "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY 2 DESC"
@@ -94,13 +98,25 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
     show_run(sampled.run, sampled.config)
     show_estimates(sampled.told, sampled.beside, SERVICES)
 
+    _tend(run, facts, answers)
+    _end(facts, run.place, time.monotonic() - started)
+
+
+def _tend(run: Demo, facts: Facts, answers: list[pa.Table]) -> None:
     _step(8, "tend the lake: small files become few, every row is counted and hashed before and after")
     with progress(True) as bar:
         tended = run.compact(bar)
     for compacted in tended.results:
         show_compaction(compacted)
-    _same(answers, [answer for _question, answer, _seconds in run.answers()], tended)
-    _end(facts, run.place, time.monotonic() - started)
+    _same(answers, [answer for _question, answer, _seconds in run.answers()])
+    was, now = tended.before, tended.after
+    say(f"reading everything opened {was.files:,} files of {size(was.bytes)}, now {now.files:,} of {size(now.bytes)}")
+
+    _step(9, "let the layout follow the questions: logs are asked by the minute, so another order is tried and merged")
+    with progress(True) as bar:
+        tuned = run.tune(facts, bar)
+    _tuned(tuned, run.place)
+    _same(answers, [answer for _question, answer, _seconds in run.answers()])
 
 
 def _answer(question: str, answer: pa.Table, seconds: float) -> None:
@@ -108,11 +124,36 @@ def _answer(question: str, answer: pa.Table, seconds: float) -> None:
     show_answer(answer.to_reader(), 40, footer=False)
 
 
-def _same(before: list[pa.Table], after: list[pa.Table], tended: Tended) -> None:
+def _same(before: list[pa.Table], after: list[pa.Table]) -> None:
     equal = sum(one.equals(other) for one, other in zip(before, after, strict=True))
     say(f"asked again: {equal} of {len(before)} answers are the same to the last digit")
-    was, now = tended.before, tended.after
-    say(f"reading everything opened {was.files:,} files of {size(was.bytes)}, now {now.files:,} of {size(now.bytes)}")
+
+
+def _tuned(found: Tuned | str, place: Place) -> None:
+    if isinstance(found, str):
+        say(f"nothing to change: {found}")
+        return
+    if found.promise and found.staged and found.trial:
+        _shown(found.promise, found.staged, found.trial, found.queries)
+    if found.outcome is None:
+        return
+    when = f"{found.seconds:.1f} s in all" if found.trial else "merged earlier"
+    say(f"delivered: the hot queries read {found.outcome.delivered_pct:.1f} % less ({when})")
+    say(f"to take it back: {_command()} -c {place.config} autopilot rollback {found.attempt.id}")
+
+
+def _shown(promise: Promise, staged: StageReport, trial: Trial, queries: int) -> None:
+    advised, told, report = promise.recommendation, promise.told, trial.canary
+    say(f"proposed for {advised.table}, from {queries} logged queries: {advised.delta}")
+    say(f"  {advised.reasoning}")
+    say(f"promised: {told.pct:.1f} % less to read, from {told.low_pct:.1f} % to {told.high_pct:.1f} %")
+    say(f"staged as {staged.files_after} files on the branch {staged.branch}")
+    for reason in staged.reasons:
+        say(f"  {reason}")
+    equal = sum(one.equal for one in report.results)
+    say(f"canary {'passed' if report.passed else 'failed'}: {equal} of {len(report.results)} answers are the same")
+    for reason in report.reasons:
+        say(f"  {reason}")
 
 
 def _for_programs(run: Demo) -> None:
@@ -125,11 +166,13 @@ def _for_programs(run: Demo) -> None:
     cycle, _exports = run.sample(lambda *_: None)
     sampled = run.reservoir(lambda *_: None)
     tended = run.compact(lambda *_: None)
+    tuned = run.tune(facts, lambda *_: None)
     answers = [{"question": question.words, "rows": answer.to_pylist()} for question, answer, _ in run.answers()]
     compacted = [one.as_document() for one in tended.results]
     done = {"ingest": result.to_json(), "rollup": levels, "tail": cycle.as_document()}
     done |= {"reservoir": sampled.run.as_document(), "estimate": sampled.beside.as_document()}
     done |= {"compact": compacted, "answers": answers}
+    done |= {"autopilot": {"reason": tuned} if isinstance(tuned, str) else tuned.as_document()}
     emit({"telemetry": vars(facts), **done})
 
 

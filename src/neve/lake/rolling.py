@@ -17,6 +17,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.typedef import Record
 
+from neve.lake.dictionaries import fitted
 from neve.lake.encoding import dictionary_columns, single_leaves
 from neve.lake.store_files import direct
 from neve.model.columns import BLOOM_FILTER_PREFIX, TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT
@@ -115,8 +116,8 @@ class RollingWriter:
     def _flush(self) -> None:
         if not self._held:
             return
-        # Rows that come with dictionaries are written with them, where all have the same.
-        group = pa.concat_tables(self._held).unify_dictionaries()
+        # Rows that come with dictionaries are written with them, where all have the same, and no others use most of it.
+        group = fitted(pa.concat_tables(self._held).unify_dictionaries())
         self._held, self._held_bytes = [], 0
         if self._open is None:
             self._open = _OpenFile(self._metadata, self._io, self._key, group, self._shape.dictionaries)

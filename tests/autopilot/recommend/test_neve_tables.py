@@ -58,4 +58,8 @@ def test_spans_keep_their_organization_first(lake: Lake) -> None:
     layouts = [one.layout for one in advice.rejected] + [one.after for one in advice.recommendations]
     assert all(layout.partition[0].column == "organization_id" for layout in layouts)
     assert not any("trace_id" in layout.blooms for layout in layouts)
+    assert all(PartField("timestamp", "day") in one.after.partition for one in advice.recommendations)
+    given_up = [one for one in advice.rejected if PartField("timestamp", "day") not in one.layout.partition]
+    assert given_up
+    assert all("which it would give up" in one.reason for one in given_up)
     assert advice.as_document()["table"] == "telemetry.spans"

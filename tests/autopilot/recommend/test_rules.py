@@ -24,7 +24,7 @@ from neve.autopilot.recommend.hysteresis import Change, held_back, unsettled
 from neve.autopilot.recommend.payback import payback, read_per_day
 from neve.autopilot.recommend.projection import Projection
 from neve.autopilot.recommend.recommendation import changed_properties, type_of
-from neve.autopilot.recommend.rules import objection, too_fine
+from neve.autopilot.recommend.rules import objection, too_fine, unkept
 from neve.autopilot.recommend_config import RecommendConfig
 from neve.autopilot.workload import AllOf, AnyOf, TableUse
 from neve.autopilot.workload import Test as Ask
@@ -56,6 +56,37 @@ def test_thresholds_are_those_of_the_seed() -> None:
     names = Ask("name", "eq", ("x",))
     assert [one.name for one in wishes(ground(*[names] * 3, *[TIME] * 7), CONFIG)] == ["at"]
     assert [one.name for one in wishes(ground(*[names] * 4, *[TIME] * 6), CONFIG)] == ["at", "name"]
+
+
+TENANT, DAY = PartField("organization_id", "identity"), PartField("at", "day")
+
+
+@pytest.mark.parametrize(
+    ("partition", "lost"),
+    [
+        ((TENANT, DAY, PartField("name", "identity")), ""),
+        ((TENANT, DAY), ""),
+        ((TENANT, PartField("at", "hour")), "day(at)"),
+        ((TENANT, PartField("name", "bucket[4]")), "day(at)"),
+        ((PartField("name", "identity"),), "organization_id and day(at)"),
+    ],
+)
+def test_a_table_of_tenants_keeps_its_days(partition: tuple[PartField, ...], lost: str) -> None:
+    """Retention goes by them: a layout without them is refused by name, whatever it would save."""
+    current = Layout((TENANT, DAY, PartField("id", "bucket[16]")))
+    reason = unkept(Layout(partition), current, CONFIG)
+    assert reason is None if not lost else lost in str(reason)
+    loose = CONFIG.model_copy(update={"keep_time_partition": False})
+    assert (unkept(Layout(partition), current, loose) is None) == (TENANT in partition)
+    assert unkept(Layout(partition), Layout((DAY,)), CONFIG) is None
+
+
+def test_candidates_part_days_of_tenants_further() -> None:
+    """Beside what gives days up there is always the same that keeps them."""
+    current = Layout((TENANT, DAY, PartField("id", "bucket[16]")), target_file_bytes=128 * MB)
+    wanted = candidates(ground(*[Ask("name", "eq", ("x",))] * 4, current=current, distinct=50), CONFIG)
+    partitions = {one.partition for one in wanted}
+    assert {(TENANT, PartField("name", "identity")), (TENANT, DAY, PartField("name", "identity"))} <= partitions
 
 
 def test_order_by_counts_only_where_it_can_gain() -> None:

@@ -134,7 +134,11 @@ def test_rows_that_come_meanwhile_are_kept(orders: Lake, tmp_path: Path) -> None
     rollout = rollout_in(orders, tmp_path)
     rollout.stage(change(replace(BY_CUSTOMER, partition=(PartField("customer", "bucket[2]"),))))
     append(orders, 10_000, 10)
-    assert rollout.canary("t1", HOT[:1]).canary.passed
+    tenants = HotQuery("SELECT id FROM shop.orders", implied=(Ask("customer", "eq", (5,)),))
+    report = rollout.canary("t1", [HOT[0], tenants, HotQuery("SELECT nobody FROM orders WHERE id = 987654")]).canary
+    assert report.passed, report.reasons
+    assert [one.rows for one in report.results] == [1, 16]  # of that tenant alone
+    assert [one.reason for one in report.skipped] == ["spark can't answer: UNRESOLVED_COLUMN.WITH_SUGGESTION"]
     append(orders, 20_000, 10)
     expected = ids(orders)
     assert len(expected) == 4 * FILE_ROWS + 20
@@ -161,7 +165,8 @@ def test_rows_that_come_meanwhile_are_kept(orders: Lake, tmp_path: Path) -> None
 @pytest.mark.long
 def test_files_that_nobody_reads_stay_as_they_are(orders: Lake, tmp_path: Path) -> None:
     """Two of four files are rewritten, in steps that a killed run does not lose; answers are the same all the way."""
-    rollout = rollout_in(orders, tmp_path, step_bytes=1)
+    rollout = rollout_in(orders, tmp_path, threshold_pct=0, step_bytes=1)
+    finer = change(replace(BY_CUSTOMER, target_file_bytes=1024))  # so that one file, which is a step, becomes several
     early = AllOf((Ask("customer", "range", (), 5, 9), Ask("id", "range", (), None, 2 * FILE_ROWS - 1)))
     asked = HotQuery(f"SELECT id, price, tags FROM shop.orders WHERE customer BETWEEN 5 AND 9 AND id < {2 * FILE_ROWS}")
     layout = current_layout(orders.table(TABLE))
@@ -171,8 +176,8 @@ def test_files_that_nobody_reads_stay_as_they_are(orders: Lake, tmp_path: Path) 
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        rollout.stage(change(asked=(early,)), killed)
-    staged = rollout.stage(change())  # what it began with is gone on with
+        rollout.stage(replace(finer, asked=(early,)), killed)
+    staged = rollout.stage(finer)  # what it began with is gone on with
     assert (staged.found, staged.steps, staged.files_before, staged.rows) == (1, 1, 2, 4 * FILE_ROWS)
     assert [one.files for one in staged.left_out] == [2]
     assert "2 of 4 files are rewritten" in staged.reasons[0]

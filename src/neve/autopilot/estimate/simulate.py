@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyiceberg.transforms import parse_transform
 
 from neve.autopilot.estimate.baseline import parted
-from neve.autopilot.estimate.columns import CUT_DEFAULT, cut_lengths
+from neve.autopilot.estimate.columns import CUT_DEFAULT
 from neve.autopilot.estimate.ranked import Pieces, Placed, Ranked
 from neve.autopilot.estimate.zorder import curve
 from neve.errors import ConfigError
@@ -20,10 +20,8 @@ from neve.lake.target_sizes import TargetSizes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyiceberg.table import Table
-
     from neve.autopilot.estimate.compiled import Compiled, Evidence
-    from neve.autopilot.estimate.files import TableFiles
+    from neve.autopilot.estimate.extent import Extent
     from neve.autopilot.estimate.sample import Sample
     from neve.autopilot.layout import Layout, PartField
 
@@ -39,31 +37,6 @@ class Scan:
     files: int
     partitions: int
     median_partition_bytes: float
-
-
-@dataclass(frozen=True)
-class Extent:
-    """What is known of the whole table: bytes, the target size of files, which columns have bounds, and their ends.
-
-    `lengths` are the columns with bounds, and to how many characters bounds of text are cut; `ends` the places of the
-    smallest and largest value among the literals.
-    """
-
-    bytes: int
-    target_bytes: int
-    lengths: Mapping[str, int]
-    ends: Mapping[str, tuple[int | None, int | None]]
-
-    @classmethod
-    def of(cls, table: Table, files: TableFiles, compiled: Compiled, target_bytes: int) -> Extent:
-        """What a table's metadata and manifests say."""
-        lengths = cut_lengths(table.schema(), dict(table.properties))
-        return cls(files.bytes, target_bytes, lengths, _ends(compiled, files))
-
-    @property
-    def files(self) -> int:
-        """How many files of the target size the table's bytes are."""
-        return max(1, self.bytes // self.target_bytes)
 
 
 @dataclass(frozen=True)
@@ -184,17 +157,6 @@ class Simulator:
             placed = self.ranked(name).placed(self.sample.types[name], cuts, length, tail)
             self._placed[name, length] = placed.reaching(*self.extent.ends.get(name, (None, None)))
         return self._placed[name, length]
-
-
-def _ends(compiled: Compiled, files: TableFiles) -> dict[str, tuple[int | None, int | None]]:
-    """The places of the smallest and largest value of each column, where every file tells."""
-    found: dict[str, tuple[int | None, int | None]] = {}
-    for name, tests in compiled.columns.items():
-        told = [spec.columns[name] for spec in files.specs.values() if name in spec.columns]
-        lows = [tests.cuts.place(low) for one in told for low in one.lows if low is not None]
-        highs = [tests.cuts.place(high) for one in told for high in one.highs if high is not None]
-        found[name] = (min(lows, default=None), max(highs, default=None))
-    return found
 
 
 def bounded_by(layout: Layout) -> set[str]:

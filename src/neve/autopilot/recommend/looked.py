@@ -11,9 +11,10 @@ import numpy as np
 from neve.autopilot.estimate.baseline import Baseline, baseline
 from neve.autopilot.estimate.columns import types_of
 from neve.autopilot.estimate.compiled import compile_filters
+from neve.autopilot.estimate.extent import Extent
 from neve.autopilot.estimate.files import table_files
 from neve.autopilot.estimate.sample import Sample, Size, take_sample
-from neve.autopilot.estimate.simulate import Extent, Simulator, bounded_by
+from neve.autopilot.estimate.simulate import Simulator, bounded_by
 from neve.autopilot.recommend.candidates import Ground
 from neve.autopilot.recommend.current import current_layout, target_bytes
 from neve.autopilot.recommend.evaluate import Trial, Workload

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PINNED = "neve.autopilot.pinned"
 ATTEMPT = "neve.autopilot.attempt"
 CURVE = "__neve_curve"
+ROW_GROUP_BYTES = 128 * 1024 * 1024
 FUNCTIONS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 # Where rows lie on a z-order curve; it is compaction's, and handed in by whoever knows both rooms.
 Curve = Callable[["DataFrame", Sequence[str]], "Column"]
@@ -90,7 +91,7 @@ class StepRewriter:
 
     def _options(self, table: Table) -> dict[str, str]:
         return {
-            "target-file-size-bytes": str(TargetSizes(self._target(table)).large),
+            "target-file-size-bytes": str(_cut_at(TargetSizes(self._target(table)).large)),
             "output-spec-id": str(self.record.spec_id),
             "use-table-distribution-and-ordering": "false",
             # Rows come sorted by partition: one file at a time is open.
@@ -117,6 +118,15 @@ class StepRewriter:
         if not keys:
             return rows.coalesce(outputs)
         return rows.repartitionByRange(outputs, *keys).sortWithinPartitions(*keys).drop(CURVE)
+
+
+def _cut_at(largest: int) -> int:
+    """Where Iceberg's writer ends a file; how many files there are is told by the ranges that rows are parted by.
+
+    It counts what waits for a row group as it is in memory, several times what it will be: files of less than one row
+    group would all be cut too early.
+    """
+    return max(largest, ROW_GROUP_BYTES)
 
 
 def partition_expression(catalog: str, field: PartField) -> str:

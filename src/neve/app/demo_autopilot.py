@@ -1,0 +1,122 @@
+"""The demo's autopilot: an hour of logs is asked for its minutes, and gets the layout that such questions need."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from neve.app.autopilot import open_pilot
+from neve.app.query import build_query_service
+from neve.autopilot.journal import Stage
+from neve.model.columns import TARGET_FILE_SIZE_BYTES
+from neve.model.signals import Signal
+from neve.model.tables import NAMESPACE
+from neve.query.log import QueryLog
+from neve.query.request import Request
+from neve.query.service import no_limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from neve.app.settings import Settings
+    from neve.autopilot.journal import Attempt
+    from neve.autopilot.outcome import Outcome
+    from neve.autopilot.pilot import Pilot, Progress
+    from neve.autopilot.promise import Promise
+    from neve.autopilot.rollout import Trial
+    from neve.autopilot.stage.result import StageReport
+    from neve.lake.lake import Lake
+
+TABLE = f"{NAMESPACE}.{Signal.LOGS.table}"
+WINDOW = timedelta(minutes=5)
+WINDOWS = 12  # an hour
+FILE_BYTES = 128 * 1024  # the demo's logs stand for many: of the usual size they would be one file, which all read
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A layout from its promise to what it delivered; of one of an earlier demo only the end is told."""
+
+    attempt: Attempt
+    outcome: Outcome | None
+    queries: int = 0
+    promise: Promise | None = None
+    staged: StageReport | None = None
+    trial: Trial | None = None
+    seconds: float = 0.0
+
+    def as_document(self) -> dict[str, Any]:
+        """For programs."""
+        parts = {"promise": self.promise, "staged": self.staged, "trial": self.trial}
+        told = {name: part.as_document() for name, part in parts.items() if part is not None}
+        delivered = self.outcome.delivered_pct if self.outcome else None
+        return {"attempt": self.attempt.as_document(), "delivered_pct": delivered, **told}
+
+
+def autopilot_settings(lake: Path) -> dict[str, Any]:
+    """What the demo's autopilot looks after; rules that spare small tables would spare all of the demo's."""
+    return {
+        "tables": [TABLE],
+        "metrics_port": 0,
+        "canary_queries": 4,
+        "recommend": {"min_table_bytes": 0, "payback_days": 3650},
+        "propose": {"repository": str(lake / "specs")},
+    }
+
+
+def tune(settings: Settings, lake: Lake, organization: str, start_unix_nano: int, say: Progress) -> Tuned | str:
+    """Ask the logs for each five minutes of an hour, and let the layout follow, once; why not, where it does not."""
+    started = time.monotonic()
+    with open_pilot(settings, lake, say) as pilot:
+        for past in pilot.history.attempts(TABLE):
+            if past.stage is Stage.MERGED:
+                outcomes = {one.attempt_id: one for one in pilot.history.outcomes(TABLE)}
+                return Tuned(past, outcomes.get(past.id))
+            if past.stage is not Stage.ROLLED_BACK:
+                pilot.rollback(past, "a demo was interrupted")
+        _ask(settings, lake, organization, datetime.fromtimestamp(start_unix_nano // 10**9, UTC))
+        return _tuned(pilot, started)
+
+
+def _tuned(pilot: Pilot, started: float) -> Tuned | str:
+    """One attempt, step by step; the canary's word is approval enough for a demo."""
+    analysis = pilot.survey.analyze()
+    promises = pilot.survey.advise(TABLE, analysis)
+    if not promises.kept:
+        return promises.advice.reason
+    promise, hot = promises.kept[0], pilot.hot(TABLE, analysis)
+    attempt, staged = pilot.stage(pilot.begin(promise, promises.advice), analysis)
+    attempt, trial = pilot.canary(attempt, hot)
+    outcome = None
+    if trial.canary.passed:
+        attempt, _merged = pilot.merge(attempt, by_hand=True)
+        outcome = pilot.measure(attempt, hot)
+    return Tuned(attempt, outcome, promises.advice.queries, promise, staged, trial, time.monotonic() - started)
+
+
+def _ask(settings: Settings, lake: Lake, organization: str, start: datetime) -> None:
+    """Questions as a server answers them: what they are and what they read is in the lake's log of queries."""
+    with lake.table(Signal.LOGS.table).transaction() as change:
+        change.set_properties({TARGET_FILE_SIZE_BYTES: str(FILE_BYTES)})
+    log = QueryLog(lake)
+    service = build_query_service(settings, lake, limits=no_limits, log=log)
+    try:
+        for statement in _statements(start):
+            for _batch in service.start(Request(statement, organization)).batches():
+                pass
+    finally:
+        service.close()
+        log.close()
+
+
+def _statements(start: datetime) -> Iterator[str]:
+    """What someone asks who looks for the minutes in which something broke."""
+    for number in range(WINDOWS):
+        begin, end = (f"TIMESTAMPTZ '{(start + place * WINDOW).isoformat()}'" for place in (number, number + 1))
+        during = f"timestamp >= {begin} AND timestamp < {end}"
+        # S608: every part is our own.
+        yield f"SELECT service_name, count(*) AS n FROM logs WHERE {during} GROUP BY service_name"  # noqa: S608
+        yield f"SELECT service_name, message FROM logs WHERE {during} AND severity_number >= 17"  # noqa: S608
