@@ -13,6 +13,7 @@ from neve.api.addresses import Addresses
 from neve.api.ports import claim_ports
 from neve.api.signals import happens, stop_signals
 from neve.api.watch import watching
+from neve.app.serve.choice import ALONE
 from neve.app.serve.group import Launch, build_group
 from neve.app.serve.group_watch import GroupWatch
 from neve.app.serve.lifeline import Lifeline
@@ -52,7 +53,8 @@ async def supervise(group: Group, ready: Callable[[Addresses], None]) -> int:
                 ready(replace(_addresses(household), health=place))
                 await stop.wait()
             log.info("stopping: every process finishes what it has begun")
-            ended_well = await asyncio.to_thread(household.stop)
+            # Doors first: what they acknowledged last is taken in before the rest ends.
+            ended_well = await asyncio.to_thread(household.stop, ALONE)
     log.info("stopped")
     return int(not ended_well)
 

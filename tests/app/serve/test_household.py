@@ -242,3 +242,31 @@ def test_the_time_that_a_part_takes_to_get_ready_is_no_sign_of_health(
         wait_until(lambda: household.statuses()[0].restarts >= len(pauses))
     household.stop()
     assert [line["pause_seconds"] for line in said if line["event"] == "part failed"][: len(pauses)] == pauses
+
+
+def test_doors_end_before_the_others_are_told() -> None:
+    """What they hand over at their end is there for the others to finish."""
+    seen: list[bool] = []
+    door = Steady("door", finishes_seconds=0.2)
+
+    class Tending(Steady):
+        def run(self, stop: threading.Event, say: Say) -> None:
+            super().run(stop, say)
+            seen.append(door.finished)
+
+    household = Household([Tending("tend"), door], QUICK)
+    household.start()
+    wait_until(lambda: household.is_running)
+    assert household.stop(first=["door"])
+    assert seen == [True]
+
+
+def test_a_door_that_does_not_end_takes_half_of_the_time() -> None:
+    """The others still end well."""
+    tend, door = Steady("tend"), Deaf("door")
+    household = Household([tend, door], QUICK)
+    household.start()
+    wait_until(lambda: household.is_running)
+    assert not household.stop(first=["door"])
+    assert tend.finished
+    door.wakes.set()

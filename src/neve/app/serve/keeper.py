@@ -30,12 +30,12 @@ log = structlog.get_logger("neve.serve")
 
 
 class Keeper:
-    """Keeps a part running until an event is set; `changed` is called whenever its state is another one."""
+    """Keeps a part running until it is drained; `changed` is called whenever its state is another one."""
 
-    def __init__(self, part: Part, config: ServeConfig, stop: threading.Event, changed: Callable[[], None]) -> None:
+    def __init__(self, part: Part, config: ServeConfig, changed: Callable[[], None]) -> None:
         self.status = PartStatus(name=part.name, state=PartState.CREATED, since=now_utc())
         self._part = part
-        self._stop = stop
+        self._stop = threading.Event()
         self._changed = changed
         self._changing = threading.Lock()
         self._backoff = Backoff(config.restart_first_seconds, config.restart_most_seconds)
@@ -48,7 +48,10 @@ class Keeper:
         self._thread.start()
 
     def drain(self) -> None:
-        """Say that the part was told to stop; nothing changes where it is not at work."""
+        """Tell the part to stop; told again, nothing changes."""
+        if self._stop.is_set():
+            return
+        self._stop.set()
         with self._changing:
             if PartState(self.status.state).is_active:
                 self._enter(PartState.DRAINING)

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
     from neve.work.job import Job
 
-PATIENCE = 0.8  # of the time in which parts may end, a job has so much
+# Of the time in which parts may end, a job has so much, and a stream's last look so much.
+PATIENCE, FINISH = 0.8, 0.5
 
 
 def build_parts(settings: Settings, lake: Lake, wanted: Collection[str]) -> list[Part]:
@@ -106,8 +107,9 @@ class _House:
             "kafka": made.kafka,
             "kafka-events": made.kafka_events,
         }
+        patience = FINISH * self.settings.serve.drain_seconds
         parts = {
-            name: StreamPart(f"ingest:{name}", kinds[name], self.documents, self.noted)
+            name: StreamPart(f"ingest:{name}", kinds[name], self.documents, self.noted, patience)
             for name in self.settings.serve.streams
         }
         if "events" in parts:

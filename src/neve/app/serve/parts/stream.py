@@ -36,6 +36,7 @@ class StreamPart:
     make: Callable[[Tell], StreamJob]
     documents: Documents
     noted: Noted
+    patience: float
     beside: Beside = lambda _stop: nullcontext()
 
     def run(self, stop: threading.Event, say: Say) -> None:
@@ -61,6 +62,18 @@ class StreamPart:
                 keep_running(job, ended, lambda error: say({"error": str(error)}))
         finally:
             ended.set()
+        if stop.is_set():
+            self._finish(lease, say)
+
+    def _finish(self, lease: Lease, say: Say) -> None:
+        """Take in what was acknowledged before the end, as far as there is time for it."""
+        job = self.make(lambda batch: self._batch(batch, lease, threading.Event(), say))
+        timer = threading.Timer(self.patience, job.stop)
+        timer.start()
+        try:
+            job.run(until_caught_up=True)
+        finally:
+            timer.cancel()
 
     def _batch(self, batch: BatchResult, lease: Lease, ended: threading.Event, say: Say) -> None:
         log_batch(batch)
