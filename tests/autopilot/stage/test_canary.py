@@ -67,6 +67,12 @@ def test_a_key_is_its_column_on_the_branch_alone() -> None:
     assert found.branch.endswith("SELECT tags['a'] FROM `b` AS o WHERE `o`.`route` = 'x'")
 
 
+def test_a_quantile_is_said_as_spark_says_it() -> None:
+    """DuckDB's two arguments are those of `percentile`."""
+    found = ready("SELECT quantile_cont(price, 0.95) FILTER (WHERE price > 1) FROM orders", "duckdb")
+    assert "PERCENTILE(price, 0.95) FILTER" in found.main.replace("`", "")
+
+
 def test_a_limit_is_left_out_and_said() -> None:
     """Which rows it lets through is nobody's promise."""
     found = ready("SELECT id FROM orders ORDER BY at LIMIT 10")

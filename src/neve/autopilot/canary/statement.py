@@ -156,11 +156,13 @@ def _rename(node: exp.Table, sides: Sides, view: str) -> None:
 
 
 def _fixed(node: exp.Expr, now: datetime) -> exp.Expr:
-    """The time of the canary for the time of asking, which is another one each time."""
+    """The time of the canary for the time of asking, and Spark's word for a quantile of two arguments."""
     if isinstance(node, exp.CurrentTimestamp | exp.CurrentDatetime):
         return exp.cast(exp.Literal.string(now.strftime("%Y-%m-%d %H:%M:%S.%f")), "timestamp")
     if isinstance(node, exp.CurrentDate):
         return exp.cast(exp.Literal.string(now.strftime("%Y-%m-%d")), "date")
+    if isinstance(node, exp.PercentileCont) and node.expression:
+        return exp.func("percentile", node.this, node.expression, dialect=ENGINE)
     return node
 
 
