@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -41,6 +42,7 @@ bodies = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(where=st.sampled_from([("POST", "jobs"), ("POST", "pauses"), ("PUT", "policies")]), body=bodies | anything)
 def test_whatever_is_sent_is_answered(operator: Client, where: tuple[str, str], body: Any) -> None:

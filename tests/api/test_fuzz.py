@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import grpc  # type: ignore[import-untyped]
+import pytest
 import zstandard
 
 from neve.model.signals import Signal
@@ -66,6 +67,7 @@ def a_request(seeded: random.Random) -> tuple[str, bytes, dict[str, str]]:
     return signal, body, {"content-type": kind, "content-encoding": packing}
 
 
+@pytest.mark.long
 def test_fuzzed_bodies_are_answered_and_counted(open_receiver: Running) -> None:
     """Over both protocols for a few seconds, always the same ones."""
     seeded = random.Random(2026)

@@ -446,6 +446,7 @@ def test_an_error_of_the_engine_behind_many_rows_is_told(client: Client) -> None
         client.ask(sql, format="arrow")
 
 
+@pytest.mark.long
 def test_many_clients_leave_nothing_behind(lake: Lake) -> None:
     """Some read, some go away, some cancel: afterwards nothing runs and there is room for all."""
     ended: list[Entry] = []

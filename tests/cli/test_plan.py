@@ -91,8 +91,8 @@ def test_jobs_boxes_and_pauses(house: Path) -> None:
     [job] = [line for line in lines if line["window"]]
     assert (job["state"], job["when"]) == ("paused", None)
     assert job["why"] == "12 files; paused by ann: an incident"
-    [rollup] = [line for line in lines if line["task"] == "rollup"]
-    assert rollup["state"] == "filling"
+    [rollup] = [line for line in lines if line["task"] == "rollup" and line["state"] == "filling"]
+    assert rollup["table"] == "metrics_1m"
     assert [*documents.entries("jobs"), *documents.entries(BOXES)] == before
     assert list(documents.entries("schedule")) == []
     documents.close()

@@ -45,6 +45,7 @@ def test_a_pager_that_is_not_there_hides_nothing() -> None:
     assert in_terminal([sys.executable, "-c", program], PAGER="no-such-pager") == [str(number) for number in range(40)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("options", "mark"), [((), "page:"), (("--no-pager",), "")])
 def test_tables_of_queries_are_paged(config: str, tmp_path: Path, options: tuple[str, ...], mark: str) -> None:
     """Long ones, unless that is not wanted; short ones are printed. A statement that fails ends nothing."""

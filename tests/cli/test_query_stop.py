@@ -68,6 +68,7 @@ def ended(here: Here) -> bool:
     return not here.service.running(ACME)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [(), ("--format", "csv", "-o", "out.csv")])
 def test_the_command_stops(config: str, options: tuple[str, ...]) -> None:
     """With an exit code and a word, not with a traceback; while it waits for rows and while it writes them."""

@@ -6,6 +6,8 @@ import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+import pytest
+
 from neve.app.control import open_control
 from neve.app.settings import load_settings
 from neve.app.wiring import build_lake
@@ -16,8 +18,6 @@ from tests.cli.direct import tell
 from tests.cli.terminals import in_terminal
 
 if TYPE_CHECKING:
-    import pytest
-
     from neve.app.reports import StatusReport
 
 RUN = """
@@ -37,6 +37,7 @@ def test_without_a_terminal_it_is_printed_once(config: str) -> None:
         assert "\x1b" not in told.text
 
 
+@pytest.mark.long
 def test_the_key_q_ends_it(config: str) -> None:
     """In a terminal it has the screen for itself, and gives it back."""
     shown = "\n".join(in_terminal([sys.executable, "-c", RUN, config], "q"))

@@ -127,6 +127,7 @@ def manifests_of(writer: Manifests, model: ModelTable) -> list[ManifestFile]:
     return made
 
 
+@pytest.mark.long
 @seed(11)
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(

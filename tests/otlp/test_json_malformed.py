@@ -146,6 +146,7 @@ def test_any_json(signal: Signal, value: Any) -> None:
     assert refused == 1 or isinstance(value, dict)
 
 
+@pytest.mark.long
 @each_signal
 @often
 @given(data=st.data())

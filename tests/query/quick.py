@@ -10,6 +10,8 @@ import duckdb
 connect = duckdb.connect
 
 
-def connect_quickly(database: str = ":memory:", *, config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
-    """In place of `duckdb.connect`, as Neve calls it."""
-    return connect(database, config={**config, "allow_unsigned_extensions": "true"})
+def connect_quickly(
+    database: str = ":memory:", *, config: dict[str, Any] | None = None, **more: Any
+) -> duckdb.DuckDBPyConnection:
+    """In place of `duckdb.connect`, as Neve and tests call it."""
+    return connect(database, config={**(config or {}), "allow_unsigned_extensions": "true"}, **more)

@@ -4,6 +4,7 @@ import sys
 
 import duckdb
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ def test_every_character_is_the_same_both_ways() -> None:
     assert found == {lower(character) for character in CHARACTERS if is_word_character(character)}
 
 
+@pytest.mark.long
 def test_characters_of_words_are_such_for_duckdb() -> None:
     """Else has_term would find a word where an index sees the middle of one."""
     table = pa.table({"c": CHARACTERS})

@@ -30,6 +30,7 @@ print([name for name in sys.modules if name.startswith(parts)])
 """
 
 
+@pytest.mark.long
 def test_off_nothing_is_imported() -> None:
     """Of the SDK, by a process that has all of the server in it."""
     done = subprocess.run([sys.executable, "-c", OFF], capture_output=True, text=True, check=True)

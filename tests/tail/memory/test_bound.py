@@ -74,6 +74,7 @@ def far_more_than_fits() -> int:
     return max(resident) - resident[0]
 
 
+@pytest.mark.long
 def test_far_more_than_fits() -> None:
     """The traces that were seen first are decided at once; held and allocated memory stay bounded."""
     far_more_than_fits()
@@ -133,6 +134,7 @@ def limited(semantics: Semantics = Semantics.DOCUMENTED) -> PolicySet:
     return read_policies({"policies": [ERRORS, limit]}, semantics)
 
 
+@pytest.mark.long
 def test_limits_hold_where_memory_is_short() -> None:
     """What is decided early gets no more than the seconds that went by are worth, however often that happens."""
     desk, chance = Desk(limited(), buffer_mb=1), np.random.default_rng(4)
