@@ -38,12 +38,13 @@ demo: setup ## an hour of telemetry of a shop: made, ingested, asked about
 up: setup ## the demo's lake in service, with a shop that sends live, until Ctrl+C; UP="--rate 500" for more
 	@$(BIN)/neve up $(UP)
 
-# Neither the one Spark session nor the commands of a newcomer keep two cores busy: they run side by side.
+# One Spark session, servers that are waited for, and the commands of a newcomer leave cores idle: they run side by side.
 test: setup ## the tests: fast ones first, then those on Spark, and beside them real parts and end to end; test-kills and test-long stand apart
 	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not parts and not e2e and not kills and not long"
-	@$(BIN)/python -m pytest -q -p no:cacheprovider -m "(parts or e2e) and not spark and not kills and not long" > .make/beside.log 2>&1 & \
-	beside=$$!; $(BIN)/python -m pytest -q -m "spark and not e2e and not kills and not long"; spark=$$?; \
-	wait $$beside; others=$$?; cat .make/beside.log; exit $$((spark | others))
+	@$(BIN)/python -m pytest -q -p no:cacheprovider -m "e2e and not kills and not long" > .make/e2e.log 2>&1 & e2e=$$!; \
+	$(BIN)/python -m pytest -q -p no:cacheprovider -m "parts and not spark and not e2e and not kills and not long" > .make/served.log 2>&1 & served=$$!; \
+	$(BIN)/python -m pytest -q -m "spark and not e2e and not kills and not long"; failed=$$?; \
+	wait $$served || failed=1; cat .make/served.log; wait $$e2e || failed=1; cat .make/e2e.log; exit $$failed
 
 test-fast: $(READY) ## the tests that need no JVM
 	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not parts and not e2e and not kills and not long"

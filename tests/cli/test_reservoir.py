@@ -81,6 +81,7 @@ def test_a_run_and_what_is_seen_of_it(session: SparkSession, folder: Path) -> No
     assert by_name(contents(folder / "out")) == by_name(contents(folder / "asked"))
 
 
+@pytest.mark.long
 def test_what_goes_wrong_is_said_in_words(session: SparkSession, folder: Path) -> None:
     """A weight, a query, a file that is none: an error in a line or two, and nothing published."""
     make_star(folder / "bad", logs=[replace(one, weight="many") for one in numbered(4)])

@@ -16,7 +16,7 @@ from tests.telemetry import logs, traces
 if TYPE_CHECKING:
     from tests.parts.spark_connect import SparkConnect
 
-pytestmark = [pytest.mark.e2e, pytest.mark.parts]
+pytestmark = [pytest.mark.e2e, pytest.mark.parts, pytest.mark.long]
 NEVE = str(Path(sys.executable).with_name("neve"))
 
 

@@ -114,6 +114,7 @@ def test_a_second_demo_is_quick_and_adds_nothing(place: Path) -> None:
     assert "% less (merged earlier)" in printed
 
 
+@pytest.mark.long
 def test_counters_grew_by_the_spans_that_were_served(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some services send totals and others differences: the increases of all are what their spans say."""
     monkeypatch.setenv("NEVE_ROLLUP__PARTIAL", "true")  # the demo may end in a window that is still open

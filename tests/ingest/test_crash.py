@@ -64,7 +64,9 @@ WHOLE = {"spans": (30, 30), "logs": (20, 20), "metrics": (10, 10), "quarantine":
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("nth", range(COMMITS))
+@pytest.mark.parametrize(
+    "nth", [0, COMMITS - 1, *(pytest.param(nth, marks=pytest.mark.long) for nth in range(1, COMMITS - 1))]
+)
 def test_a_run_that_dies_at_a_commit_is_finished_by_the_next(
     spark_lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int, after: bool
 ) -> None:

@@ -145,6 +145,7 @@ def test_a_stream_goes_on_after_everything_before_it_expired(spark_lake: Lake, t
     assert (again.records, spark_lake.table("spans").scan().to_arrow().num_rows) == ({"traces": 3}, 8)
 
 
+@pytest.mark.long
 def test_deletes_manifests_and_statistics(spark_lake: Lake) -> None:
     """Deletes without data files go, manifests become one, statistics are computed once; rows stay the same."""
     orders = Orders(spark_lake, "merge-on-read")

@@ -1,4 +1,4 @@
-"""Of the tests of samples on Spark, those of the aggregate, of real data and of estimates run each time."""
+"""Of the tests of samples on Spark, those of the aggregate and of real logs run each time."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-EACH_TIME = {"test_aggregate.py", "test_real_data.py", "test_sample.py"}
+EACH_TIME = ("test_aggregate.py::", "test_real_data.py::test_real_otap_is_sampled_and_is_valid_otap_again[logs")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the others as long."""
     for item in items:
-        if HERE in item.path.parents and item.path.name not in EACH_TIME and needs_spark(item):
+        if HERE in item.path.parents and needs_spark(item) and not any(one in item.nodeid for one in EACH_TIME):
             item.add_marker(pytest.mark.long)
 
 

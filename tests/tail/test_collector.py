@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,10 +17,16 @@ from tests.tail.oracle import cases as oracle
 from tests.tail.oracle import real
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 CASES = {case.name: case for case in oracle.cases()}
 ACCEPTED = [name for name in CASES if name not in oracle.refused()]
+
+
+def each_time(names: Sequence[str], share: int = 5) -> list[Any]:
+    """One in so many runs each time, the others with the long tests."""
+    return [pytest.param(name, marks=[] if at % share == 0 else [pytest.mark.long]) for at, name in enumerate(names)]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +40,7 @@ def test_two_traces_are_not_in_the_table_as_their_spans_have_no_start(spans: Spa
     assert len(set(oracle.trace_ids()) - spans.trace_ids) == spans.rejected == 2
 
 
-@pytest.mark.parametrize("name", ACCEPTED)
+@pytest.mark.parametrize("name", each_time(ACCEPTED))
 def test_decisions_are_those_of_the_collector(spans: Spans, name: str) -> None:
     """Decisions are those of the collector."""
     case = CASES[name]

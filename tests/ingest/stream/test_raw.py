@@ -6,6 +6,7 @@ import gzip
 import shutil
 from typing import TYPE_CHECKING
 
+import pytest
 import zstandard
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
@@ -89,6 +90,7 @@ def test_a_resend_is_one_record(spark_lake: Lake, tmp_path: Path) -> None:
     assert summary["neve.duplicates"] == "5"
 
 
+@pytest.mark.long
 def test_records_without_a_time_are_never_taken_for_resends(spark_lake: Lake, tmp_path: Path) -> None:
     """A line that says the same again and again, from a sender without a clock, is so many records."""
     raw = raw_config(tmp_path)
