@@ -14,6 +14,7 @@ from neve.lake.lake import Lake
 from neve.lake.tables import init_tables
 from neve.query.sql.statement import parse
 from neve.query.sql.translate import for_spark
+from tests.each_time import each_time
 from tests.query.dialect_queries import ALL, FAILING, NOT_PORTABLE
 from tests.query.engines import SCHEMAS, ask_duckdb, ask_spark, cache_for_spark, differences, fill, open_duckdb
 from tests.query.quick import connect_quickly
@@ -73,7 +74,7 @@ def is_ordered(sql: str) -> bool:
     return "ORDER BY" in sql.upper().rsplit(")", 1)[-1]
 
 
-@pytest.mark.parametrize("sql", [sql for _, sql in ALL], ids=[name for name, _ in ALL])
+@pytest.mark.parametrize("sql", each_time(ALL, one_in=4))
 def test_both_engines_answer_alike(
     sql: str, rich_lake: Lake, duckdb_session: DuckDBPyConnection, spark_session: SparkSession
 ) -> None:

@@ -1,4 +1,4 @@
-"""Of the tests of samples on Spark, those of the aggregate and of real logs run each time."""
+"""Of the tests of samples on Spark, what the aggregate does, and real logs, run each time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-EACH_TIME = ("test_aggregate.py::", "test_real_data.py::test_real_otap_is_sampled_and_is_valid_otap_again[logs")
+EACH_TIME = ("test_aggregate.py::test_it_", "test_real_data.py::test_real_otap_is_sampled_and_is_valid_otap_again[logs")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,21 +12,16 @@ from neve.model.signals import Signal
 from neve.otlp.json import to_protobuf
 from neve.tail.policy.read import read_policies
 from neve.tail.policy.tree import Semantics
+from tests.each_time import each_time
 from tests.tail.judged import Spans
 from tests.tail.oracle import cases as oracle
 from tests.tail.oracle import real
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 CASES = {case.name: case for case in oracle.cases()}
 ACCEPTED = [name for name in CASES if name not in oracle.refused()]
-
-
-def each_time(names: Sequence[str], share: int = 5) -> list[Any]:
-    """One in so many runs each time, the others with the long tests."""
-    return [pytest.param(name, marks=[] if at % share == 0 else [pytest.mark.long]) for at, name in enumerate(names)]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +35,7 @@ def test_two_traces_are_not_in_the_table_as_their_spans_have_no_start(spans: Spa
     assert len(set(oracle.trace_ids()) - spans.trace_ids) == spans.rejected == 2
 
 
-@pytest.mark.parametrize("name", each_time(ACCEPTED))
+@pytest.mark.parametrize("name", each_time([(name, name) for name in ACCEPTED], one_in=5))
 def test_decisions_are_those_of_the_collector(spans: Spans, name: str) -> None:
     """Decisions are those of the collector."""
     case = CASES[name]
