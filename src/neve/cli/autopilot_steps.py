@@ -52,16 +52,17 @@ def stage(context: Context, table: str, steal: bool, as_json: bool) -> None:
         [name, *others] = survey.tables([table])
         if others:
             raise ConfigError(f"{table} means {len(others) + 1} tables, expected one")
-        attempt = pilot.open_attempt(name)
+        attempt, analysis = pilot.open_attempt(name), None
         if attempt is None:
-            promises = survey.advise(name, survey.analyze())
+            analysis = survey.analyze()
+            promises = survey.advise(name, analysis)
             if not promises.kept:
                 raise ConfigError(
                     f"nothing is recommended for {name}: {promises.advice.reason}",
                     hint=f"neve autopilot recommend {name}",
                 )
             attempt = pilot.begin(promises.kept[0], promises.advice)
-        attempt, report = pilot.stage(attempt)
+        attempt, report = pilot.stage(attempt, analysis)
     if as_json:
         emit({"attempt": attempt.as_document(), "stage": report.as_document()})
     else:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from neve.cli.command import command_name
 from neve.cli.compact import show_result as show_compaction
 from neve.cli.ingest import show as show_ingest
 from neve.cli.otap import show_export
@@ -39,7 +38,7 @@ NEXT_QUERY = "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY 2 D
 @click.option("--fresh", is_flag=True, help="Begin anew: remove what an earlier demo left in the folder.")
 @json_option
 def demo(folder: str, fresh: bool, as_json: bool) -> None:
-    """An hour of a shop's telemetry: made, taken in, asked what went wrong, rolled up, sampled and compacted.
+    """An hour of a shop's telemetry: made, taken in, asked what went wrong, rolled up, sampled, compacted, laid out.
 
     The demo has a lake and a configuration of its own in its folder, and takes no notice of yours; a second run finds
     them and is quick.
@@ -139,7 +138,7 @@ def _tuned(found: Tuned | str, place: Place) -> None:
         return
     when = f"{found.seconds:.1f} s in all" if found.trial else "merged earlier"
     say(f"delivered: the hot queries read {found.outcome.delivered_pct:.1f} % less ({when})")
-    say(f"to take it back: {_command()} -c {place.config} autopilot rollback {found.attempt.id}")
+    say(f"to take it back: {command_name()} -c {place.config} autopilot rollback {found.attempt.id}")
 
 
 def _shown(promise: Promise, staged: StageReport, trial: Trial, queries: int) -> None:
@@ -185,16 +184,8 @@ def _end(facts: Facts, place: Place, seconds: float) -> None:
     say(f"\nthe generator's own record: {facts.incident_service} was ill from {start} to {end} UTC,")
     say(f"when {facts.failed_in_window} of its {facts.requests_in_window} requests failed")
     say(f"\ndone in {seconds:.0f} s. Go on with the same lake, for example:")
-    say(f"   {_command()} -c {place.config} tables")
-    say(f'   {_command()} -c {place.config} query "{NEXT_QUERY}"')
-
-
-def _command() -> str:
-    """The command as this shell finds it: `make demo` runs it from the environment that it made."""
-    if shutil.which("neve"):
-        return "neve"
-    called, here = Path(sys.argv[0]), Path.cwd()
-    return str(called.relative_to(here)) if called.is_relative_to(here) else str(called)
+    say(f"   {command_name()} -c {place.config} tables")
+    say(f'   {command_name()} -c {place.config} query "{NEXT_QUERY}"')
 
 
 def _clock(unix_nano: int) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from typing import Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 
 from neve.lake.config import as_text
+from neve.model.network import http_address
 from neve.model.section import Section
 
 SELF = "self"
@@ -49,18 +49,8 @@ class TelemetryConfig(Section):
     @field_validator("endpoint")
     @classmethod
     def _is_place(cls, value: str) -> str:
-        if value in ("", SELF):
-            return value
-        try:
-            parts = urlsplit(value)
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        except ValueError:
-            usable = False
-        if not usable:
-            raise ValueError("should be empty, self, http://host:port or https://host:port, with a path where needed")
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError("should have no user, password or query; secrets belong into headers")
-        return value
+        expected = "should be empty, self, http://host:port or https://host:port, with a path where needed"
+        return value if value in ("", SELF) else http_address(value, expected)
 
     @field_validator("headers")
     @classmethod

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from neve.lake.config import as_text
+from neve.model.network import http_address
 from neve.model.section import Section
 from neve.tail.export.packing import Packing
 
@@ -79,18 +80,8 @@ class DestinationConfig(Section):
     @field_validator("endpoint")
     @classmethod
     def _is_address(cls, value: str) -> str:
-        if not value:
-            return value
-        try:
-            parts = urlsplit(value)
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        except ValueError:
-            usable = False
-        if not usable:
-            raise ValueError("should be http://host:port or https://host:port, with a path where one is needed")
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError("should have no user, password or query; secrets belong into headers")
-        return value
+        expected = "should be http://host:port or https://host:port, with a path where one is needed"
+        return http_address(value, expected) if value else value
 
     @field_validator("folder")
     @classmethod
