@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyiceberg.types import PrimitiveType
 
 from neve.compact.fingerprint import Counting, Fingerprint, total
@@ -25,7 +26,6 @@ from neve.lake.target_sizes import TargetSizes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    import pyarrow as pa
     from pyiceberg.table.metadata import TableMetadata
 
     from neve.compact.plan import Group
@@ -58,7 +58,7 @@ def rewrite(task: ArrowTask) -> Rewritten | Unsuited:
     try:
         try:
             return _rewrite(task, with_dictionaries=_hashes_plain_columns(task))
-        except MixedFiles:
+        except (MixedFiles, pa.ArrowNotImplementedError):  # dictionaries that do not fit together
             return _rewrite(task, with_dictionaries=False)
     except OSError:
         raise  # storage that fails now may not fail again

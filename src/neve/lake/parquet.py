@@ -52,11 +52,22 @@ class DataFiles:
         """The rows of a file, in their order."""
         with cast("pa.NativeFile", self.io.new_input(path).open()) as source:
             file = self._opened(source)
-            if _size(file.metadata) <= PIECE_BYTES:
+            if _size(file.metadata) <= PIECE_BYTES and not self._is_parted(file):
                 yield self._conformed(file, file.read(use_threads=False))
                 return
-            for batch in file.iter_batches(_piece_rows(file.metadata), use_threads=False):
-                yield self._conformed(file, pa.Table.from_batches([batch]))
+            rows = _piece_rows(file.metadata)
+            for groups in self._spans(file):
+                for batch in file.iter_batches(rows, row_groups=groups, use_threads=False):
+                    yield self._conformed(file, pa.Table.from_batches([batch]))
+
+    def _is_parted(self, file: pq.ParquetFile) -> bool:
+        """Whether the file has a dictionary for each of several row groups: Arrow can't join those within a map."""
+        return bool(self._texts) and file.metadata.num_row_groups > 1
+
+    def _spans(self, file: pq.ParquetFile) -> Iterator[list[int]]:
+        """Row groups that are read in one go."""
+        groups = list(range(file.metadata.num_row_groups))
+        return iter([[group] for group in groups] if self._is_parted(file) else [groups])
 
     def _opened(self, source: pa.NativeFile) -> pq.ParquetFile:
         small = source.size() <= PIECE_BYTES  # what is read ahead is held until the end
