@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from neve.api.addresses import Addresses
-from neve.api.ports import claim_ports
+from neve.api.ports import await_ports
 from neve.api.signals import happens, stop_signals
 from neve.api.watch import watching
 from neve.app.serve.choice import ALONE
@@ -46,7 +46,8 @@ async def supervise(group: Group, ready: Callable[[Addresses], None]) -> int:
     config, watch = group.settings.serve, GroupWatch(group.processes)
     with Lifeline() as lifeline, stop_signals() as stop:
         async with watching(watch, config) as place:
-            launch = Launch(group.config, group.instance, claim_ports(group.settings, group.processes))
+            ports = await asyncio.to_thread(await_ports, group.settings, group.processes)
+            launch = Launch(group.config, group.instance, ports)
             household = watch.household = build_group(group.processes, config, launch, lifeline)
             household.start()
             if await _runs(household, stop):

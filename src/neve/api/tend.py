@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from neve.app.serve.household import Household
 
 ENGINE_GONE = 70  # the exit code of a process that needs to be started again
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 2.0
+BROKEN_SECONDS = 3.0  # to let go of leases; without an engine there is nothing to finish
 
 log = structlog.get_logger("neve.serve")
 
@@ -61,8 +62,9 @@ async def tend(
             household.start()
             ready(place)
             is_broken = await _broken_before(stop, engine_is_gone)
-            log.info("stopping: what was begun is finished")
-            ended_well = await asyncio.to_thread(household.stop)
+            log.info("stopping: what was begun is given up" if is_broken else "stopping: what was begun is finished")
+            seconds = min(BROKEN_SECONDS, config.drain_seconds) if is_broken else config.drain_seconds
+            ended_well = await asyncio.to_thread(household.stop, within_seconds=seconds)
     log.info("stopped")
     return ENGINE_GONE if is_broken else int(not ended_well)
 

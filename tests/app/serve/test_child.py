@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,9 @@ lifeline = Lifeline()
 subprocess.Popen([sys.executable, "-c", {CHILD!r}, str(lifeline.far_end)], pass_fds=[lifeline.far_end])
 time.sleep(60)
 """
+
+HARD_OF_HEARING = CHILD.replace("signal.signal(signal.SIGTERM, end)", "signal.signal(signal.SIGTERM, signal.SIG_IGN)")
+HASTY = HARD_OF_HEARING.replace("int(sys.argv[1])", "int(sys.argv[1]), 0.2")
 
 
 @pytest.fixture
@@ -136,6 +140,18 @@ def test_no_process_outlives_its_parent() -> None:
         assert parent.stdout.readline() == "ready\n"
         parent.kill()
         assert parent.stdout.read().endswith("finished\n")  # the child's own words: it held the pipe for longest
+
+
+def test_an_orphan_that_does_not_end_is_ended() -> None:
+    """Whoever takes its parent's place waits for what it holds."""
+    parents = PARENT.replace(repr(CHILD), repr(HASTY))
+    with subprocess.Popen([sys.executable, "-c", parents], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "ready\n"
+        parent.kill()
+        began = time.monotonic()
+        assert "finished" not in parent.stdout.read()  # which ends with the last process that holds it
+        assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize(("config", "named"), [(None, []), ("conf/neve.yaml", ["--config", "conf/neve.yaml"])])

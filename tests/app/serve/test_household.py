@@ -270,3 +270,15 @@ def test_a_door_that_does_not_end_takes_half_of_the_time() -> None:
     assert not household.stop(first=["door"])
     assert tend.finished
     door.wakes.set()
+
+
+def test_who_has_nothing_to_finish_ends_sooner() -> None:
+    """What is asked for counts, not what is configured."""
+    deaf = Deaf()
+    household = Household([deaf], QUICK.model_copy(update={"drain_seconds": 60.0}))
+    household.start()
+    wait_until(lambda: household.is_running)
+    began = time.monotonic()
+    assert not household.stop(within_seconds=0.1)
+    assert time.monotonic() - began < 10
+    deaf.wakes.set()

@@ -50,20 +50,20 @@ class Household:
         """Whether no part is at work any more."""
         return all(keeper.has_ended() for keeper in self._keepers)
 
-    def stop(self, first: Collection[str] = ()) -> bool:
+    def stop(self, first: Collection[str] = (), within_seconds: float | None = None) -> bool:
         """Tell every part to stop, and wait until they have; whether all ended well, and in time.
 
         Those that are named first end before the others are told, unless that takes half of the time: what they still
         hand over is then there for the others to finish.
         """
-        began, seconds = time.monotonic(), self.config.drain_seconds
+        began, seconds = time.monotonic(), self.config.drain_seconds if within_seconds is None else within_seconds
         early = [keeper for keeper in self._keepers if keeper.status.name in first]
         for wave, until in ((early, began + seconds / 2), (self._keepers, began + seconds)):
             for keeper in wave:
                 keeper.drain()
             left = [keeper for keeper in wave if not keeper.has_ended(until - time.monotonic())]
         for keeper in left:
-            log.error("part did not end in time", part=keeper.status.name, seconds=self.config.drain_seconds)
+            log.error("part did not end in time", part=keeper.status.name, seconds=seconds)
         if self._herald:
             self._herald.close()
         return all(status.state == PartState.STOPPED for status in self.statuses())

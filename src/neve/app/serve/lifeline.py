@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import structlog
@@ -12,6 +14,10 @@ import structlog
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
+
+# That an orphan may take to end: whoever takes its parent's place waits for its ports and its leases.
+ORPHAN_SECONDS = 10.0
+ORPHANED = 75  # the exit code of one that took longer
 
 log = structlog.get_logger("neve.serve")
 
@@ -32,12 +38,16 @@ class Lifeline:
         os.close(self.far_end)
 
 
-def drain_with_parent(far_end: int) -> None:
-    """Have this process told to stop, as by SIGTERM, when its parent is gone."""
+def drain_with_parent(far_end: int, orphan_seconds: float = ORPHAN_SECONDS) -> None:
+    """Have this process told to stop, as by SIGTERM, when its parent is gone, and ended when it takes too long."""
 
     def wait() -> None:
         os.read(far_end, 1)
-        log.warning("parent is gone: stopping too")
+        log.warning("parent is gone: stopping too", seconds=orphan_seconds)
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(orphan_seconds)
+        log.error("ended: what was begun was not finished in time")
+        sys.stderr.flush()
+        os._exit(ORPHANED)
 
     threading.Thread(target=wait, name="lifeline", daemon=True).start()
