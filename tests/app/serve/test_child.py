@@ -150,7 +150,9 @@ def test_an_orphan_that_does_not_end_is_ended() -> None:
         assert parent.stdout.readline() == "ready\n"
         parent.kill()
         began = time.monotonic()
-        assert "finished" not in parent.stdout.read()  # which ends with the last process that holds it
+        assert "finished\n" not in parent.stdout.read().splitlines(
+            keepends=True
+        )  # which ends with the last process that holds it
         assert time.monotonic() - began < 10
 
 
