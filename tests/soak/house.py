@@ -45,7 +45,7 @@ class House:
             "serve": {"port": health_port},
         }
         self.config = folder / f"neve{number}.yaml"
-        spark = {"master": "local[2]", "driver_memory": "1g", "log_file": f"{folder}/spark{number}.log"}
+        spark = {"driver_memory": "1g", "log_file": f"{folder}/spark{number}.log"}
         self.config.write_text(yaml.safe_dump({**_lake(folder, plan), "spark": spark, **ports, **(shared or {})}))
         self._former: list[int] = []
         self.service = Service(self.name, [NEVE, "-c", str(self.config), "serve", "--json"], folder, COMPILED_ONCE)

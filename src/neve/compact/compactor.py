@@ -228,7 +228,8 @@ class Compactor:
             publisher=Publisher(self.lake, name, journal, plan.id, plan.start, plan.sequence, lease.check),
             hashed=hashed_columns(table.schema(), table.sort_order(), self.config.verify),
             sort_memory=self.config.sort_memory_bytes,
-            concurrency=self.config.concurrency,
+            concurrency=min(self.config.concurrency, self.config.cores or self.config.concurrency),
+            cores=self.config.cores,
             groups_per_commit=self.config.groups_per_commit,
             deadline=time.monotonic() + self.config.max_seconds if self.config.max_seconds else None,
         )

@@ -79,6 +79,12 @@ class CompactConfig(Section):
     max_seconds: float = Field(3600, ge=0, description="seconds that one run is expected to take, at most; 0: no limit")
     max_dollars: float = Field(0, ge=0, description="dollars that rewrites may cost in an hour, at most; 0: no limit")
     concurrency: int = Field(2, ge=1, le=1024, description="groups that are rewritten at a time")
+    cores: int = Field(
+        0,
+        ge=0,
+        le=4096,
+        description="cores that one run keeps busy, at most; 0: all of Spark's, in `neve serve` a share",
+    )
     groups_per_commit: int = Field(64, ge=1, description="groups that are published in one commit")
     sort_memory_bytes: int = Field(
         512 * MB, ge=MB, description="rows that a task sorts in memory; what is more goes through temporary files"

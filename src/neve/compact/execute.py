@@ -49,6 +49,7 @@ class Execution:
     concurrency: int
     groups_per_commit: int
     deadline: float | None = None
+    cores: int = 0  # that may be busy at a time; 0: all
 
     def run(self, progress: Progress | None = None) -> list[Entry]:
         """Rewrite and publish every group; what a group fails at is in its entry, and the others go on."""
@@ -98,11 +99,18 @@ class Execution:
             ArrowTask(target, group, self.folder, self.plan.target_bytes, self.hashed, self.sort_memory)
             for group in bundle
         ]
-        outcomes = run_tasks(self.lake.spark, rewrite, tasks, slices=SLICES_A_CORE * parallelism(self.lake.spark))
+        outcomes = run_tasks(self.lake.spark, rewrite, tasks, slices=self._slices)
         return [
             self._fallen_back(group, outcome) if isinstance(outcome, Unsuited) else outcome
             for group, outcome in zip(bundle, outcomes, strict=True)
         ]
+
+    @property
+    def _slices(self) -> int:
+        """How many Spark tasks a bundle is; with few enough of them, cores are left to others."""
+        if self.cores:
+            return max(1, self.cores // self.concurrency)
+        return SLICES_A_CORE * parallelism(self.lake.spark)
 
     def _fallen_back(self, group: Group, unsuited: Unsuited) -> Rewritten:
         log.info("group goes to spark", group=group.id, reason=unsuited.reason)

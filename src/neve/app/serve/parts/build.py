@@ -20,6 +20,7 @@ from neve.app.serve.parts.stream import StreamPart
 from neve.app.serve.parts.tailing import TailPart
 from neve.app.serve.parts.working import WorkPart
 from neve.app.serve.rules import Rules
+from neve.app.serve.shares import cores, with_a_spare_place, with_shares
 from neve.app.streams import Streams, sqs_bridge
 from neve.app.wiring import build_bus, build_documents
 from neve.autopilot.journal import History
@@ -50,7 +51,7 @@ PATIENCE, FINISH = 0.8, 0.5
 
 def build_parts(settings: Settings, lake: Lake, wanted: Collection[str]) -> list[Part]:
     """The parts of these names, which share one Spark session and one connection to the state store."""
-    house, names = _House(settings, _for_all(settings, lake)), set(wanted)
+    house, names = _House(with_shares(settings, cores()), _for_all(settings, lake)), set(wanted)
     tasks = [task for task in Task if task.value in names]
     if tasks or "ingest" in names:
         _ = house.lake.spark  # before there are threads that would each start one
@@ -160,6 +161,7 @@ class _House:
 
 def _for_all(settings: Settings, lake: Lake) -> Lake:
     """The lake whose session suits several kinds of work at once; what the user set wins."""
-    spark = lake.spark_config.model_copy(update={"conf": {**FAIR, **lake.spark_config.conf}})
+    spark = with_a_spare_place(lake.spark_config, cores())
+    spark = spark.model_copy(update={"conf": {**FAIR, **spark.conf}})
     with_kafka = any(name.startswith("kafka") for name in settings.serve.streams)
     return replace(lake, spark_config=spark, further_jars=KAFKA if with_kafka else ())
