@@ -60,6 +60,13 @@ def claim_ports(settings: Settings, processes: Collection[str]) -> dict[str, str
     return {_variable(setting): str(value) for setting, value in {**hosts, **bound}.items()}
 
 
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with listen(LOOPBACK, 0, "a free port") as found:
+        port: int = found.getsockname()[1]
+        return port
+
+
 def _doors(settings: Settings, processes: Collection[str]) -> Iterator[Door]:
     receiver, query = settings.receiver, settings.query
     if RECEIVER in processes and receiver.http:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from neve.api.addresses import Addresses
-from neve.api.ports import await_ports
+from neve.api.ports import await_ports, free_port
 from neve.api.signals import happens, stop_signals
 from neve.api.watch import watching
 from neve.app.serve.choice import ALONE
@@ -18,6 +18,7 @@ from neve.app.serve.group import Launch, build_group
 from neve.app.serve.group_watch import GroupWatch
 from neve.app.serve.lifeline import Lifeline
 from neve.app.serve.part import PartState
+from neve.app.serve.shared_spark import is_shared, new_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -46,8 +47,7 @@ async def supervise(group: Group, ready: Callable[[Addresses], None]) -> int:
     config, watch = group.settings.serve, GroupWatch(group.processes)
     with Lifeline() as lifeline, stop_signals() as stop:
         async with watching(watch, config) as place:
-            ports = await asyncio.to_thread(await_ports, group.settings, group.processes)
-            launch = Launch(group.config, group.instance, ports)
+            launch = await asyncio.to_thread(_launch, group)
             household = watch.household = build_group(group.processes, config, launch, lifeline)
             household.start()
             if await _runs(household, stop):
@@ -58,6 +58,14 @@ async def supervise(group: Group, ready: Callable[[Addresses], None]) -> int:
             ended_well = await asyncio.to_thread(household.stop, ALONE)
     log.info("stopped")
     return int(not ended_well)
+
+
+def _launch(group: Group) -> Launch:
+    """How the processes of the group find each other."""
+    ports = await_ports(group.settings, group.processes)
+    if not is_shared(group.settings, group.processes):
+        return Launch(group.config, group.instance, ports)
+    return Launch(group.config, group.instance, {**ports, **new_word()}, spark_port=free_port())
 
 
 async def _runs(household: Household, stop: asyncio.Event) -> bool:

@@ -31,6 +31,7 @@ PORT = click.IntRange(0, 65_535)
 @click.option("--health-port", type=PORT, help="Port of those who watch; 0 takes a free one.  [default: serve.port]")
 @click.option("--instance", hidden=True, help="The name of the group that this process belongs to.")
 @click.option("--lifeline", type=int, hidden=True, help="A pipe that ends when the process is to end.")
+@click.option("--spark-port", type=PORT, hidden=True, help="Where the processes of the group share one Spark.")
 @json_option
 @click.pass_obj
 def serve(
@@ -45,6 +46,7 @@ def serve(
     health_port: int | None,
     instance: str | None,
     lifeline: int | None,
+    spark_port: int | None,
     as_json: bool,
 ) -> None:
     """Receive telemetry, take it in, answer queries and tend the lake until stopped. A line says where.
@@ -98,7 +100,7 @@ def serve(
         raise TableMissing("the lake has no tables", hint="run `neve init`")
     if lifeline is not None:
         drain_with_parent(lifeline)
-    code = _run(context, settings, processes, instance or new_instance(), as_json)
+    code = _run(context, settings, processes, instance or new_instance(), spark_port, as_json)
     click.get_current_context().exit(code)
 
 
@@ -124,7 +126,12 @@ def _check(settings: Settings, processes: Mapping[str, Sequence[str]]) -> None:
 
 
 def _run(
-    context: Context, settings: Settings, processes: Mapping[str, Sequence[str]], instance: str, as_json: bool
+    context: Context,
+    settings: Settings,
+    processes: Mapping[str, Sequence[str]],
+    instance: str,
+    spark_port: int | None,
+    as_json: bool,
 ) -> int:
     """One process is this one; several are started by it, and kept running."""
     import asyncio
@@ -139,12 +146,15 @@ def _run(
 
         return asyncio.run(supervise(Group(settings, processes, context.config, instance), ready))
     from neve.api.foreground import run_api, run_receiver, run_tend  # doors and engines, which a group leaves to others
+    from neve.app.serve.shared_spark import borrowed, lent
 
     if RECEIVER in processes:
         return run_receiver(settings, instance, ready)
     if API in processes:
-        return run_api(settings, context.lake, instance, ready)
-    return run_tend(settings, context.lake, processes[TEND], instance, ready)
+        lake = borrowed(context.lake, spark_port) if spark_port else context.lake
+        return run_api(settings, lake, instance, ready)
+    lake = lent(context.lake, spark_port) if spark_port else context.lake
+    return run_tend(settings, lake, processes[TEND], instance, ready)
 
 
 def _with(settings: Settings, section: str, **options: str | int | None) -> Settings:

@@ -14,10 +14,13 @@ from neve.errors import LakeError, TableMissing
 from neve.lake.catalog import pyiceberg_properties, sqlite_path
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.exchange import Exchange
-from neve.lake.session import build_session
+from neve.lake.remote import open_remote
+from neve.lake.session import build_session, own_session, session_conf
 from neve.model.tables import NAMESPACE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
@@ -65,6 +68,13 @@ class Lake:
     def spark(self) -> SparkSession:
         """The Spark session; starts one when there is none."""
         return build_session(self.spark_config, self.catalog_config, self.lake, self.s3, self.further_jars)
+
+    def new_session(self, conf: Mapping[str, str]) -> SparkSession:
+        """A session with settings of its own, beside all others on the same Spark; whoever asks closes it."""
+        if not self.spark_config.connect:
+            return own_session(self.spark, self.catalog_config, conf)
+        known = session_conf(self.spark_config, self.catalog_config, self.lake, self.s3)
+        return open_remote(self.spark_config.connect, {**known, **conf})
 
     @property
     def exchange(self) -> Exchange:

@@ -14,7 +14,7 @@ from neve.lake.jars import local_paths, needed
 from neve.lake.java import find_java
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -88,6 +88,16 @@ def build_session(
             session = builder.getOrCreate()
     for key, value in later.items():
         session.conf.set(key, value)
+    return session
+
+
+def own_session(shared: SparkSession, catalog: CatalogConfig, conf: Mapping[str, str]) -> SparkSession:
+    """A session beside another one in this process: the same catalog, and settings of its own."""
+    session = shared.newSession()
+    prefix = f"{CATALOG}{catalog.name}"
+    known = {name: value for name, value in shared.conf.getAll.items() if name.startswith(prefix)}
+    for name, value in {**known, **conf}.items():
+        session.conf.set(name, value)
     return session
 
 

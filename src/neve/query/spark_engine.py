@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 
+from neve.errors import LakeError
 from neve.lake.filesystem import filesystem_of
+from neve.lake.remote import check_reachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
 
 SPARK = "spark"
-CATALOGS = "spark.sql.catalog"
+GONE = "INVALID_HANDLE"  # what a server says of a session or an operation that it does not know
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -34,15 +36,26 @@ class SparkRun:
     def __init__(self, lake: Lake, session: SparkSession, sql: str) -> None:
         self._session = session
         self._sql = sql
-        self._group = uuid4().hex
-        self._folder = f"{lake.exchange.folder.rstrip('/')}/query-{self._group}"
+        self._remote = lake.spark_config.connect
+        self._tag = f"query-{uuid4().hex}"
+        self._folder = f"{lake.exchange.folder.rstrip('/')}/{self._tag}"
         self._filesystem, self._inner = filesystem_of(self._folder, lake.s3)
 
     def begin(self) -> None:
-        """Run it; blocks until the whole result is there."""
+        """Run it; blocks until the whole result is there. Raises `LakeError` when its Spark goes away meanwhile."""
+        try:
+            self._begin()
+        except Exception as error:
+            if self._remote:
+                check_reachable(self._remote)
+                if GONE in str(error):
+                    raise LakeError("Spark was started anew while it answered", hint="ask again") from error
+            raise
+
+    def _begin(self) -> None:
+        self._session.addTag(self._tag)
         frame = self._session.sql(self._sql)
         self._names = frame.columns
-        self._session.sparkContext.setJobGroup(self._group, "a query", interruptOnCancel=True)
         # Files have every name once, and not every name that SQL has.
         frame.toDF(*(f"c{number}" for number in range(len(self._names)))).write.parquet(self._folder)
         found = ds.dataset(self._inner, filesystem=self._filesystem, format="parquet")
@@ -63,10 +76,12 @@ class SparkRun:
 
     def interrupt(self) -> None:
         """End it, from any thread."""
-        self._session.sparkContext.cancelJobGroup(self._group)
+        self._session.interruptTag(self._tag)
 
     def close(self) -> None:
-        """Remove the result."""
+        """Remove the result, and the session where it is one of a server; others end with Spark itself."""
+        if self._remote:
+            self._session.stop()
         if self._filesystem.get_file_info(self._inner).type != pafs.FileType.NotFound:
             self._filesystem.delete_dir(self._inner)
 
@@ -79,13 +94,7 @@ class SparkEngine:
 
     def run(self, sql: str) -> SparkRun:
         """A statement."""
-        shared = self._lake.spark
-        session = shared.newSession()
-        prefix = f"{CATALOGS}.{self._lake.catalog_config.name}"
-        catalog = {name: value for name, value in shared.conf.getAll.items() if name.startswith(prefix)}
-        for name, value in (SETTINGS | catalog).items():
-            session.conf.set(name, value)
-        return SparkRun(self._lake, session, sql)
+        return SparkRun(self._lake, self._lake.new_session(SETTINGS), sql)
 
     def source(self, table: str, snapshot: int | None, conditions: list[str]) -> str:
         """A subquery in parentheses: the rows of a table at a snapshot that some conditions let through."""

@@ -21,11 +21,15 @@ GRACE_SECONDS = 5.0  # more than a process takes for itself, so that it can say 
 
 @dataclass(frozen=True)
 class Launch:
-    """How the processes are started: by which configuration file, as which instance, with which settings beside it."""
+    """How the processes are started: by which configuration file, as which instance, with which settings beside it.
+
+    `spark_port` is where they share one Spark; none where each has its own.
+    """
 
     config: str | None
     instance: str
     environment: Mapping[str, str] = field(default_factory=dict)
+    spark_port: int | None = None
 
     def command(self, parts: Sequence[str], far_end: int) -> list[str]:
         """`neve serve` for the parts of one process, by the same interpreter."""
@@ -34,6 +38,7 @@ class Launch:
             *(("--config", self.config) if self.config else ()),
             *("serve", "--json", "--only", ",".join(parts)),
             *("--instance", self.instance, "--lifeline", str(far_end)),
+            *(("--spark-port", str(self.spark_port)) if self.spark_port else ()),
         ]
 
 
