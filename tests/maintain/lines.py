@@ -77,6 +77,7 @@ policies = st.builds(
     min_snapshots=st.integers(1, 6),
     floor=st.integers(0, 50).map(lambda hours: hours * HOUR),
     carry=st.booleans(),
+    max_snapshots=st.integers(0, 12),
 )
 
 

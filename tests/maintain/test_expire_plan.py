@@ -70,6 +70,17 @@ def test_planning_again_finds_nothing(known: Remembered, policy: ExpirePolicy) -
     assert len([entry for entry in again.entries if entry.action == "keep"]) == len(beyond)
 
 
+def test_too_many_go_before_their_age() -> None:
+    """The oldest first; what ingestion looks for duplicates by stays, however many that are."""
+    known = Remembered(line(5, 4, 3, 2, 1), (branch(5),))
+    plan = plan_expiry(known, replace(POLICY, max_snapshots=3), NOW)
+    assert ids(plan) == [1, 2]
+    assert plan.entries[0].reason == "beyond the last 3 of its branch, and nothing needs it"
+    busy = Remembered(line(0.9, 0.8, 0.7, 0.6, 0.5), (branch(5),))
+    assert ids(plan_expiry(busy, replace(POLICY, max_snapshots=3), NOW)) == []
+    assert ids(plan_expiry(known, POLICY, NOW)) == []
+
+
 def test_old_ones_go_and_the_last_few_stay() -> None:
     """By age, but never below the number that is to be kept; each with its reason."""
     plan = plan_expiry(Remembered(line(400, 300, 200, 150), (branch(4),)), POLICY, NOW)

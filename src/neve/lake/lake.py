@@ -16,6 +16,7 @@ from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.exchange import Exchange
 from neve.lake.remote import open_remote
 from neve.lake.session import build_session, own_session, session_conf
+from neve.lake.sharing import share_snapshots
 from neve.model.tables import NAMESPACE
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Lake:
     @cached_property
     def catalog(self) -> Catalog:
         """The catalog, through pyiceberg."""
+        share_snapshots()
         config = self.catalog_config
         properties = pyiceberg_properties(config, self.lake, self.s3)
         if not self.exists:

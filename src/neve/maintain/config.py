@@ -13,6 +13,12 @@ class ExpireConfig(Section):
         120, ge=1, description="snapshots that are older are forgotten, and their files removed"
     )
     min_snapshots: int = Field(5, ge=1, description="how many snapshots of each branch are kept whatever their age")
+    max_snapshots: int = Field(
+        2000,
+        ge=0,
+        description="how many snapshots of each branch are kept before their age: every commit reads and writes the "
+        "list of them; 0: any number",
+    )
     carry_positions: bool = Field(
         True,
         description="write the position of a stream that rests into a new, empty snapshot, so that its old one can go; "

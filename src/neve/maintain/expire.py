@@ -71,6 +71,7 @@ def policy_of(work: Work, table: Table) -> ExpirePolicy:
         max_age=age,
         min_snapshots=int(own.get(MIN_SNAPSHOTS, config.min_snapshots)),
         floor=work.guards.horizon,
+        max_snapshots=config.max_snapshots,
         carry=config.carry_positions and table.metadata.format_version <= FORMAT_VERSION_DEFAULT,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from neve.maintain.entry import KEEP, Entry
@@ -54,7 +55,7 @@ def plan_expiry(known: Remembered, policy: ExpirePolicy, now: datetime) -> Expir
         drop=dropped,
         carry=carry if expire else (),
         entries=(
-            *_going(expire, dropped, carry if expire else (), policy),
+            *_going(expire, dropped, carry if expire else (), policy, now),
             *_staying(known, kept, now - policy.max_age),
         ),
         refused=refused,
@@ -71,8 +72,9 @@ def _keep_refs(
     for ref in (ref for ref in refs if ref.is_branch):
         oldest = now - (policy.max_age if ref.max_snapshot_age is None else ref.max_snapshot_age)
         least = ref.min_snapshots or policy.min_snapshots
+        most = max(least, policy.max_snapshots) if policy.max_snapshots else len(snapshots)
         for place, snapshot in enumerate(ancestors(snapshots, ref.snapshot_id)):
-            if snapshot.at >= oldest:
+            if snapshot.at >= oldest and place < most:
                 keeping.keep([snapshot.id], YOUNG)
             elif place < least:
                 keeping.keep([snapshot.id], f"one of the last {least} of {ref}")
@@ -111,9 +113,11 @@ def _keep_streams(
     ways = {stream: way_to(snapshots, current, snapshot.id) for stream, snapshot in streams}
     lost = {stream for stream, way in ways.items() if any(one not in keeping.reasons for one in way)}
     if policy.carry and lost:
-        # Each position that is carried pushes others out of the last few, so all that are not young are carried.
+        # Each position that is carried pushes others out of the last ones, so all that are old or near are carried.
         oldest = now - max(_own_age(refs, policy), policy.floor)
-        return tuple(Carried(stream, one) for stream, one in streams if stream in lost or one.at < oldest)
+        last = policy.max_snapshots - len(streams) if policy.max_snapshots else len(snapshots)
+        safe = {one.id for one in islice(ancestors(snapshots, current), max(0, last)) if one.at >= oldest}
+        return tuple(Carried(stream, one) for stream, one in streams if stream in lost or one.id not in safe)
     for stream, snapshot in streams:
         if stream in lost:
             keeping.keep([snapshot.id], f"stream {stream} goes on from it")
@@ -156,16 +160,24 @@ def _refusal(
 
 
 def _going(
-    expire: tuple[Snapshot, ...], dropped: tuple[Ref, ...], carry: tuple[Carried, ...], policy: ExpirePolicy
+    expire: tuple[Snapshot, ...],
+    dropped: tuple[Ref, ...],
+    carry: tuple[Carried, ...],
+    policy: ExpirePolicy,
+    now: datetime,
 ) -> list[Entry]:
     hours = policy.max_age.total_seconds() / 3600
+    old, many = f"older than {hours:g} h", f"beyond the last {policy.max_snapshots:,} of its branch"
     return [
         *(Entry(DROP, str(ref), "older than its own max-ref-age") for ref in dropped),
         *(
             Entry(CARRY, f"position of stream {one.stream}", f"its last commit, of {shown(one.snapshot.at)}, is to go")
             for one in carry
         ),
-        *(Entry(EXPIRE, _named(one), f"older than {hours:g} h, and nothing needs it") for one in expire),
+        *(
+            Entry(EXPIRE, _named(one), f"{old if one.at < now - policy.max_age else many}, and nothing needs it")
+            for one in expire
+        ),
     ]
 
 

@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExpirePolicy:
-    """What may go: older than `max_age`, beyond the last `min_snapshots` of a branch, never younger than `floor`."""
+    """What may go: older than `max_age` and beyond the last `min_snapshots` of a branch, never younger than `floor`.
+
+    What is beyond the last `max_snapshots` of a branch may go before its age; 0 is any number of them.
+    """
 
     max_age: timedelta
     min_snapshots: int
     floor: timedelta
+    max_snapshots: int = 0
     carry: bool = True
 
 

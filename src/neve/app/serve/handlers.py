@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from neve.app.serve.forgetting import forget
 from neve.app.telemetry.traces import span
 from neve.app.wiring import build_compactor
 from neve.errors import LakeError
@@ -63,7 +64,13 @@ class Handlers:
             compactor.documents.close()
         if result.failed:
             raise LakeError("; ".join(result.errors) or f"{result.failed} groups of {job.table} failed")
-        return Outcome(compact_words(result), summary(result.as_document()))
+        return Outcome(compact_words(result) + self._forget(job.table), summary(result.as_document()))
+
+    def _forget(self, table: str) -> str:
+        """Who rewrites files often also lets go of the snapshots that still hold the former ones."""
+        from neve.app.maintain import build_maintainer  # noqa: PLC0415 - as above
+
+        return forget(build_maintainer(self.settings, self.lake, self.documents, lambda *_: None), table)
 
     def maintain(self, job: Job, report: Report) -> Outcome:
         """Every step of a round of maintenance."""
