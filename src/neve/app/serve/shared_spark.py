@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
 
 LOOPBACK = "127.0.0.1"
+NEAR = "localhost"  # by this name Spark's client says the word without TLS, to this machine alone
 WORD = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # a variable: command lines are for everyone to read
 PLUGINS, PLUGIN = "spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin"
 ADDRESS, PORT = "spark.connect.grpc.binding.address", "spark.connect.grpc.binding.port"
@@ -44,6 +45,6 @@ def lent(lake: Lake, port: int) -> Lake:
 
 def borrowed(lake: Lake, port: int) -> Lake:
     """The lake with the Spark behind the port; what they hand each other lies where it would without it."""
-    spark = lake.spark_config.model_copy(update={"connect": f"sc://{LOOPBACK}:{port}", "conf": {}})
+    spark = lake.spark_config.model_copy(update={"connect": f"sc://{NEAR}:{port}", "conf": {}})
     place = lake.lake.model_copy(update={"exchange": lake.exchange.folder})
     return replace(lake, spark_config=spark, lake=place)
