@@ -17,7 +17,7 @@ from neve.work.job import JobState, Progress
 from neve.work.jobs import Jobs
 from neve.work.report import BEAT_SECONDS
 from neve.work.retry import Retry
-from neve.work.task import Task
+from neve.work.task import Task, shared_out
 from neve.work.worker import Worker
 from tests.work.support import sqlite
 
@@ -239,3 +239,13 @@ def test_a_store_that_is_away_is_waited_for(jobs: Jobs, state: SqlDocuments, mon
     with working(jobs, handle):
         until(lambda: all(state_of(jobs, job) is JobState.DONE for job in wanted))
     assert [job.attempts for job in jobs.list()] == [1, 1]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_one_of_several_workers_begins_nothing_long(workers: int) -> None:
+    """And nothing is left without a worker."""
+    shares = shared_out(tuple(Task), workers)
+    assert len(shares) == workers
+    assert shares[0] == tuple(Task)
+    assert [all(task.is_short for task in share) for share in shares].count(True) == (workers > 1)
+    assert shared_out([Task.COMPACT], workers) == [(Task.COMPACT,)] * workers

@@ -24,8 +24,8 @@ def open_remote(url: str, conf: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - only for those who need Spark
     from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415
 
-    session = SparkSession.builder.remote(url).create()
-    session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES, max_backoff=LONGEST_PAUSE_MS)])  # type: ignore[attr-defined]
+    session: SparkSession = SparkSession.builder.remote(url).create()
+    session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES, max_backoff=LONGEST_PAUSE_MS)])
     for key, value in conf.items():
         session.conf.set(key, value)
     return session

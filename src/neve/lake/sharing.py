@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from pyiceberg.table.metadata import MetadataLogEntry, SnapshotLogEntry
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import MetadataLogEntry, Snapshot, SnapshotLogEntry
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -18,7 +18,12 @@ class ServeConfig(Section):
     host: str = Field("127.0.0.1", min_length=1, description="address of health and metrics")
     port: int = Field(9090, ge=0, le=65_535, description="port of health and metrics of all parts; 0 takes a free one")
     drain_seconds: float = Field(30, ge=0, le=3600, description="seconds that parts may take to end when told to stop")
-    workers: int = Field(2, ge=1, le=64, description="jobs that run at a time")
+    workers: int = Field(
+        2,
+        ge=1,
+        le=64,
+        description="jobs that run at a time; of two or more, one only rolls up and indexes: nothing long holds that up",
+    )
     restart_first_seconds: float = Field(
         1, gt=0, le=3600, description="seconds until a part that failed is started again; twice as many each time"
     )

@@ -31,7 +31,7 @@ from neve.work.boxer import Boxer
 from neve.work.jobs import Jobs
 from neve.work.pauses import Pauses
 from neve.work.scheduler import Scheduler
-from neve.work.task import Task
+from neve.work.task import Task, shared_out
 from neve.work.worker import Worker
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class _House:
                 f"worker-{number}",
                 Worker(
                     self.jobs,
-                    {task: handlers.of(task) for task in tasks},
+                    {task: handlers.of(task) for task in share},
                     owner=f"{place}:{number}",
                     allowed=self.rules.against,
                     ended=self._announce,
@@ -147,7 +147,7 @@ class _House:
                 self.lake,
                 patience=PATIENCE * self.settings.serve.drain_seconds,
             )
-            for number in range(1, self.settings.serve.workers + 1)
+            for number, share in enumerate(shared_out(tasks, self.settings.serve.workers), start=1)
         ]
 
     def _boxer(self, reader: Reader) -> Boxer:
