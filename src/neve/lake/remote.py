@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from neve.errors import LakeError
@@ -24,11 +24,11 @@ def open_remote(url: str, conf: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - only for those who need Spark
     from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415
 
-    session: SparkSession = SparkSession.builder.remote(url).create()
+    session: Any = SparkSession.builder.remote(url).create()
     session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES, max_backoff=LONGEST_PAUSE_MS)])
     for key, value in conf.items():
         session.conf.set(key, value)
-    return session
+    return cast("SparkSession", session)
 
 
 def check_reachable(url: str) -> None:

@@ -22,7 +22,7 @@ class ServeConfig(Section):
         2,
         ge=1,
         le=64,
-        description="jobs that run at a time; of two or more, one only rolls up and indexes: nothing long holds that up",
+        description="jobs that run at a time; of two or more, one only rolls up and indexes: nothing long is before it",
     )
     restart_first_seconds: float = Field(
         1, gt=0, le=3600, description="seconds until a part that failed is started again; twice as many each time"
