@@ -16,6 +16,7 @@ r"""The one error tree.
     │   └── LeaseLost          what was held by one alone is held no longer
     ├── StreamFailed           a stream ended in an error
     ├── RawZoneError           what was received could not be made durable
+    ├── Cancelled              work that nobody wants any more, given up before its end
     └── QueryError             SQL that can't be answered
         ├── LimitExceeded      SQL that would take more than its sender may have
         └── QueryCancelled     SQL whose answer nobody wants any more
@@ -94,6 +95,10 @@ class StreamFailed(NeveError):
 
 class RawZoneError(NeveError):
     """Raised when received bytes can't be made durable; whoever sent them must send them again."""
+
+
+class Cancelled(NeveError):
+    """Raised when work is given up because it was asked to; nothing failed, and what was done so far stays."""
 
 
 class QueryError(NeveError):

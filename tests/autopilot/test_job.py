@@ -32,7 +32,7 @@ from neve.autopilot.recommend.payback import Payback
 from neve.autopilot.recommend.recommendation import Advice, Recommendation
 from neve.autopilot.survey import Survey, changes_of, is_meant
 from neve.autopilot.workload import Query, TableUse, Test
-from neve.errors import ConfigError, LakeError, LeaseTaken
+from neve.errors import Cancelled, ConfigError, LakeError, LeaseTaken
 from neve.lake.commits import append_once
 from neve.lake.leases import work_under
 from neve.lake.sql_documents import SqlDocuments
@@ -260,6 +260,30 @@ def test_a_run_holds_a_lease_and_a_time_limit(shop: Lake, tmp_path: Path, monkey
     late = Nightly(pilot, documents, monotonic=iter([0.0, 200.0, 200.0]).__next__).run()
     assert (late.tables, late.left) == ((), (TABLE,))
     assert issubclass(TimeIsUp, Exception)
+
+
+def test_a_run_that_is_cancelled_leaves_its_attempt_to_the_next(
+    shop: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no failure: nothing is taken back, no other table has its turn, and the next run goes on."""
+
+    def given_up(step: str, done: int, total: int) -> None:
+        raise Cancelled(f"it was told to stop at {done} of {total} of {step}")
+
+    def slow(_rollout: object, _change: object, progress: Callable[[int, int], None]) -> None:
+        progress(1, 2)
+        raise LakeError("it went on")
+
+    pilot, documents = pilot_in(shop, tmp_path, tables=["shop.*", "telemetry.*"])
+    monkeypatch.setattr(type(pilot.rollout), "stage", slow)
+    told: list[str] = []
+    with pytest.raises(Cancelled, match="1 of 2 of stage"):
+        Nightly(replace(pilot, progress=given_up), documents, told=lambda one: told.append(one.table)).run()
+    assert told == []
+    [attempt] = pilot.history.attempts()
+    assert attempt.stage is Stage.RECOMMENDED
+    [again, *_others] = Nightly(pilot, documents).run().tables
+    assert (again.attempt_id, again.reason) == (attempt.id, "it went on")
 
 
 def test_old_variables_fill_what_is_not_set() -> None:

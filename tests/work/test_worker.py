@@ -11,8 +11,8 @@ import pytest
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
-from neve.errors import LakeError, LeaseTaken
-from neve.work.handler import Cancelled, Outcome
+from neve.errors import Cancelled, LakeError, LeaseTaken
+from neve.work.handler import Outcome
 from neve.work.job import JobState, Progress
 from neve.work.jobs import Jobs
 from neve.work.report import BEAT_SECONDS

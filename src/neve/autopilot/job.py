@@ -12,7 +12,7 @@ from neve.autopilot.pilot import OPEN, Pilot
 from neve.autopilot.propose.port import ForgeError
 from neve.autopilot.propose.state import State
 from neve.autopilot.report import RunReport, TableReport
-from neve.errors import CommitConflict, CommitUnknown, LeaseLost, LeaseTaken, NeveError
+from neve.errors import Cancelled, CommitConflict, CommitUnknown, LeaseLost, LeaseTaken, NeveError
 from neve.lake.leases import work_under
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Nightly:
     _end: float = field(default=0.0, init=False)
 
     def run(self, tables: Iterable[str] = ()) -> RunReport:
-        """Do what can be done tonight."""
+        """Do what can be done tonight; raises `Cancelled` where nobody wants it any more, and the next run goes on."""
         config, started = self.pilot.config, self.monotonic()
         self._end = started + config.time_limit_seconds
         pilot = replace(self.pilot, progress=self._guarded)
@@ -97,6 +97,8 @@ class _Turn:
         failed = False
         try:
             reason = self._go()
+        except Cancelled:  # it is the whole run that is given up; the attempt stays in its stage
+            raise
         except LATER as error:
             reason = f"it waits for the next run: {error.message}"
         except Exception as error:

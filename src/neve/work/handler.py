@@ -6,12 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from neve.errors import NeveError
 from neve.work.job import Job
-
-
-class Cancelled(NeveError):
-    """Raised when a handler gives up because it was asked to."""
 
 
 @dataclass(frozen=True)

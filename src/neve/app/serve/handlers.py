@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from neve.app.serve.forgetting import forget
 from neve.app.telemetry.traces import span
 from neve.app.wiring import build_compactor
-from neve.errors import LakeError
-from neve.work.handler import Cancelled, Outcome
+from neve.errors import Cancelled, LakeError
+from neve.work.handler import Outcome
 from neve.work.task import Task
 
 if TYPE_CHECKING:
