@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from neve.cli import maintain
+from neve.lake.leases import hold
 from neve.maintain.job import STEPS
 from tests.cli.runner import run
+from tests.compact.tables import documents_in
 from tests.query.lakes import make_lake, settings_of
 
 if TYPE_CHECKING:
@@ -142,3 +144,18 @@ def test_a_bad_rule_is_refused_at_the_start(folder: Path) -> None:
 def test_a_history_of_nothing_says_how_to_begin() -> None:
     """An empty list is no error."""
     assert run("maintain", "history").text == "nothing is remembered; `neve maintain all` does every step\n"
+
+
+def test_a_table_that_another_one_is_at_is_told_and_ends_with_1(folder: Path) -> None:
+    """With who it is and what to do; the other tables have their turn."""
+    (folder / "neve.yaml").write_text(json.dumps(settings_of(folder) | {"state": {"path": str(folder / "state.db")}}))
+    with hold(documents_in(folder), "maintain:telemetry.logs", owner="somebody", seconds=60):
+        ended = run("maintain", "expire", "logs", "metrics")
+        listed = run("maintain", "expire", "logs", "--json")
+    assert (ended.code, listed.code) == (1, 1)
+    assert ended.errors.startswith(
+        "error: telemetry.logs: lease: the lease 'maintain:telemetry.logs' is held by somebody"
+    )
+    assert "take it with --steal" in ended.errors
+    assert "telemetry.metrics: expire: none of 1 snapshot is past its age" in ended.text
+    assert [result["step"] for result in listed.json] == ["lease"]

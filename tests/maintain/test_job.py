@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.errors import LakeError, TableMissing
+from neve.errors import Cancelled, LakeError, LeaseTaken, TableMissing
 from neve.lake.leases import hold
 from neve.lake.sql_documents import SqlDocuments
 from neve.lake.state import State
@@ -70,14 +70,29 @@ def test_one_maintainer_at_a_time(lake: Lake, documents: SqlDocuments) -> None:
     """The second says who is at work, and does nothing; afterwards it can."""
     maintainer = Maintainer(lake, documents=documents)
     with hold(documents, f"maintain:{NAME}", owner="somebody", seconds=60):
-        [result] = maintainer.run("spans", ["expire"])
-        assert (result.step, result.failed) == ("lease", True)
-        assert "somebody" in (result.error or "")
-        assert result.hint == "wait until it ends; if its holder is dead, take it with --steal"
+        with pytest.raises(LeaseTaken, match="somebody") as taken:
+            maintainer.run("spans", ["expire"])
+        told = maintainer.refused("spans", taken.value)
+        assert (told.step, told.table, told.error) == ("lease", NAME, taken.value.message)
+        assert told.hint == "wait until it ends; if its holder is dead, take it with --steal"
         [stolen] = replace(maintainer, steal=True).run("spans", ["expire"])
         assert not stolen.failed
     [result] = maintainer.run("telemetry.spans", ["expire"])
     assert not result.failed
+
+
+def test_a_round_that_is_cancelled_ends(lake: Lake, documents: SqlDocuments, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No step has failed, none comes after it, and the lease is free."""
+
+    def given_up(_work: Work) -> Outcome:
+        raise Cancelled("it was told to stop")
+
+    monkeypatch.setitem(job.STEPS, "deletes", given_up)
+    with pytest.raises(Cancelled):
+        Maintainer(lake, documents=documents).round("spans")
+    assert [(run["step"], run["error"]) for run in History(documents).runs()] == [("retention", None)]
+    with hold(documents, f"maintain:{NAME}", owner="other", seconds=60):
+        pass
 
 
 def test_a_table_that_is_not_there_is_an_error(lake: Lake) -> None:

@@ -225,7 +225,7 @@ def _run(context: Context, tables: tuple[str, ...], run: Run, *, steal: bool, as
     from neve.api.logs import configure_logs
     from neve.app.maintain import build_maintainer
     from neve.app.wiring import build_documents
-    from neve.errors import TableMissing
+    from neve.errors import LeaseTaken, TableMissing
 
     configure_logs()
     names = tables or tuple(context.lake.table_names())
@@ -237,7 +237,10 @@ def _run(context: Context, tables: tuple[str, ...], run: Run, *, steal: bool, as
         for name in names:
             with progress(not as_json) as tell:
                 maintainer = build_maintainer(context.settings, context.lake, documents, tell, steal=steal)
-                found = run(maintainer, name)
+                try:
+                    found = run(maintainer, name)
+                except LeaseTaken as error:  # one table that another one is at is no reason to leave the others
+                    found = [maintainer.refused(name, error)]
             results += found
             if not as_json:
                 show(found)

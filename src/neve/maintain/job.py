@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from neve.errors import LeaseLost, LeaseTaken, NeveError
+from neve.errors import Cancelled, LeaseLost, LeaseTaken, NeveError
 from neve.lake.lake import identify
 from neve.lake.leases import Lease, work_under
 from neve.maintain.config import MaintainConfig
@@ -68,7 +68,8 @@ class Maintainer:
     ) -> list[StepResult]:
         """Steps on one table, in their order; one that fails is told, and does not keep the next from its turn.
 
-        `how` does steps in another way than their own.
+        Raises `LeaseTaken` while another one is at the table, and `Cancelled` where `tell` does. `how` does steps in
+        another way than their own.
         """
         return self._run(self._work(table, dry_run=dry_run), {step: (how or STEPS)[step] for step in steps})
 
@@ -89,9 +90,13 @@ class Maintainer:
                 for step, how in steps.items():
                     turn = replace(work, dry_run=work.dry_run or step in only_look)
                     results.append(self._step(_leased(turn, lease), step, how))
-        except (LeaseTaken, LeaseLost) as error:
+        except LeaseLost as error:
             results.append(self._failed(work, "lease", error, 0.0))
         return results
+
+    def refused(self, table: str, error: LeaseTaken) -> StepResult:
+        """That another one is at a table, for whoever tells it beside the steps of other tables."""
+        return self._failed(self._work(table, dry_run=False), "lease", error, 0.0)
 
     def _work(self, table: str, *, dry_run: bool) -> Work:
         name = ".".join(identify(table))
@@ -113,7 +118,7 @@ class Maintainer:
         started, clock = self.clock(), time.monotonic()
         try:
             outcome = how(work)
-        except LeaseLost:
+        except (LeaseLost, Cancelled):
             raise
         except Exception as error:
             if not isinstance(error, NeveError):

@@ -1,0 +1,116 @@
+"""What handlers make of jobs, as far as no engine is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from neve.app.serve.handlers import Handlers, steps
+from neve.app.settings import Settings
+from neve.errors import Cancelled, LakeError, LeaseTaken
+from neve.lake.leases import hold
+from neve.lake.sql_documents import SqlDocuments
+from neve.lake.state_config import StateConfig
+from neve.maintain import job as maintenance
+from neve.maintain.history import History
+from neve.maintain.result import Outcome as Step
+from neve.work.jobs import Jobs
+from neve.work.task import Task
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from neve.lake.lake import Lake
+    from neve.lake.state import State
+    from neve.maintain.work import Work
+    from neve.work.handler import Outcome
+
+
+@dataclass
+class Asked:
+    """A report that keeps what it is told; `cancelled` is what the handler is told."""
+
+    cancelled: bool = False
+    said: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def progress(self, step: str, done: int, total: int) -> None:
+        """Keep it."""
+        self.said.append((step, done, total))
+
+
+@pytest.fixture
+def documents(state: State) -> SqlDocuments:
+    """What all who share the lake see."""
+    return SqlDocuments(state)
+
+
+@pytest.fixture
+def handlers(lake: Lake, documents: SqlDocuments, tmp_path: Path) -> Handlers:
+    """The work of a lake without an engine."""
+    settings = Settings().model_copy(update={"state": StateConfig(path=f"{tmp_path}/state.db")})
+    return Handlers(settings, lake, documents)
+
+
+def done_by(handlers: Handlers, task: Task, table: str, report: Asked | None = None) -> Outcome:
+    """What comes of a job."""
+    job = Jobs(handlers.documents).want(task, table, reason="test")
+    return handlers.of(task)(job, report or Asked())
+
+
+def test_what_is_cancelled_ends_at_its_next_step() -> None:
+    """Unless that is its last: then it is done."""
+    report = Asked()
+    tell = steps(report)
+    tell("groups", 1, 3)
+    report.cancelled = True
+    with pytest.raises(Cancelled, match="at 2 of 3 of groups"):
+        tell("groups", 2, 3)
+    tell("groups", 3, 3)
+    assert report.said == [("groups", 1, 3), ("groups", 2, 3), ("groups", 3, 3)]
+
+
+def test_maintenance_says_what_changed(handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In words, with the reason of each step for programs."""
+    monkeypatch.setitem(maintenance.STEPS, "expire", lambda _work: Step("3 snapshots went", changed=True))
+    outcome = done_by(handlers, Task.MAINTAIN, "spans")
+    assert outcome.words == "expire: 3 snapshots went"
+    assert list(outcome.result) == ["retention", "deletes", "manifests", "tags", "expire", "orphans"]
+
+
+def test_maintenance_that_fails_names_the_step(handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And counts as an attempt."""
+
+    def fails(_work: Work) -> Step:
+        raise LakeError("no room left")
+
+    monkeypatch.setitem(maintenance.STEPS, "tags", fails)
+    with pytest.raises(LakeError, match=r"^maintenance of spans: tags: no room left$"):
+        done_by(handlers, Task.MAINTAIN, "spans")
+
+
+def test_maintenance_of_a_table_that_another_one_is_at_is_no_failure(
+    handlers: Handlers, documents: SqlDocuments
+) -> None:
+    """The worker sees who is at it, and puts the job back without counting it."""
+    with (
+        hold(documents, "maintain:telemetry.spans", owner="somebody", seconds=60),
+        pytest.raises(LeaseTaken, match="somebody"),
+    ):
+        done_by(handlers, Task.MAINTAIN, "spans")
+
+
+def test_maintenance_that_is_cancelled_ends(
+    handlers: Handlers, documents: SqlDocuments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The steps after it are not begun, and none is remembered as failed."""
+
+    def long(work: Work) -> Step:
+        work.tell("retention", 1, 2)
+        return Step("it went on")
+
+    monkeypatch.setitem(maintenance.STEPS, "retention", long)
+    with pytest.raises(Cancelled):
+        done_by(handlers, Task.MAINTAIN, "spans", Asked(cancelled=True))
+    assert History(documents).runs() == []
