@@ -19,6 +19,7 @@ from neve.lake.store_calls import packed, unpacked
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from pyspark import StatusTracker
     from pyspark.sql import SparkSession
 
 Task = TypeVar("Task")
@@ -78,7 +79,7 @@ def run_tasks(
 
 @contextmanager
 def watched(spark: SparkSession, total: int, progress: Callable[[int, int], None] | None) -> Iterator[None]:
-    """Tell how many tasks are done while a job runs."""
+    """Tell how many tasks are done while a job runs; what `progress` raises ends the job, and is raised here."""
     context = getattr(spark, "_sc", None)
     if progress is None or context is None:
         yield
@@ -86,23 +87,38 @@ def watched(spark: SparkSession, total: int, progress: Callable[[int, int], None
     group = f"neve-{uuid4()}"
     context.setJobGroup(group, "neve")
     done = threading.Event()
+    raised: list[Exception] = []
 
     def watch() -> None:
         tracker = context.statusTracker()
         while not done.wait(POLL_SECONDS):
-            finished = 0
-            for job_id in tracker.getJobIdsForGroup(group):
-                job = tracker.getJobInfo(job_id)
-                stages = [tracker.getStageInfo(stage) for stage in (job.stageIds if job else [])]
-                finished += sum(stage.numCompletedTasks for stage in stages if stage)
-            progress(min(finished, total), total)
+            if not raised:
+                try:
+                    progress(min(_finished(tracker, group), total), total)
+                except Exception as error:
+                    raised.append(error)
+            if raised:  # until it has ended: only what Spark has begun can be cancelled
+                context.cancelJobGroup(group)
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
         yield
+    except Exception as error:
+        if raised:
+            raise raised[0] from error
+        raise
     finally:
         done.set()
         watcher.join()
         context.setLocalProperty("spark.jobGroup.id", None)
+    if raised:
+        raise raised[0]
     progress(total, total)
+
+
+def _finished(tracker: StatusTracker, group: str) -> int:
+    """How many tasks of a group of jobs are done."""
+    jobs = [tracker.getJobInfo(job_id) for job_id in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    return sum(stage.numCompletedTasks for stage in stages if stage)
