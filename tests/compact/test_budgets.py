@@ -6,6 +6,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,21 +14,22 @@ from neve.compact.budgets import Allowances, OrganizationBudget, Spent, organiza
 from neve.compact.compactor import Compactor
 from neve.compact.config import CompactConfig
 from neve.compact.duplicates import with_duplicates
+from neve.compact.execute import Execution
 from neve.compact.groups import dedupe_group
+from neve.compact.journal import Journal
 from neve.compact.ledger import Ledger
 from neve.compact.limits import Limits
 from neve.compact.measure import Measure
 from neve.compact.plan import InputFile
 from neve.compact.planner import make_plan
 from neve.compact.strategies import strategy_of
+from neve.errors import Cancelled, LakeError, NeveError
 from tests.compact.model import TARGET, ModelFile, ModelTable, Tended
 from tests.compact.tables import documents_in, fill_logs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-    import pytest
 
     from neve.compact.plan import Plan
     from neve.lake.file_index import IndexedFile
@@ -206,6 +208,51 @@ def test_what_was_not_begun_is_given_back(tmp_path: Path) -> None:
     assert Ledger.at(documents, NOON + timedelta(days=1)).spent() == {}
     Ledger.at(documents, NOON + timedelta(days=60)).pay(plan, allowances)
     assert ledger.spent() == {}
+
+
+def test_what_a_cancelled_run_did_not_begin_is_given_back(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two groups the first was begun, and is all that the organization has paid for."""
+    seen = broken_off(lake, tmp_path, monkeypatch, Cancelled("it was told to stop"))
+    [begun] = [group for run in seen.runs() for group in run.plan.groups[:1]]
+    assert [entry.group.id for run in seen.runs() for entry in seen.entries(run.id)] == [begun.id]
+    assert Ledger.at(documents_in(tmp_path), NOON).spent() == {"acme": Spent.of([begun])}
+
+
+def test_what_another_one_has_settled_stays_spent(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that was taken for dead finds nothing in the journal of what it began: it gives nothing back."""
+    seen = broken_off(lake, tmp_path, monkeypatch, LakeError("the lease is lost"), settled=True)
+    assert list(seen.runs()) == []
+    assert Ledger.at(documents_in(tmp_path), NOON).spent()["acme"].bytes > 0
+
+
+def broken_off(
+    lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch, error: NeveError, *, settled: bool = False
+) -> Journal:
+    """The journal of a run of two groups that ended in an error after the first; perhaps another one settled it."""
+    for first in (0, 200_000):  # seconds: these are of different days
+        fill_logs(lake, files=3, rows=2, first=first)
+    documents = documents_in(folder)
+    journal = Journal(documents, "telemetry.logs")
+    config = CompactConfig(fragments=2, hot_seconds=0, deduplicate=False, concurrency=1)
+    budget = OrganizationBudget("acme", bytes_per_day=10**9)
+    compactor = Compactor(lake, documents=documents, config=config, budgets=(budget,), clock=lambda: NOON)
+    assert len(compactor.plan("logs").groups) == 2
+
+    def unwritten(*_given: object) -> None:
+        raise LakeError("no room left")
+
+    def give_up(_done: int, _total: int) -> None:
+        for run in list(journal.runs()) if settled else ():
+            journal.end(run.id)
+        raise error
+
+    monkeypatch.setattr("neve.compact.bundle.BUNDLE_GROUPS", 1)
+    monkeypatch.setattr(Execution, "_by_arrow", unwritten)
+    with pytest.raises(type(error)):
+        compactor.compact("logs", progress=give_up)
+    return journal
 
 
 def test_a_partition_is_cut_whole_where_others_were_quicker() -> None:

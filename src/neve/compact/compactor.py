@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from neve.compact.execute import Progress
     from neve.compact.measure import TableHealth
-    from neve.compact.plan import Plan
+    from neve.compact.plan import Group, Plan
     from neve.lake.documents import Documents
 
 HOUR = timedelta(hours=1)
@@ -184,9 +184,11 @@ class Compactor:
             plan = self._searched(table, self._plan(table, replace(request, thorough=thorough)))
             allowances, ledger = self._allowances(table), Ledger.at(self.documents, started)
             plan = ledger.pay(plan, allowances)
-            entries = self._execute(name, table, plan, lease, progress) if plan.groups else []
-            begun = {entry.group.id for entry in entries}
-            ledger.give_back([group for group in plan.groups if group.id not in begun], allowances)
+            entries: list[Entry] | None = None
+            try:
+                entries = self._execute(name, table, plan, lease, progress) if plan.groups else []
+            finally:  # also where it is cancelled: the budget is the organization's, not the run's
+                ledger.give_back(self._not_begun(plan, entries), allowances)
             done = {entry.group.id for entry in published(entries)}
             self._tidy(name, published(entries), lease)
             memories.learn(plan, done, started, clean_partitions(plan, done))
@@ -238,6 +240,16 @@ class Compactor:
             metrics.count_group(plan.table, entry)
         self._leave(journal, plan, folder, name, entries)
         return entries
+
+    def _not_begun(self, plan: Plan, entries: Sequence[Entry] | None) -> list[Group]:
+        """The groups that nothing was done for; the journal knows them where a run was broken off, without entries."""
+        if entries is None:
+            journal = Journal(self.documents, plan.table)
+            entries = journal.entries(plan.id)
+            if not journal.knows(plan.id):  # another one has settled it: nobody can tell what it had begun
+                return []
+        begun = {entry.group.id for entry in entries}
+        return [group for group in plan.groups if group.id not in begun]
 
     def _tidy(self, name: str, entries: Sequence[Entry], lease: Lease) -> None:
         """Remove delete files that several groups were done with: none of them alone could tell it was the last."""

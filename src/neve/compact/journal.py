@@ -87,6 +87,10 @@ class Journal:
         }
         self._documents.put(RUNS, self._key(plan.id), document)
 
+    def knows(self, run_id: str) -> bool:
+        """Whether a run has begun and not ended."""
+        return self._documents.get(RUNS, self._key(run_id)) is not None
+
     def end(self, run_id: str) -> None:
         """A run has nothing more to do; it is forgotten, its story is in the history.
 

@@ -25,7 +25,7 @@ class Ledger:
     """One day of all organizations.
 
     Groups are paid for before they are rewritten, so that two runs at the same time can't spend the same money. What a
-    run did not begin is given back; a run that was killed has spent what it was about to.
+    run did not begin is given back, also of a cancelled one; a run that was killed has spent what it was about to.
     """
 
     documents: Documents
