@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from neve.app.serve.handlers import Handlers, steps
+from neve.app.serve.leases import MOST_SECONDS
+from neve.app.serve.parts.build import _House
+from neve.app.serve.parts.working import WorkPart
 from neve.app.settings import Settings
 from neve.errors import Cancelled, LakeError, LeaseTaken
-from neve.lake.leases import hold
+from neve.lake.leases import describe, hold
 from neve.lake.sql_documents import SqlDocuments
 from neve.lake.state_config import StateConfig
 from neve.maintain import job as maintenance
@@ -114,3 +117,23 @@ def test_maintenance_that_is_cancelled_ends(
     with pytest.raises(Cancelled):
         done_by(handlers, Task.MAINTAIN, "spans", Asked(cancelled=True))
     assert History(documents).runs() == []
+
+
+def test_workers_hold_what_they_work_at_for_a_short_time(
+    handlers: Handlers, documents: SqlDocuments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a killed one's job is gone on with as soon as it is claimed again."""
+    seen: list[float] = []
+
+    def look(_work: Work) -> Step:
+        holder = describe(documents, "maintain:telemetry.spans")
+        assert holder is not None
+        seen.append((holder.until - documents.now()).total_seconds())
+        return Step("looked")
+
+    monkeypatch.setitem(maintenance.STEPS, "tags", look)
+    [part, *_others] = _House(handlers.settings, handlers.lake).workers([Task.MAINTAIN])
+    assert isinstance(part, WorkPart)
+    part.worker.handlers[Task.MAINTAIN](Jobs(documents).want(Task.MAINTAIN, "spans", reason="test"), Asked())
+    [seconds] = seen
+    assert 0 < seconds <= MOST_SECONDS

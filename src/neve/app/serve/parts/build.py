@@ -14,6 +14,7 @@ from neve.app.policies import build_policy_store
 from neve.app.rollup import forget_lag, refresh_lag
 from neve.app.serve.announcer import Announcer
 from neve.app.serve.handlers import Handlers
+from neve.app.serve.leases import with_short_leases
 from neve.app.serve.parts.announcing import AnnouncePart, Noted
 from neve.app.serve.parts.dispatch import DispatchPart
 from neve.app.serve.parts.stream import StreamPart
@@ -132,7 +133,7 @@ class _House:
         )
 
     def workers(self, tasks: Collection[Task]) -> list[Part]:
-        handlers = Handlers(self.settings, self.lake, self.documents)
+        handlers = Handlers(with_short_leases(self.settings), self.lake, self.documents)
         place = f"{socket.gethostname()}:{os.getpid()}"
         return [
             WorkPart(
