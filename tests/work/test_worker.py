@@ -54,9 +54,18 @@ def working(
     handler: Handler,
     ended: Callable[[Job], None] = lambda _job: None,
     stop: threading.Event | None = None,
+    engine_is_gone: Callable[[], bool] = lambda: False,
 ) -> Iterator[Worker]:
     """A worker in a thread, told to stop at the end, if not before."""
-    worker = Worker(jobs, {Task.COMPACT: handler}, owner="w", lease_seconds=LEASE, idle_seconds=IDLE, ended=ended)
+    worker = Worker(
+        jobs,
+        {Task.COMPACT: handler},
+        owner="w",
+        lease_seconds=LEASE,
+        idle_seconds=IDLE,
+        ended=ended,
+        engine_is_gone=engine_is_gone,
+    )
     stop = stop or threading.Event()
     thread = threading.Thread(target=worker.run, args=(stop,))
     thread.start()
@@ -145,6 +154,51 @@ def test_work_that_another_one_does_is_no_run(jobs: Jobs) -> None:
     said = {entry["event"]: entry["log_level"] for entry in logs}
     assert said["job put back, another one is at it"] == "info"
     assert "job failed" not in said
+
+
+def test_without_an_engine_no_job_fails_and_none_is_claimed(jobs: Jobs) -> None:
+    """The one that met its end is there for a process that has one, and so are all others."""
+    met: list[str] = []
+    heard: list[Job] = []
+
+    def handle(job: Job, _report: Report) -> Outcome:
+        met.append(job.table)
+        raise ConnectionRefusedError("nobody listens")
+
+    before = runs()
+    wanted = [jobs.want(Task.COMPACT, table, reason="") for table in ("a", "b", "c")]
+    with capture_logs() as logs, working(jobs, handle, heard.append, engine_is_gone=lambda: True):
+        until(lambda: heard)
+        time.sleep(20 * IDLE)
+    assert len(met) == 1
+    assert [(job.state, job.attempts, job.error) for job in jobs.list()] == [(JobState.QUEUED, 0, "")] * len(wanted)
+    assert runs() == before
+    assert [entry["log_level"] for entry in logs if entry["event"] == "job put back, there is no engine"] == ["error"]
+
+
+def test_the_engine_is_asked_for_only_when_a_job_failed(jobs: Jobs) -> None:
+    """That takes a second; who lacks nothing, or gives up, is not kept waiting."""
+    asked: list[bool] = []
+    heard: list[str] = []
+
+    def handle(job: Job, _report: Report) -> Outcome:
+        if job.table == "taken":
+            raise LeaseTaken("the lease 'compact:taken' is held")
+        if job.table == "bad":
+            raise LakeError("no room left")
+        return Outcome("fine")
+
+    def lives() -> bool:
+        asked.append(True)
+        return False
+
+    bad, *_others = [jobs.want(Task.COMPACT, table, reason="") for table in ("bad", "taken", "good")]
+    with working(jobs, handle, lambda job: heard.append(job.table), engine_is_gone=lives):
+        until(lambda: len(heard) == 3)
+    failed = jobs.get(bad.id)
+    assert failed is not None
+    assert (failed.attempts, failed.error) == (1, "no room left")
+    assert asked == [True]
 
 
 def test_the_job_of_a_killed_worker_is_soon_taken_over(jobs: Jobs) -> None:

@@ -29,7 +29,7 @@ class Worker:
     """One thread that works; its owner's name is its own, among all workers of all processes.
 
     `allowed` says why a job must wait, if it must; `ended` hears of every job that this worker had, whatever became
-    of it.
+    of it. `engine_is_gone` is asked when a job failed, and may take its time: without an engine every job would.
     """
 
     jobs: Jobs
@@ -40,7 +40,9 @@ class Worker:
     idle_seconds: float = 1.0
     allowed: Callable[[Job], str | None] = field(default=lambda _job: None)
     ended: Callable[[Job], None] = field(default=lambda _job: None)
+    engine_is_gone: Callable[[], bool] = field(default=lambda: False)
     _report: LiveReport | None = field(default=None, init=False)
+    _has_no_engine: bool = field(default=False, init=False)
 
     @property
     def job(self) -> Job | None:
@@ -49,9 +51,12 @@ class Worker:
         return report.job if report else None
 
     def run(self, stop: threading.Event) -> None:
-        """Work until told to stop; neither a job that fails nor a store that is away ends it."""
+        """Work until told to stop; neither a job that fails nor a store that is away ends it.
+
+        Without an engine it claims no more: jobs wait for a process that has one.
+        """
         while not stop.is_set():
-            job = self._claimed()
+            job = None if self._has_no_engine else self._claimed()
             if job is None:
                 stop.wait(self.idle_seconds)
             else:
@@ -104,6 +109,10 @@ class Worker:
             if isinstance(error, LeaseTaken):
                 log.info("job put back, another one is at it", job=job.id, subject=job.subject, error=error.message)
                 return lambda held: self.jobs.fail(held, failure), False
+            if self.engine_is_gone():
+                self._has_no_engine = True
+                log.error("job put back, there is no engine", job=job.id, subject=job.subject, error=str(error))
+                return self.jobs.release, False
             is_known = isinstance(error, NeveError)
             log.warning("job failed", job=job.id, subject=job.subject, error=str(error), exc_info=not is_known)
             return lambda held: self.jobs.fail(held, failure), True

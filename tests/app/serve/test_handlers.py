@@ -13,6 +13,7 @@ from neve.app.serve.parts.build import _House
 from neve.app.serve.parts.working import WorkPart
 from neve.app.settings import Settings
 from neve.errors import Cancelled, LakeError, LeaseTaken
+from neve.ingest.stream.jvm import engine_is_gone
 from neve.lake.leases import describe, hold
 from neve.lake.sql_documents import SqlDocuments
 from neve.lake.state_config import StateConfig
@@ -137,3 +138,9 @@ def test_workers_hold_what_they_work_at_for_a_short_time(
     part.worker.handlers[Task.MAINTAIN](Jobs(documents).want(Task.MAINTAIN, "spans", reason="test"), Asked())
     [seconds] = seen
     assert 0 < seconds <= MOST_SECONDS
+
+
+def test_workers_ask_whether_the_engine_lives(handlers: Handlers) -> None:
+    """As the process does that they are in."""
+    parts = _House(handlers.settings, handlers.lake).workers([Task.MAINTAIN])
+    assert [part.worker.engine_is_gone for part in parts if isinstance(part, WorkPart)] == [engine_is_gone] * 2

@@ -26,6 +26,7 @@ from neve.app.streams import Streams, sqs_bridge
 from neve.app.wiring import build_bus, build_documents
 from neve.autopilot.journal import History
 from neve.autopilot.metrics import HistoryCollector
+from neve.ingest.stream.jvm import engine_is_gone
 from neve.lake.jars import KAFKA
 from neve.lake.pools import FAIR
 from neve.work.boxer import Boxer
@@ -144,6 +145,7 @@ class _House:
                     owner=f"{place}:{number}",
                     allowed=self.rules.against,
                     ended=self._announce,
+                    engine_is_gone=engine_is_gone,
                 ),
                 self.lake,
                 patience=PATIENCE * self.settings.serve.drain_seconds,
