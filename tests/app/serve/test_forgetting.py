@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from neve.app.serve.forgetting import forget, is_due
+from neve.errors import LeaseTaken
 from neve.maintain.config import ExpireConfig, MaintainConfig
 
 if TYPE_CHECKING:
@@ -55,3 +56,13 @@ def test_what_came_of_it_is_told() -> None:
     assert forget(maintainer, "logs") == "; 26 snapshots expired"
     assert forget(maintainer, "spans") == ""
     assert ran == [("logs", ["expire"])]
+
+
+def test_a_table_that_another_one_maintains_is_left_to_it() -> None:
+    """What was rewritten stays done."""
+
+    def run(_name: str, _steps: list[str]) -> list[object]:
+        raise LeaseTaken("maintain:logs is held")
+
+    held = SimpleNamespace(lake=SimpleNamespace(table=lambda _name: table_with(9000)), config=MaintainConfig(), run=run)
+    assert forget(cast("Maintainer", held), "logs") == ""

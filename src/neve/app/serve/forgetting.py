@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from neve.errors import LeaseTaken
 from neve.maintain.expire import STEP, collects_nothing
 
 if TYPE_CHECKING:
@@ -28,5 +29,8 @@ def forget(maintainer: Maintainer, name: str) -> str:
     """
     if not is_due(maintainer.lake.table(name), maintainer.config.expire):
         return ""
-    result = maintainer.run(name, [STEP])[-1]
+    try:
+        result = maintainer.run(name, [STEP])[-1]
+    except LeaseTaken:
+        return ""
     return f"; {result.error or result.outcome.reason}"
