@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 from neve.app.serve.herald import BEAT_SECONDS, telling
 from neve.app.serve.household import Household
+from neve.app.serve.keeper import Keeper
 from neve.app.serve.part import PartState
 from neve.errors import ConfigError, LakeError, TableMissing
 from neve.lake.state_config import StateConfig
@@ -153,6 +154,26 @@ def test_a_part_that_waits_for_its_turn_is_not_started_again() -> None:
     wait_until(lambda: household.statuses()[0].state == PartState.FAILED)
     assert household.stop()
     assert len(failing.starts) == 1
+
+
+def test_a_part_that_is_told_to_stop_just_before_it_is_started_ends_well() -> None:
+    """It runs for a moment, and its thread ends without an error."""
+    steady = Steady()
+    keeper = Keeper(steady, QUICK, lambda: None)
+
+    class JustThen(threading.Event):
+        asked = 0
+
+        def is_set(self) -> bool:
+            before, self.asked = super().is_set(), self.asked + 1
+            if self.asked == 1:
+                keeper.drain()
+            return before
+
+    keeper._stop = JustThen()
+    keeper.start()
+    assert keeper.has_ended(within_seconds=10)
+    assert (steady.finished, keeper.status.state) == (True, PartState.STOPPED)
 
 
 def test_the_board_hears_of_every_part(documents: Documents) -> None:

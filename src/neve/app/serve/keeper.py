@@ -64,7 +64,8 @@ class Keeper:
 
     def _keep(self) -> None:
         while not self._stop.is_set():
-            self._move(PartState.STARTED)
+            with self._changing:
+                self._enter(PartState.STARTED)
             self._running_since = None
             error = self._run()
             if error is not None:
@@ -74,8 +75,14 @@ class Keeper:
                 if told_to_stop:
                     return  # it did not end well, and that stays to be seen
                 self._stop.wait(self._pause(error))
-        self.drain()
-        self._move(PartState.STOPPED)
+        self._end()
+
+    def _end(self) -> None:
+        """It ended well; who was told to stop just before it was started has not been seen to drain."""
+        with self._changing:
+            if PartState(self.status.state).is_active:
+                self._enter(PartState.DRAINING)
+            self._enter(PartState.STOPPED)
 
     def _run(self) -> Exception | None:
         """Run the part once; why it failed, none where it ended because it was told to."""
@@ -115,10 +122,6 @@ class Keeper:
 
     def _pause(self, error: Exception) -> float:
         return self._backoff.most_seconds if isinstance(error, HOPELESS) else self._backoff.seconds
-
-    def _move(self, following: PartState) -> None:
-        with self._changing:
-            self._enter(following)
 
     def _enter(self, following: PartState) -> None:
         """To another state; only with the lock held."""
