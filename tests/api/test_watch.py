@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from neve.api.tend import ENGINE_GONE, tend
 from neve.app.serve.household import Household
-from neve.errors import ConfigError, EnvironmentFault
+from neve.errors import ConfigError, EnvironmentFault, LakeError
 from tests.app.serve.little import QUICK, Deaf, Failing, Steady, wait_until
 
 if TYPE_CHECKING:
@@ -123,6 +123,23 @@ def test_a_part_that_is_ill_is_seen_until_it_is_well() -> None:
         wait_until(lambda: get(f"{place}/healthz")[0] == 200)
 
     assert Visitor(look).run(Ill("ill")) == 0
+
+
+def test_how_often_parts_were_started_again_is_counted() -> None:
+    """Each of them, also those that never were."""
+
+    def look(place: str, household: Household) -> None:
+        wait_until(lambda: household.is_running)
+        families = text_string_to_metric_families(get(f"{place}/metrics")[1].decode())
+        restarts = {
+            sample.labels["part"]: sample.value
+            for family in families
+            for sample in family.samples
+            if sample.name == "neve_serve_part_restarts_total"
+        }
+        assert restarts == {"steady": 0, "failing": 2}
+
+    assert Visitor(look).run(Steady(), Failing(LakeError("the catalog is away"), times=2)) == 0
 
 
 def test_a_part_that_gets_ready_is_not_ready() -> None:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily
 
 from neve.api.signals import happens, stop_signals
 from neve.api.watch import watching
 from neve.app.serve.choice import TEND
+from neve.app.serve.exposition import text_of
 from neve.app.serve.sight import Sight, plain
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from neve.app.serve.household import Household
 
 ENGINE_GONE = 70  # the exit code of a process that needs to be started again
+PART = "part"
 LOOK_SECONDS = 2.0
 BROKEN_SECONDS = 3.0  # to let go of leases; without an engine there is nothing to finish
 
@@ -40,8 +43,11 @@ class Tended:
         return Sight([plain(TEND, status) for status in self.household.statuses()])
 
     def counted(self) -> bytes:
-        """What this process has counted."""
-        return generate_latest()
+        """What this process has counted, and how often each of its parts was started again."""
+        restarts = CounterMetricFamily("neve_serve_part_restarts", "times that a part was started again", labels=[PART])
+        for status in self.household.statuses() if self.household else []:
+            restarts.add_metric([status.name], status.restarts)
+        return generate_latest() + text_of([restarts])
 
 
 async def tend(

@@ -21,8 +21,13 @@ def merge(texts: Mapping[str, str], own: Iterable[Metric] = ()) -> bytes:
         for family in text_string_to_metric_families(text):
             merged = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
             merged.samples += [sample._replace(labels={**sample.labels, PROCESS: process}) for sample in family.samples]
+    return text_of(families.values())
+
+
+def text_of(families: Iterable[Metric]) -> bytes:
+    """Families in Prometheus's text format."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Families(families.values()))
+    registry.register(_Families(families))
     return generate_latest(registry)
 
 
