@@ -131,14 +131,27 @@ class TracedStream:
 def keep_running(
     job: StreamJob, stop: threading.Event, told: Callable[[BaseException | None], None] = lambda _error: None
 ) -> StreamResult | None:
-    """Run a stream until it is stopped; after an error it is started again, where it was, a little later each time."""
+    """Run a stream until it is stopped; after an error it is started again, where it was, a little later each time.
+
+    Each error is told, and none when the stream is well again, whether or not anything comes.
+    """
+    is_ill = False
 
     def failed(state: RetryCallState) -> None:
+        nonlocal is_ill
+        is_ill = True
         error = state.outcome.exception() if state.outcome else None
         FAILURES.labels(job.name).inc()
         pause = state.next_action.sleep if state.next_action else 0.0
         log.error("stream failed", stream=job.name, error=str(error), pause_seconds=round(pause, 1))
         told(error)
+
+    def well() -> None:
+        nonlocal is_ill
+        if is_ill:
+            is_ill = False
+            log.info("stream is well again", stream=job.name)
+            told(None)
 
     attempts = Retrying(
         stop=stop_when_event_set(stop),
@@ -150,7 +163,7 @@ def keep_running(
         reraise=True,
     )
     stop_with(job, stop)
-    result: StreamResult | None = attempts(job.run)
+    result: StreamResult | None = attempts(job.run, well=well)
     return result
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import shutil
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,10 +33,15 @@ if TYPE_CHECKING:
 
 def run(lake: Lake, folder: Path, raw: RawConfig, **settings: object) -> StreamResult:
     """Take in all that is in the zone."""
+    return job_of(lake, folder, raw, **settings).run(until_caught_up=True)
+
+
+def job_of(lake: Lake, folder: Path, raw: RawConfig, **settings: object) -> StreamJob:
+    """What takes the zone in."""
     config = IngestConfig.model_validate({"checkpoints": str(folder / "checkpoints"), **settings})
     writer = StreamWriter("raw", Publisher(lake, config, "ingest-stream"))
     stream = RawStream(writer, RawFeed(zone_of(raw), config.batch_bytes, raw.keep_seconds))
-    return StreamJob(lake, config, "raw", stream).run(until_caught_up=True)
+    return StreamJob(lake, config, "raw", stream)
 
 
 def count(lake: Lake, table: str) -> int:
@@ -102,3 +108,18 @@ def test_records_without_a_time_are_never_taken_for_resends(spark_lake: Lake, tm
     receive(raw, [frame(Kind.LOGS, tick)])
     assert run(spark_lake, tmp_path, raw).records == {"logs": 1}
     assert count(spark_lake, "logs") == 4
+
+
+def test_a_stream_to_which_nothing_comes_is_well(spark_lake: Lake, tmp_path: Path) -> None:
+    """It says so when it has looked, as Spark itself tells of it."""
+    job = job_of(spark_lake, tmp_path, raw_config(tmp_path), commit_seconds=1)
+    late = threading.Timer(60, job.stop)
+    late.start()
+    said: list[str] = []
+
+    def well() -> None:
+        said.append("well")
+        job.stop()
+
+    assert (job.run(well=well).batches, said) == (0, ["well"])
+    late.cancel()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 EMBEDDED_SECONDS, CLUSTER_SECONDS = 10, 60
 POLL_SECONDS = 1
+WAITING = "Waiting"  # how the words begin that Spark has for a query between two triggers
 
 Tell = Callable[[BatchResult], None]
 
@@ -63,15 +64,16 @@ class StreamJob:
             )
         self.result = StreamResult(self.name)
 
-    def run(self, *, until_caught_up: bool = False) -> StreamResult:
+    def run(self, *, until_caught_up: bool = False, well: Callable[[], None] = lambda: None) -> StreamResult:
         """Take in what comes; raises `StreamFailed` when the query ends in an error.
 
+        `well` is called when the query has looked for data without an error, whether or not there was any.
         `EnvironmentFault` says that Spark or its JVM is gone: a process that lost it gets no other, and has to be
         started again.
         """
         started = time.monotonic()
         try:
-            self._run(until_caught_up)
+            self._run(until_caught_up, well)
         except Exception as error:
             if engine_is_gone():
                 raise EnvironmentFault(f"the engine of the stream {self.name} is gone", hint=GONE_HINT) from error
@@ -83,10 +85,10 @@ class StreamJob:
         """End after the batch that is under way; may be called from another thread or a signal's handler."""
         self._stopped = True
 
-    def _run(self, until_caught_up: bool) -> None:
+    def _run(self, until_caught_up: bool, well: Callable[[], None]) -> None:
         while not self._stopped:
             before = self.result.batches
-            self._wait(self._start(until_caught_up))
+            self._wait(self._start(until_caught_up), well)
             if until_caught_up and (self.stream.caught_up() or self.result.batches == before):
                 break
 
@@ -101,10 +103,14 @@ class StreamJob:
             return query.trigger(availableNow=True).start()
         return query.trigger(processingTime=f"{commit_seconds(self.config, self.lake)} seconds").start()
 
-    def _wait(self, query: StreamingQuery) -> None:
+    def _wait(self, query: StreamingQuery, well: Callable[[], None]) -> None:
+        is_well = False
         try:
             while not query.awaitTermination(POLL_SECONDS):
                 watch_stream(self.name, query)
+                if not is_well and _waits(query):
+                    is_well = True
+                    well()
                 if self._stopped and not query.status["isTriggerActive"]:
                     query.stop()
         except StreamingQueryException as error:
@@ -140,6 +146,15 @@ def commit_seconds(config: IngestConfig, lake: Lake) -> float:
     if config.commit_seconds:
         return config.commit_seconds
     return EMBEDDED_SECONDS if lake.spark_config.is_local else CLUSTER_SECONDS
+
+
+def _waits(query: StreamingQuery) -> bool:
+    """Whether a query is between two triggers, and so is through with one; before the first it gets ready.
+
+    Its progress does not tell: Spark makes none of a trigger that found no data.
+    """
+    status = query.status
+    return not status["isTriggerActive"] and str(status["message"]).startswith(WAITING)
 
 
 def _cause(error: Exception) -> str:

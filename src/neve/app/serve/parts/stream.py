@@ -54,12 +54,19 @@ class StreamPart:
     def _run(self, lease: Lease, stop: threading.Event, say: Say) -> None:
         """One holding of the lease. Who has lost it ends the stream; two at once would cost time, and no row."""
         ended = threading.Event()
-        say({"since": f"{lease.holder.since:%Y-%m-%d %H:%M:%S}"})
-        job = self.make(lambda batch: self._batch(batch, lease, ended, say))
+        well: dict[str, object] = {"since": f"{lease.holder.since:%Y-%m-%d %H:%M:%S}"}
+        say(well)
+
+        def took(batch: BatchResult) -> None:
+            nonlocal well
+            well = details_of(batch)
+            self._batch(batch, lease, ended, say)
+
+        job = self.make(took)
         threading.Thread(target=_follow, args=(stop, ended), daemon=True).start()
         try:
             with in_pool(job.lake, "ingest"), self.beside(ended):
-                keep_running(job, ended, lambda error: say({"error": str(error)}))
+                keep_running(job, ended, lambda error: say({"error": str(error)} if error else well))
         finally:
             ended.set()
         if stop.is_set():

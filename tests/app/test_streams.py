@@ -1,0 +1,129 @@
+"""Streams that are kept running: what they fail of is told, and when they are well again."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from neve.app.serve.parts import stream as stream_part
+from neve.app.serve.parts.announcing import Noted
+from neve.app.serve.parts.stream import StreamPart
+from neve.app.streams import keep_running
+from neve.errors import StreamFailed
+from neve.ingest.stream import job as stream_job
+from neve.ingest.stream.job import StreamJob
+from neve.ingest.stream.result import StreamResult
+from neve.lake.sql_documents import SqlDocuments
+from neve.lake.state import State
+from neve.lake.state_config import StateConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+RESULT = StreamResult("raw")
+INITIALIZING = {"message": "Initializing sources", "isTriggerActive": False}
+BUSY = {"message": "Processing new data", "isTriggerActive": True}
+IDLE = {"message": "Waiting for data to arrive", "isTriggerActive": False}
+
+
+class Idle:
+    """A stream that fails a few times, and then finds nothing to take in until it is told to stop."""
+
+    name = "raw"
+    lake = None
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.stopped = threading.Event()
+
+    def run(self, *, until_caught_up: bool = False, well: Callable[[], None] = lambda: None) -> StreamResult:
+        """Fail, or wait."""
+        if until_caught_up:
+            return RESULT
+        if self.failures:
+            self.failures -= 1
+            raise StreamFailed("the stream raw ended: the store is away")
+        well()
+        self.stopped.wait(10)
+        return RESULT
+
+    def stop(self) -> None:
+        """End."""
+        self.stopped.set()
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pauses between attempts."""
+    monkeypatch.setattr("neve.app.streams.FIRST_PAUSE_SECONDS", 0.01)
+
+
+@pytest.mark.parametrize(
+    ("failures", "expected"), [(0, []), (2, [*["the stream raw ended: the store is away"] * 2, None])]
+)
+def test_a_stream_that_recovers_says_so(failures: int, expected: list[str | None]) -> None:
+    """As soon as it has looked for data without an error; one that never failed has nothing to say."""
+    job, stop, told = Idle(failures), threading.Event(), list[str | None]()
+    ending = threading.Timer(0.5, stop.set)
+    ending.start()
+
+    def tell(error: BaseException | None) -> None:
+        told.append(error.message if isinstance(error, StreamFailed) else None)
+
+    assert keep_running(cast("StreamJob", job), stop, tell) is RESULT
+    assert told == expected
+
+
+def test_the_part_is_well_again_without_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream to which nothing comes does not stay ill of what is over."""
+
+    @contextmanager
+    def nowhere(*_given: object) -> Iterator[None]:
+        yield
+
+    monkeypatch.setattr(stream_part, "in_pool", nowhere)
+    documents = SqlDocuments(State(StateConfig(path=str(tmp_path / "state.db"))))
+    part = StreamPart("ingest:events", lambda _tell: cast("StreamJob", Idle(1)), documents, Noted(), patience=1.0)
+    stop, said = threading.Event(), list[list[str]]()
+
+    def say(details: Any) -> None:
+        said.append([*details])
+        if said == [["since"], ["error"], ["since"]]:
+            stop.set()
+
+    part.run(stop, say)
+    documents.close()
+    assert said == [["since"], ["error"], ["since"]]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [([INITIALIZING, BUSY], 0), ([INITIALIZING, BUSY, IDLE, BUSY, IDLE], 1)],
+)
+def test_a_query_is_well_when_it_is_through_with_a_trigger(
+    monkeypatch: pytest.MonkeyPatch, statuses: list[dict[str, object]], expected: int
+) -> None:
+    """Not while it gets ready, nor while it is at its first one; said once."""
+    monkeypatch.setattr(stream_job, "watch_stream", lambda *_given: None)
+    left, calls = iter(statuses), list[bool]()
+
+    class Query:
+        status: dict[str, object]
+
+        def awaitTermination(self, _seconds: int) -> bool:  # noqa: N802 - its name in Spark
+            self.status = next(left, {})
+            return not self.status
+
+    job = StreamJob(
+        cast("Any", SimpleNamespace(spark_config=SimpleNamespace(connect=""))),
+        cast("Any", None),
+        "raw",
+        cast("Any", None),
+    )
+    job._wait(cast("Any", Query()), lambda: calls.append(True))
+    assert len(calls) == expected
