@@ -104,6 +104,7 @@ def settings_for(folder: Path, raw: Mapping[str, Any] | None = None, **receiver:
             "raw": {"location": str(folder / "raw"), "min_free_bytes": 0, **(raw or {})},
             "state": {"path": str(folder / "state.db")},
             "receiver": {"http_port": 0, "grpc_port": 0, **receiver},
+            "serve": {"port": 0},
         }
     )
 
@@ -127,11 +128,11 @@ class LoopThread:
 
     @contextmanager
     def receiver(self, folder: Path, settings: Settings) -> Iterator[Running]:
-        """A receiver in this process."""
+        """A receiver in this process; one without HTTP is asked where those who watch ask."""
         context = running_receiver(settings)
         addresses: Addresses = self._wait(context.__aenter__())
         try:
-            yield running_at(addresses.http, addresses.grpc, folder)
+            yield running_at(addresses.http or addresses.health, addresses.grpc, folder)
         finally:
             self._wait(context.__aexit__(None, None, None))
 

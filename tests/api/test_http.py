@@ -192,8 +192,9 @@ def test_events_go_to_their_own_zone(open_receiver: Running) -> None:
 
 
 def test_those_who_watch_are_answered(open_receiver: Running) -> None:
-    """Alive, ready, and what was counted."""
-    assert open_receiver.get("/healthz").json == {"status": "alive"}
+    """Alive, well, ready, and what was counted."""
+    assert open_receiver.get("/livez").json == {"status": "alive"}
+    assert open_receiver.get("/healthz").json == {"status": "healthy"}
     assert open_receiver.get("/readyz").json == {"status": "ready"}
     open_receiver.post("/v1/traces", traces_of(span(), span(span_id=b"")))
     assert open_receiver.counted("neve_receiver_records_total", signal="traces") >= 2

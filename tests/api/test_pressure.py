@@ -31,11 +31,24 @@ def test_a_full_disk_becomes_pressure(start: Callable[..., Running], monkeypatch
     ready = receiver.get("/readyz")
     assert (ready.status, ready.json["status"]) == (503, "not ready")
     assert "raw.min_free_bytes" in ready.json["reason"]
+    health = receiver.get("/healthz")
+    assert (health.status, health.json) == (503, {"status": "unhealthy", "problems": [ready.json["reason"]]})
+    assert receiver.get("/livez").status == 200
     assert receiver.frames() == []
     monkeypatch.setattr("neve.raw.local.LocalSink._check_room", lambda _sink: None)
     assert receiver.post("/v1/traces", traces()).status == 200
-    assert receiver.get("/readyz").status == 200
+    assert receiver.get("/readyz").status == receiver.get("/healthz").status == 200
     assert len(receiver.frames()) == 1
+
+
+def test_a_receiver_without_http_is_watched_all_the_same(start: Callable[..., Running]) -> None:
+    """On the port of `serve`, where nothing but probes is."""
+    receiver = start(raw={"min_free_bytes": HUGE}, http=False)
+    assert receiver.get("/healthz").status == receiver.get("/readyz").status == 200
+    assert refusal(receiver, traces()).code() is grpc.StatusCode.UNAVAILABLE
+    assert receiver.get("/healthz").status == 503
+    assert receiver.counted("neve_receiver_refusals_total") == 1
+    assert receiver.post("/v1/traces", traces()).status == 404
 
 
 def test_a_failing_sync_is_no_acknowledgement(start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +79,7 @@ def test_a_long_backlog_becomes_pressure(
     time.sleep(0.3)
     assert receiver.post("/v1/traces", traces()).status == 503
     assert refusal(receiver, traces()).code() is grpc.StatusCode.UNAVAILABLE
-    assert receiver.get("/readyz").status == 503
+    assert receiver.get("/readyz").status == receiver.get("/healthz").status == 503
     assert receiver.counted("neve_receiver_backlog_bytes") > 1024 * 1024
     segment.unlink()
     time.sleep(0.3)

@@ -22,9 +22,10 @@ from neve.lake.store_metrics import watch_store
 from neve.work.board import Board
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
     from contextlib import AbstractAsyncContextManager
 
+    from neve.app.service import ReceiverParts
     from neve.app.settings import Settings
     from neve.app.telemetry.setup import Process
     from neve.lake.lake import Lake
@@ -34,8 +35,14 @@ Ready = Callable[[Addresses], None]
 
 def run_receiver(settings: Settings, instance: str, ready: Ready) -> int:
     """Receive until told to stop."""
+    opened: list[ReceiverParts] = []
+
+    def details() -> dict[str, object]:
+        ailment = next((parts.ailment for parts in opened), None)
+        return {"error": ailment} if ailment else {}
+
     with _process(settings, instance, "receiver") as board:
-        return _run_door(board, running_receiver(settings), ready)
+        return _run_door(board, running_receiver(settings, opened.append), ready, details)
 
 
 def run_api(settings: Settings, lake: Lake, instance: str, ready: Ready) -> int:
@@ -64,8 +71,13 @@ def run_tend(settings: Settings, lake: Lake, names: Collection[str], instance: s
     return code
 
 
-def _run_door(board: Board, doors: AbstractAsyncContextManager[Addresses], ready: Ready) -> int:
-    with telling(board, board.process) as tell:
+def _run_door(
+    board: Board,
+    doors: AbstractAsyncContextManager[Addresses],
+    ready: Ready,
+    details: Callable[[], Mapping[str, object]] = dict,
+) -> int:
+    with telling(board, board.process, details) as tell:
 
         def opened(addresses: Addresses) -> None:
             tell(PartState.RUNNING)

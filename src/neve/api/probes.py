@@ -1,4 +1,4 @@
-"""Paths for those who watch: is it alive, is it ready, what has it counted."""
+"""Paths for those who watch: is it alive, is it well, is it ready, what has it counted."""
 
 from __future__ import annotations
 
@@ -19,19 +19,32 @@ if TYPE_CHECKING:
 
 
 def probe_routes(metrics: ReceiverMetrics, pressures: Sequence[Pressure]) -> list[Route]:
-    """The probes of a receiver, which is not ready while it is under pressure."""
+    """The probes of a receiver, which is ill while it is under pressure, and not ready then nor while it drains."""
+
+    def ailment() -> str | None:
+        return next((pressure.ailment for pressure in pressures if pressure.ailment), None)
 
     def problem() -> str | None:
         return next((pressure.problem for pressure in pressures if pressure.problem), None)
 
-    return probes(problem, metrics.registry, REGISTRY)
+    return probes(ailment, problem, metrics.registry, REGISTRY)
 
 
-def probes(problem: Callable[[], str | None], *registries: CollectorRegistry) -> list[Route]:
-    """`/livez`, `/healthz`, `/readyz` and `/metrics` of one part that answers by itself."""
+def probes(
+    ailment: Callable[[], str | None], problem: Callable[[], str | None], *registries: CollectorRegistry
+) -> list[Route]:
+    """`/livez`, `/healthz`, `/readyz` and `/metrics` of one part that answers by itself.
+
+    It is ill while it has an ailment, and not ready while it has a problem.
+    """
 
     async def alive(_request: Request) -> Response:
         return JSONResponse({"status": "alive"})
+
+    async def healthy(_request: Request) -> Response:
+        if reason := ailment():
+            return JSONResponse({"status": "unhealthy", "problems": [reason]}, status_code=503)
+        return JSONResponse({"status": "healthy"})
 
     async def ready(_request: Request) -> Response:
         if reason := problem():
@@ -44,7 +57,7 @@ def probes(problem: Callable[[], str | None], *registries: CollectorRegistry) ->
 
     return [
         Route("/livez", alive),
-        Route("/healthz", alive),
+        Route("/healthz", healthy),
         Route("/readyz", ready),
         Route("/metrics", counted),
     ]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
+from starlette.applications import Starlette
 
 from neve.api.addresses import Addresses
 from neve.api.application import build_application
@@ -14,6 +16,7 @@ from neve.api.listen import address, listen, listen_grpc
 from neve.api.otlp_grpc import build_grpc_server
 from neve.api.otlp_http import HTTP
 from neve.api.patience import Limits, patient
+from neve.api.probes import probe_routes
 from neve.api.query.server import running_queries
 from neve.api.quiet import serving
 from neve.api.signals import stop_signals
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractAsyncContextManager
 
+    from neve.app.serve.config import ServeConfig
     from neve.app.service import ReceiverParts
     from neve.app.settings import Settings
     from neve.lake.lake import Lake
@@ -54,10 +58,19 @@ async def running_api(settings: Settings, lake: Lake) -> AsyncIterator[Addresses
 
 
 @asynccontextmanager
-async def running_receiver(settings: Settings) -> AsyncIterator[Addresses]:
-    """A receiver that runs while the block does."""
-    async with receiver_parts(settings) as parts, running_doors(parts) as addresses:
-        yield addresses
+async def running_receiver(
+    settings: Settings, opened: Callable[[ReceiverParts], None] = lambda _parts: None
+) -> AsyncIterator[Addresses]:
+    """A receiver that runs while the block does; those who watch it are given its parts when they are there.
+
+    Without HTTP it has no port of its own for them, and takes that of `serve`.
+    """
+    async with AsyncExitStack() as stack:
+        parts = await stack.enter_async_context(receiver_parts(settings))
+        opened(parts)
+        place = None if settings.receiver.http else await stack.enter_async_context(_probes(parts, settings.serve))
+        addresses = await stack.enter_async_context(running_doors(parts))
+        yield replace(addresses, health=addresses.health or place)
 
 
 @asynccontextmanager
@@ -72,6 +85,15 @@ async def running_doors(parts: ReceiverParts) -> AsyncIterator[Addresses]:
     finally:
         parts.drain()
         await asyncio.gather(first.aclose(), second.aclose())
+
+
+@asynccontextmanager
+async def _probes(parts: ReceiverParts, config: ServeConfig) -> AsyncIterator[str]:
+    """A port for those who watch a receiver, alone."""
+    sock = listen(config.host, config.port, "serve.port")
+    routes = probe_routes(parts.receiver.metrics, [parts.receiver.pressure, parts.events.pressure])
+    async with serving(Starlette(routes=routes), sock, timeout_graceful_shutdown=1):
+        yield f"http://{address(config.host, sock.getsockname()[1])}"
 
 
 @asynccontextmanager

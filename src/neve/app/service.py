@@ -38,6 +38,11 @@ class ReceiverParts:
     events: EventReceiver
     guard: Guard
 
+    @property
+    def ailment(self) -> str | None:
+        """Why the receiver refuses what comes; none while it is well."""
+        return self.receiver.pressure.ailment or self.events.pressure.ailment
+
     def drain(self) -> None:
         """Say that the receiver is about to stop."""
         self.receiver.pressure.draining = self.events.pressure.draining = True

@@ -35,8 +35,11 @@ class Pressure:
     @property
     def problem(self) -> str | None:
         """Why the receiver is not ready; none when it is."""
-        if self.draining:
-            return STOPPING
+        return STOPPING if self.draining else self.ailment
+
+    @property
+    def ailment(self) -> str | None:
+        """Why the receiver can't do its work; none when it can, or ends as it was told to."""
         recent = time.monotonic() - self._failed_at < FAILURE_SECONDS
         return self._backlog_problem or (self._failure if recent else None)
 

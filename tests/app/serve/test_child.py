@@ -164,3 +164,8 @@ def test_processes_are_started_by_the_same_interpreter(config: str | None, named
         *(sys.executable, "-m", "neve", *named, "serve", "--json", "--only", "ingest,tail"),
         *("--instance", "host-1", "--lifeline", "5"),
     ]
+
+
+def test_a_receiver_takes_any_port_for_those_who_watch() -> None:
+    """The one that is set is taken by another process of the group."""
+    assert Launch(None, "host-1").command(["receiver"], 5)[-2:] == ["--health-port", "0"]

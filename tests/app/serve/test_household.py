@@ -220,6 +220,17 @@ def test_a_door_tells_of_itself(documents: Documents) -> None:
     assert (report.state, report.seen - report.since < timedelta(seconds=10)) == ("failed", True)
 
 
+def test_a_door_that_is_ill_says_so(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it is, by what it says whenever it is told of."""
+    monkeypatch.setattr("neve.app.serve.herald.BEAT_SECONDS", 0.02)
+    board, details = Board(documents, "host-1", "receiver"), {"error": "the disk is full"}
+    with telling(board, "receiver", lambda: details) as tell:
+        tell(PartState.RUNNING)
+        wait_until(lambda: [(part.state, part.details) for part in board.all()] == [("running", details)])
+        details = {}
+        wait_until(lambda: [(part.state, part.details) for part in board.all()] == [("running", {})])
+
+
 def test_a_part_that_is_ill_and_recovers(documents: Documents) -> None:
     """It runs on; the board hears of both at once, without waiting for the next beat."""
 

@@ -44,7 +44,7 @@ async def running_queries(settings: Settings, lake: Lake) -> AsyncIterator[str]:
             routes=[
                 *control_routes(control, parts.guard),
                 *query_routes(parts.service, parts.guard),
-                *probes(lambda: None, REGISTRY),
+                *probes(lambda: None, lambda: None, REGISTRY),
             ],
             exception_handlers={HTTPException: _elsewhere},
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from neve.app.serve.child import Child
+from neve.app.serve.choice import RECEIVER
 from neve.app.serve.household import Household
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Launch:
             *(("--config", self.config) if self.config else ()),
             *("serve", "--json", "--only", ",".join(parts)),
             *("--instance", self.instance, "--lifeline", str(far_end)),
+            # The port of those who watch is that of `tend`; a receiver that needs one says which it got.
+            *(("--health-port", "0") if RECEIVER in parts else ()),
             *(("--spark-port", str(self.spark_port)) if self.spark_port else ()),
         ]
 

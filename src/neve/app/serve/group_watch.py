@@ -68,6 +68,8 @@ class GroupWatch:
         found = json.loads(health.data)
         if "parts" in found:
             return Sight(found["parts"])
+        if problems := found.get("problems"):
+            status = replace(status, details={**status.details, "error": "; ".join(problems)})
         ready = self._get(f"{address}/readyz", LOOK_SECONDS)
         reason = json.loads(ready.data).get("reason") if ready else f"{address} does not answer"
         return replace(self._from_outside(status), waiting=[f"{status.name}: {reason}"] if reason else [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -13,7 +14,7 @@ from neve.lake.calendar import now_utc
 from neve.work.board import PartStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from neve.work.board import Board
 
@@ -72,10 +73,15 @@ class Herald:
 
 
 @contextmanager
-def telling(board: Board, name: str) -> Iterator[Callable[[PartState], None]]:
-    """Tell of the one part of this process, while the block runs; it is called with each state of the part."""
+def telling(
+    board: Board, name: str, details: Callable[[], Mapping[str, object]] = dict
+) -> Iterator[Callable[[PartState], None]]:
+    """Tell of the one part of this process, while the block runs; it is called with each state of the part.
+
+    `details` are what the part has to say whenever it is told of: as with others, it is ill while it says an `error`.
+    """
     now = PartStatus(name=name, state=PartState.STARTED, since=now_utc())
-    herald = Herald(board, lambda: [now])
+    herald = Herald(board, lambda: [replace(now, details=details())])
 
     def tell(state: PartState) -> None:
         nonlocal now
