@@ -157,12 +157,13 @@ def test_metrics_of_all_processes_are_one_text(service: Service) -> None:
 
 
 def test_the_board_knows_the_parts(service: Service) -> None:
-    """Each says of itself to which group it belongs."""
+    """Each says of itself to which group it belongs, and the group how each process is."""
     documents = build_documents(service.settings)
     reports = Board(documents).all()
     documents.close()
     assert {(report.process, report.name, report.state, report.pid) for report in reports} == {
-        (name, name, "running", service.pid(name)) for name in ("receiver", "api")
+        *((name, name, "running", service.pid(name)) for name in ("receiver", "api")),
+        *(("group", name, "running", service.process.pid) for name in ("receiver", "api")),
     }
     assert len({report.instance for report in reports}) == 1
 
@@ -178,6 +179,11 @@ def test_a_receiver_that_is_killed_comes_back_where_it_was(service: Service) -> 
     assert service.parts()["receiver"]["error"] == "the process receiver ended: SIGKILL"
     assert service.pid("api") == other
     assert service.metric("neve_serve_restarts_total", "receiver") == 1
+    documents = build_documents(service.settings)
+    told = {report.name: report for report in Board(documents).all() if report.process == "group"}
+    documents.close()
+    assert (told["receiver"].restarts, told["receiver"].error) == (1, "the process receiver ended: SIGKILL")
+    assert (told["api"].restarts, told["api"].error) == (0, "")
     assert service.metric("neve_serve_restarts_total", "api") == 0
 
 

@@ -57,7 +57,7 @@ def claim_ports(settings: Settings, processes: Collection[str]) -> dict[str, str
             for setting, host, port in _doors(settings, processes)
         }
     hosts = {"receiver.host": settings.receiver.host, "query.host": settings.query.host, "serve.host": LOOPBACK}
-    return {_variable(setting): str(value) for setting, value in {**hosts, **bound}.items()}
+    return {variable(setting): str(value) for setting, value in {**hosts, **bound}.items()}
 
 
 def free_port() -> int:
@@ -78,10 +78,10 @@ def _doors(settings: Settings, processes: Collection[str]) -> Iterator[Door]:
     yield "serve.port", LOOPBACK, 0  # the group has taken the one that the settings say
 
 
-def _variable(setting: str) -> str:
+def variable(setting: str) -> str:
     """The variable that sets a key.
 
-    >>> _variable("receiver.http_port")
+    >>> variable("receiver.http_port")
     'NEVE_RECEIVER__HTTP_PORT'
     """
     return f"NEVE_{setting.replace('.', '__').upper()}"

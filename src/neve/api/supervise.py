@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import structlog
 
 from neve.api.addresses import Addresses
-from neve.api.ports import await_ports, free_port
+from neve.api.ports import await_ports, free_port, variable
 from neve.api.signals import happens, stop_signals
 from neve.api.watch import watching
 from neve.app.serve.choice import ALONE
 from neve.app.serve.group import Launch, build_group
-from neve.app.serve.group_watch import GroupWatch
+from neve.app.serve.group_watch import GROUP, GroupWatch
 from neve.app.serve.lifeline import Lifeline
 from neve.app.serve.part import PartState
 from neve.app.serve.shared_spark import is_shared, new_word
+from neve.app.telemetry.config import SELF
+from neve.app.telemetry.place import own_address
+from neve.app.telemetry.setup import setup
+from neve.app.wiring import build_documents
+from neve.work.board import Board
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from neve.app.serve.household import Household
     from neve.app.settings import Settings
@@ -45,19 +51,36 @@ class Group:
 async def supervise(group: Group, ready: Callable[[Addresses], None]) -> int:
     """Keep the processes running until SIGTERM or SIGINT, then have them drain; 0 where all of them ended well."""
     config, watch = group.settings.serve, GroupWatch(group.processes)
-    with Lifeline() as lifeline, stop_signals() as stop:
+    with _board(group) as board, ExitStack() as telemetry, Lifeline() as lifeline, stop_signals() as stop:
         async with watching(watch, config) as place:
             launch = await asyncio.to_thread(_launch, group)
-            household = watch.household = build_group(group.processes, config, launch, lifeline)
+            telemetry.callback(setup(group.settings.telemetry, GROUP, _own_address(group, launch)))
+            household = watch.household = build_group(group.processes, config, launch, lifeline, board)
             household.start()
             if await _runs(household, stop):
                 ready(replace(_addresses(household), health=place))
                 await stop.wait()
             log.info("stopping: every process finishes what it has begun")
+            if group.settings.telemetry.endpoint == SELF:
+                await asyncio.to_thread(telemetry.close)  # while there is a receiver that takes it
             # Doors first: what they acknowledged last is taken in before the rest ends.
             ended_well = await asyncio.to_thread(household.stop, ALONE)
     log.info("stopped")
     return int(not ended_well)
+
+
+@contextmanager
+def _board(group: Group) -> Iterator[Board]:
+    """Where it is told how the processes are; nothing is opened before it is used."""
+    with closing(build_documents(group.settings)) as documents:
+        yield Board(documents, group.instance, GROUP)
+
+
+def _own_address(group: Group, launch: Launch) -> str | None:
+    """Where the receiver of the group is, on the port that it got; none where only it knows."""
+    receiver = group.settings.receiver
+    port = int(launch.environment.get(variable("receiver.http_port"), receiver.http_port))
+    return own_address(receiver.model_copy(update={"http_port": port}))
 
 
 def _launch(group: Group) -> Launch:

@@ -92,7 +92,7 @@ def _ailment(part: ServePartReport) -> str:
 def _told(part: ServePartReport) -> str:
     if found := _ailment(part) or part.error:
         return found
-    told = ((name, value) for name, value in part.details.items() if not isinstance(value, dict | list))
+    told = ((name, value) for name, value in part.details.items() if not isinstance(value, dict | list | None))
     return ", ".join(_detail(name, value) for name, value in told)
 
 

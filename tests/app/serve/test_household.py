@@ -217,7 +217,8 @@ def test_a_door_tells_of_itself(documents: Documents) -> None:
     with pytest.raises(LakeError), telling(board, "receiver"):
         raise LakeError("it broke")
     (report,) = board.all()
-    assert (report.state, report.seen - report.since < timedelta(seconds=10)) == ("failed", True)
+    assert (report.state, report.error) == ("failed", "it broke")
+    assert report.seen - report.since < timedelta(seconds=10)
 
 
 def test_a_door_that_is_ill_says_so(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from neve.app.serve.config import ServeConfig
     from neve.app.serve.lifeline import Lifeline
+    from neve.work.board import Board
 
 GRACE_SECONDS = 5.0  # more than a process takes for itself, so that it can say what did not end in time
 
@@ -46,12 +47,15 @@ class Launch:
 
 
 def build_group(
-    processes: Mapping[str, Sequence[str]], config: ServeConfig, launch: Launch, lifeline: Lifeline
+    processes: Mapping[str, Sequence[str]], config: ServeConfig, launch: Launch, lifeline: Lifeline, board: Board
 ) -> Household:
-    """Processes that are kept running, each with its parts; they end when the lifeline does."""
+    """Processes that are kept running, each with its parts, and told of on the board; they end when the lifeline does.
+
+    A process that can't start says nothing there by itself.
+    """
     patience, environment = config.drain_seconds + GRACE_SECONDS, {**os.environ, **launch.environment}
     children = [
         Child(process, launch.command(parts, lifeline.far_end), environment, lifeline.far_end, patience)
         for process, parts in processes.items()
     ]
-    return Household(children, config.model_copy(update={"drain_seconds": patience + GRACE_SECONDS}))
+    return Household(children, config.model_copy(update={"drain_seconds": patience + GRACE_SECONDS}), board)

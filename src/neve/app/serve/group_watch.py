@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import urllib3
 from prometheus_client import generate_latest
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from neve.app.serve.household import Household
     from neve.work.board import PartStatus
 
-GROUP = "group"  # the process that keeps the others running
+GROUP: Literal["group"] = "group"  # the process that keeps the others running
 LOOK_SECONDS = 2.0
 SCRAPE_SECONDS = 8.0  # some of what is counted is looked up in storage, and who scrapes waits for ten
 Answer = TypeVar("Answer")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from neve.app.serve.part import PartState
+from neve.app.serve.words import words_of
 from neve.lake.calendar import now_utc
 from neve.work.board import PartStatus
 
@@ -83,17 +84,17 @@ def telling(
     now = PartStatus(name=name, state=PartState.STARTED, since=now_utc())
     herald = Herald(board, lambda: [replace(now, details=details())])
 
-    def tell(state: PartState) -> None:
+    def tell(state: PartState, error: str = "") -> None:
         nonlocal now
-        now = PartStatus(name=name, state=state, since=now_utc())
+        now = PartStatus(name=name, state=state, since=now_utc(), error=error)
         herald.wake()
 
     herald.start()
     try:
         yield tell
         tell(PartState.STOPPED)
-    except BaseException:
-        tell(PartState.FAILED)
+    except BaseException as error:
+        tell(PartState.FAILED, words_of(error))
         raise
     finally:
         herald.close()

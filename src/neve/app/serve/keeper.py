@@ -13,6 +13,7 @@ from neve.app.serve.backoff import Backoff
 from neve.app.serve.lifecycle import enter
 from neve.app.serve.part import PartState
 from neve.app.serve.sight import ailment
+from neve.app.serve.words import words_of
 from neve.errors import ConfigError, NeveError, TableMissing
 from neve.lake.calendar import now_utc
 from neve.work.board import PartStatus
@@ -109,12 +110,12 @@ class Keeper:
 
     def _fail(self, error: Exception) -> None:
         with self._changing:
-            self.status = replace(self.status, error=_words(error))
+            self.status = replace(self.status, error=words_of(error))
             self._enter(PartState.FAILED)
         log.error(
             "part failed",
             part=self.status.name,
-            error=_words(error),
+            error=words_of(error),
             hint=error.hint if isinstance(error, NeveError) else None,
             pause_seconds=self._pause(error),
             exc_info=None if isinstance(error, NeveError) else error,
@@ -129,10 +130,3 @@ class Keeper:
         restarts = self.status.restarts + (before is PartState.FAILED and following is PartState.STARTED)
         self.status = replace(self.status, state=enter(before, following), since=now_utc(), restarts=restarts)
         self._changed()
-
-
-def _words(error: Exception) -> str:
-    """What happened, on one line."""
-    if isinstance(error, NeveError):
-        return error.message
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"

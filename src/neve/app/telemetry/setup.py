@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from neve.app.telemetry.config import TelemetryConfig
 
-Process = Literal["receiver", "api", "tend"]
+Process = Literal["receiver", "api", "tend", "group"]
 
 
 def setup(config: TelemetryConfig, process: Process, receiver_address: str | None = None) -> Callable[[], None]:
