@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from prometheus_client import REGISTRY
 
 from neve.lake.commits import append_once
 from neve.lake.leases import hold
@@ -109,7 +110,9 @@ def test_one_that_is_away_holds_up_no_other_and_gets_the_rest_later(
     good, bad = Box("good"), Box("bad")
     bad.away_after = 2
 
+    before = _turns_away("bad")
     results = {one.destination: one for one in _export(desk, good, bad)}
+    assert (_turns_away("bad") - before, _turns_away("good")) == (1, 0)
     assert results["good"].away is None
     assert results["bad"].away is not None
     assert len(good.spans) == 28
@@ -355,6 +358,12 @@ def _exporter(desk: Desk, *destinations: Any) -> Exporter:
     selector = desk.selector(at=0)
     kept = Kept(desk.lake, selector.source, desk.config, desk.lake.table("trace_decisions"))
     return Exporter(kept, selector.documents, destinations)
+
+
+def _turns_away(destination: str) -> float:
+    """How many turns were counted in which a destination was away."""
+    labels = {"selector": "tail", "destination": destination}
+    return REGISTRY.get_sample_value("neve_tail_away_total", labels) or 0
 
 
 def _export(desk: Desk, *destinations: Any) -> list[PumpResult]:

@@ -12,6 +12,7 @@ from neve.tail.export.outbox import CursorMoved, Outbox
 from neve.tail.export.port import Delivery
 from neve.tail.export.position import Position
 from neve.tail.export.pump import PumpResult, pump
+from neve.tail.metrics import AWAY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,6 +57,9 @@ class Exporter:
                 Turn(one, outbox.cursor(one.name), note) for one, note in zip(self.destinations, notes, strict=True)
             ]
             self._bring([turn for turn in turns if not turn.ended])
+        for turn in turns:
+            if turn.result.away is not None:
+                AWAY.labels(self.kept.config.name, turn.result.destination).inc()
         return [turn.result for turn in turns]
 
     def _take(self, leases: ExitStack, destination: str) -> str:

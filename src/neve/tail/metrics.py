@@ -21,6 +21,7 @@ LATE = Counter("neve_tail_late_spans", "spans that came after their trace was de
 REVISED = Counter("neve_tail_revised_traces", "decisions that late spans changed", ["selector"])
 TAKEN = Counter("neve_tail_taken_traces", "traces that another selector keeps already", ["selector"])
 FAILURES = Counter("neve_tail_failures", "cycles and deliveries that failed; they are tried again", ["selector"])
+AWAY = Counter("neve_tail_away", "turns that ended because their destination was away", ["selector", "destination"])
 LAST = Gauge("neve_tail_last_cycle_timestamp_seconds", "when the last cycle ended well", ["selector"])
 OPEN = Gauge("neve_tail_open_traces", "traces that are not decided yet", ["selector"])
 CLAIMS_AWAY = Gauge("neve_tail_claims_away", "1: selectors can't ask each other who keeps a trace", ["selector"])

@@ -41,8 +41,8 @@ def pump(destination: Destination, cursor: Cursor, batches: Iterable[tuple[Posit
     """Bring batches, each with the position that is reached with it, and move the cursor after each.
 
     Batches come in the order of their positions; those that are behind the cursor are passed over. A destination that
-    is away ends the turn with its cursor where it is: that is a result, not an error. What it refuses for good is
-    counted and told, and not brought again.
+    is away ends the turn with its cursor where it is: that is a result, not an error, and whoever asked for the turn
+    tells of it. What it refuses for good is counted and told, and not brought again.
     """
     total, count = Delivery(), 0
     away = None
@@ -52,7 +52,6 @@ def pump(destination: Destination, cursor: Cursor, batches: Iterable[tuple[Posit
         try:
             delivery = destination.deliver(batch, cursor.batch_id(until))
         except DestinationAway as error:
-            log.warning("destination is away", destination=destination.name, position=until, error=error.message)
             away = error
             break
         cursor.move(until)

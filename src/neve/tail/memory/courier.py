@@ -14,6 +14,7 @@ from neve.tail.export.port import Delivery, DestinationAway
 from neve.tail.export.pump import PumpResult
 from neve.tail.memory import metrics
 from neve.tail.memory.held import size_of
+from neve.tail.metrics import AWAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,6 +95,7 @@ class Courier:
                     delivery = self.destination.deliver(parcel.batch, parcel.batch_id)
                 except DestinationAway as error:
                     self._away = error
+                    AWAY.labels(self._selector, self.destination.name).inc()
                     log.warning("destination is away", destination=self.destination.name, error=error.message)
                     break
                 self._took(parcel, delivery)

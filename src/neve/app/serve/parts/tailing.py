@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from neve.app.tail_loop import run_forever
 from neve.errors import LeaseTaken
 
 if TYPE_CHECKING:
-    import threading
+    from collections.abc import Mapping, Sequence
 
     from neve.app.serve.part import Say
     from neve.app.settings import Settings
@@ -35,32 +36,77 @@ class TailPart:
     def run(self, stop: threading.Event, say: Say) -> None:
         """Cycles until told to stop; among selectors of one name one decides, and the others stand by."""
         selector = build_selector(self.settings, self.lake)
-        say({"policies": len(selector.policies.policies)})
-
-        def decided(result: CycleResult) -> None:
-            document = result.as_document()
-            log.info("cycle ended", **document)
-            say({"cycle": document})
-
-        def exported(results: list[PumpResult]) -> None:
-            for one in results:
-                log.info("traces delivered", destination=one.destination, **vars(one.delivery))
-
-        def failed(error: NeveError) -> None:
-            if isinstance(error, LeaseTaken):
-                say({"standby": error.message})
-                return
-            log.error("cycle failed", error=error.message)
-            say({"error": error.message})
-
+        account = Account(say, {"policies": len(selector.policies.policies)})
         try:
             run_forever(
                 selector,
                 export=bool(self.settings.tail.export.destinations),
-                tell=decided,
-                exported=exported,
-                failed=failed,
+                tell=account.decided,
+                exported=account.exported,
+                failed=account.failed,
                 stop=stop,
             )
         finally:
             selector.documents.close()
+
+
+class Account:
+    """What the part says: how the last cycle was, and what ails it or a destination. Threads share it."""
+
+    def __init__(self, say: Say, told: Mapping[str, object]) -> None:
+        self._say = say
+        self._told = told
+        self._error = ""
+        self._away: dict[str, str] = {}
+        self._changing = threading.Lock()
+        say(told)
+
+    def decided(self, result: CycleResult) -> None:
+        """A cycle ended well."""
+        document = result.as_document()
+        log.info("cycle ended", **document)
+        with self._changing:
+            self._told, self._error = {"cycle": document}, ""
+            self._tell()
+
+    def failed(self, error: NeveError) -> None:
+        """A cycle failed, or is left to another process."""
+        with self._changing:
+            if isinstance(error, LeaseTaken):
+                self._told, self._error = {"standby": error.message}, ""
+            else:
+                log.error("cycle failed", error=error.message)
+                self._error = error.message
+            self._tell()
+
+    def exported(self, results: Sequence[PumpResult]) -> None:
+        """Destinations had their turns; one that is away is said when that begins and when it ends."""
+        with self._changing:
+            for one in results:
+                if one.batches:
+                    log.info("traces delivered", destination=one.destination, **vars(one.delivery))
+                self._note(one)
+            self._tell()
+
+    def _note(self, one: PumpResult) -> None:
+        was_away = one.destination in self._away
+        if one.away is None:
+            if was_away:
+                del self._away[one.destination]
+                log.warning("destination is no longer away", destination=one.destination, left_to_others=one.note)
+            return
+        self._away[one.destination] = one.away.message
+        if not was_away:
+            log.warning(
+                "destination is away",
+                destination=one.destination,
+                position=one.position,
+                error=one.away.message,
+                hint=one.away.hint,
+            )
+
+    def _tell(self) -> None:
+        """Say all of it; only with the lock held."""
+        away = [f"{name} is away, what was kept waits for it: {words}" for name, words in self._away.items()]
+        ailments = "; ".join(filter(None, (self._error, *away)))
+        self._say({**self._told, "error": ailments} if ailments else self._told)
