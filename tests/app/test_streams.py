@@ -88,7 +88,7 @@ def test_the_part_is_well_again_without_a_batch(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(stream_part, "in_pool", nowhere)
     documents = SqlDocuments(State(StateConfig(path=str(tmp_path / "state.db"))))
-    part = StreamPart("ingest:events", lambda _tell: cast("StreamJob", Idle(1)), documents, Noted(), patience=1.0)
+    part = StreamPart("ingest:events", lambda _tell: cast("StreamJob", Idle(1)), documents, Noted(), 1.0, "host-1")
     stop, said = threading.Event(), list[list[str]]()
 
     def say(details: Any) -> None:
@@ -127,3 +127,24 @@ def test_a_query_is_well_when_it_is_through_with_a_trigger(
     )
     job._wait(cast("Any", Query()), lambda: calls.append(True))
     assert len(calls) == expected
+
+
+def test_who_stands_by_says_for_which_service(tmp_path: Path) -> None:
+    """By the name that the service has in `neve status`."""
+    documents = SqlDocuments(State(StateConfig(path=str(tmp_path / "state.db"))))
+    stop, said = threading.Event(), list[str]()
+
+    def say(details: Any) -> None:
+        said.append(str(details.get("standby")))
+        stop.set()
+
+    def make(_tell: object) -> StreamJob:
+        second = StreamPart("ingest:raw", lambda _tell: pytest.fail("it ran"), documents, Noted(), 1.0, "host-2")
+        second.run(stop, say)
+        raise StreamFailed("enough was seen")
+
+    first = StreamPart("ingest:raw", make, documents, Noted(), 1.0, "host-1")
+    with pytest.raises(StreamFailed):
+        first.run(threading.Event(), lambda _details: None)
+    documents.close()
+    assert "of the service host-1 " in said[0]

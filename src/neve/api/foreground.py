@@ -61,7 +61,7 @@ def run_tend(settings: Settings, lake: Lake, names: Collection[str], instance: s
 
         def build() -> Household:
             nonlocal household
-            household = Household(build_parts(settings, lake, names), settings.serve, board)
+            household = Household(build_parts(settings, lake, names, instance), settings.serve, board)
             return household
 
         code = asyncio.run(tend(settings.serve, build, lambda place: ready(Addresses(health=place)), engine_is_gone))

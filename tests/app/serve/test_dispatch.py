@@ -50,6 +50,7 @@ def part(lake: Lake, state: State) -> DispatchPart:
         lake.table_names,
         lambda reader: Boxer(documents, reader, jobs, batch_of=lambda task, table: rules.policies().batch(task, table)),
         scheduler,
+        "host-1",
     )
 
 
@@ -84,7 +85,7 @@ def test_a_commit_becomes_a_job_and_the_next_leader_takes_over(lake: Lake, state
         until(lambda: any("leader" in words for words in leader.said))
         other = Running(second)
         try:
-            until(lambda: any("standby" in words for words in other.said))
+            until(lambda: any("service host-1 " in str(words.get("standby")) for words in other.said))
             append_once(lake.table("metrics"), [], batch_id="a", operation="ingest-stream")
             Announcer(lake, first.documents, first.bus).look("metrics")
             until(lambda: first.jobs.list(task=Task.ROLLUP))

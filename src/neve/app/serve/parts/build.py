@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 PATIENCE, FINISH = 0.8, 0.5
 
 
-def build_parts(settings: Settings, lake: Lake, wanted: Collection[str]) -> list[Part]:
+def build_parts(settings: Settings, lake: Lake, wanted: Collection[str], instance: str) -> list[Part]:
     """The parts of these names, which share one Spark session and one connection to the state store."""
-    house, names = _House(with_shares(settings, cores()), _for_all(settings, lake)), set(wanted)
+    house, names = _House(with_shares(settings, cores()), _for_all(settings, lake), instance), set(wanted)
     tasks = [task for task in Task if task.value in names]
     if tasks or "ingest" in names:
         _ = house.lake.spark  # before there are threads that would each start one
@@ -77,6 +77,7 @@ class _House:
 
     settings: Settings
     lake: Lake
+    instance: str
 
     @cached_property
     def documents(self) -> Documents:
@@ -112,7 +113,7 @@ class _House:
         }
         patience = FINISH * self.settings.serve.drain_seconds
         parts = {
-            name: StreamPart(f"ingest:{name}", kinds[name], self.documents, self.noted, patience)
+            name: StreamPart(f"ingest:{name}", kinds[name], self.documents, self.noted, patience, self.instance)
             for name in self.settings.serve.streams
         }
         if "events" in parts:
@@ -129,6 +130,7 @@ class _House:
             self.lake.table_names,
             self._boxer,
             scheduler,
+            self.instance,
             look=lambda: refresh_lag(self.settings, self.lake, self.documents),
             leave=forget_lag,
         )

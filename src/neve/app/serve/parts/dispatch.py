@@ -40,7 +40,8 @@ log = structlog.get_logger("neve.work")
 class DispatchPart:
     """Turns announcements and the clock into jobs, while it is the leader; without a bus, the clock alone.
 
-    `look` is what a leader does twice a minute beside it, `leave` what it does when it leads no more.
+    `look` is what a leader does twice a minute beside it, `leave` what it does when it leads no more; `instance` tells
+    those who stand by which service leads.
     """
 
     documents: Documents
@@ -50,6 +51,7 @@ class DispatchPart:
     tables: Callable[[], Sequence[str]]
     boxer: Callable[[Reader], Boxer]
     scheduler: Scheduler
+    instance: str
     look: Callable[[], None] = lambda: None
     leave: Callable[[], None] = lambda: None
     name: str = "scheduler"
@@ -58,7 +60,8 @@ class DispatchPart:
         """Lead until told to stop; while another one leads, wait for that one to end."""
         while not stop.is_set():
             try:
-                with work_under(self.documents, LEASE, seconds=LEASE_SECONDS, what="handing out work") as lease:
+                what = f"handing out work by the service {self.instance}"
+                with work_under(self.documents, LEASE, seconds=LEASE_SECONDS, what=what) as lease:
                     self._lead(lease, stop, say)
             except LeaseTaken as error:
                 say({"standby": error.message})

@@ -30,22 +30,25 @@ TABLES = {Signal.LOGS.value: "logs", Signal.METRICS.value: "metrics", Signal.TRA
 
 @dataclass(frozen=True)
 class StreamPart:
-    """Runs one stream under a lease, and has its commits announced; what runs `beside` it ends with it."""
+    """Runs one stream under a lease, and has its commits announced; what runs `beside` it ends with it.
+
+    `instance` tells those who stand by which service they stand by for.
+    """
 
     name: str
     make: Callable[[Tell], StreamJob]
     documents: Documents
     noted: Noted
     patience: float
+    instance: str
     beside: Beside = lambda _stop: nullcontext()
 
     def run(self, stop: threading.Event, say: Say) -> None:
         """Take in what comes until told to stop; while another one does it, wait for that one to end."""
         while not stop.is_set():
             try:
-                with work_under(
-                    self.documents, self.name, seconds=LEASE_SECONDS, what="a stream of `neve serve`"
-                ) as lease:
+                what = f"a stream of the service {self.instance}"
+                with work_under(self.documents, self.name, seconds=LEASE_SECONDS, what=what) as lease:
                     self._run(lease, stop, say)
             except LeaseTaken as error:
                 say({"standby": error.message})
