@@ -133,7 +133,7 @@ def test_workers_hold_what_they_work_at_for_a_short_time(
         return Step("looked")
 
     monkeypatch.setitem(maintenance.STEPS, "tags", look)
-    [part, *_others] = _House(handlers.settings, handlers.lake).workers([Task.MAINTAIN])
+    [part, *_others] = _House(handlers.settings, handlers.lake, "here").workers([Task.MAINTAIN])
     assert isinstance(part, WorkPart)
     part.worker.handlers[Task.MAINTAIN](Jobs(documents).want(Task.MAINTAIN, "spans", reason="test"), Asked())
     [seconds] = seen
@@ -142,5 +142,5 @@ def test_workers_hold_what_they_work_at_for_a_short_time(
 
 def test_workers_ask_whether_the_engine_lives(handlers: Handlers) -> None:
     """As the process does that they are in."""
-    parts = _House(handlers.settings, handlers.lake).workers([Task.MAINTAIN])
+    parts = _House(handlers.settings, handlers.lake, "here").workers([Task.MAINTAIN])
     assert [part.worker.engine_is_gone for part in parts if isinstance(part, WorkPart)] == [engine_is_gone] * 2
