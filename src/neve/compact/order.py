@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 PIECE_ROWS = 10_000
+PIECES = 16  # of a run, or fewer: each piece that is read costs as much as the run's dictionaries are long
+HEADS_SHARE = 2  # the heads of all runs together are one of so many parts of what memory holds
 
 
 def sort_rows(pieces: Iterable[pa.Table], columns: Sequence[str], memory: int) -> Iterator[pa.Table]:
@@ -46,7 +48,7 @@ def _in_one_piece(rows: pa.Table) -> pa.Table:
 def _through_files(pieces: Iterable[pa.Table], columns: Sequence[str], memory: int) -> Iterator[pa.Table]:
     with tempfile.TemporaryDirectory(prefix="neve-sort-") as folder:
         runs = [
-            _spill(_sorted(rows, columns), Path(folder) / f"{number}.arrow")
+            _Run(_spill(_sorted(rows, columns), Path(folder) / f"{number}.arrow"), rows.num_rows)
             for number, rows in enumerate(_filled(pieces, memory))
         ]
         yield from _merge(runs, columns)
@@ -67,7 +69,7 @@ def _filled(pieces: Iterable[pa.Table], memory: int) -> Iterator[pa.Table]:
 def _spill(rows: pa.Table, path: Path) -> Path:
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, rows.schema, options=options) as writer:
-        writer.write_table(rows, max_chunksize=PIECE_ROWS)
+        writer.write_table(rows, max_chunksize=max(PIECE_ROWS, rows.num_rows // PIECES))
     return path
 
 
@@ -76,6 +78,7 @@ class _Run:
     """One sorted file, of which only the head is in memory."""
 
     path: Path
+    rows: int
     head: pa.Table = field(init=False)
     _next: int = 0
 
@@ -83,11 +86,15 @@ class _Run:
         self._reader = pa.ipc.open_file(pa.OSFile(str(self.path), "rb"))
         self.head = self._reader.schema.empty_table()
 
-    def fill(self) -> None:
-        """Read on when the head is used up."""
-        while not self.head.num_rows and not self.is_read:
-            self.head = pa.Table.from_batches([self._reader.get_batch(self._next)])
+    def fill(self, rows: int) -> None:
+        """Read on when the head is used up, until it has so many rows."""
+        if self.head.num_rows:
+            return
+        batches: list[pa.RecordBatch] = []
+        while sum(batch.num_rows for batch in batches) < rows and not self.is_read:
+            batches.append(self._reader.get_batch(self._next))
             self._next += 1
+        self.head = pa.Table.from_batches(batches, self._reader.schema)
 
     @property
     def is_read(self) -> bool:
@@ -95,12 +102,15 @@ class _Run:
         return bool(self._next >= self._reader.num_record_batches)
 
 
-def _merge(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Table]:
-    """All heads are sorted together, and rows are given up to the first head's end: what follows may come before."""
-    runs = [_Run(path) for path in paths]
+def _merge(runs: list[_Run], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """All heads are sorted together, and rows are given up to the first head's end: what follows may come before.
+
+    Each run has a dictionary of its own, and each turn makes one of all of them: so heads are as long as they can be.
+    """
+    rows = max(PIECE_ROWS, max(run.rows for run in runs) // (HEADS_SHARE * len(runs)))
     while True:
         for run in runs:
-            run.fill()
+            run.fill(rows)
         runs = [run for run in runs if run.head.num_rows]
         if not runs:
             return
