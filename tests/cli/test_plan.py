@@ -8,8 +8,10 @@ import pytest
 from neve.app.settings import Settings, load_settings
 from neve.app.wiring import build_documents, build_lake
 from neve.lake.tables import init_tables
+from neve.work.batch import MB
 from neve.work.box import Box
 from neve.work.boxer import SPACE as BOXES
+from neve.work.defaults import built_in
 from neve.work.jobs import Jobs
 from neve.work.pauses import Pauses
 from neve.work.policies import Policies
@@ -108,3 +110,12 @@ def test_after_a_turn_of_the_scheduler_nothing_is_due_twice(house: Path) -> None
         ("due", "every 10m: never done before"),
         ("waiting", "every 10m: last 0 s ago"),
     ]
+
+
+def test_the_help_shows_what_holds_unless_it_is_told_otherwise() -> None:
+    """Its example of what is gathered has the numbers of the built-in policy."""
+    batch = built_in(None).tasks[Task.COMPACT].batch
+    assert batch is not None
+    page = run("plan", "--help").text
+    assert f"of {batch.count} files, 1.2 of {batch.bytes // MB} MB, 20 of {batch.age_seconds:g} s" in page
+    assert f"batch.count is {batch.count};" in page

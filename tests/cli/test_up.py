@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import psutil
 import pytest
 import yaml
@@ -18,7 +19,8 @@ import yaml
 from neve.app.demo import Place, demo_settings
 from neve.app.settings import load_settings
 from neve.app.up import prepare, service_settings, serving
-from neve.cli.up import places, told
+from neve.cli.main import neve
+from neve.cli.up import TO_TRY, places, told
 from neve.demo.live import Sent
 from neve.errors import NeveError
 from neve.model.signals import Signal
@@ -85,6 +87,19 @@ def test_every_address_is_told() -> None:
         ("metrics", "http://h:4/metrics"),
     ]
     assert places({"http": "http://h:1", "grpc": None, "query": None}) == [("OTLP/HTTP", "http://h:1")]
+
+
+@pytest.mark.parametrize("words", TO_TRY)
+def test_what_it_says_to_try_are_commands(words: str) -> None:
+    """Whole ones: a group of commands would only print its help."""
+    context = click.Context(neve)
+    command: click.Command | None = neve
+    for word in words.split():
+        if not isinstance(command, click.Group):
+            break
+        command = command.get_command(context, word)
+    assert command is not None
+    assert not isinstance(command, click.Group)
 
 
 def test_what_was_sent_is_told_with_what_went_wrong() -> None:

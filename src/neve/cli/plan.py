@@ -41,9 +41,9 @@ def plan(context: Context, task: str | None, pattern: str | None, as_json: bool)
 
     \b
     when   task      table       state    policy    why
-    now    compact   logs        running            14 files of 3.1 MB in 9 s: batch.count is 12; host:7:1 is at it
+    now    compact   logs        running            207 files of 3.1 MB in 9 s: batch.count is 200; host:7:1 is at it
     now    search    logs        due      built-in  every 10m: last 11 min ago
-    40 s   compact   spans       filling  built-in  5 of 12 files, 1.2 of 256 MB, 20 of 60 s
+    100 s  compact   spans       filling  built-in  40 of 200 files, 1.2 of 256 MB, 20 of 120 s
     5 h    maintain  logs        quiet    night     cron 30 3 * * *: …; quiet hours of policy night until 06:00 UTC
     -      autopilot all tables  disabled built-in  its rule has enabled: false
     """

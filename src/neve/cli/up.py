@@ -23,6 +23,7 @@ LOOK_SECONDS = 0.5
 LAST_MINUTE = """\
 SELECT service_name, count(*) AS spans, round(quantile_cont(duration_ms, 0.95), 1) AS p95_ms \
 FROM spans WHERE timestamp > now() - INTERVAL 1 MINUTE GROUP BY ALL ORDER BY 2 DESC"""
+TO_TRY = ("status", "top", "jobs list", f'query "{LAST_MINUTE}"')
 
 
 @click.command()
@@ -99,7 +100,7 @@ def _welcome(service: Up, rate: float) -> None:
     for name, address in places(at):
         say(f"   {name:<14} {address}")
     say(f"\nthe shop sends {rate:g} spans, log records and metric points a second. Beside it, try:")
-    for words in ("status", "top", "jobs", f'query "{LAST_MINUTE}"'):
+    for words in TO_TRY:
         say(f"   {neve} {words}")
 
 

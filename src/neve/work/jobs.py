@@ -194,7 +194,7 @@ class Jobs:
     def _refused(self, job_id: str, verb: str, expected: str) -> WorkMissing | WorkRefused:
         job = self.get(job_id)
         if job is None:
-            return WorkMissing(f"there is no job {job_id!r}", hint="neve jobs lists those that there are")
+            return WorkMissing(f"there is no job {job_id!r}", hint="`neve jobs list` shows those that there are")
         return WorkRefused(
             f"job {job_id} ({job.subject}) can't be {verb}: it is {job.state.value}, expected {expected}",
             hint="start its task anew instead" if job.state is JobState.DONE else None,
