@@ -385,8 +385,9 @@ def test_a_dead_job_is_replayed_as_the_open_one_of_its_subject(jobs: Jobs) -> No
 def test_what_can_not_be_cancelled_or_replayed_is_refused_with_a_reason(jobs: Jobs) -> None:
     """An unknown id and a wrong state are different things."""
     for verb in (jobs.cancel, jobs.replay):
-        with pytest.raises(WorkMissing, match="there is no job 'nonsense'"):
+        with pytest.raises(WorkMissing, match="there is no job 'nonsense'") as raised:
             verb("nonsense")
+        assert raised.value.hint == "`neve jobs list` shows those that there are"
     job = want(jobs)
     with pytest.raises(WorkRefused, match=r"can't be replayed: it is queued, expected dead or cancelled"):
         jobs.replay(job.id)

@@ -11,6 +11,8 @@ from neve.errors import LeaseLost
 from neve.work import metrics
 from neve.work.announcement import Announcement
 from neve.work.box import MOST_SEEN, Box
+from neve.work.legible import legible
+from neve.work.refusals import WorkUnreadable
 from neve.work.routes import wanted
 
 if TYPE_CHECKING:
@@ -94,7 +96,8 @@ class Boxer:
         empty = Box.empty(task, table, window, now)
         while True:
             document = self._documents.get(SPACE, empty.key)
-            before = empty if document is None else Box.of(document)
+            known = None if document is None else legible(Box.of, document)
+            before = known or empty
             box = before
             for announcement in announcements:
                 box = box.folded(announcement, now)
@@ -102,7 +105,9 @@ class Boxer:
                 return
 
     def _handed_out(self, document: dict[str, object]) -> Job | None:
-        box = Box.of(document)
+        box = legible(Box.of, document)
+        if box is None:
+            return None
         batch = self._batch_of(box.task, box.table)
         if batch is None:
             log.info("box dropped: no policy gathers for it any more", box=box.key, files=box.count)
@@ -111,7 +116,10 @@ class Boxer:
         reason = box.due(batch, self._clock())
         if reason is None:
             return None
-        job = self._jobs.want(box.task, box.table, box.window, reason=reason)
+        try:
+            job = self._jobs.want(box.task, box.table, box.window, reason=reason)
+        except WorkUnreadable:  # the box stays for those who can add to that job
+            return None
         # One that was added to meanwhile stays, and makes one job more than needed.
         self._documents.swap(SPACE, box.key, document, None)
         return job
@@ -119,7 +127,8 @@ class Boxer:
 
 def boxes_in(documents: Documents) -> list[Box]:
     """The boxes of a store, in the order of their keys."""
-    return [Box.of(document) for _key, document in documents.entries(SPACE)]
+    found = (legible(Box.of, document) for _key, document in documents.entries(SPACE))
+    return [box for box in found if box is not None]
 
 
 def _checked(announcement: Announcement) -> Announcement:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from neve.work import job_changes as changes
 from neve.work.job_document import Record
+from neve.work.legible import legible
 
 if TYPE_CHECKING:
     from neve.lake.documents import Documents
@@ -25,7 +26,7 @@ class DeadJobs:
         """Keep a job that has died in the place of the one before it; a mover who comes late changes nothing."""
         while True:
             document = self._documents.get(self._space, DEAD + job.subject)
-            known = None if document is None else Record.of(document).job
+            known = None if document is None else _read(document)
             if known is not None and _died_after(known, job):
                 return
             kept = Record(changes.died_again(job, known)).document
@@ -35,21 +36,26 @@ class DeadJobs:
     def of(self, subject: str) -> Job | None:
         """The dead job of a subject, if there is one."""
         document = self._documents.get(self._space, DEAD + subject)
-        return None if document is None else Record.of(document).job
+        return None if document is None else _read(document)
 
     def all(self) -> list[Job]:
         """All of them, the newest first."""
-        every = (Record.of(document).job for _key, document in self._documents.entries(self._space, DEAD))
-        return sorted(every, key=lambda job: job.id, reverse=True)
+        every = (_read(document) for _key, document in self._documents.entries(self._space, DEAD))
+        return sorted((job for job in every if job is not None), key=lambda job: job.id, reverse=True)
 
     def forget(self, job: Job) -> None:
         """Forget a job, unless it, or another one of its subject, died since."""
         document = self._documents.get(self._space, DEAD + job.subject)
         if document is None:
             return
-        known = Record.of(document).job
-        if known.id == job.id and not _died_after(known, job):
+        known = _read(document)
+        if known is not None and known.id == job.id and not _died_after(known, job):
             self._documents.swap(self._space, DEAD + job.subject, document, None)
+
+
+def _read(document: dict[str, object]) -> Job | None:
+    record = legible(Record.of, document)
+    return record.job if record else None
 
 
 def _died_after(known: Job, job: Job) -> bool:

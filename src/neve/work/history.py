@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from neve.work.dead_jobs import DeadJobs
 from neve.work.job import Job, JobState
 from neve.work.job_document import Record
 from neve.work.job_id import backwards, is_id
+from neve.work.legible import legible
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
     from datetime import datetime
 
     from neve.lake.documents import Documents
@@ -46,7 +47,8 @@ class History:
             return None
         document = self._documents.get(SPACE, _key(job_id))
         if document is not None:
-            return Record.of(document).job
+            record = legible(Record.of, document)
+            return record.job if record else None
         return next((job for job in self._dead.all() if job.id == job_id), None)
 
     def dead(self, subject: str) -> Job | None:
@@ -59,7 +61,8 @@ class History:
             self._dead.forget(job)
             return
         document = self._documents.get(SPACE, _key(job.id))
-        if document is not None and Record.of(document).job == job:
+        record = None if document is None else legible(Record.of, document)
+        if document is not None and record is not None and record.job == job:
             self._documents.swap(SPACE, _key(job.id), document, None)
 
     def jobs(self, states: Collection[JobState]) -> list[Iterator[Job]]:
@@ -72,7 +75,8 @@ class History:
         """How many there are in each state: the dead now, the others a while ago."""
         if self._counted is None or now - self._counted[0] >= COUNTS_FRESH:
             every = self._documents.entries(SPACE, ENDED)
-            self._counted = now, Counter(JobState(str(document["state"])) for _key, document in every)
+            states = (legible(_state, document) for _key, document in every)
+            self._counted = now, Counter(state for state in states if state is not None)
         return self._counted[1] + Counter({JobState.DEAD: len(self._dead.all())})
 
     def prune(self, before: datetime, most: int) -> int:
@@ -88,7 +92,13 @@ class History:
 
     def _ended(self) -> Iterator[Job]:
         for _key, document in self._documents.entries(SPACE, ENDED):
-            yield Record.of(document).job
+            record = legible(Record.of, document)
+            if record is not None:
+                yield record.job
+
+
+def _state(document: Mapping[str, Any]) -> JobState:
+    return JobState(document["state"])
 
 
 def _key(job_id: str) -> str:

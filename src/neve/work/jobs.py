@@ -15,7 +15,7 @@ from neve.work.history import History
 from neve.work.job import Job, JobState
 from neve.work.job_document import Record, Wanted
 from neve.work.open_jobs import OpenJobs, new
-from neve.work.refusals import WorkMissing, WorkRefused
+from neve.work.refusals import WorkMissing, WorkRefused, WorkUnreadable
 from neve.work.retry import Retry
 from neve.work.turns import busy, place, turn
 
@@ -119,9 +119,7 @@ class Jobs:
 
     def renew(self, job: Job, seconds: float, progress: Progress | None = None) -> Job:
         """Keep a job for so long from now; raises `LeaseLost` when it is another's. The answer tells `cancel`."""
-        return self._open.change(
-            job.subject, lambda record, now: changes.renewed(_ours(record, job), now, seconds, progress)
-        ).job
+        return self._held(job, lambda record, now: changes.renewed(record, now, seconds, progress))
 
     def finish(self, job: Job, outcome: str, result: Mapping[str, object] = NOTHING) -> Job:
         """A job is done; what was wanted of its subject meanwhile is queued."""
@@ -184,12 +182,19 @@ class Jobs:
 
     def _closed(self, job: Job, change: Callable[[Record, datetime], Record]) -> Job:
         try:
-            return self._open.change(job.subject, lambda record, now: change(_ours(record, job), now)).job
+            return self._held(job, change)
         except LeaseLost:
             known = self._history.find(job.id)
             if known is not None and _claim_of(known) == _claim_of(job):
                 return known  # it was ended by this very claim, whose answer was lost
             raise
+
+    def _held(self, job: Job, change: Callable[[Record, datetime], Record]) -> Job:
+        """Change a job that this very claim still has; raises `LeaseLost` where it has it no more."""
+        try:
+            return self._open.change(job.subject, lambda record, now: change(_ours(record, job), now)).job
+        except WorkUnreadable as error:
+            raise LeaseLost(f"{job.owner} lost job {job.id}: {error.message}", hint=error.hint) from error
 
     def _refused(self, job_id: str, verb: str, expected: str) -> WorkMissing | WorkRefused:
         job = self.get(job_id)

@@ -14,6 +14,8 @@ from neve.work.history import SPACE, History
 from neve.work.job import Job, JobState
 from neve.work.job_document import Record, Wanted
 from neve.work.job_id import new_id
+from neve.work.legible import legible
+from neve.work.refusals import WorkUnreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -40,17 +42,22 @@ class OpenJobs:
     def records(self) -> Iterator[tuple[dict[str, object], Record]]:
         """What is open of each subject, and what has just ended and was not moved yet."""
         for _key, document in self._documents.entries(SPACE, OPEN):
-            yield document, Record.of(document)
+            record = legible(Record.of, document)
+            if record is not None:
+                yield document, record
 
     def find(self, job_id: str) -> Job | None:
         """A job by its id, open or just ended; or none."""
         return next((record.job for _document, record in self.records() if record.job.id == job_id), None)
 
     def change(self, subject: str, change: Callable[[Record | None, datetime], Record]) -> Record:
-        """Change what is open of a subject in one step; the change is worked out again when another one was quicker."""
+        """Change what is open of a subject in one step; the change is worked out again when another one was quicker.
+
+        Raises `WorkUnreadable` where a newer release is at the subject.
+        """
         while True:
             document, now = self._documents.get(SPACE, OPEN + subject), self._clock()
-            record = None if document is None else Record.of(document)
+            record = None if document is None else _read(subject, document)
             if document is not None and record is not None and not record.job.state.is_open:
                 self._move(record, document)
                 continue
@@ -100,6 +107,16 @@ class OpenJobs:
         if record.following is not None:
             following = new(job.task, job.table, job.window, self.held_back(job.subject, record.following), now)
         self._documents.swap(SPACE, OPEN + job.subject, document, following.document if following else None)
+
+
+def _read(subject: str, document: dict[str, object]) -> Record:
+    record = legible(Record.of, document)
+    if record is None:
+        raise WorkUnreadable(
+            f"the job of {subject} has values that this release does not know",
+            hint="a newer release shares the state store: it goes on with the job",
+        )
+    return record
 
 
 def new(task: Task, table: str, window: str, wanted: Wanted, now: datetime) -> Record:

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from neve.work.job_id import new_id
+from neve.work.legible import legible
 from neve.work.refusals import WorkMissing
 from neve.work.task import Task
 
@@ -70,7 +71,8 @@ class Pauses:
         """Let no more work of a task (none: of any) begin on tables of a pattern."""
         now = self._documents.now()
         for key, document in self._documents.entries(SPACE):
-            if _is_over(Pause.of(document), now):
+            old = legible(Pause.of, document)
+            if old is not None and _is_over(old, now):
                 self._documents.swap(SPACE, key, document, None)
         pause = Pause(new_id(now), task, tables, by, reason, now, until)
         self._documents.put(SPACE, pause.id, pause.document)
@@ -91,8 +93,8 @@ class Pauses:
     def list(self) -> Listed:
         """Those in force, the oldest first."""
         now = self._documents.now()
-        every = (Pause.of(document) for _key, document in self._documents.entries(SPACE))
-        return [pause for pause in every if not _is_over(pause, now)]
+        every = (legible(Pause.of, document) for _key, document in self._documents.entries(SPACE))
+        return [pause for pause in every if pause is not None and not _is_over(pause, now)]
 
     def found(self, task: Task, table: str) -> Pause | None:
         """The pause that such work waits for, if any; as it was a moment ago, since it is asked for every job."""

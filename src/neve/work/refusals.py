@@ -9,3 +9,7 @@ class WorkMissing(NeveError):
 
 class WorkRefused(NeveError):
     """Raised when a job is in a state in which it can't be cancelled or replayed."""
+
+
+class WorkUnreadable(WorkRefused):
+    """Raised when what is open of a subject has values that only a newer release knows."""

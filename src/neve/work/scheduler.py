@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from neve.work.concerns import tables_for
 from neve.work.due import Mark, next_time, why
+from neve.work.refusals import WorkUnreadable
 from neve.work.task import Task
 
 if TYPE_CHECKING:
@@ -60,7 +61,10 @@ class Scheduler:
                 # From now on it counts, so that a time that is missed later is known to be missed.
                 self._remember(task, table, Mark(mark.last if mark else None, rule.clock, now))
             return None
-        job = self.jobs.want(task, table, reason=why(rule, mark, when, now))
+        try:
+            job = self.jobs.want(task, table, reason=why(rule, mark, when, now))
+        except WorkUnreadable:  # it stays due, and is wanted when those who know that job are done with it
+            return None
         # After the job: whoever dies in between wants it twice, and not never.
         self._remember(task, table, Mark(now, rule.clock, now))
         return job
