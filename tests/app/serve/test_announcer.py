@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,9 @@ import pyarrow as pa
 import pytest
 
 from neve.app.serve import announcer as module
-from neve.app.serve.announcer import Announcer
+from neve.app.serve.announcer import Announcer, BusAway
+from neve.errors import LakeError
+from neve.lake.changes import changed_files
 from neve.lake.commits import append_once
 from neve.lake.sql_bus import SqlBus
 from neve.lake.sql_documents import SqlDocuments
@@ -18,6 +21,13 @@ from neve.model.tables import LOGS
 from neve.work.announcement import Announcement
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+    from neve.lake.bus import Bus, Reader
+    from neve.lake.changes import ChangedFile
     from neve.lake.lake import Lake
     from neve.lake.state import State
 
@@ -93,6 +103,50 @@ def test_a_look_that_died_before_its_end_is_made_again(lake: Lake, announcer: An
     announcer.look("logs")
     first, second = told(announcer)
     assert first == second
+
+
+@dataclass
+class LeavingBus:
+    """A bus that takes a few commits, and is away then."""
+
+    bus: Bus
+    takes: int
+
+    def publish(self, topic: str, messages: Iterable[tuple[str, Mapping[str, object]]]) -> None:
+        """Take them, or be away."""
+        if self.takes == 0:
+            raise LakeError("the broker is away")
+        self.takes -= 1
+        self.bus.publish(topic, messages)
+
+    def reader(self, group: str, topics: Sequence[str]) -> Reader:
+        """Nobody reads here."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_a_bus_that_is_away_costs_one_commit(lake: Lake, announcer: Announcer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it took is not told again, and what it did not take is not read before its turn."""
+    commit(lake, "a", DAY)
+    announcer.look("logs")
+    ids = [commit(lake, f"b{number}", DAY) for number in range(4)]
+    read: list[int] = []
+
+    def reading(table: Table, snapshot: Snapshot) -> Iterator[ChangedFile]:
+        read.append(snapshot.snapshot_id)
+        return changed_files(table, snapshot)
+
+    monkeypatch.setattr(module, "changed_files", reading)
+    leaving = replace(announcer, bus=LeavingBus(announcer.bus, takes=2))
+    for seen in (ids[:3], [ids[2]]):
+        with pytest.raises(BusAway, match="the broker is away"):
+            leaving.look("logs")
+        assert read == seen
+        read.clear()
+    assert announcer.look("logs") == 2
+    assert [one.snapshot_id for one in told(announcer)] == ids
 
 
 def test_a_commit_of_very_many_files_is_not_read(

@@ -21,7 +21,7 @@ from neve.work.announcement import Announcement
 from neve.work.routes import topic_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
@@ -70,16 +70,23 @@ class Announcer:
         if current is None or current == before:
             return 0
         line = snapshots_since(table, before) if before is not None else None
-        told = (
-            [one for snapshot in line for one in announcements(table, name, snapshot)] if line else [whole(table, name)]
-        )
+        if line is None:
+            self._tell(table, name, [whole(table, name)])
+            return 1
+        for snapshot in line:
+            # One after the other: whoever finds the bus away has read the manifests of one commit, not of all.
+            self._tell(table, name, announcements(table, name, snapshot))
+        return len(line)
+
+    def _tell(self, table: Table, name: str, told: Sequence[Announcement]) -> None:
+        """Announce one commit, and remember that it was."""
+        first = told[0]
         try:
-            for one in told:
-                self.bus.publish(topic_of(one.operation, name), [(one.table, one.value)])
+            self.bus.publish(topic_of(first.operation, name), [(one.table, one.value) for one in told])
         except LakeError as error:
             raise BusAway(f"commits on {name} are not announced yet: {error.message}", hint=error.hint) from error
-        self.documents.put(SPACE, str(table.metadata.table_uuid), {"table": name, "snapshot_id": str(current)})
-        return len(line) if line else 1
+        document = {"table": name, "snapshot_id": str(first.snapshot_id)}
+        self.documents.put(SPACE, str(table.metadata.table_uuid), document)
 
     def _position(self, table: Table) -> int | None:
         found = self.documents.get(SPACE, str(table.metadata.table_uuid))
