@@ -64,6 +64,33 @@ def test_a_taken_port_is_said_before_processes_are_started(tmp_path: Path, monke
     assert "set receiver.http_port, or end the process that listens there" in ended.errors
 
 
+@pytest.mark.parametrize("arguments", [[], ["--only", "receiver,compact"], ["--only", "compact"]])
+def test_a_wrong_policy_is_said_before_processes_are_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    """With its file, by the group itself, which would otherwise start one again and again."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "night.yaml").write_text("name: night\ntasks: {compact: {cron: sometimes}}\n")
+    monkeypatch.setenv("NEVE_POLICIES_FOLDER", "policies")
+    assert run("init").code == 0
+    ended = run("serve", *arguments)
+    assert (ended.code, ended.data) == (1, b"")
+    assert "night.yaml: policy 'night': tasks.compact.cron" in ended.errors
+
+
+def test_a_bus_that_does_not_fit_is_said_before_processes_are_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where somebody would use it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NEVE_BUS__KIND", "kafka")
+    assert run("init").code == 0
+    ended = run("serve", "--only", "receiver,compact")
+    assert (ended.code, ended.data) == (1, b"")
+    assert "bus.bootstrap_servers is empty" in ended.errors
+
+
 def test_options_stand_for_settings() -> None:
     """Each has the bounds of its setting."""
     schema = ReceiverConfig.model_json_schema()["properties"]

@@ -17,9 +17,14 @@ if TYPE_CHECKING:
 
 def build_policy_store(settings: Settings, documents: Documents) -> PolicyStore:
     """The policies of a lake; raises `ConfigError` for a file that is wrong."""
+    return PolicyStore(documents, given_policies(settings))
+
+
+def given_policies(settings: Settings) -> Policies:
+    """The policies that the settings and the files of their folder have; raises `ConfigError` for what is wrong."""
     # The autopilot runs by itself where somebody has set it up.
     hour = settings.autopilot.start_hour if "autopilot" in settings.model_fields_set else None
-    return PolicyStore(documents, gathered(settings.policies, settings.policies_folder, built_in(hour)))
+    return gathered(settings.policies, settings.policies_folder, built_in(hour))
 
 
 def compact_budgets(policies: Policies) -> tuple[OrganizationBudget, ...]:

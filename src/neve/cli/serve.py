@@ -114,8 +114,10 @@ def _wanted(only: str | None, receiver: bool, query: bool) -> list[str]:
 
 
 def _check(settings: Settings, processes: Mapping[str, Sequence[str]]) -> None:
-    """What does not fit together is said before anything is opened."""
-    from neve.app.serve.choice import API, RECEIVER
+    """What does not fit together is said before anything is opened or started."""
+    from neve.app.policies import given_policies
+    from neve.app.serve.choice import API, RECEIVER, TEND
+    from neve.lake.bus_config import check_bus
     from neve.query.config import check_query
     from neve.receive.config import check_receiver
 
@@ -123,6 +125,9 @@ def _check(settings: Settings, processes: Mapping[str, Sequence[str]]) -> None:
         check_receiver(settings.receiver)
     if API in processes:
         check_query(settings.query)
+    if TEND in processes:
+        given_policies(settings)
+        check_bus(settings.bus)
 
 
 def _run(
