@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from neve.cli.output import json_option, say
-from neve.errors import TableMissing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,8 +85,9 @@ def serve(
           compression: zstd
     """
     from neve.api.logs import configure_logs
-    from neve.app.serve.choice import RECEIVER, choose
+    from neve.app.serve.choice import choose
     from neve.app.serve.instance import new_instance
+    from neve.app.serve.lake_look import look_at_lake
     from neve.app.serve.lifeline import drain_with_parent
 
     settings = _with(context.settings, "receiver", host=host, http_port=http_port, grpc_port=grpc_port)
@@ -96,8 +96,7 @@ def serve(
     processes = choose(_wanted(only, receiver, query) or settings.serve.only)
     configure_logs(process="serve" if len(processes) > 1 else next(iter(processes)))
     _check(settings, processes)
-    if set(processes) != {RECEIVER} and not context.lake.table_names():
-        raise TableMissing("the lake has no tables", hint="run `neve init`")
+    look_at_lake(context.lake, processes)
     if lifeline is not None:
         drain_with_parent(lifeline)
     code = _run(context, settings, processes, instance or new_instance(), spark_port, as_json)
