@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,7 @@ from tests.app.serve.little import QUICK, Deaf, Failing, Steady, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from neve.app.serve.part import Part
 
@@ -190,6 +193,48 @@ def test_parts_that_can_not_be_made_end_the_process() -> None:
 
     with pytest.raises(ConfigError):
         asyncio.run(tend(ON_ANY_PORT, build, lambda _place: None))
+
+
+def test_who_is_told_to_stop_while_parts_are_made_does_not_wait_for_them() -> None:
+    """None is started, and nobody is told that it is ready."""
+    steady, made = Steady(), threading.Event()
+
+    def build() -> Household:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert made.wait(30)
+        return Household([steady], ON_ANY_PORT)
+
+    assert asyncio.run(tend(ON_ANY_PORT, build, lambda _place: pytest.fail("it was ready"))) == 0
+    made.set()
+    assert not steady.finished
+
+
+MAKING = """
+import sys, time
+from neve.app.serve import parts
+def build_parts(*_):
+    print("making", flush=True)
+    time.sleep(600)
+parts.build_parts = build_parts
+from neve.api.foreground import run_tend
+from neve.app.settings import Settings
+from neve.app.wiring import build_lake
+settings = Settings.model_validate({"state": {"path": sys.argv[1]}, "serve": {"port": 0}})
+sys.exit(run_tend(settings, build_lake(settings), ["compact"], "one", print))
+"""
+
+
+def test_a_process_ends_while_its_parts_are_made(tmp_path: Path) -> None:
+    """At once and well, as those of Spark take long."""
+    command = [sys.executable, "-c", MAKING, str(tmp_path / "state.db")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "making\n"
+            process.terminate()
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
 
 
 def test_a_port_that_is_taken_is_said() -> None:

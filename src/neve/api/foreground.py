@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from neve.api.addresses import Addresses
 from neve.api.server import running_api, running_receiver, serve
@@ -65,10 +65,17 @@ def run_tend(settings: Settings, lake: Lake, names: Collection[str], instance: s
             return household
 
         code = asyncio.run(tend(settings.serve, build, lambda place: ready(Addresses(health=place)), engine_is_gone))
-    if household is not None and not household.is_empty:
-        sys.stderr.flush()
-        os._exit(code or 1)  # a part that did not end in time may have threads that the interpreter would wait for
+    if household is None:
+        _leave(code)  # parts are still being made: Spark's JVM, which reads from this process, ends with it
+    if not household.is_empty:
+        _leave(code or 1)  # a part that did not end in time may have threads that the interpreter would wait for
     return code
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process at once, whatever its threads are at."""
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _run_door(

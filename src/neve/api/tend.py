@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -58,13 +60,16 @@ async def tend(
 ) -> int:
     """Run a household until SIGTERM or SIGINT; the exit code, 0 where all of it ended well.
 
-    A process whose engine is gone gets no other: it ends, and whoever started it starts it again.
+    A process whose engine is gone gets no other: it ends, and whoever started it starts it again. One that is told to
+    stop while its household is made does not wait for that: who made it may still be at it afterwards.
     """
     tended = Tended()
     with stop_signals() as stop:
         async with watching(tended, config) as place:
-            # In a thread: engines are started here, which takes time, and in the first one takes the signals.
-            household = tended.household = await asyncio.to_thread(build)
+            household = tended.household = await _made_before(stop, build)
+            if household is None:
+                log.info("stopped: the parts were not made yet")
+                return 0
             household.start()
             ready(place)
             is_broken = await _broken_before(stop, engine_is_gone)
@@ -73,6 +78,29 @@ async def tend(
             ended_well = await asyncio.to_thread(household.stop, within_seconds=seconds)
     log.info("stopped")
     return ENGINE_GONE if is_broken else int(not ended_well)
+
+
+async def _made_before(stop: asyncio.Event, build: Callable[[], Household]) -> Household | None:
+    """The household; none where the process is told to stop before it is made."""
+    made: Future[Household] = Future()
+    made.set_running_or_notify_cancel()
+
+    def make() -> None:
+        try:
+            made.set_result(build())
+        except Exception as error:
+            made.set_exception(error)
+
+    # In a thread: engines are started here, which takes time, and in the first one takes the signals. In one of its
+    # own, since the loop would wait for its own threads at its end.
+    threading.Thread(target=make, name="making parts", daemon=True).start()
+    making, stopping = asyncio.wrap_future(made), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((making, stopping), return_when=asyncio.FIRST_COMPLETED)
+        return None if stop.is_set() else making.result()
+    finally:
+        making.cancel()
+        stopping.cancel()
 
 
 async def _broken_before(stop: asyncio.Event, engine_is_gone: Callable[[], bool]) -> bool:
