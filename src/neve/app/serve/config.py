@@ -17,7 +17,7 @@ class ServeConfig(Section):
     streams: tuple[StreamName, ...] = Field(("raw", "events"), description="streams that the part ingest takes in")
     host: str = Field("127.0.0.1", min_length=1, description="address of health and metrics")
     port: int = Field(9090, ge=0, le=65_535, description="port of health and metrics of all parts; 0 takes a free one")
-    drain_seconds: float = Field(30, ge=0, le=3600, description="seconds that parts may take to end when told to stop")
+    drain_seconds: float = Field(30, ge=0, le=3600, description="seconds in which all ends when told to stop")
     workers: int = Field(
         2,
         ge=1,

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from neve.app.serve.lifeline import Lifeline
     from neve.work.board import Board
 
-GRACE_SECONDS = 5.0  # more than a process takes for itself, so that it can say what did not end in time
+# Of the time in which all must have ended: that a process may take to say what did not end in time, before it is
+# killed, and that the group may take to say it.
+GRACE_SECONDS = 5.0
+GRACE_SHARE = 0.25  # at most, where there is little time
+DRAIN = "NEVE_SERVE__DRAIN_SECONDS"
 
 
 @dataclass(frozen=True)
@@ -51,11 +55,14 @@ def build_group(
 ) -> Household:
     """Processes that are kept running, each with its parts, and told of on the board; they end when the lifeline does.
 
-    A process that can't start says nothing there by itself.
+    A process that can't start says nothing there by itself. Told to stop, all of it ends within `drain_seconds`: the
+    processes have a little less for what they have begun.
     """
-    patience, environment = config.drain_seconds + GRACE_SECONDS, {**os.environ, **launch.environment}
+    grace = min(GRACE_SECONDS, GRACE_SHARE * config.drain_seconds)
+    patience = config.drain_seconds - grace
+    environment = {**os.environ, **launch.environment, DRAIN: str(patience - grace)}
     children = [
         Child(process, launch.command(parts, lifeline.far_end), environment, lifeline.far_end, patience)
         for process, parts in processes.items()
     ]
-    return Household(children, config.model_copy(update={"drain_seconds": patience + GRACE_SECONDS}), board)
+    return Household(children, config, board)

@@ -1,0 +1,50 @@
+"""How the processes of a group are started, and how long they may take to end."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from neve.app.serve import group as module
+from neve.app.serve.child import Child
+from neve.app.serve.config import ServeConfig
+from neve.app.serve.group import DRAIN, Launch, build_group
+from neve.app.serve.lifeline import Lifeline
+from tests.app.serve.little import wait_until
+
+PROCESSES = {"receiver": ("receiver",), "tend": ("ingest", "compact")}
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('{}', flush=True); time.sleep(60)"
+
+
+@pytest.mark.parametrize(("total", "patience", "own"), [(30.0, 25.0, 20.0), (600.0, 595.0, 590.0), (4.0, 3.0, 2.0)])
+def test_a_group_has_the_time_that_is_set_for_all_of_it(
+    monkeypatch: pytest.MonkeyPatch, total: float, patience: float, own: float
+) -> None:
+    """What a process has for itself, and what it may take before it is killed, is in it."""
+    children: list[Child] = []
+
+    def noted(*given: object) -> Child:
+        children.append(Child(*given))  # type: ignore[arg-type]
+        return children[-1]
+
+    monkeypatch.setattr(module, "Child", noted)
+    with Lifeline() as lifeline:
+        household = build_group(PROCESSES, ServeConfig(drain_seconds=total), Launch(None, "one"), lifeline)
+    assert household.config.drain_seconds == total
+    assert [(child.patience_seconds, float(child.environment[DRAIN])) for child in children] == [(patience, own)] * 2
+
+
+def test_a_group_of_the_deaf_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its processes are killed before its time is over."""
+    monkeypatch.setattr(Launch, "command", lambda *_: [sys.executable, "-c", DEAF])
+    config = ServeConfig(drain_seconds=2)
+    with Lifeline() as lifeline:
+        household = build_group({"tend": ("ingest",)}, config, Launch(None, "one"), lifeline)
+        household.start()
+        wait_until(lambda: household.is_running)
+        began = time.monotonic()
+        assert not household.stop()
+        assert household.is_empty
+        assert time.monotonic() - began < config.drain_seconds
