@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +18,11 @@ import psutil
 import pytest
 import yaml
 
+from neve.app import up_ready
 from neve.app.demo import Place, demo_settings
 from neve.app.settings import load_settings
 from neve.app.up import prepare, service_settings, serving
+from neve.app.up_ready import why_late
 from neve.cli.main import neve
 from neve.cli.up import TO_TRY, places, told
 from neve.demo.live import Sent
@@ -26,7 +30,7 @@ from neve.errors import NeveError
 from neve.model.signals import Signal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 UP = "from neve.cli.up import up; up()"
 # The two parts that need no JVM, on ports that are free.
@@ -68,11 +72,63 @@ def test_a_service_that_does_not_start_is_an_error_that_names_its_log(tmp_path: 
     log = tmp_path / "serve.log"
     with (
         pytest.raises(NeveError, match="ended with 1 before it listened") as raised,
-        serving(tmp_path / "no.yaml", log),
+        serving(tmp_path / "no.yaml", log, threading.Event(), print),
     ):
         pass
     assert str(log) in str(raised.value)
     assert "no.yaml does not exist" in log.read_text()
+
+
+@contextmanager
+def starting(log: Path, *said: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """A service that logs something, and never listens."""
+    lines = "\n".join(map(json.dumps, said))
+    log.touch()
+    code = f"import sys, time; time.sleep(0.3); print({lines!r}, file=sys.stderr, flush=True); time.sleep(600)"
+    with log.open("a") as errors:
+        command = [sys.executable, "-c", code]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_what_is_late_is_told_until_it_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Again and again, with what it waits for and where the log is; Ctrl+C is heard while it waits."""
+    monkeypatch.setattr(up_ready, "LATE_SECONDS", 0.5)
+    log, told, stopped = tmp_path / "serve.log", list[str](), threading.Event()
+
+    def tell(words: str) -> None:
+        told.append(words)
+        if len(told) == 3:
+            stopped.set()
+
+    failed = {"event": "part failed", "part": "tend", "error": "the process tend ended: exit code 1"}
+    with starting(log, {"error": "no Java was found", "hint": "install it"}, failed) as process:
+        assert up_ready.await_addresses(process, log, stopped, tell) is None
+    assert len(told) == 3
+    assert told[-1].startswith("not ready after ")
+    assert told[-1].endswith(f" s, waiting for tend: no Java was found; the log is {log}")
+
+
+def test_who_is_late_is_named_by_what_the_group_says_last() -> None:
+    """Lines of others mean nothing."""
+    assert why_late(["Traceback", "[]", '{"event": "process started"}']) == ""
+    late = [json.dumps({"event": "processes are not ready", "waiting_for": {"api": "failed", "tend": "started"}})]
+    assert why_late(late) == "waiting for api, tend"
+
+
+def test_it_is_stopped_before_it_listens(tmp_path: Path) -> None:
+    """The service that was started ends, and nothing is told."""
+    stopped = threading.Event()
+    stopped.set()
+    others = psutil.Process().children()
+    with serving(prepare(tmp_path / "demo"), tmp_path / "serve.log", stopped, pytest.fail) as service:
+        [child] = [one for one in psutil.Process().children() if one not in others]
+        assert service is None
+    assert not child.is_running()
 
 
 def test_every_address_is_told() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -14,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from neve.app.demo import Demo
-from neve.errors import NeveError
+from neve.app.up_ready import await_addresses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    import threading
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from neve.app.demo import Place
@@ -68,8 +68,11 @@ def service_settings(place: Place) -> dict[str, Any]:
 
 
 @contextmanager
-def serving(config: Path, log: Path) -> Iterator[Up]:
-    """Start `neve serve` and wait until it says where; at the end it is told to stop, and it drains."""
+def serving(config: Path, log: Path, stopped: threading.Event, tell: Callable[[str], None]) -> Iterator[Up | None]:
+    """Start `neve serve` and wait until it says where; at the end it is told to stop, and it drains.
+
+    There is none where somebody wants to stop before it listens. What is late is told meanwhile.
+    """
     command = [sys.executable, "-m", "neve", "-c", str(config), "serve", "--json"]
     with log.open("a") as errors:
         # A session of its own: Ctrl+C is for us, who stop sending first.
@@ -82,18 +85,10 @@ def serving(config: Path, log: Path) -> Iterator[Up]:
             start_new_session=True,
         )
     try:
-        yield Up(config, _addresses(process, log), process)
+        addresses = await_addresses(process, log, stopped, tell)
+        yield None if addresses is None else Up(config, addresses, process)
     finally:
         _stop(process)
-
-
-def _addresses(process: subprocess.Popen[str], log: Path) -> dict[str, Any]:
-    line = process.stdout.readline() if process.stdout else ""
-    if not line:
-        process.wait()
-        raise NeveError(f"`neve serve` ended with {process.returncode} before it listened", hint=f"its log is {log}")
-    addresses: dict[str, Any] = json.loads(line)
-    return addresses
 
 
 def _stop(process: subprocess.Popen[str]) -> None:

@@ -52,7 +52,10 @@ def up(folder: str, rate: float, seconds: float | None, as_json: bool) -> None:
 
     stopped = _on_signals()
     config = prepare(Path(folder))
-    with serving(config, config.parent / "serve.log") as service:
+    with serving(config, config.parent / "serve.log", stopped, note) as service:
+        if service is None:
+            note("stopped before it listened")
+            return
         if as_json:
             say_json({**service.addresses, "config": str(config), "rate": rate})
         else:
