@@ -14,7 +14,7 @@ from tests.chaos.service import ServiceError
 from tests.parts.process import HOST
 from tests.soak.plan import Victim
 from tests.soak.processes import members
-from tests.soak.recovery import Recovery
+from tests.soak.recovery import LEFT_OVER_SECONDS, Recovery
 from tests.soak.watermark import last_ingest
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 180.0  # until nobody waits for a recovery any more
 LOOK_SECONDS = 0.5
 ANSWER_SECONDS = 5.0
-LEFT_OVER_SECONDS = 3.0  # in which what was about to be committed may still be, by someone who outlived the victim
 OK = 200
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from neve.demo.live import Live
@@ -13,12 +14,15 @@ from neve.model.signals import Signal
 from tests.chaos.service import ServiceError
 from tests.soak import tables
 from tests.soak.acks import Acks
+from tests.soak.backing import Backing
 from tests.soak.house import GRACE_SECONDS, House
 from tests.soak.killer import Killer
+from tests.soak.recovery import Returns
 from tests.soak.sampler import Sampler
 from tests.soak.shared import shared_state
 from tests.soak.tally import tally
 from tests.soak.verdict import Finals, Run
+from tests.soak.watermark import DECIDED, ROLLUPS, commits_since
 from tests.soak.work import work_troubles
 
 if TYPE_CHECKING:
@@ -51,10 +55,12 @@ class Soak:
         """Do all of it."""
         with ExitStack() as parts:
             reel = make_reel(self.plan.rate)
-            shared = parts.enter_context(shared_state()) if self.plan.two else {}
+            shared = parts.enter_context(shared_state(self._tell)) if self.plan.two else {}
+            backing = Backing.of(shared)
+            self._tell(str(backing))
             houses = self._start(shared, parts)
             live = Live(reel, [house.receiver for house in houses], self._acks.add)
-            return self._send(houses, live)
+            return replace(self._send(houses, live), backing=backing)
 
     def _start(self, shared: dict[str, Any], parts: ExitStack) -> list[House]:
         houses = [House(self._folder, self.plan, number + 1, shared) for number in range(self.plan.services)]
@@ -68,7 +74,7 @@ class Soak:
 
     def _send(self, houses: list[House], live: Live) -> Run:
         sampler = Sampler(houses, self.plan.sample_seconds)
-        killer = Killer(houses, self._acks, time.time())
+        killer = Killer(houses, self._acks, started := time.time())
         began = time.monotonic()
         live.start()
         sampler.start()
@@ -85,7 +91,8 @@ class Soak:
         sampler.end()
         for words in sampler.errors:
             self._tell(f"a look failed: {words}")
-        return Run(self.plan, sampler.samples, killer.recoveries, finals, sent, len(sampler.errors))
+        returns = Returns(*(commits_since(houses[0].lake, kind, started) for kind in (ROLLUPS, DECIDED)))
+        return Run(self.plan, sampler.samples, killer.recoveries, finals, sent, len(sampler.errors), returns)
 
     def _watch(self, houses: list[House], sampler: Sampler, killer: Killer, live: Live) -> None:
         """Let the time pass; kills are waited for, so that there is one at a time."""

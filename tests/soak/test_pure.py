@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from neve.work.job import Job, JobState
 from neve.work.task import Task
+from tests.soak.backing import Backing
 from tests.soak.plan import PARTS, Plan, Victim
-from tests.soak.recovery import Recovery, calm
+from tests.soak.recovery import Recovery, Returns, calm
 from tests.soak.sample import Sample
 from tests.soak.tally import Tally, tally
 from tests.soak.verdict import Finals, Run, judge
@@ -95,6 +96,28 @@ def test_a_recovery_that_takes_too_long_or_never_comes_is_found() -> None:
         broken = judge(run_of(samples(), plan=plan, recoveries=[slow])).broken
         assert [words.split()[0] for words in broken] == ["recovery_s"]
     assert "never" in str(Recovery(Victim.JVM, 300.0, None))
+
+
+def test_rollups_and_decisions_that_come_back_late_are_told_and_break_nothing() -> None:
+    """The slowest of all kills; what was about to be committed when one was killed does not count."""
+    kills = [Recovery(Victim.TEND, 100.0, 20.0), Recovery(Victim.JVM, 300.0, 20.0)]
+    returns = Returns(rollups=[380.0, 50.0, 102.0, 170.0], tail=[110.0, 290.0])
+    verdict = judge(run_of(samples(), plan=Plan(1200, 2000, kill=True), recoveries=kills, returns=returns))
+    assert verdict.broken == ()
+    assert verdict.report.ours["rollups_back_s"] == 80
+    assert verdict.report.ours["tail_back_s"] == float("inf"), "no decision came after the second kill"
+    assert "rollups_back_s" not in judge(run_of(samples())).report.ours
+
+
+def test_what_the_services_shared_is_in_the_report() -> None:
+    """Without a server for the state or the bus, a good run proves nothing of it."""
+    state = {"url": "postgresql://127.0.0.1:5432/neve", "user": "neve"}
+    both = Backing.of({"state": state, "bus": {"kind": "kafka", "bootstrap_servers": "127.0.0.1:9092"}})
+    assert str(both) == "state in PostgreSQL, bus on Kafka"
+    assert str(Backing.of({})) == "state in SQLite, bus in the state store"
+    for backing, expected in ((both, (1, 1)), (Backing.of({"state": state}), (1, 0)), (Backing(), (0, 0))):
+        ours = judge(run_of(samples(), backing=backing)).report.ours
+        assert (ours["postgres"], ours["kafka"]) == expected
 
 
 def test_nothing_that_was_acknowledged_is_no_success() -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from bench.report import Numbers, Report
 
-from tests.soak.recovery import Recovery, calm
+from tests.soak.backing import Backing
+from tests.soak.recovery import Recovery, Returns, calm, slowest_back
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,6 +49,8 @@ class Run:
     finals: Finals
     sent_seconds: float
     failed_looks: int = 0  # samples that could not be taken
+    returns: Returns = field(default_factory=Returns)
+    backing: Backing = field(default_factory=Backing)
 
 
 @dataclass(frozen=True)
@@ -80,12 +83,18 @@ def _numbers(run: Run) -> Numbers:
         "troubles": len(finals.troubles),
         "errors": finals.errors,
         "failed_looks": run.failed_looks,
+        "postgres": int(run.backing.postgres),
+        "kafka": int(run.backing.kafka),
     }
     lags = sorted(sample.lag for sample in _calm(run) if sample.lag is not None)
     if lags:
         numbers |= {"lag_s": lags[-1], "lag_p95_s": _p95(lags), "lag_intervals": lags[-1] / run.plan.commit_seconds}
     if run.recoveries:
+        kills = [one.at for one in run.recoveries]
         numbers["recovery_s"] = max(one.seconds or float("inf") for one in run.recoveries)
+        # Without a bound: a window is closed once a minute, and traces have to be silent for a while.
+        numbers["rollups_back_s"] = slowest_back(kills, run.returns.rollups)
+        numbers["tail_back_s"] = slowest_back(kills, run.returns.tail)
     return {**numbers, **_sizes(run), **_other_lags(run)}
 
 

@@ -8,14 +8,23 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.types import TimestamptzType
 
 from neve.model.commits import OPERATION
+from neve.model.rollups import LEVELS
+from neve.model.tail import DECISIONS
+from neve.rollup.position import ROLLUP
+from neve.tail.position import TAIL
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+    from neve.lake.lake import Lake
 
 MICROS = 1e6
 TIME = TimestamptzType()
 INGEST = "ingest"
+# What follows ingestion: the table that it is committed to, and how its commits are called.
+ROLLUPS, DECIDED = (LEVELS[0].table, ROLLUP), (DECISIONS.name, TAIL)
 
 
 class Watermarks:
@@ -51,10 +60,19 @@ def data_files(table: Table) -> int:
     return int(snapshot.summary.additional_properties.get("total-data-files", 0))
 
 
+def commits_since(lake: Lake, kind: tuple[str, str], began: float) -> list[float]:
+    """When something was committed, in seconds since a moment; what else is done to its table is left out."""
+    table, operation = lake.table(kind[0]), kind[1]
+    return [one.timestamp_ms / 1000 - began for one in table.metadata.snapshots if _operation(one) == operation]
+
+
 def last_ingest(table: Table) -> float:
     """When records were last taken in, as Unix seconds; 0 for never."""
     for snapshot in reversed(table.metadata.snapshots):
-        said = snapshot.summary.additional_properties if snapshot.summary else {}
-        if said.get(OPERATION, "").startswith(INGEST):
+        if _operation(snapshot).startswith(INGEST):
             return snapshot.timestamp_ms / 1000
     return 0.0
+
+
+def _operation(snapshot: Snapshot) -> str:
+    return snapshot.summary.additional_properties.get(OPERATION, "") if snapshot.summary else ""
