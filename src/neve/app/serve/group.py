@@ -51,7 +51,11 @@ class Launch:
 
 
 def build_group(
-    processes: Mapping[str, Sequence[str]], config: ServeConfig, launch: Launch, lifeline: Lifeline, board: Board
+    processes: Mapping[str, Sequence[str]],
+    config: ServeConfig,
+    launch: Launch,
+    lifeline: Lifeline,
+    board: Board | None = None,
 ) -> Household:
     """Processes that are kept running, each with its parts, and told of on the board; they end when the lifeline does.
 
