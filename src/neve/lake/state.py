@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-CONNECT_SECONDS = 10
+# A server that is gone without a word is noticed within half a minute; the system itself would wait for much longer.
+PATIENCE: dict[str, Any] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,  # milliseconds
+}
 # Any number that no other program is likely to lock with in the same database.
 CREATE_LOCK = 0x6E657665
 
@@ -66,9 +73,8 @@ class State:
         address = address_of(self._config)
         if self._config.file is not None:
             return tune(create_engine(address, hide_parameters=True))
-        options: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS}
         # A server that was started anew must not cost a request its answer.
-        return create_engine(address, hide_parameters=True, pool_pre_ping=True, connect_args=options)
+        return create_engine(address, hide_parameters=True, pool_pre_ping=True, connect_args=PATIENCE)
 
     @contextmanager
     def reading(self, table: Table) -> Iterator[Connection]:
