@@ -7,7 +7,7 @@ from hypothesis import given, seed
 from hypothesis import strategies as st
 
 from neve.compact.candidate import Candidate, Take
-from neve.compact.packing import is_worth_it, output_sizes, pack
+from neve.compact.packing import is_worth_it, output_sizes, pack, without_giants
 from neve.compact.plan import InputFile
 from neve.lake.target_sizes import TargetSizes
 
@@ -77,3 +77,35 @@ def test_what_is_worth_a_rewrite() -> None:
     assert is_worth_it([candidate(1900, Take.OVERSIZED), candidate(1)], Take.SIZES, SIZES)
     assert is_worth_it([candidate(900, Take.OVER_DELETES)], Take.DELETES, SIZES)
     assert is_worth_it([candidate(900, Take.UNLAID)], Take.UNLAID, SIZES)
+
+
+def numbered(sizes: list[int]) -> list[Candidate]:
+    """Files of some sizes, each with a name of its own."""
+    return [Candidate(InputFile(f"f{place}", size, 1, 1), Take.FRAGMENTS, size) for place, size in enumerate(sizes)]
+
+
+@seed(4)
+@given(st.lists(st.integers(1, 10_000), max_size=60))
+def test_no_file_that_is_taken_is_larger_than_the_smaller_ones_together(sizes: list[int]) -> None:
+    """And none is left that is not: all that is smaller than one that is taken is taken, too, in its order."""
+    files = numbered(sizes)
+    taken = without_giants(files)
+    assert [file for file in files if file in taken] == taken
+    if taken:
+        largest = max(file.bytes for file in taken)
+        assert 2 * largest <= sum(file.bytes for file in taken)
+        assert sorted(sizes)[: len(taken)] == sorted(file.bytes for file in taken)
+
+
+def test_rows_are_rewritten_as_often_as_their_file_doubles() -> None:
+    """A hundred times a dozen little files: what is written is a few times what came, and a few files stay."""
+    files, written = list[int](), 0
+    for _time in range(100):
+        files += [1] * 12
+        taken = [one.bytes for one in without_giants(numbered(files))]
+        for size in taken:
+            files.remove(size)
+        files.append(sum(taken))
+        written += sum(taken)
+    assert len(files) < 10
+    assert written < 8 * 1200

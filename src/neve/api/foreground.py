@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NoReturn
@@ -68,8 +69,15 @@ def run_tend(settings: Settings, lake: Lake, names: Collection[str], instance: s
     if household is None:
         _leave(code)  # parts are still being made: Spark's JVM, which reads from this process, ends with it
     if not household.is_empty:
-        _leave(code or 1)  # a part that did not end in time may have threads that the interpreter would wait for
+        _leave(code or 1)
+    if _has_threads():
+        _leave(code)  # of a job that was given back, which the interpreter would wait for
     return code
+
+
+def _has_threads() -> bool:
+    """Whether there are threads that would keep this process from ending."""
+    return any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread())
 
 
 def _leave(code: int) -> NoReturn:

@@ -17,7 +17,7 @@ from neve.compact.rewritten import Rewritten
 from neve.lake.content import content_of
 from neve.lake.encoding import plain
 from neve.lake.java_table import DATA_PATH
-from neve.lake.lane import keep_memory
+from neve.lake.lane import keep_memory, release_memory
 from neve.lake.layout import partition_key, sort_columns, sorts_fully
 from neve.lake.parquet import DataFiles, ForeignFile, MixedFiles
 from neve.lake.rolling import RollingWriter, Shape
@@ -55,6 +55,13 @@ class Unsuited:
 def rewrite(task: ArrowTask) -> Rewritten | Unsuited:
     """Read the group's files, write them anew, and read back what was written."""
     keep_memory()
+    try:
+        return _rewritten(task)
+    finally:
+        release_memory()
+
+
+def _rewritten(task: ArrowTask) -> Rewritten | Unsuited:
     try:
         try:
             return _rewrite(task, with_dictionaries=_hashes_plain_columns(task))

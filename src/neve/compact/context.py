@@ -72,6 +72,10 @@ class Context:
         last = self.memory(partition).minor_at
         return last is None or self.now - last >= timedelta(seconds=self.config.minor_seconds)
 
+    def is_in_turn(self, partition: Partition) -> bool:
+        """Whether a partition is packed again and again, by the number of its fragments, and nobody asked for more."""
+        return self.level is None and not self.is_minor_due(partition)
+
     def is_full_due(self, partition: Partition) -> bool:
         """Whether it is time to rewrite the whole partition."""
         last = self.memory(partition).full_at

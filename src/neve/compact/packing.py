@@ -40,6 +40,22 @@ def pack(candidates: Iterable[Candidate], sizes: TargetSizes, group_bytes: int, 
     return [tuple(files) for files in bins]
 
 
+def without_giants(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates without those that are larger than all smaller ones together, which wait until these have grown.
+
+    A partition that is packed every few minutes would else write its largest fragment anew each time. So a row is
+    rewritten about as often as its file doubles.
+    """
+    left = sum(candidate.bytes for candidate in candidates)
+    giants: set[str] = set()
+    for candidate in sorted(candidates, key=lambda one: one.bytes, reverse=True):
+        left -= candidate.bytes
+        if candidate.bytes <= left:
+            break
+        giants.add(candidate.file.path)
+    return [candidate for candidate in candidates if candidate.file.path not in giants]
+
+
 def expected_bytes(files: Sequence[Candidate]) -> int:
     """What the files take when they are rewritten."""
     return sum(file.expected_bytes for file in files)

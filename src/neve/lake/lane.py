@@ -26,6 +26,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 POLL_SECONDS = 0.2
+MUCH_MEMORY = 256 * 1024 * 1024
 
 
 def forget_archives() -> None:
@@ -43,6 +44,13 @@ def keep_memory() -> None:
     """Let Arrow keep the memory that it gives back: a task asks for as much again, and pages cost a fifth of it."""
     with suppress(NotImplementedError):  # a build without jemalloc
         pa.set_memory_pool(pa.jemalloc_memory_pool())
+
+
+def release_memory() -> None:
+    """Give back what a task that held much leaves behind: the next one of this worker may be a small one, or none."""
+    pool = pa.default_memory_pool()
+    if pool.max_memory() > MUCH_MEMORY:
+        pool.release_unused()
 
 
 def parallelism(spark: SparkSession) -> int:

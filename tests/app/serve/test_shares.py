@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from neve.app.serve.shares import with_a_spare_place, with_shares
+from neve.app.serve.shares import SORT_MEMORY_BYTES, with_a_spare_place, with_shares
 from neve.app.settings import Settings
 from neve.lake.config import SparkConfig
 
@@ -28,6 +28,7 @@ def test_a_share_that_was_set_stays() -> None:
     """And a cluster has its own ways to share."""
     plain = Settings()
     named = plain.model_copy(update={"compact": plain.compact.model_copy(update={"cores": 7})})
-    assert with_shares(named, 2) is named
+    found = with_shares(named, 2).compact
+    assert (found.cores, found.sort_memory_bytes) == (7, SORT_MEMORY_BYTES)
     remote = plain.model_copy(update={"spark": SparkConfig(master="spark://cluster:7077")})
     assert with_shares(remote, 2) is remote

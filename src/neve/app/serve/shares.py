@@ -1,4 +1,4 @@
-"""What those who share one embedded Spark get of its cores, so that ingestion never waits for a long task.
+"""What those who share one embedded Spark get of its cores and memory, so that ingestion never waits for a long task.
 
 Spark takes no core back from a task that runs. So there is one task's place more than there are cores, and those who
 work for long at a time leave it free between them.
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from neve.lake.config import SparkConfig
 
 ALL_CORES = "local[*]"
+SORT_MEMORY_BYTES = 256 * 1024 * 1024  # 256 MB: a machine that receives and answers, too, has other uses for its memory
 
 
 def cores() -> int:
@@ -36,8 +37,9 @@ def with_a_spare_place(spark: SparkConfig, count: int) -> SparkConfig:
 
 
 def with_shares(settings: Settings, count: int) -> Settings:
-    """Compaction with the cores of one worker, where Spark is embedded and nothing else was said."""
-    if settings.compact.cores or not settings.spark.is_local:
+    """Compaction with the cores of one worker and half of its memory, where Spark is embedded and nothing was said."""
+    if not settings.spark.is_local:
         return settings
-    share = max(1, count // settings.serve.workers)
-    return settings.model_copy(update={"compact": settings.compact.model_copy(update={"cores": share})})
+    own = {"cores": max(1, count // settings.serve.workers), "sort_memory_bytes": SORT_MEMORY_BYTES}
+    unsaid = {key: value for key, value in own.items() if key not in settings.compact.model_fields_set}
+    return settings.model_copy(update={"compact": settings.compact.model_copy(update=unsaid)})

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from neve.compact import triggers
 from neve.compact.aftermath import aftermath
+from neve.compact.candidate import Take
 from neve.compact.measure import Measure
-from neve.compact.packing import is_worth_it, pack
+from neve.compact.packing import is_worth_it, pack, without_giants
 from neve.compact.plan import Level
 from neve.compact.strategies.port import Draft
 from neve.compact.verdict import Verdict
@@ -65,6 +66,8 @@ class Rewriting(ABC):
 def _bins(verdict: Verdict, candidates: Sequence[Candidate], context: Context) -> tuple[Bin, ...]:
     sizes, config = context.table.sizes, context.config
     taken = [candidate for candidate in candidates if candidate.kinds & verdict.take]
+    if verdict.take == Take.FRAGMENTS and context.is_in_turn(verdict.measure.partition):
+        taken = without_giants(taken)
     bins = pack(taken, sizes, config.group_bytes, config.group_files)
     return tuple(files for files in bins if verdict.moves or is_worth_it(files, verdict.take, sizes))
 
