@@ -56,6 +56,15 @@ def test_twelve_fragments_are_a_minor_rewrite() -> None:
     assert "here 12 files of 117 KB become 1 of 117 KB" in group.reason
 
 
+def test_a_large_fragment_waits_until_the_others_have_grown() -> None:
+    """A partition that is packed every few minutes does not write it anew each time; after a quiet hour it does."""
+    files = made(*[FRAGMENT // 20] * 12, FRAGMENT)
+    group = only(Tended(ModelTable(files), "small_files", memories=LATELY))
+    assert sorted(file.bytes for file in group.files) == [FRAGMENT // 20] * 12
+    assert "1 larger one left until the others together are as large" in group.reason
+    assert len(only(Tended(ModelTable(files), "small_files")).files) == 13
+
+
 def test_two_fragments_wait_for_an_hour() -> None:
     """After that they are packed; one alone never is."""
     table = ModelTable(made(FRAGMENT, FRAGMENT))

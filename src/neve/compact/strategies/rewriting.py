@@ -48,7 +48,7 @@ class Rewriting(ABC):
             if not then.has_work or (wider.take, wider.layout) == (verdict.take, verdict.layout):
                 break
             verdict, bins = wider, _bins(wider, candidates, context)
-        return Draft(verdict, bins)
+        return Draft(_with_those_that_wait(verdict, candidates, context), bins)
 
     def judged(self, measure: Measure, context: Context, *own: Trigger | None, layout: Layout | None = None) -> Verdict:
         """The verdict of the first cause that there is: those that every strategy has come before its own."""
@@ -65,11 +65,25 @@ class Rewriting(ABC):
 
 def _bins(verdict: Verdict, candidates: Sequence[Candidate], context: Context) -> tuple[Bin, ...]:
     sizes, config = context.table.sizes, context.config
-    taken = [candidate for candidate in candidates if candidate.kinds & verdict.take]
-    if verdict.take == Take.FRAGMENTS and context.is_in_turn(verdict.measure.partition):
-        taken = without_giants(taken)
-    bins = pack(taken, sizes, config.group_bytes, config.group_files)
+    bins = pack(_taken(verdict, candidates, context), sizes, config.group_bytes, config.group_files)
     return tuple(files for files in bins if verdict.moves or is_worth_it(files, verdict.take, sizes))
+
+
+def _taken(verdict: Verdict, candidates: Sequence[Candidate], context: Context) -> list[Candidate]:
+    """The files that a verdict takes; of fragments that are packed again and again, not those that have to wait."""
+    taken = [candidate for candidate in candidates if candidate.kinds & verdict.take]
+    in_turn = verdict.take == Take.FRAGMENTS and context.is_in_turn(verdict.measure.partition)
+    return without_giants(taken) if in_turn else taken
+
+
+def _with_those_that_wait(verdict: Verdict, candidates: Sequence[Candidate], context: Context) -> Verdict:
+    """The verdict with a word about fragments that are left for another time."""
+    wanted = sum(bool(candidate.kinds & verdict.take) for candidate in candidates)
+    waiting = wanted - len(_taken(verdict, candidates, context))
+    if not waiting:
+        return verdict
+    words = f"{number(waiting, 'larger one')} left until the others together are as large"
+    return replace(verdict, cause=f"{verdict.cause}; {words}")
 
 
 def _remembered(verdict: Verdict, context: Context) -> Memory:
