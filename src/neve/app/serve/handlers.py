@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from neve.app.serve.forgetting import forget
 from neve.app.telemetry.traces import span
 from neve.app.wiring import build_compactor
+from neve.compact.words import number
 from neve.errors import Cancelled, LakeError
 from neve.work.handler import Outcome
 from neve.work.task import Task
@@ -97,7 +98,7 @@ class Handlers:
         finally:
             rollup.documents.close()
         words = (
-            f"{result.rows:,} rows in {result.windows:,} windows: {result.reason}"
+            f"{number(result.rows, 'row')} in {number(result.windows, 'window')}: {result.reason}"
             if result.committed
             else result.reason
         )
@@ -112,7 +113,9 @@ class Handlers:
             result = search.build(job.table)
         finally:
             search.documents.close()
-        words = f"{result.files_indexed:,} files indexed: {result.reason}" if result.committed else result.reason
+        words = (
+            f"{number(result.files_indexed, 'file')} indexed: {result.reason}" if result.committed else result.reason
+        )
         return Outcome(words, result.as_document())
 
     def autopilot(self, _job: Job, report: Report) -> Outcome:
@@ -143,7 +146,7 @@ def compact_words(result: CompactResult) -> str:
     if not result.planned:
         return result.reason
     return (
-        f"{result.files_in:,} files became {result.files_out:,}, health {result.health_before:.0f} to "
+        f"{number(result.files_in, 'file')} became {result.files_out:,}, health {result.health_before:.0f} to "
         f"{result.health_after:.0f}: {result.reason}"
     )
 
