@@ -332,7 +332,9 @@ FIXED = "metric_name = 'cpu' AND metric_type = 'gauge'"
             "metrics_1h, metrics_1m",
         ),
         (
-            f"SELECT avg(value) FROM metrics WHERE {FIXED} AND timestamp > now() - INTERVAL 3 DAY",
+            # At every time of the day two whole hours lie before the first whole day.
+            f"SELECT avg(value) FROM metrics WHERE {FIXED} "
+            "AND timestamp >= date_trunc('day', now()) - INTERVAL 50 HOUR",
             "metrics_1d, metrics_1h",
         ),
     ],
