@@ -1,7 +1,7 @@
 """Copies of a table's metadata that share its snapshots.
 
-pyiceberg copies the whole metadata of a table, each snapshot for itself, some sixteen times for a commit: after a day of
-commits every ten seconds, that took most of the time between two of them. Snapshots never change once they are in a
+pyiceberg copies the whole metadata of a table, each snapshot for itself, some sixteen times for a commit: after a day
+of commits every ten seconds, that took most of the time between two of them. Snapshots never change once they are in a
 table's metadata, so that a copy can have the same ones.
 """
 
