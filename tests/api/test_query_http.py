@@ -64,7 +64,7 @@ def client(service: QueryService) -> Iterator[Client]:
         yield found
 
 
-def until(reached: Callable[[], Any], seconds: float = 10) -> None:
+def until(reached: Callable[[], Any], seconds: float = 600) -> None:
     """Wait for something that another thread does."""
     end = time.monotonic() + seconds
     while not reached():

@@ -25,7 +25,7 @@ ASKED = json.dumps({"sql": "SELECT 1"}).encode()
 KB = 1024
 
 
-def until(reached: Callable[[], Any], seconds: float = 10) -> None:
+def until(reached: Callable[[], Any], seconds: float = 600) -> None:
     """Wait for something that another thread does."""
     end = time.monotonic() + seconds
     while not reached():

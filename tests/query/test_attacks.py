@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from neve.errors import QueryError
-from neve.query.sql.functions import KNOWN
+from neve.query.sql.functions import KNOWN, TABLE_FUNCTIONS
 from neve.query.sql.nodes import ALLOWED
-from neve.query.sql.references import SCAN, TABLE_FUNCTIONS
+from neve.query.sql.references import SCAN
 from neve.query.sql.statement import marked, parse
 from neve.query.sql.translate import for_duckdb, for_spark
 from tests.query.engines import SCHEMAS, duckdb_sources, open_duckdb

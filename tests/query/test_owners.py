@@ -17,7 +17,8 @@ from neve.lake.commits import append_once
 from neve.lake.writer import Target, write_files
 from neve.model.tables import SPANS
 from neve.query.config import QueryConfig
-from neve.query.duck_engine import DuckEngine
+from neve.query.engine.duckdb import DuckEngine
+from neve.query.limits import Limits
 from neve.query.request import Request, TimeRange
 from neve.query.run import run_query
 from neve.query.scan.expressions import NOTHING
@@ -27,6 +28,7 @@ from neve.query.scan.owners import Owners
 from neve.query.scan.reading import duckdb_source
 from neve.query.scan.scans import Scan
 from neve.query.service import QueryService
+from neve.query.sql.written import Written
 from tests.query.lakes import ACME, OTHER
 from tests.query.lakes import make_lake as make_small_lake
 from tests.query.test_attacks import ANSWERED
@@ -129,7 +131,9 @@ def test_a_plan_of_another_organization_is_not_believed(lake: Lake, spans: Table
     for other in (plan(spans, OTHER), unknown):
         said = duckdb_source(spans, other, ACME, ANY)
         assert said.count("\"organization_id\" = 'acme'") == 1
-        run = engine.run(f"SELECT * FROM {said}")
+        run = engine.run(
+            lambda _root, said=said: Written('SELECT * FROM "neve_source_0"', {"neve_source_0": said}), Limits()
+        )
         run.begin()
         assert list(run.batches()) == []
         run.close()

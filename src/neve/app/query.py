@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 from neve.app.coverage import Coverages
 from neve.app.rollup import frozen_by_retention
 from neve.app.search import build_search_index
+from neve.app.wiring import build_documents
 from neve.lake.calendar import now_utc
 from neve.lake.keys import Keys
 from neve.lake.state import State
 from neve.query.config import check_query
+from neve.query.engine.pool import WorkerPool
 from neve.query.log import QueryLog
 from neve.query.scan.files import Planner
-from neve.query.service import QueryService
+from neve.query.service import Ports, QueryService
+from neve.query.usage import DailyUsage
 from neve.receive.keys import KeyDoor, OpenDoor
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from neve.query.loading import Look
     from neve.query.rolled.route import Coverage
     from neve.query.scan.files import PlannedFile, Tokens
-    from neve.query.service import LimitsOf
+    from neve.query.service import Engine, LimitsOf
     from neve.receive.keys import Guard
     from neve.search.config import SearchConfig
     from neve.search.lookup import SearchIndex
@@ -38,9 +41,11 @@ def build_query_service(
     lake: Lake,
     *,
     limits: LimitsOf | None = None,
+    engine: Engine | None = None,
+    usage: DailyUsage | None = None,
     log: Callable[[Entry], None] = lambda _entry: None,
 ) -> QueryService:
-    """The service of a lake; without `limits`, those of the settings."""
+    """The service of a lake; without `limits`, those of the settings, and without `engine`, DuckDB in this process."""
     coverages = Coverages(settings.rollup)
 
     def covered(look: Look, organization: str) -> list[Coverage]:
@@ -48,7 +53,8 @@ def build_query_service(
         return coverages(look, organization, lambda table: frozen_by_retention(settings, table, now)(organization))
 
     planner = Planner(SearchedFiles(build_search_index(lake), settings.search))
-    return QueryService(lake, settings.query, limits=limits, coverages=covered, planner=planner, log=log)
+    ports = Ports(covered, planner, engine, usage)
+    return QueryService(lake, settings.query, limits=limits, ports=ports, log=log)
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,14 @@ async def query_parts(settings: Settings, lake: Lake) -> AsyncIterator[QueryPart
     """Queries without a door; at the end, what runs is cancelled and the log is written."""
     check_query(settings.query)
     log = QueryLog(lake, settings.query.log_seconds) if settings.query.log else None
-    service = build_query_service(settings, lake, log=log or (lambda _entry: None))
+    documents = build_documents(settings)
+    service = build_query_service(
+        settings,
+        lake,
+        engine=WorkerPool(lake, settings.query),
+        usage=DailyUsage(documents, now_utc),
+        log=log or (lambda _entry: None),
+    )
     state = State(settings.state)
     keys = settings.query.auth == "keys"
     try:
@@ -99,4 +112,5 @@ async def query_parts(settings: Settings, lake: Lake) -> AsyncIterator[QueryPart
         service.close()
         if log is not None:
             log.close()
+        documents.close()
         state.close()

@@ -37,22 +37,36 @@ def connect(
 def prepare(
     connection: duckdb.DuckDBPyConnection, s3: S3Config, *, on_s3: bool, extensions: Sequence[str] = EXTENSIONS
 ) -> None:
-    """Make a DuckDB one that reads the lake: UTC, the extensions, and the key to object storage where it needs one."""
-    connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET autoinstall_known_extensions = false")
+    """Make a DuckDB one that reads the lake."""
+    for statement in preparations(s3, on_s3=on_s3, extensions=extensions):
+        connection.execute(statement)
+
+
+def preparations(s3: S3Config, *, on_s3: bool, extensions: Sequence[str] = EXTENSIONS) -> list[str]:
+    """UTC, the extensions, and the key to object storage where one is needed, as statements."""
     chain = ("aws",) if on_s3 and not s3.access_key else ()
-    for name in (*extensions, *chain):
-        connection.execute(f"LOAD '{extension_path(name)}'")
-    if on_s3:
-        connection.execute(_secret(s3))
+    return [
+        "SET TimeZone = 'UTC'",
+        "SET autoinstall_known_extensions = false",
+        *(f"LOAD {literal(str(extension_path(name)))}" for name in (*extensions, *chain)),
+        *([secret(s3)] if on_s3 else []),
+    ]
 
 
 def confine(connection: duckdb.DuckDBPyConnection, locations: list[str]) -> None:
     """Let statements reach these tables' files and nothing else of the machine, for good."""
+    for statement in confinement(locations):
+        connection.execute(statement)
+
+
+def confinement(locations: list[str]) -> list[str]:
+    """The same as statements, which come last: nothing can be set after them."""
     folders = [location.removeprefix("file://").rstrip("/") + "/" for location in locations]
-    connection.execute(f"SET allowed_directories = [{', '.join(map(literal, folders))}]")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
+    return [
+        f"SET allowed_directories = [{', '.join(map(literal, folders))}]",
+        "SET enable_external_access = false",
+        "SET lock_configuration = true",
+    ]
 
 
 def extension_path(name: str) -> Path:
@@ -75,7 +89,8 @@ def scan(table: Table) -> str:
     return f"iceberg_scan({literal(table.metadata_location)})"
 
 
-def _secret(s3: S3Config) -> str:
+def secret(s3: S3Config, scope: Sequence[str] = ()) -> str:
+    """The statement that gives DuckDB the key to object storage, for all of it or for objects below some prefixes."""
     options = {
         "TYPE": "s3",
         "PROVIDER": "config" if s3.access_key else "credential_chain",
@@ -87,7 +102,9 @@ def _secret(s3: S3Config) -> str:
     if s3.endpoint:
         scheme, _, host = s3.endpoint.rpartition("://")
         options |= {"ENDPOINT": literal(host), "USE_SSL": str(scheme != "http").lower()}
-    return f"CREATE SECRET lake ({', '.join(f'{key} {value}' for key, value in options.items())})"
+    if scope:
+        options["SCOPE"] = f"[{', '.join(map(literal, scope))}]"
+    return f"CREATE OR REPLACE SECRET lake ({', '.join(f'{key} {value}' for key, value in options.items())})"
 
 
 def literal(text: str) -> str:

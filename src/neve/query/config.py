@@ -17,9 +17,12 @@ class LimitRule(Section):
     organization: str = Field("", description="whose queries; empty: everybody's")
     key: str = Field("", description="the id of the one key that it is about; empty: all of them")
     concurrency: int | None = Field(None, ge=1, description="queries of one key that run at a time")
-    memory: str | None = Field(None, pattern=MEMORY, description="memory of DuckDB for all queries with this limit")
+    places: int | None = Field(None, ge=1, description="queries of the organization that run at a time")
+    memory: str | None = Field(None, pattern=MEMORY, description="memory that one query may use")
     seconds: float | None = Field(None, gt=0, description="seconds that a query may take")
+    cpu_seconds: float | None = Field(None, gt=0, description="seconds of the processor that a query may use")
     scan_bytes: int | None = Field(None, ge=1, description="bytes of files that a query may read, after pruning")
+    daily_bytes: int | None = Field(None, ge=1, description="bytes of files that the organization may read in a day")
     rows: int | None = Field(None, ge=1, description="rows that a result may have")
 
 
@@ -32,7 +35,10 @@ class QueryConfig(Section):
         "open", description="open answers everybody for `organization`, on loopback only; keys asks for an API key"
     )
     threads: int = Field(0, ge=0, le=1024, description="threads of DuckDB; 0 for all cores")
-    memory_limit: str = Field("4GB", pattern=MEMORY, description="memory that DuckDB may use")
+    memory_limit: str = Field("2GB", pattern=MEMORY, description="memory that one query may use in DuckDB")
+    warm_workers: int = Field(
+        2, ge=0, le=64, description="processes that a server keeps ready for queries; each runs one at a time"
+    )
     spill_bytes: int = Field(
         10_000_000_000, ge=0, description="bytes of disk for what does not fit into the memory of DuckDB; 0: none"
     )
@@ -40,9 +46,21 @@ class QueryConfig(Section):
     concurrency: int = Field(8, ge=1, description="queries that a server runs at a time; others wait")
     queue_seconds: float = Field(10, ge=0, description="how long a query waits for its turn before it is refused")
     key_concurrency: int = Field(4, ge=1, description="queries of one key that a server runs at a time")
+    organization_concurrency: int = Field(
+        6, ge=1, description="queries of one organization that a server runs at a time"
+    )
     timeout_seconds: float = Field(300, gt=0, description="seconds that a query of a server may take")
+    cpu_seconds: float = Field(
+        0, ge=0, description="seconds of the processor that a query of a server may use; 0: its time on all threads"
+    )
     scan_bytes: int = Field(0, ge=0, description="bytes of files that a query of a server may read; 0: any number")
+    daily_bytes: int = Field(
+        0, ge=0, description="bytes of files that the queries of an organization may read in a day (UTC); 0: any number"
+    )
     result_rows: int = Field(0, ge=0, description="rows that a result of a server may have; 0: any number")
+    spark_result_rows: int = Field(
+        10_000_000, ge=1, description="rows that a result of Spark may have; they lie on disk before they are sent"
+    )
     limits: tuple[LimitRule, ...] = Field((), description="other limits for some organizations and keys")
     spark_bytes: int = Field(
         50_000_000_000, ge=0, description="a query that reads more bytes of files is answered by Spark; 0: never"

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from prometheus_client import Counter as Count
 from prometheus_client import Gauge
 
 from neve.errors import LimitExceeded
@@ -16,9 +17,13 @@ if TYPE_CHECKING:
     from neve.query.config import LimitRule, QueryConfig
 
 WAITING = 2  # queries of a key that wait, for each of it that may run: each holds a thread of its server
+RESERVED = 4  # one place in so many is for organizations that have none
 RUNNING = Gauge("neve_query_running", "queries that have a place")
 QUEUED = Gauge("neve_query_waiting", "queries that wait for a place")
-NAMES = ("concurrency", "memory", "seconds", "scan_bytes", "rows")
+REFUSED = Count("neve_query_limited_total", "queries that ran into a limit", ["limit"])
+NAMES = ("concurrency", "places", "memory", "seconds", "cpu_seconds", "scan_bytes", "daily_bytes", "rows")
+
+Who = tuple[str, str]  # an organization, and one of its keys
 
 
 @dataclass(frozen=True)
@@ -26,9 +31,12 @@ class Limits:
     """The limits of one query; `None` is no limit."""
 
     concurrency: int | None = None
+    places: int | None = None
     memory: str | None = None
     seconds: float | None = None
+    cpu_seconds: float | None = None
     scan_bytes: int | None = None
+    daily_bytes: int | None = None
     rows: int | None = None
 
 
@@ -36,8 +44,11 @@ def limits_for(config: QueryConfig, organization: str, key_id: str) -> Limits:
     """What the settings say: a rule for the key counts before one for its organization, and that before the rest."""
     limits = Limits(
         concurrency=config.key_concurrency,
+        places=config.organization_concurrency,
         seconds=config.timeout_seconds,
+        cpu_seconds=config.cpu_seconds or None,
         scan_bytes=config.scan_bytes or None,
+        daily_bytes=config.daily_bytes or None,
         rows=config.result_rows or None,
     )
     fitting = [rule for rule in config.limits if _fits(rule, organization, key_id)]
@@ -51,61 +62,93 @@ def _fits(rule: LimitRule, organization: str, key_id: str) -> bool:
     return rule.organization in ("", organization) and rule.key in ("", key_id)
 
 
+@dataclass(frozen=True)
+class Crowd:
+    """Who runs queries at the moment, on how many places there are."""
+
+    places: int
+    inside: Counter[Who]
+
+    def of(self, organization: str) -> int:
+        """The queries of an organization that run."""
+        return sum(count for who, count in self.inside.items() if who[0] == organization)
+
+    def obstacle(self, who: Who, limits: Limits) -> str:
+        """Why one more query of a key may not run now; empty where it may.
+
+        The last places are kept for organizations that have none, so that no two of them can lock out a third.
+        """
+        taken, own = self.inside.total(), self.of(who[0])
+        if limits.concurrency is not None and self.inside[who] >= limits.concurrency:
+            return f"{limits.concurrency} queries of this key run already"
+        if limits.places is not None and own >= limits.places:
+            return f"{limits.places} queries of this organization run already"
+        if taken >= self.places:
+            return f"{self.places} queries run already"
+        if own and self.places - taken <= self.places // RESERVED:
+            return f"{taken} queries run already and the other places are kept for organizations that run none"
+        return ""
+
+
 class Gate:
-    """Lets so many queries in at a time, of all and of each key; others wait for their turn, a few of each key."""
+    """Lets so many queries in at a time, of all, of each organization and of each key; a few of each key may wait."""
 
     def __init__(self, places: int, queue_seconds: float) -> None:
-        self._places = places
         self._seconds = queue_seconds
         self._turn = threading.Condition()
-        self._inside: Counter[tuple[str, str]] = Counter()
-        self._waiting: Counter[tuple[str, str]] = Counter()
+        self._crowd = Crowd(places, Counter())
+        self._waiting: dict[Who, list[Limits]] = {}
 
-    def enter(self, who: tuple[str, str], at_most: int | None) -> None:
+    def enter(self, who: Who, limits: Limits) -> None:
         """Wait for a place; raises `LimitExceeded` when none came free in time, or too many of the key wait already."""
         with self._turn:
-            if self._is_full(who, at_most):
-                self._wait(who, at_most)
-            self._inside[who] += 1
+            if self._crowd.obstacle(who, limits) or self._is_behind(who):
+                self._wait(who, limits)
+            self._crowd.inside[who] += 1
             RUNNING.inc()
 
-    def _wait(self, who: tuple[str, str], at_most: int | None) -> None:
-        until = time.monotonic() + self._seconds
-        if at_most is not None and self._waiting[who] >= at_most * WAITING:
-            raise LimitExceeded(
-                f"{self._inside[who]} queries of this key run and {self._waiting[who]} wait already",
-                limit="concurrency",
-                hint="ask again in a while, and fewer at a time",
-            )
-        self._waiting[who] += 1
-        QUEUED.inc()
-        try:
-            while self._is_full(who, at_most):
-                left = until - time.monotonic()
-                if left <= 0:
-                    raise self._refusal(who, at_most)
-                self._turn.wait(left)
-        finally:
-            QUEUED.dec()
-            self._waiting[who] -= 1
-            if not self._waiting[who]:
-                del self._waiting[who]
-
-    def leave(self, who: tuple[str, str]) -> None:
+    def leave(self, who: Who) -> None:
         """Give the place back."""
         with self._turn:
             RUNNING.dec()
-            self._inside[who] -= 1
-            if not self._inside[who]:
-                del self._inside[who]
+            self._crowd.inside[who] -= 1
+            if not self._crowd.inside[who]:
+                del self._crowd.inside[who]
             self._turn.notify_all()
 
-    def _is_full(self, who: tuple[str, str], at_most: int | None) -> bool:
-        return self._inside.total() >= self._places or (at_most is not None and self._inside[who] >= at_most)
+    def waiting(self, who: Who) -> int:
+        """The queries of a key that wait."""
+        return len(self._waiting.get(who, ()))
 
-    def _refusal(self, who: tuple[str, str], at_most: int | None) -> LimitExceeded:
-        if at_most is not None and self._inside[who] >= at_most:
-            words = f"{at_most} queries of this key run already, and none ended within {self._seconds:g} s"
-        else:
-            words = f"{self._places} queries run already, and none ended within {self._seconds:g} s"
-        return LimitExceeded(words, limit="concurrency", hint="ask again in a while")
+    def _wait(self, who: Who, limits: Limits) -> None:
+        until = time.monotonic() + self._seconds
+        if limits.concurrency is not None and self.waiting(who) >= limits.concurrency * WAITING:
+            words = f"{self._crowd.inside[who]} queries of this key run and {self.waiting(who)} wait already"
+            raise _refusal(words, "ask again in a while, and fewer at a time")
+        self._waiting.setdefault(who, []).append(limits)
+        QUEUED.inc()
+        try:
+            while (obstacle := self._crowd.obstacle(who, limits)) or self._is_behind(who):
+                left = until - time.monotonic()
+                if left <= 0:
+                    words = obstacle or "others that run fewer queries come first"
+                    raise _refusal(f"{words}, and none ended within {self._seconds:g} s", "ask again in a while")
+                self._turn.wait(left)
+        finally:
+            QUEUED.dec()
+            self._waiting[who].remove(limits)
+            if not self._waiting[who]:
+                del self._waiting[who]
+
+    def _is_behind(self, who: Who) -> bool:
+        """Whether a query of another organization waits that could run, and that organization runs fewer."""
+        own = self._crowd.of(who[0])
+        return any(
+            other[0] != who[0] and self._crowd.of(other[0]) < own and not self._crowd.obstacle(other, limits)
+            for other, waiting in self._waiting.items()
+            for limits in waiting[:1]
+        )
+
+
+def _refusal(words: str, hint: str) -> LimitExceeded:
+    return LimitExceeded(words, limit="concurrency", hint=hint)

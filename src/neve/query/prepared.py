@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from pyiceberg.expressions import And
 
 from neve.lake.duck import literal
+from neve.lake.manifest_sources import readable
 from neve.query.cache import Asked
-from neve.query.duck_engine import DUCKDB
+from neve.query.engine.duckdb import DUCKDB
+from neve.query.engine.spark import SPARK
 from neve.query.rolled.route import route
 from neve.query.scan.columns import named_columns
 from neve.query.scan.owners import TENANT, check_snapshot, check_tenant
@@ -18,9 +20,10 @@ from neve.query.scan.reading import duckdb_source
 from neve.query.scan.scans import scans_of
 from neve.query.scan.times import TIME, within
 from neve.query.scan.wording import asked_of
-from neve.query.spark_engine import SPARK
+from neve.query.sql.identifiers import fold
 from neve.query.sql.statement import marked, parse
 from neve.query.sql.translate import for_duckdb, for_spark
+from neve.query.sql.written import Written, source_names
 from neve.query.statistics import ScanStatistics, Statistics
 
 if TYPE_CHECKING:
@@ -29,12 +32,12 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from neve.query.config import QueryConfig
+    from neve.query.engine.spark import SparkEngine
     from neve.query.loading import Look
     from neve.query.request import Request, TimeRange
     from neve.query.rolled.route import Coverage
     from neve.query.scan.files import FilePlan, Planner
     from neve.query.scan.scans import Scan
-    from neve.query.spark_engine import SparkEngine
     from neve.query.sql.statement import Statement
     from neve.query.tables import LakeTables
 
@@ -67,16 +70,25 @@ class Prepared:
             self.request.limit,
         )
 
-    def duckdb(self) -> str:
-        """The statement as DuckDB gets it."""
+    def duckdb(self, root: str = "") -> Written:
+        """The statement as DuckDB gets it, with its local files below a folder of links."""
         request = self.request
-        known = {field.name.lower() for table in self.tables.values() for field in table.schema().fields}
+        known = {fold(field.name) for table in self.tables.values() for field in table.schema().fields}
         columns = named_columns(self.statement.tree, known)
+        names = source_names(self.plans)
         sources = {
-            number: duckdb_source(self.tables[number], plan, request.organization, request.time, columns)
+            names[number]: duckdb_source(
+                self.tables[number], plan, request.organization, request.time, columns, root=root
+            )
             for number, plan in self.plans.items()
         }
-        return for_duckdb(self.statement, sources)
+        text = for_duckdb(self.statement, {number: f'"{name}"' for number, name in names.items()})
+        return Written(text, sources, self._files())
+
+    def _files(self) -> tuple[str, ...]:
+        """All files that the plans name, data and deletes."""
+        planned = [file for plan in self.plans.values() for file in plan.files]
+        return tuple({readable(path): None for file in planned for path in (file.path, *file.deletes)})
 
     def spark(self, engine: SparkEngine) -> str:
         """The statement as Spark gets it."""

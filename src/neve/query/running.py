@@ -87,6 +87,11 @@ class Running:
         return self.request.key_id
 
     @property
+    def most_rows(self) -> int | None:
+        """How many rows its result may have."""
+        return self._limits.rows
+
+    @property
     def sql(self) -> str:
         """The statement as it was sent."""
         return self.request.sql

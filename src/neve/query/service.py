@@ -5,28 +5,31 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 from neve.errors import LimitExceeded, QueryError
+from neve.lake.calendar import now_utc
 from neve.query.cache import ResultCache
-from neve.query.duck_engine import DUCKDB, DuckEngine
+from neve.query.engine.duckdb import DUCKDB, DuckEngine
+from neve.query.engine.spark import SPARK, SparkEngine
 from neve.query.explain import Measured, described, explained, listed
 from neve.query.failures import FilesGone, planning
-from neve.query.limits import Gate, Limits, limits_for
+from neve.query.limits import REFUSED, Gate, Limits, limits_for
 from neve.query.partial import without_unreadable
 from neve.query.prepared import prepare
 from neve.query.running import Running
 from neve.query.scan.files import Planner
-from neve.query.spark_engine import SPARK, SparkEngine
 from neve.query.stored import Collecting, Stored
 from neve.query.tables import LakeTables
+from neve.query.usage import DailyUsage
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from neve.lake.lake import Lake
     from neve.query.config import QueryConfig
+    from neve.query.engine.duckdb import Write
     from neve.query.entry import Entry
     from neve.query.prepared import CoveragesOf, Prepared
     from neve.query.request import Request
@@ -39,9 +42,29 @@ ATTEMPTS = 3  # when files go away under a query: expiry removed its snapshot
 LimitsOf = Callable[[str, str], Limits]
 
 
+class Engine(Protocol):
+    """A DuckDB, in this process or in others."""
+
+    def run(self, write: Write, limits: Limits, organization: str = "") -> Run:
+        """A statement, within limits."""
+
+    def close(self) -> None:
+        """End it."""
+
+
 def no_limits(_organization: str, _key_id: str) -> Limits:
     """No limits, for whoever owns the process."""
     return Limits()
+
+
+@dataclass(frozen=True)
+class Ports:
+    """What a service reaches beyond the lake's tables; without them, DuckDB in this process and no rollups."""
+
+    coverages: CoveragesOf = lambda _look, _organization: ()
+    planner: Planner | None = None
+    engine: Engine | None = None
+    usage: DailyUsage | None = None
 
 
 class QueryService:
@@ -53,17 +76,18 @@ class QueryService:
         config: QueryConfig,
         *,
         limits: LimitsOf | None = None,
-        coverages: CoveragesOf = lambda _look, _organization: (),
-        planner: Planner | None = None,
+        ports: Ports | None = None,
         log: Callable[[Entry], None] = lambda _entry: None,
     ) -> None:
+        ports = ports or Ports()
         self._config = config
         self._limits = limits or (lambda organization, key_id: limits_for(config, organization, key_id))
-        self._coverages = coverages
-        self._planner = planner or Planner()
+        self._coverages = ports.coverages
+        self._planner = ports.planner or Planner()
         self._log = log
         self._tables = LakeTables(lake, self._planner)
-        self._duck = DuckEngine(lake, config)
+        self._duck: Engine = ports.engine or DuckEngine(lake, config)
+        self._usage = ports.usage or DailyUsage(None, now_utc)
         self._spark = SparkEngine(lake)
         self._cache = ResultCache(config.cache_bytes, config.cache_seconds)
         self._gate = Gate(config.concurrency, config.queue_seconds)
@@ -75,8 +99,9 @@ class QueryService:
         limits = self._limits(request.organization, request.key_id)
         who = (request.organization, request.key_id)
         try:
-            self._gate.enter(who, limits.concurrency)
+            self._gate.enter(who, limits)
         except LimitExceeded as error:
+            REFUSED.labels(error.limit).inc()
             Running(request, Limits(), self._log).fail(error)
             raise
         running = Running(request, limits, lambda entry: self._end(entry, who))
@@ -84,6 +109,8 @@ class QueryService:
         try:
             self._answer(running, limits)
         except Exception as error:
+            if isinstance(error, LimitExceeded):
+                REFUSED.labels(error.limit).inc()
             running.fail(error)
             raise
         return running
@@ -119,6 +146,7 @@ class QueryService:
         for one in known:
             one.cancel()
         self._duck.close()
+        self._usage.flush()
 
     def _answer(self, running: Running, limits: Limits) -> None:
         for attempt in range(1, ATTEMPTS + 1):
@@ -153,6 +181,7 @@ class QueryService:
             running.statistics = replace(kept.statistics, cache="hit", rows=0)
             return running.begin(Stored(kept.table))
         _check_bytes(prepared, limits)
+        self._usage.charge((running.organization, running.key_id), prepared.statistics.bytes, limits)
         running.statistics = replace(prepared.statistics, cache="miss" if asked is not None else "off")
         run = self._engine_run(running, prepared, limits)
         if statement.explain == "analyze":
@@ -164,27 +193,32 @@ class QueryService:
         return None
 
     def _begin_or_elsewhere(self, running: Running, prepared: Prepared, run: Run) -> None:
-        """Where DuckDB has not the memory, Spark may."""
+        """Where DuckDB has not the memory for what it reads, Spark may; what reads no files is no work for Spark."""
         try:
             running.begin(run)
         except LimitExceeded as error:
             is_ours = error.limit == "memory" and self._config.spark_bytes and not prepared.statement.not_portable
-            if not is_ours or running.statistics.engine != DUCKDB:
+            if not is_ours or not prepared.statistics.bytes or running.statistics.engine != DUCKDB:
                 raise
             notes = (*running.statistics.notes, "DuckDB had not the memory for it")
             running.statistics = replace(running.statistics, engine=SPARK, notes=notes)
-            running.begin(self._spark.run(prepared.spark(self._spark)))
+            running.begin(self._spark_run(running, prepared))
 
     def _engine_run(self, running: Running, prepared: Prepared, limits: Limits) -> Run:
         if running.statistics.engine == DUCKDB:
-            return self._duck.run(prepared.duckdb(), limits.memory)
+            return self._duck.run(prepared.duckdb, limits, running.organization)
         if prepared.statement.not_portable:
             raise QueryError(
                 f"Spark has to answer this ({'; '.join(prepared.statistics.notes)}), but can't: "
                 f"{prepared.statement.not_portable}",
                 hint="narrow the time, or ask in another way",
             )
-        return self._spark.run(prepared.spark(self._spark))
+        return self._spark_run(running, prepared)
+
+    def _spark_run(self, running: Running, prepared: Prepared) -> Run:
+        """No more rows than are sent, and one more, by which a result that is too long is told from one that is not."""
+        most = min(filter(None, (running.request.limit, running.most_rows, self._config.spark_result_rows)))
+        return self._spark.run(prepared.spark(self._spark), most + 1)
 
     def _remember(self, running: Running) -> None:
         with self._lock:

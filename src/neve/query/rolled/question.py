@@ -11,6 +11,7 @@ from neve.model.tables import METRICS
 from neve.query.rolled.scratch import function_name, moment_of
 from neve.query.rolled.terms import AGGREGATES, TIME, VALUE, Terms
 from neve.query.rolled.time import ALWAYS, FOREVER, both
+from neve.query.sql.identifiers import fold
 
 if TYPE_CHECKING:
     from neve.query.rolled.time import Range
@@ -45,7 +46,7 @@ def question_of(select: exp.Select) -> Question | None:
     table = _points(select)
     if table is None or not _is_plain(select):
         return None
-    terms = Terms(table.alias_or_name.lower(), _aliases(select))
+    terms = Terms(fold(table.alias_or_name), _aliases(select))
     if not _aggregates(select, terms):
         return None
     columns = frozenset(terms.columns)
@@ -69,7 +70,7 @@ def _points(select: exp.Select) -> exp.Table | None:
     """The table of points, if it is all that a SELECT reads."""
     source = select.args.get("from_")
     table = source.this if source else None
-    if not isinstance(table, exp.Table) or "scan" not in table.meta or table.name.lower() != METRICS.name:
+    if not isinstance(table, exp.Table) or "scan" not in table.meta or fold(table.name) != METRICS.name:
         return None
     given = {name for name, value in table.args.items() if value}
     alias = table.args.get("alias")
@@ -83,7 +84,7 @@ def _is_plain(select: exp.Select) -> bool:
 
 
 def _aliases(select: exp.Select) -> frozenset[str]:
-    return frozenset(part.alias.lower() for part in select.expressions if isinstance(part, exp.Alias))
+    return frozenset(fold(part.alias) for part in select.expressions if isinstance(part, exp.Alias))
 
 
 def _aggregates(select: exp.Select, terms: Terms) -> bool:
@@ -91,7 +92,7 @@ def _aggregates(select: exp.Select, terms: Terms) -> bool:
     group = select.args.get("group")
     if group and not terms.fits_groups(group):
         return False
-    if any(part.alias.lower() == VALUE and not _has_aggregate(part) for part in select.expressions):
+    if any(fold(part.alias) == VALUE and not _has_aggregate(part) for part in select.expressions):
         return False  # whether value is the column or this name would be a guess
     clauses = [select.args.get(name) for name in ("having", "qualify", "order", "limit", "offset")]
     parts = [*select.expressions, *(clause for clause in clauses if clause)]

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from neve.model.rollups import ROLLUPS
 from neve.model.tables import METRICS
+from neve.query.sql.identifiers import fold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +34,8 @@ LIMIT = 253_402_214_400_000_000  # the last day of the year 9999, in microsecond
 def function_name(node: exp.Expr) -> str:
     """What a function is called, in lower case; empty for what is no function."""
     if isinstance(node, exp.Anonymous):
-        return str(node.this).lower()
-    return node.sql_name().lower() if isinstance(node, exp.Func) else ""
+        return fold(str(node.this))
+    return fold(node.sql_name()) if isinstance(node, exp.Func) else ""
 
 
 def moment_of(node: exp.Expr) -> int | None:

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from neve.model.tables import METRICS
 from neve.query.rolled.scratch import function_name, width_of
+from neve.query.sql.identifiers import fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,9 +92,9 @@ class Terms:
         """Whether an expression is just that column of the table."""
         return (
             isinstance(node, exp.Column)
-            and node.name.lower() == name
+            and fold(node.name) == name
             and not node.args.get("db")
-            and node.table.lower() in ("", self.scope)
+            and fold(node.table) in ("", self.scope)
         )
 
     def fits_groups(self, group: exp.Group) -> bool:
@@ -103,7 +104,7 @@ class Terms:
         return all(self._is_new_name(key) or self.fits(key) for key in group.expressions)
 
     def _is_kept(self, node: exp.Column) -> bool:
-        name = node.name.lower()
+        name = fold(node.name)
         if name not in PLAIN or not self.is_column(node, name):
             return False
         self.columns.add(name)
@@ -112,13 +113,13 @@ class Terms:
         return True
 
     def _is_alias(self, node: exp.Column) -> bool:
-        return not node.table and node.name.lower() in self.aliases
+        return not node.table and fold(node.name) in self.aliases
 
     def _is_new_name(self, node: exp.Expr) -> bool:
-        return isinstance(node, exp.Column) and self._is_alias(node) and node.name.lower() not in NAMES
+        return isinstance(node, exp.Column) and self._is_alias(node) and fold(node.name) not in NAMES
 
     def _is_attribute(self, node: exp.Bracket) -> bool:
-        name = node.this.name.lower()
+        name = fold(node.this.name)
         keys = node.expressions
         if name not in MAPS or not self.is_column(node.this, name) or len(keys) != 1 or not keys[0].is_string:
             return False
@@ -151,7 +152,7 @@ class Terms:
             case exp.Cast():
                 time, bucket = node.this, DAY if node.to.this == exp.DType.DATE else None
             case exp.Extract():
-                time, bucket = node.expression, UNITS.get(node.name.lower())
+                time, bucket = node.expression, UNITS.get(fold(node.name))
             case _:
                 time, bucket = self._divided(node)
         return bucket if self.is_column(time, TIME) else None
@@ -165,7 +166,7 @@ class Terms:
             return None, None
         if name in TRUNCATIONS:
             unit, time = arguments if isinstance(node, exp.Anonymous) else (node.args["unit"], node.this)
-            return time, UNITS.get(unit.name.lower())
+            return time, UNITS.get(fold(unit.name))
         return (arguments[1], width_of(arguments[0])) if name in ("time_bucket", "date_bin") else (None, None)
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from neve.query.sql.identifiers import fold
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
@@ -25,27 +27,27 @@ def named_columns(tree: exp.Expr, known: Collection[str]) -> frozenset[str] | No
     one was meant.
     """
     nodes = list(tree.walk())
-    tables = {node.alias_or_name.lower() for node in nodes if isinstance(node, exp.Table)}
+    tables = {fold(node.alias_or_name) for node in nodes if isinstance(node, exp.Table)}
     explained = {*known, *_given(nodes)}
     for node in nodes:
         if isinstance(node, exp.Column):
-            name = node.name.lower()
+            name = fold(node.name)
             if name in tables or name not in explained:  # a table's name alone is a whole row of it
                 return None
         if _means_more(node):
             return None
-    return frozenset(node.name.lower() for node in nodes if isinstance(node, exp.Identifier))
+    return frozenset(fold(node.name) for node in nodes if isinstance(node, exp.Identifier))
 
 
 def _given(nodes: list[exp.Expr]) -> Iterator[str]:
     """The names that a statement gives to what it computes."""
     for node in nodes:
         if isinstance(node, exp.Alias):
-            yield node.alias.lower()
+            yield fold(node.alias)
         elif isinstance(node, exp.TableAlias):
-            yield from (column.name.lower() for column in node.columns)
+            yield from (fold(column.name) for column in node.columns)
         elif isinstance(node, exp.Lambda):
-            yield from (argument.name.lower() for argument in node.expressions)
+            yield from (fold(argument.name) for argument in node.expressions)
 
 
 def _means_more(node: exp.Expr) -> bool:

@@ -16,6 +16,7 @@ import duckdb
 from sqlglot import exp
 
 from neve.query.sql.dialect import write
+from neve.query.sql.identifiers import fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +72,7 @@ def is_fixed(node: exp.Expr) -> bool:
     """Whether an expression is made of nothing but values and plain functions of them."""
     if isinstance(node, exp.Literal | exp.Boolean | exp.Null):
         return True
-    if isinstance(node, exp.Anonymous) and node.name.lower() not in MAKERS:
+    if isinstance(node, exp.Anonymous) and fold(node.name) not in MAKERS:
         return False
     return isinstance(node, _PLAIN) and all(is_fixed(child) for child in _operands(node))
 
@@ -82,7 +83,7 @@ def is_moment(node: exp.Expr) -> bool:
         case exp.CurrentTimestamp() | exp.CurrentDate():
             return not node.this
         case exp.Anonymous():
-            return node.name.lower() in CLOCKS and not node.expressions
+            return fold(node.name) in CLOCKS and not node.expressions
         case exp.Paren() | exp.TimestampTrunc() | exp.Cast():
             return is_moment(node.this)
         case exp.Add():
@@ -110,7 +111,7 @@ def _at(node: exp.Expr, moment: datetime) -> exp.Expr:
     def fix(part: exp.Expr) -> exp.Expr:
         if isinstance(part, exp.CurrentDate):
             return exp.cast(exp.Literal.string(moment.date().isoformat()), "DATE")
-        if isinstance(part, exp.CurrentTimestamp) or (isinstance(part, exp.Anonymous) and part.name.lower() in CLOCKS):
+        if isinstance(part, exp.CurrentTimestamp) or (isinstance(part, exp.Anonymous) and fold(part.name) in CLOCKS):
             return exp.cast(exp.Literal.string(moment.isoformat()), "TIMESTAMPTZ")
         return part
 

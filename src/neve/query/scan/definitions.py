@@ -1,4 +1,4 @@
-"""Which query a name of a WITH stands for, and where the one use of a query is."""
+"""The queries of WITH, by the names that `query/sql/references.py` gave them, and where each is read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ class Definitions:
     def __init__(self, tree: exp.Expr) -> None:
         self._meant: dict[int, exp.CTE] = {}
         self._uses: dict[int, list[exp.Table]] = defaultdict(list)
+        named = {definition.alias: definition for definition in tree.find_all(exp.CTE)}
         for table in tree.find_all(exp.Table):
-            definition = None if SCAN in table.meta else _definition(table)
+            definition = None if SCAN in table.meta else named.get(table.name)
             if definition is not None:
                 self._meant[id(table)] = definition
                 self._uses[id(definition)].append(table)
@@ -42,31 +43,3 @@ def _is_within(node: exp.Expr, other: exp.Expr) -> bool:
     while node.parent is not None and node is not other:
         node = node.parent
     return node is other
-
-
-def _definition(table: exp.Table) -> exp.CTE | None:
-    """The innermost definition of a table's name that is seen from where it stands."""
-    if table.args.get("db") or not isinstance(table.this, exp.Identifier):
-        return None
-    node: exp.Expr = table
-    seen: exp.With | None = None
-    while node.parent is not None:
-        defined = node.parent if isinstance(node.parent, exp.With) else node.parent.args.get("with_")
-        if isinstance(defined, exp.With) and defined is not seen:
-            visible = _before(defined, node) if defined is node.parent else defined.expressions
-            found = _named(table.name.lower(), visible)
-            if found is not None:
-                return found
-            seen = defined
-        node = node.parent
-    return None
-
-
-def _before(defined: exp.With, node: exp.Expr) -> list[exp.CTE]:
-    """The definitions that a definition sees: those before it, and itself where it may be recursive."""
-    place = next(place for place, other in enumerate(defined.expressions) if other is node)
-    return list(defined.expressions[: place + 1 if defined.args.get("recursive") else place])
-
-
-def _named(name: str, definitions: list[exp.CTE]) -> exp.CTE | None:
-    return next((definition for definition in reversed(definitions) if definition.alias.lower() == name), None)

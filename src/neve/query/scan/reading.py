@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from neve.lake.duck import literal
-from neve.lake.duck_files import file_list, without_deleted
+from neve.lake.duck_files import file_list, path_below, without_deleted
 from neve.lake.duckdb_types import duckdb_type, quoted
-from neve.lake.manifest_sources import readable
 from neve.query.scan.owners import TENANT, check_tenant
 from neve.query.scan.times import TIME, bounds_of
+from neve.query.sql.identifiers import fold
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -29,17 +29,24 @@ BRANCHES = 64  # parts of one statement that are read apart; more make planning 
 
 
 def duckdb_source(
-    table: Table, plan: FilePlan, organization: str, time: TimeRange, columns: Collection[str] | None = None
+    table: Table,
+    plan: FilePlan,
+    organization: str,
+    time: TimeRange,
+    columns: Collection[str] | None = None,
+    *,
+    root: str = "",
 ) -> str:
     """A subquery in parentheses: the organization's rows of the planned files, in the order of the table's columns.
 
     Of `columns`, which are in lower case, those are there that the table has; without any, all. Rows are only looked at
-    for their organization and their time where the plan does not know that all of a file's are right.
+    for their organization and their time where the plan does not know that all of a file's are right. Local files are
+    read below `root`, where links to them are.
     """
     schema = table.schema()
     check_tenant(schema, plan.table)
-    wanted = [column for column in schema.fields if columns is None or column.name.lower() in columns]
-    read = _Read(schema, wanted or [schema.fields[0]], organization, time)
+    wanted = [column for column in schema.fields if columns is None or fold(column.name) in columns]
+    read = _Read(schema, wanted or [schema.fields[0]], organization, time, root)
     is_same_time = plan.time == time
     groups: dict[tuple[bool, bool], list[PlannedFile]] = {}
     for file in plan.files:
@@ -73,14 +80,16 @@ class _Read:
     wanted: Sequence[NestedField]
     organization: str
     time: TimeRange
+    root: str
 
     def part(self, files: Sequence[PlannedFile], *, owned: bool, inside: bool) -> str:
         """Rows of some files; those of owned ones are all the organization's, those of inside ones all of the time."""
-        conditions = [*self._tenant(owned), *self._times(inside), *_rows(files)]
+        conditions = [*self._tenant(owned), *self._times(inside), *self._rows(files)]
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         deletes = sorted({path for file in files for path in file.deletes})
-        source = f"read_parquet({file_list(file.path for file in files)}, {self._options(owned, inside)}) AS data"
-        return f"SELECT {self._names(owned)} FROM {source}{without_deleted(deletes) if deletes else ''}{where}"  # noqa: S608
+        source = f"read_parquet({file_list((file.path for file in files), self.root)}, {self._options(owned, inside)})"
+        left = without_deleted(deletes, self.root) if deletes else ""
+        return f"SELECT {self._names(owned)} FROM {source} AS data{left}{where}"  # noqa: S608 - quoted
 
     def nothing(self) -> str:
         """No rows."""
@@ -102,6 +111,18 @@ class _Read:
             for column in self.wanted
         )
 
+    def _rows(self, files: Sequence[PlannedFile]) -> list[str]:
+        """Conditions on the rows of files that are read in part."""
+        if not _part_of(files[0]):
+            return []
+        if len({file.ranges for file in files}) == 1:
+            return [_in_ranges(files[0].ranges)]
+        parts = (
+            f"(data.filename = {literal(path_below(self.root, file.path))} AND {_in_ranges(file.ranges)})"
+            for file in files
+        )
+        return [f"({' OR '.join(parts)})"]
+
     def _options(self, owned: bool, inside: bool) -> str:
         """Every column that is read, by its id: each costs time for each file."""
         asked = {column.name for column in self.wanted if not (owned and column.name == TENANT)}
@@ -114,16 +135,6 @@ class _Read:
             for column in fields
         )
         return f"schema = MAP {{{', '.join(columns)}}}, hive_partitioning = false"
-
-
-def _rows(files: Sequence[PlannedFile]) -> list[str]:
-    """Conditions on the rows of files that are read in part."""
-    if not _part_of(files[0]):
-        return []
-    if len({file.ranges for file in files}) == 1:
-        return [_in_ranges(files[0].ranges)]
-    parts = (f"(data.filename = {literal(readable(file.path))} AND {_in_ranges(file.ranges)})" for file in files)
-    return [f"({' OR '.join(parts)})"]
 
 
 def _part_of(file: PlannedFile) -> Ranges:

@@ -15,6 +15,7 @@ from neve.query.scan.conditions import Conditions
 from neve.query.scan.expressions import all_of, rejects_null
 from neve.query.scan.predicates import implied
 from neve.query.scan.search_words import required_words
+from neve.query.sql.identifiers import fold
 from neve.query.sql.references import marked
 
 if TYPE_CHECKING:
@@ -79,4 +80,4 @@ def _resolver(condition: Condition, item: Item, fields: Mapping[str, NestedField
 
 def _fields(schema: Schema) -> dict[str, NestedField]:
     """The columns by their names in lower case, as SQL knows them."""
-    return {field.name.lower(): field for field in schema.fields}
+    return {fold(field.name): field for field in schema.fields}

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from neve.lake.words import is_word_character, words_of
 from neve.query.scan.constants import is_text
+from neve.query.sql.identifiers import fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +68,7 @@ def _asked(node: exp.Expr) -> tuple[exp.Column, frozenset[str]] | None:
 
 
 def _sides(node: exp.Expr) -> list[exp.Expr]:
-    if isinstance(node, exp.Anonymous) and node.name.lower() in SEARCHES:
+    if isinstance(node, exp.Anonymous) and fold(node.name) in SEARCHES:
         return list(node.expressions)
     return [node.this, node.expression] if isinstance(node, exp.EQ | exp.Like | exp.ILike) else []
 

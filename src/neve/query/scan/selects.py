@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from neve.query.sql.identifiers import fold
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -95,11 +97,11 @@ class Reading:
     def resolve(self, column: exp.Column, seen: Sequence[Item] | None = None) -> Place | None:
         """What a column means; `None` where that is not certain, or where it belongs to a query around this one."""
         items = self.shown if seen is None else seen
-        name = column.name.lower()
+        name = fold(column.name)
         if column.args.get("db") or isinstance(column.this, exp.Star):
             return None
         if column.table:
-            owners = [item for item in items if item.name == column.table.lower()]
+            owners = [item for item in items if item.name == fold(column.table)]
         else:
             owners = [item for item in items if item.columns is None or name in item.columns]
         if len(owners) != 1 or name not in (owners[0].columns or ()):
@@ -118,18 +120,18 @@ class Reading:
     def _projected(self, node: exp.Expr) -> Iterator[tuple[str, Place | None]]:
         star = _star(node)
         if star is not None:
-            owner = node.table.lower() if isinstance(node, exp.Column) else ""
+            owner = fold(node.table) if isinstance(node, exp.Column) else ""
             yield from self._starred(star, owner)
             return
         column = node.unalias()
         if isinstance(column, exp.Column):
-            yield node.alias_or_name.lower(), self.resolve(column)
+            yield fold(node.alias_or_name), self.resolve(column)
         elif node.output_name:
-            yield node.output_name.lower(), None
+            yield fold(node.output_name), None
 
     def _starred(self, star: exp.Star, owner: str) -> Iterator[tuple[str, Place | None]]:
-        left_out = {column.name.lower() for column in star.args.get("except_") or ()}
-        changed = {part.alias_or_name.lower() for key in ("replace", "rename") for part in star.args.get(key) or ()}
+        left_out = {fold(column.name) for column in star.args.get("except_") or ()}
+        changed = {fold(part.alias_or_name) for key in ("replace", "rename") for part in star.args.get(key) or ()}
         for item in self.shown:
             for name in item.columns or ():
                 if name not in left_out and owner in {"", item.name}:
@@ -176,7 +178,7 @@ class Reading:
             node = node.unalias()
         if not isinstance(node, exp.Column):
             return None
-        return self.resolve(node) or (None if node.table else self.outputs.get(node.name.lower()))
+        return self.resolve(node) or (None if node.table else self.outputs.get(fold(node.name)))
 
 
 def _star(node: exp.Expr) -> exp.Star | None:
@@ -188,8 +190,8 @@ def _star(node: exp.Expr) -> exp.Star | None:
 def _items(select: exp.Select, columns: Columns) -> Iterator[Item]:
     start = select.args.get("from_")
     if start is not None:
-        yield Item(start.this, start.this.alias_or_name.lower(), columns(start.this))
+        yield Item(start.this, fold(start.this.alias_or_name), columns(start.this))
     for join in select.args.get("joins") or ():
-        yield Item(join.this, join.this.alias_or_name.lower(), columns(join.this), join)
+        yield Item(join.this, fold(join.this.alias_or_name), columns(join.this), join)
     for lateral in select.args.get("laterals") or ():
-        yield Item(lateral, lateral.alias_or_name.lower(), None)
+        yield Item(lateral, fold(lateral.alias_or_name), None)

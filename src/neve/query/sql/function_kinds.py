@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from neve.query.sql.identifiers import fold
 from neve.query.sql.nodes import FUNCTIONS
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ KINDS = {name: kind for kind, names in GIVES.items() for name in names.split()}
 
 def name_of(node: exp.Expr) -> str:
     """What a function is called in SQL, in lower case."""
-    return node.name.lower() if isinstance(node, exp.Anonymous) else FUNCTIONS.get(type(node), "")
+    return fold(node.name) if isinstance(node, exp.Anonymous) else FUNCTIONS.get(type(node), "")
 
 
 def arguments_of(node: exp.Expr) -> list[exp.Expr]:
@@ -72,7 +73,7 @@ def _truncated(kinds: list[str], node: exp.Expr) -> str:
 
 
 def _part(_: list[str], node: exp.Expr) -> str:
-    part = arguments_of(node)[0].name.lower() if arguments_of(node) else ""
+    part = fold(arguments_of(node)[0].name) if arguments_of(node) else ""
     return "float" if part in {"epoch", "julian"} else "int"
 
 

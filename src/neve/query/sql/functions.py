@@ -9,6 +9,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from neve.errors import QueryError
+from neve.query.sql.identifiers import fold
 
 
 def names(text: str) -> frozenset[str]:
@@ -88,14 +89,15 @@ VOLATILE = names(
     get_current_time get_current_timestamp localtime localtimestamp now random today transaction_timestamp uuid uuidv4
     uuidv7"""
 )
+TABLE_FUNCTIONS = names("generate_series range unnest")  # that may stand in FROM
 KNOWN = AGGREGATES | WINDOWS | NUMBERS | TEXTS | TIMES | NESTED | JSON | OTHER | VOLATILE
 
 
 def check_function(name: str) -> None:
     """Raise `QueryError` for a function that is not known, with the one that may have been meant."""
-    if name.lower() in KNOWN:
+    if fold(name) in KNOWN:
         return
-    close = get_close_matches(name.lower(), sorted(KNOWN), n=1, cutoff=0.75)
+    close = get_close_matches(fold(name), sorted(KNOWN), n=1, cutoff=0.75)
     raise QueryError(
         f"the function {name} can't be used in a query", hint=f"did you mean {close[0]}?" if close else None
     )

@@ -14,6 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from neve.query.sql.function_kinds import kind_of_call
+from neve.query.sql.identifiers import fold
 from neve.query.sql.references import marked
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ TIMES = ("timestamptz", "timestamp", "date")
 
 def kinds_of(schema: pa.Schema) -> TableKinds:
     """The kind of each column of a table."""
-    return {field.name.lower(): kind_of(field.type) for field in schema}
+    return {fold(field.name): kind_of(field.type) for field in schema}
 
 
 def kind_of(kind: pa.DataType) -> str:
@@ -106,19 +107,19 @@ def _round(nodes: list[exp.Expr], names: Mapping[str, str]) -> dict[str, str]:
     for node in nodes:
         node.meta[KIND] = _kind(node, names)
         if isinstance(node, exp.Alias):
-            given[node.alias.lower()].add(kind(node.this))
+            given[fold(node.alias)].add(kind(node.this))
         if isinstance(node, exp.TableAlias):
             for column in node.columns:
-                given[column.name.lower()].add("")
+                given[fold(column.name)].add("")
         if isinstance(node, exp.Lambda):
             for argument in node.expressions:
-                given[argument.name.lower()].add("")
+                given[fold(argument.name)].add("")
     return {name: of.pop() if len(of) == 1 else "" for name, of in given.items()}
 
 
 def _kind(node: exp.Expr, names: Mapping[str, str]) -> str:
     if isinstance(node, exp.Column):
-        return names.get(node.name.lower(), "")
+        return names.get(fold(node.name), "")
     rule = next((_RULES[base] for base in type(node).__mro__ if base in _RULES), None)
     return rule(node) if rule else ""
 
@@ -126,7 +127,7 @@ def _kind(node: exp.Expr, names: Mapping[str, str]) -> str:
 def _literal(node: exp.Expr) -> str:
     if node.is_string:
         return "text"
-    said = str(node.this).lower()
+    said = fold(str(node.this))
     return "float" if "e" in said else "decimal" if "." in said else "int"
 
 
@@ -171,7 +172,7 @@ _TYPE_KINDS = {
     **dict.fromkeys(("TEXT", "VARCHAR"), "text"),
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMPNTZ"), "timestamp"),
     **dict.fromkeys(("VARBINARY", "BINARY"), "blob"),
-    **{name: name.lower() for name in ("DATE", "DECIMAL", "TIMESTAMPTZ", "INTERVAL")},
+    **{name: fold(name) for name in ("DATE", "DECIMAL", "TIMESTAMPTZ", "INTERVAL")},
     "BOOLEAN": "bool",
 }
 

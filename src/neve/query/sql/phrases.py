@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from neve.errors import QueryError
 from neve.lake.words import is_word_character, lower
+from neve.query.sql.identifiers import fold
 
 BETWEEN = r"[^\p{L}\p{Nd}]"
 
@@ -33,7 +34,7 @@ def pattern_of(name: str, text: str) -> str:
 def with_phrases(tree: exp.Expr) -> exp.Expr:
     """The tree with both functions as DuckDB's own."""
     for node in list(tree.find_all(exp.Anonymous)):
-        name = node.name.lower()
+        name = fold(node.name)
         if name in {"has_term", "has_phrase"}:
             text, wanted = node.expressions
             if not wanted.is_string:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from neve.errors import QueryError
-from neve.query.sql.references import TABLE_FUNCTIONS
+from neve.query.sql.functions import TABLE_FUNCTIONS
+from neve.query.sql.identifiers import fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +50,7 @@ def _dot(node: exp.Expr) -> None:
 def _call(node: exp.Expr) -> None:
     if isinstance(node.this, exp.Identifier):
         node.set("this", node.name)
-    name = node.name.lower()
+    name = fold(node.name)
     if name in OWN:
         _own(node, name)
     in_from = isinstance(node.parent, exp.Table)

@@ -16,6 +16,7 @@ from sqlglot import exp
 from neve.errors import QueryError
 from neve.query.sql.build import call, integer, text, when
 from neve.query.sql.functions import names
+from neve.query.sql.identifiers import fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,13 +62,13 @@ class _Check:
 def check_sizes(tree: exp.Expr) -> None:
     """Raise `QueryError` for the first call that is known to be too large."""
     for node in _guarded(tree):
-        name = node.name.lower()
+        name = fold(node.name)
         if name in PATTERNS:
             _check_pattern(node, name)
         elif name in SEPARATORS:
             _check_separator(node, name)
-        elif chance := next((part for part in node.find_all(exp.Anonymous) if part.name.lower() in CHANCE), None):
-            raise QueryError(f"{name} can't be given what {chance.name.lower()} makes: its size has a bound")
+        elif chance := next((part for part in node.find_all(exp.Anonymous) if fold(part.name) in CHANCE), None):
+            raise QueryError(f"{name} can't be given what {fold(chance.name)} makes: its size has a bound")
         for check in _checks(node, name):
             if (number := _known(check.counted)) is not None and number > check.bound:
                 raise QueryError(check.words, hint=_hint(name))
@@ -76,7 +77,7 @@ def check_sizes(tree: exp.Expr) -> None:
 def with_checks(tree: exp.Expr) -> exp.Expr:
     """The tree for DuckDB with checks of what is known only when it runs; inner calls are checked before outer ones."""
     for node in reversed(list(_guarded(tree))):
-        name = node.name.lower()
+        name = fold(node.name)
         for check in list(_checks(node, name)):
             if _known(check.counted) is None:
                 _guard(node, check.place, exp.GT(this=check.counted, expression=integer(check.bound)), check.words)
@@ -88,7 +89,7 @@ def with_checks(tree: exp.Expr) -> exp.Expr:
 def _guarded(tree: exp.Expr) -> Iterator[exp.Expr]:
     """Calls that make a value; in FROM, a series is rows and takes no memory."""
     for node in tree.find_all(exp.Anonymous):
-        if node.name.lower() in GUARDED and not isinstance(node.parent, exp.Table):
+        if fold(node.name) in GUARDED and not isinstance(node.parent, exp.Table):
             yield node
 
 

@@ -16,6 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from neve.errors import QueryError
 from neve.query.sql.dialect import MAX_DEPTH, read, tokens_of, write
 from neve.query.sql.functions import VOLATILE, check_function
+from neve.query.sql.identifiers import fold
 from neve.query.sql.kinds import kinds_of
 from neve.query.sql.nodes import FUNCTIONS, check_nodes
 from neve.query.sql.parameters import bind
@@ -168,7 +169,7 @@ def _volatile(tree: exp.Expression) -> str:
     for node in tree.find_all(exp.Anonymous, exp.TableSample, *CLOCKS):
         if isinstance(node, exp.TableSample):
             return "sample"
-        name = node.name.lower() if isinstance(node, exp.Anonymous) else FUNCTIONS[type(node)]
+        name = fold(node.name) if isinstance(node, exp.Anonymous) else FUNCTIONS[type(node)]
         if name in VOLATILE or isinstance(node, CLOCKS):
             return name
     return ""

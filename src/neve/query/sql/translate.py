@@ -9,10 +9,11 @@ from sqlglot import exp
 from neve.errors import QueryError
 from neve.query.sql.dialect import LAKE, SPARK, Source, write
 from neve.query.sql.dialect_spark import to_spark
+from neve.query.sql.identifiers import fold
 from neve.query.sql.names import name_columns
 from neve.query.sql.phrases import with_phrases
 from neve.query.sql.portable import NotPortable
-from neve.query.sql.references import SCHEMAS, marked
+from neve.query.sql.references import SCHEMAS, check_references, marked
 from neve.query.sql.sizes import with_checks
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 def for_duckdb(statement: Statement, sources: Mapping[int, str]) -> str:
     """The statement for DuckDB; `sources` has a subquery in parentheses for each marked table."""
     # Tables are filled in first: what comes after may copy parts that read one.
-    tree = _filled(name_columns(statement.tree.copy()), sources)
-    return write(with_checks(with_phrases(tree)), LAKE)
+    tree = with_checks(with_phrases(_filled(name_columns(statement.tree.copy()), sources)))
+    check_references(tree)
+    return write(tree, LAKE)
 
 
 def for_spark(statement: Statement, sources: Mapping[int, str]) -> str:
@@ -35,7 +37,9 @@ def for_spark(statement: Statement, sources: Mapping[int, str]) -> str:
         tree = to_spark(name_columns(statement.tree.copy()), statement.columns)
     except NotPortable as reason:
         raise QueryError(f"Spark can't answer this as DuckDB does: {reason}") from reason
-    return write(_filled(tree, sources), SPARK)
+    tree = _filled(tree, sources)
+    check_references(tree)
+    return write(tree, SPARK)
 
 
 def reason_against_spark(tree: exp.Expr, columns: Mapping[str, TableKinds]) -> str:
@@ -62,6 +66,6 @@ def _filled(tree: exp.Expr, sources: Mapping[int, str]) -> exp.Expr:
 def _unqualify(tree: exp.Expr, table: exp.Table) -> None:
     """Columns may be written `telemetry.spans.x`; the source has the name of the table alone."""
     for column in tree.find_all(exp.Column):
-        if column.db.lower() in SCHEMAS and column.table.lower() == table.name.lower():
+        if fold(column.db) in SCHEMAS and fold(column.table) == fold(table.name):
             column.set("db", None)
             column.set("catalog", None)

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from neve.errors import QueryError
 from neve.query.sql.function_kinds import name_of
+from neve.query.sql.identifiers import fold
 
 MAX_PARTS = 20_000
 # How often a function has an argument in its place at most: DuckDB's macros, and what Neve writes for a call itself.
@@ -45,12 +46,12 @@ def check_weight(tree: exp.Expr) -> None:
             raise _too_large(node)
         sizes[id(node)] = size
         if isinstance(node, exp.Alias) and node.parent is select:
-            known[node.alias.lower()] = size
+            known[fold(node.alias)] = size
 
 
 def _size(node: exp.Expr, sizes: dict[int, int], names: dict[str, int]) -> int:
     if isinstance(node, exp.Column) and not node.table:
-        return 1 + names.get(node.name.lower(), 0)
+        return 1 + names.get(fold(node.name), 0)
     return 1 + sum(sizes[id(child)] * _copies(node, child) for child in node.iter_expressions())
 
 

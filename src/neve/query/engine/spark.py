@@ -33,9 +33,10 @@ SETTINGS = {
 class SparkRun:
     """One statement whose result lies in a folder that all workers reach, so that no memory has to hold it."""
 
-    def __init__(self, lake: Lake, session: SparkSession, sql: str) -> None:
+    def __init__(self, lake: Lake, session: SparkSession, sql: str, most_rows: int) -> None:
         self._session = session
         self._sql = sql
+        self._most = most_rows
         self._remote = lake.spark_config.connect
         self._tag = f"query-{uuid4().hex}"
         self._folder = f"{lake.exchange.folder.rstrip('/')}/{self._tag}"
@@ -54,7 +55,7 @@ class SparkRun:
 
     def _begin(self) -> None:
         self._session.addTag(self._tag)
-        frame = self._session.sql(self._sql)
+        frame = self._session.sql(self._sql).limit(self._most)
         self._names = frame.columns
         # Files have every name once, and not every name that SQL has.
         frame.toDF(*(f"c{number}" for number in range(len(self._names)))).write.parquet(self._folder)
@@ -92,9 +93,9 @@ class SparkEngine:
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
 
-    def run(self, sql: str) -> SparkRun:
-        """A statement."""
-        return SparkRun(self._lake, self._lake.new_session(SETTINGS), sql)
+    def run(self, sql: str, most_rows: int) -> SparkRun:
+        """A statement, of whose result so many rows are kept: they fill a disk before the first one is sent."""
+        return SparkRun(self._lake, self._lake.new_session(SETTINGS), sql, most_rows)
 
     def source(self, table: str, snapshot: int | None, conditions: list[str]) -> str:
         """A subquery in parentheses: the rows of a table at a snapshot that some conditions let through."""

@@ -1,4 +1,4 @@
-"""Statements on DuckDB: one instance for each limit of memory, confined to the lake's files."""
+"""Statements on DuckDB in this process, for whoever owns it; servers run them in processes of their own (`pool.py`)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import tempfile
 import threading
 import weakref
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import duckdb
 
-from neve.lake.duck import confine, connect, literal
+from neve.lake.duck import confinement, literal, preparations
+from neve.query.sql.written import check_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
     from neve.lake.lake import Lake
     from neve.query.config import QueryConfig
+    from neve.query.limits import Limits
+    from neve.query.sql.written import Written
+
+    Write = Callable[[str], Written]  # a statement that finds its files below a folder
 
 DUCKDB = "duckdb"
 INTERRUPTED = "Query interrupted"  # what DuckDB makes of a Ctrl-C that it meets in the main thread
@@ -31,17 +37,51 @@ SETTINGS = (
 )
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """All that it takes to open a DuckDB that reads some folders and nothing else."""
+
+    memory: str
+    threads: int
+    statements: tuple[str, ...]
+
+    def open(self) -> duckdb.DuckDBPyConnection:
+        """Open it."""
+        threads = {"threads": self.threads} if self.threads else {}
+        instance = duckdb.connect(config={"memory_limit": self.memory, **threads})
+        for statement in self.statements:
+            instance.execute(statement)
+        return instance
+
+
+def recipe_of(lake: Lake, config: QueryConfig, memory: str, spill: str, folders: list[str]) -> Recipe:
+    """How to open an instance that reads these folders, and spills into one."""
+    on_s3 = lake.lake.on_s3
+    return Recipe(
+        memory,
+        config.threads,
+        (
+            *preparations(lake.s3, on_s3=on_s3, extensions=("httpfs",) if on_s3 else ()),
+            *(f"SET GLOBAL {setting}" for setting in SETTINGS),  # for the connections to come
+            f"SET temp_directory = {literal(spill)}",
+            f"SET max_temp_directory_size = '{config.spill_bytes}B'",
+            *confinement(folders),
+        ),
+    )
+
+
 class DuckRun:
     """One statement that runs."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, written: Written) -> None:
         self._connection = connection
-        self._sql = sql
+        self._written = written
 
     def begin(self) -> None:
         """Start it; blocks until there are rows, or nothing more to wait for."""
         with self._interruptions():
-            self._reader = self._connection.execute(self._sql).to_arrow_reader()
+            check_written(self._connection, self._written)
+            self._reader = self._connection.execute(self._written.sql()).to_arrow_reader()
 
     @property
     def schema(self) -> pa.Schema:
@@ -85,9 +125,10 @@ class DuckEngine:
         self._folders: list[Callable[[], object]] = []  # each removes one
         self._lock = threading.Lock()
 
-    def run(self, sql: str, memory: str | None = None) -> DuckRun:
-        """A statement, within the memory that its sender may have."""
-        return DuckRun(self._instance(memory or self._config.memory_limit).cursor(), sql)
+    def run(self, write: Write, limits: Limits, organization: str = "") -> DuckRun:
+        """A statement, within the memory that its sender may have; files are read where they are."""
+        del organization
+        return DuckRun(self._instance(limits.memory or self._config.memory_limit).cursor(), write(""))
 
     def close(self) -> None:
         """End all instances."""
@@ -102,28 +143,12 @@ class DuckEngine:
     def _instance(self, memory: str) -> duckdb.DuckDBPyConnection:
         with self._lock:
             if memory not in self._instances:
-                self._instances[memory] = self._open(memory)
+                folders = [self._lake.lake.location]
+                self._instances[memory] = recipe_of(self._lake, self._config, memory, self._folder(), folders).open()
             return self._instances[memory]
-
-    def _open(self, memory: str) -> duckdb.DuckDBPyConnection:
-        on_s3 = self._lake.lake.on_s3
-        instance = connect(
-            self._lake.s3,
-            on_s3=on_s3,
-            threads=self._config.threads,
-            memory_limit=memory,
-            extensions=("httpfs",) if on_s3 else (),
-        )
-        for setting in SETTINGS:
-            instance.execute(f"SET GLOBAL {setting}")  # for the connections to come
-        instance.execute(f"SET temp_directory = {literal(self._folder())}")
-        instance.execute(f"SET max_temp_directory_size = '{self._config.spill_bytes}B'")
-        confine(instance, [self._lake.lake.location])
-        return instance
 
     def _folder(self) -> str:
         """A folder of one instance for what does not fit into memory: nobody else may read it, and it goes with us."""
-        prefix = f"neve-query-{os.getpid()}-"
-        folder = tempfile.mkdtemp(prefix=prefix)
+        folder = tempfile.mkdtemp(prefix=f"neve-query-{os.getpid()}-")
         self._folders.append(weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True))
         return folder

@@ -1,0 +1,104 @@
+"""The files that a statement may open: hard links in a folder that is all that its DuckDB can reach.
+
+DuckDB's list of allowed paths can't be changed once it is closed, and opening another DuckDB for each statement would
+cost 20 ms and the footers that it remembers. So the list holds one folder, and what is in the folder changes. A file
+has the same path there each time, so that what DuckDB remembers of it stays good.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LOCK = "lock"
+
+
+class LinkedFiles:
+    """A folder with links to files; after `offer`, to those files alone."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._offered: set[str] = set()
+        self._folders: set[str] = set()
+
+    def offer(self, paths: Iterable[str]) -> None:
+        """Link these files, and unlink all others; a file that went away is left for DuckDB to miss."""
+        wanted = set(paths)
+        for path in self._offered - wanted:
+            with suppress(FileNotFoundError):
+                os.unlink(linked(self._root, path))
+        self._offered &= wanted
+        for path in wanted - self._offered:
+            self._link(path)
+            self._offered.add(path)
+
+    def _link(self, path: str) -> None:
+        link = linked(self._root, path)
+        folder = link.rpartition("/")[0]
+        if folder not in self._folders:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            self._folders.add(folder)
+        with suppress(FileNotFoundError, FileExistsError):
+            os.link(path, link)
+
+
+def linked(root: str, path: str) -> str:
+    """Where a file is found below a folder of links."""
+    return root + path
+
+
+class LinkFolder:
+    """The folder of one server's workers, beside the tables; a server that was killed leaves its own to the next."""
+
+    def __init__(self, warehouse: str) -> None:
+        above = Path(warehouse.removeprefix("file://")).resolve() / ".query"
+        above.mkdir(mode=0o700, exist_ok=True)
+        _sweep(above)
+        self.path = above / uuid4().hex
+        self.path.mkdir(mode=0o700)
+        self._lock = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def check(self) -> None:
+        """Raise `OSError` where files of the warehouse can't be linked here."""
+        probe = self.path.parent.parent / f".query-{uuid4().hex}"
+        try:
+            probe.touch(mode=0o600)
+            os.link(probe, self.path / "probe")
+        finally:
+            probe.unlink(missing_ok=True)
+        (self.path / "probe").unlink()
+
+    def make(self) -> str:
+        """A folder of links for one worker."""
+        folder = self.path / uuid4().hex
+        folder.mkdir(mode=0o700)
+        return str(folder)
+
+    def close(self) -> None:
+        """Remove all links."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _sweep(above: Path) -> None:
+    """Remove the folders of servers that are gone: nobody holds their locks."""
+    for folder in above.iterdir():
+        if folder.is_symlink() or not (folder / LOCK).is_file():
+            continue
+        lock = os.open(folder / LOCK, os.O_RDWR)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except BlockingIOError:
+            continue
+        finally:
+            os.close(lock)

@@ -1,0 +1,410 @@
+"""Statements on DuckDB in processes of their own: warm ones, each with one statement at a time.
+
+A statement that takes too much memory, crashes DuckDB or can't be interrupted costs itself: its process is ended and
+another takes its place. A process sees the files that its statement was planned to read, and no others
+(`links.py`; on object storage, by a secret for those objects alone).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import structlog
+from prometheus_client import Counter, Gauge
+
+from neve.errors import LimitExceeded, QueryError
+from neve.lake.duck import secret
+from neve.query.engine.channel import Channel, ChannelClosed, Frame, document_of
+from neve.query.engine.duckdb import recipe_of
+from neve.query.engine.links import LinkFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from neve.lake.lake import Lake
+    from neve.query.config import QueryConfig
+    from neve.query.engine.duckdb import Write
+    from neve.query.limits import Limits
+
+log = structlog.get_logger(__name__)
+
+WORKERS = Gauge("neve_query_workers", "processes that run statements, idle ones among them")
+ENDED = Counter("neve_query_workers_ended_total", "processes that were ended or died while they ran one", ["why"])
+
+KILL_SECONDS = 0.5  # after which a statement that does not end when it is interrupted is killed
+DRAIN_SECONDS = 1.0  # for what is left of a result that nobody wants
+START_SECONDS = 60.0
+# What a process may map beside the memory that DuckDB counts: batches on their way, and what allocators hold back.
+UNCOUNTED_SHARE, UNCOUNTED_BYTES = 0.25, 256 * 1024 * 1024
+MOST_SCOPES = 1000  # objects that a secret names one by one; beyond that it is for the tables' folders
+# What a process needs of its server's environment; settings, passwords and tokens stay out of it.
+ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
+UNITS = {"MB": 10**6, "GB": 10**9}
+
+
+def bytes_of(memory: str) -> int:
+    """A size as settings write it.
+
+    >>> bytes_of("512MB")
+    512000000
+    """
+    return int(memory[:-2]) * UNITS[memory[-2:]]
+
+
+class Worker:
+    """One process, as its server sees it."""
+
+    def __init__(self, pool: WorkerPool, memory: str) -> None:
+        self.memory = memory
+        self.organization = ""  # whose statement it ran last: what it remembers of files is of use for that one
+        self.number = 0
+        self.root = pool.links.make() if pool.links else ""
+        self.spill = tempfile.mkdtemp(prefix=f"neve-query-{os.getpid()}-")
+        own, other = socket.socketpair()
+        with other:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "neve.query.engine.worker", str(other.fileno())],
+                pass_fds=[other.fileno()],
+                cwd=self.spill,
+                env=pool.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # a Ctrl-C is for the server, which ends its workers itself
+            )
+        WORKERS.inc()
+        self.channel = Channel(own)
+        self._lock = threading.Lock()
+        self._is_ended = False
+        try:
+            self._open(pool)
+        except ChannelClosed:
+            self.end("start")
+            raise
+
+    def _open(self, pool: WorkerPool) -> None:
+        folders = [self.root] if self.root else [pool.lake.lake.location]
+        recipe = recipe_of(pool.lake, pool.config, self.memory, self.spill, folders)
+        self.channel.send_json(
+            Frame.REQUEST,
+            {
+                "memory": recipe.memory,
+                "threads": recipe.threads,
+                "statements": recipe.statements,
+                "root": self.root,
+                "more_bytes": int(bytes_of(self.memory) * (1 + UNCOUNTED_SHARE)) + UNCOUNTED_BYTES,
+            },
+        )
+        self.channel.set_timeout(START_SECONDS)
+        self.channel.receive()
+        self.channel.set_timeout(None)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can take a statement."""
+        return not self._is_ended and self.process.poll() is None
+
+    def end(self, why: str) -> int:
+        """Kill it, if it still is there; returns how it ended."""
+        with self._lock:
+            if self._is_ended:
+                return self.process.returncode or 0
+            self._is_ended = True
+        with suppress(ProcessLookupError):
+            self.process.kill()
+        ended = self.process.wait()
+        self.channel.shut()
+        for folder in filter(None, (self.root, self.spill)):
+            shutil.rmtree(folder, ignore_errors=True)
+        WORKERS.dec()
+        if why:
+            ENDED.labels(why).inc()
+        return ended
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a run asks of a worker."""
+
+    write: Write
+    memory: str
+    organization: str
+    cpu_seconds: float | None
+
+
+class WorkerRun:
+    """One statement that runs in a worker."""
+
+    def __init__(self, pool: WorkerPool, statement: Statement) -> None:
+        self._pool = pool
+        self._statement = statement
+        self._worker: Worker | None = None
+        self._schema = pa.schema([])
+        self._is_over = False
+        self._interrupted_at: float | None = None
+        self._killed = False
+        self._is_worn = False  # memory ran out in it: what allocators keep would be missing to the next one
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Give it to a worker; blocks until the columns of the result are known."""
+        worker = self._pool.take(self._statement)
+        with self._lock:
+            self._worker = worker
+        worker.number += 1
+        written = self._statement.write(worker.root)
+        request = {
+            "number": worker.number,
+            "text": written.text,
+            "sources": dict(written.sources),
+            "files": written.files,
+            "grants": self._pool.grants(written.files),
+            "cpu_seconds": self._statement.cpu_seconds,
+        }
+        try:
+            worker.channel.send_json(Frame.REQUEST, request)
+            frame, payload = self._receive(worker)
+        except ChannelClosed as error:
+            raise self._death(worker) from error
+        if frame == Frame.SCHEMA:
+            self._schema = pa.ipc.read_schema(payload)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the result."""
+        return self._schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The result as it comes."""
+        worker = self._worker
+        while worker is not None and not self._is_over:
+            try:
+                frame, payload = self._receive(worker)
+            except ChannelClosed as error:
+                raise self._death(worker) from error
+            if frame == Frame.BATCH:
+                yield pa.ipc.read_record_batch(payload, self._schema)
+
+    def interrupt(self) -> None:
+        """End it, from any thread: first it is asked to, and when it does not obey it is killed."""
+        with self._lock:
+            worker = self._worker
+            if worker is None or self._is_over:
+                return
+            now = time.monotonic()
+            if self._interrupted_at is None:
+                self._interrupted_at = now
+            if now - self._interrupted_at < KILL_SECONDS:
+                with suppress(ChannelClosed):
+                    worker.channel.send_json(Frame.INTERRUPT, {"number": worker.number})
+                return
+            self._killed = True
+        worker.end("interrupted")
+
+    def close(self) -> None:
+        """Give the worker back; one that still works for a result that nobody wants is interrupted or ended first."""
+        with self._lock:
+            worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        if not self._is_over:
+            self._drain(worker)
+        self._pool.give_back(worker, is_good=self._is_over and not self._is_worn)
+
+    def _drain(self, worker: Worker) -> None:
+        until = time.monotonic() + DRAIN_SECONDS
+        try:
+            worker.channel.send_json(Frame.INTERRUPT, {"number": worker.number})
+            while not self._is_over and (left := until - time.monotonic()) > 0:
+                worker.channel.set_timeout(left)
+                with suppress(duckdb.Error, QueryError):
+                    self._receive(worker)
+            worker.channel.set_timeout(None)
+        except ChannelClosed:
+            self._is_over = False
+
+    def _receive(self, worker: Worker) -> tuple[Frame, pa.Buffer]:
+        """The next frame; raises the error that one holds."""
+        frame, payload = worker.channel.receive()
+        if frame == Frame.END:
+            self._is_over = True
+        elif frame == Frame.ERROR:
+            self._is_over = True
+            error = error_of(**document_of(payload))
+            self._is_worn |= isinstance(error, duckdb.OutOfMemoryException)
+            raise error
+        return frame, payload
+
+    def _death(self, worker: Worker) -> Exception:
+        """What became of a worker that is gone, in words."""
+        ended = worker.end("" if self._killed else "died")
+        if self._killed:
+            return duckdb.InterruptException("Query interrupted")
+        log.warning("a process that ran a statement died", exit=ended, organization=self._statement.organization)
+        if -ended == signal.SIGXCPU:
+            return LimitExceeded(
+                f"the query used more than {self._statement.cpu_seconds:g} seconds of the processor",
+                limit="cpu_seconds",
+                hint="ask for less time or fewer columns",
+            )
+        if -ended in {signal.SIGKILL, signal.SIGABRT}:
+            return LimitExceeded(
+                f"the query needs more memory than it may have ({self._statement.memory})",
+                limit="memory",
+                hint="ask for less time, fewer columns or fewer groups",
+            )
+        return QueryError(
+            f"the engine failed on this statement ({_name_of_exit(ended)}); other queries are not affected",
+            hint="write it in another way, and report it with the statement",
+        )
+
+
+def error_of(kind: str, words: str, hint: str | None) -> Exception:
+    """An error of a worker as the class that it was there."""
+    if kind == "QueryError":
+        return QueryError(words, hint=hint)
+    if kind in {"MemoryError", "ArrowMemoryError"} or re.search(r"\bbad_alloc\b|failed to allocate", words):
+        return duckdb.OutOfMemoryException(f"Out of Memory Error: {words or 'no memory is left'}")
+    found = getattr(duckdb, kind, None)
+    if isinstance(found, type) and issubclass(found, duckdb.Error):
+        return found(words)
+    return duckdb.Error(f"{kind}: {words}")
+
+
+def _name_of_exit(ended: int) -> str:
+    try:
+        return signal.Signals(-ended).name
+    except ValueError:
+        return f"exit code {ended}"
+
+
+class WorkerPool:
+    """As many workers as there are statements at a time; some stay when nothing runs."""
+
+    def __init__(self, lake: Lake, config: QueryConfig) -> None:
+        self.lake = lake
+        self.config = config
+        self.environment = _environment(needs_aws=lake.lake.on_s3 and not lake.s3.access_key)
+        self.links = None if lake.lake.on_s3 else _link_folder(lake.lake.location)
+        self._idle: list[Worker] = []
+        self._lock = threading.Lock()
+        self._is_closed = False
+        threading.Thread(target=self._warm_up, daemon=True).start()
+
+    def run(self, write: Write, limits: Limits, organization: str = "") -> WorkerRun:
+        """A statement, within the limits of its sender."""
+        threads = self.config.threads or os.cpu_count() or 1
+        cpu_seconds = limits.cpu_seconds or (limits.seconds * threads if limits.seconds else None)
+        memory = limits.memory or self.config.memory_limit
+        return WorkerRun(self, Statement(write, memory, organization, cpu_seconds))
+
+    def take(self, statement: Statement) -> Worker:
+        """An idle worker, best one that knows the organization's files; a new one where there is none."""
+        with self._lock:
+            fitting = [one for one in self._idle if one.memory == statement.memory and one.is_alive]
+            fitting.sort(key=lambda one: one.organization == statement.organization)
+            worker = fitting[-1] if fitting else None
+            spare = None
+            if worker is not None:
+                self._idle.remove(worker)
+            elif len(self._idle) >= self.config.warm_workers > 0:
+                spare = self._idle.pop(0)
+        if spare is not None:
+            spare.end("")
+        if worker is None:
+            worker = self._start(statement.memory)
+        worker.organization = statement.organization
+        return worker
+
+    def give_back(self, worker: Worker, *, is_good: bool) -> None:
+        """Keep a worker for the next statement, unless it is of no more use or there are enough."""
+        with self._lock:
+            keep = is_good and worker.is_alive and not self._is_closed and len(self._idle) < self.config.concurrency
+            if keep:
+                self._idle.append(worker)
+        if not keep:
+            worker.end("" if is_good else "replaced")
+            threading.Thread(target=self._warm_up, daemon=True).start()
+
+    def grants(self, files: tuple[str, ...]) -> list[str]:
+        """The statements that let a worker read these objects and no others; local files are linked instead."""
+        s3 = self.lake.s3
+        if not self.lake.lake.on_s3 or not s3.access_key:
+            return []
+        scope = files if 0 < len(files) <= MOST_SCOPES else (self.lake.lake.location.rstrip("/") + "/",)
+        return [secret(s3, scope)]
+
+    def close(self) -> None:
+        """End all workers that nothing runs in; the others end with their statements."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.end("")
+        if self.links is not None:
+            self.links.close()
+
+    def _start(self, memory: str) -> Worker:
+        try:
+            return Worker(self, memory)
+        except ChannelClosed as error:
+            raise QueryError(
+                "a process for the query did not start", hint="ask again; the server's log says more"
+            ) from error
+
+    def _warm_up(self) -> None:
+        """Start workers until enough are idle."""
+        while True:
+            with self._lock:
+                is_enough = self._is_closed or len(self._idle) >= self.config.warm_workers
+            if is_enough:
+                return
+            try:
+                worker = Worker(self, self.config.memory_limit)
+            except (ChannelClosed, OSError) as error:
+                log.warning("a process for queries did not start", error=str(error) or type(error).__name__)
+                return
+            with self._lock:
+                if not self._is_closed:
+                    self._idle.append(worker)
+                    continue
+            worker.end("")
+            return
+
+
+def _environment(*, needs_aws: bool) -> dict[str, str]:
+    kept: dict[str, Any] = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    kept["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # others map a gigabyte in advance
+    if needs_aws:
+        kept |= {name: value for name, value in os.environ.items() if name.startswith("AWS_") or name == "HOME"}
+    return kept
+
+
+def _link_folder(warehouse: str) -> LinkFolder | None:
+    """Where workers find their files; none where files can't be linked, and workers may read the whole warehouse."""
+    try:
+        folder = LinkFolder(warehouse)
+    except OSError as error:
+        log.warning("query workers may read the whole warehouse: files can't be linked", error=str(error))
+        return None
+    try:
+        folder.check()
+    except OSError as error:
+        folder.close()
+        log.warning("query workers may read the whole warehouse: files can't be linked", error=str(error))
+        return None
+    return folder

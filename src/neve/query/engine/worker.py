@@ -1,0 +1,155 @@
+"""A process that runs statements of a server on DuckDB, one at a time, within limits of the operating system.
+
+It knows no catalog, no keys and no settings. It opens DuckDB as it is told, confined to one folder, into which it links
+the files that a statement was planned to read. What goes wrong in here, be it memory, a crash or a loop that nothing
+interrupts, costs one statement.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import resource
+import socket
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from neve.errors import QueryError
+from neve.query.engine.channel import Channel, ChannelClosed, Frame, document_of
+from neve.query.engine.duckdb import Recipe
+from neve.query.engine.links import LinkedFiles
+from neve.query.sql.written import Written, check_written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RECURSION = 12_000  # a parse tree in JSON is deeper than Python usually goes
+
+
+@dataclass
+class Running:
+    """The statement that runs, so that another thread can interrupt it and no later one."""
+
+    number: int = -1
+    connection: duckdb.DuckDBPyConnection | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def interrupt(self, number: int) -> None:
+        """End a statement, if it is still the one that runs."""
+        with self.lock:
+            if self.number == number and self.connection is not None:
+                with suppress(duckdb.Error):
+                    self.connection.interrupt()
+
+
+class Worker:
+    """Answers requests from a channel until it is closed."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._running = Running()
+        self._requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+
+    def serve(self) -> None:
+        """Open DuckDB, then answer."""
+        _, payload = self._channel.receive()
+        opening = document_of(payload)
+        recipe = Recipe(opening["memory"], opening["threads"], tuple(opening["statements"]))
+        self._instance = recipe.open()
+        self._files = LinkedFiles(opening["root"]) if opening["root"] else None
+        threading.Thread(target=self._listen, daemon=True).start()
+        limit_memory(opening["more_bytes"])
+        self._channel.send(Frame.READY)
+        while True:
+            self._answer(self._requests.get())
+
+    def _listen(self) -> None:
+        """Take requests and interruptions; a server that is gone ends this process, whatever it does."""
+        while True:
+            try:
+                frame, payload = self._channel.receive()
+            except ChannelClosed:
+                os._exit(0)
+            if frame == Frame.INTERRUPT:
+                self._running.interrupt(document_of(payload)["number"])
+            else:
+                self._requests.put(document_of(payload))
+
+    def _answer(self, request: dict[str, Any]) -> None:
+        limit_processor(request["cpu_seconds"])
+        connection = self._instance.cursor()
+        with self._running.lock:
+            self._running.number, self._running.connection = request["number"], connection
+        try:
+            for batch in self._run(connection, request):
+                self._channel.send(Frame.BATCH, batch)
+            self._channel.send(Frame.END)
+        except ChannelClosed:
+            os._exit(0)
+        except Exception as error:  # any error of a statement is an answer
+            hint = error.hint if isinstance(error, QueryError) else None
+            words = error.message if isinstance(error, QueryError) else str(error)
+            self._channel.send_json(Frame.ERROR, {"kind": type(error).__name__, "words": words, "hint": hint})
+        finally:
+            with self._running.lock:
+                self._running.connection = None
+            connection.close()
+
+    def _run(self, connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> Iterator[Any]:
+        written = Written(request["text"], request["sources"])
+        check_written(connection, written)
+        for statement in request["grants"]:
+            connection.execute(statement)
+        if self._files is not None:
+            self._files.offer(request["files"])
+        reader = connection.execute(written.sql()).to_arrow_reader()
+        self._channel.send(Frame.SCHEMA, reader.schema.serialize())
+        for batch in reader:
+            if batch.num_rows:
+                yield batch.serialize()
+
+
+def limit_memory(more_bytes: int) -> None:
+    """Let the operating system refuse memory beyond what is mapped now and so much more; write no core files.
+
+    DuckDB does not count the states of some aggregates, so that its own limit does not hold.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    mapped = mapped_bytes()
+    if mapped is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (mapped + more_bytes, mapped + more_bytes))
+
+
+def mapped_bytes() -> int | None:
+    """Private memory that this process has mapped; `None` where the system does not tell."""
+    try:
+        text = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
+        return None
+    [line] = [line for line in text.splitlines() if line.startswith("VmData:")]
+    return int(line.split()[1]) * 1024
+
+
+def limit_processor(seconds: float | None) -> None:
+    """Let the operating system end this process when a statement has used so much of the processor."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    soft = hard if seconds is None else int(usage.ru_utime + usage.ru_stime + seconds) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+
+
+def main() -> None:
+    """Serve on the socket whose number is the first argument."""
+    sys.setrecursionlimit(RECURSION)
+    with suppress(ChannelClosed, KeyboardInterrupt):
+        Worker(Channel(socket.socket(fileno=int(sys.argv[1])))).serve()
+
+
+if __name__ == "__main__":
+    main()

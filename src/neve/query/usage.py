@@ -1,0 +1,93 @@
+"""Bytes that the queries of a day read, by organization and key, shared by all servers of a lake."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import structlog
+
+from neve.errors import LakeError, LimitExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from neve.lake.documents import Documents
+    from neve.query.limits import Limits, Who
+
+log = structlog.get_logger(__name__)
+
+SPACE = "query-usage"
+SHARE_SECONDS = 10.0  # how often a server tells the others what its queries read
+ATTEMPTS = 5
+
+
+class DailyUsage:
+    """Counts bytes since midnight in UTC; without a store, those of this process alone.
+
+    What a server has read is shared every few seconds, so that several servers together may let a little more through
+    than the limit. A store that does not answer lets queries run on: then each server counts for itself.
+    """
+
+    def __init__(self, documents: Documents | None, clock: Callable[[], datetime]) -> None:
+        self._documents = documents
+        self._clock = clock
+        self._day = ""
+        self._known: dict[str, Counter[str]] = {}  # by organization and key; the empty key stands for all
+        self._unshared: dict[str, Counter[str]] = {}
+        self._shared_at: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def charge(self, who: Who, size: int, limits: Limits) -> None:
+        """Count bytes that a query is about to read; raises `LimitExceeded` where the day's are used up."""
+        organization, key_id = who
+        with self._lock:
+            self._begin_day()
+            if limits.daily_bytes is not None and time.monotonic() >= self._shared_at.get(organization, 0.0):
+                self._share(organization)
+            used = self._known.setdefault(organization, Counter())[""]
+            if limits.daily_bytes is not None and used + size > limits.daily_bytes:
+                raise LimitExceeded(
+                    f"the query would read {size:,} bytes of files; {used:,} of the {limits.daily_bytes:,} bytes that "
+                    "the organization may read in a day are used",
+                    limit="daily_bytes",
+                    hint="narrow the time, or ask again after midnight UTC",
+                )
+            for counts in (self._known, self._unshared):
+                counts.setdefault(organization, Counter()).update({"": size, key_id or "-": size})
+
+    def flush(self) -> None:
+        """Share what was counted, as a server does before it ends."""
+        with self._lock:
+            for organization in tuple(self._unshared):
+                self._share(organization)
+
+    def _begin_day(self) -> None:
+        day = self._clock().strftime("%Y-%m-%d")
+        if day != self._day:
+            self._day = day
+            self._known, self._unshared, self._shared_at = {}, {}, {}
+
+    def _share(self, organization: str) -> None:
+        """Add what is new to the store's numbers, and take those over."""
+        self._shared_at[organization] = time.monotonic() + SHARE_SECONDS
+        if self._documents is None:
+            return
+        try:
+            self._known[organization] = self._merge(self._documents, organization)
+        except LakeError as error:
+            log.warning("the bytes of queries could not be shared", reason=error.message)
+
+    def _merge(self, documents: Documents, organization: str) -> Counter[str]:
+        added = self._unshared.get(organization, Counter())
+        key = f"{self._day}/{organization}"
+        for _ in range(ATTEMPTS):
+            stored = documents.get(SPACE, key)
+            total = Counter({name: int(str(count)) for name, count in (stored or {}).items()}) + added
+            if not added or documents.swap(SPACE, key, stored, dict(total)):
+                self._unshared.pop(organization, None)
+                return total
+        return self._known.get(organization, Counter())
