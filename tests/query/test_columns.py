@@ -12,9 +12,9 @@ from neve.model.tables import LOGS, METRICS, SPANS
 from neve.query.scan.columns import named_columns
 from neve.query.sql.statement import marked, parse
 from neve.query.sql.translate import for_duckdb
+from tests.query.attacks import ANSWERED
 from tests.query.dialect_queries import ALL, NOT_PORTABLE
 from tests.query.engines import ACME, SCHEMAS, logs, metrics, spans
-from tests.query.test_attacks import ANSWERED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,9 +29,9 @@ from neve.query.scan.reading import duckdb_source
 from neve.query.scan.scans import Scan
 from neve.query.service import QueryService
 from neve.query.sql.written import Written
+from tests.query.attacks import ANSWERED
 from tests.query.lakes import ACME, OTHER
 from tests.query.lakes import make_lake as make_small_lake
-from tests.query.test_attacks import ANSWERED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,6 +123,10 @@ def test_rows_of_owned_files_are_not_looked_at(spans: Table) -> None:
     assert "name: 'organization_id'" not in said
 
 
+def _written(written: Written, _root: str) -> Written:
+    return written
+
+
 def test_a_plan_of_another_organization_is_not_believed(lake: Lake, spans: Table) -> None:
     """Nor one that does not know whose its files are: then each row is looked at."""
     unknown = plan(spans, OTHER)
@@ -131,9 +135,8 @@ def test_a_plan_of_another_organization_is_not_believed(lake: Lake, spans: Table
     for other in (plan(spans, OTHER), unknown):
         said = duckdb_source(spans, other, ACME, ANY)
         assert said.count("\"organization_id\" = 'acme'") == 1
-        run = engine.run(
-            lambda _root, said=said: Written('SELECT * FROM "neve_source_0"', {"neve_source_0": said}), Limits()
-        )
+        written = Written('SELECT * FROM "neve_source_0"', {"neve_source_0": said})
+        run = engine.run(partial(_written, written), Limits())
         run.begin()
         assert list(run.batches()) == []
         run.close()
