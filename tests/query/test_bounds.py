@@ -96,6 +96,9 @@ SMALL = {
     "format('{:>4}|{:.2f}', 1, 2.5)": "   1|2.50",
     "levenshtein('a' || 'b', 'abc')": 1,
     "replace('a' || 'b', 'a', 'c' || 'd')": "cdb",
+    'from_json(\'{"a": {"b": 1}}\', \'{"a": {"b": "INT"}}\').a.b': 1,
+    "json_extract('[{\"a\": 1}, {\"a\": 2}]', '$[*].a')": ["1", "2"],
+    "'a_b' LIKE 'a%b'": True,
     "nullif(nullif(1, 2), 3)": 1,
     "array_to_string([1, 2], chr(45))": "1-2",
     """'{"a": {"b": [5]}}'->'a'->'b'->0""": "5",
@@ -156,6 +159,26 @@ def test_a_single_value_can_not_take_all_memory(service: QueryService, call: str
         value(service, f"SELECT {call} AS x FROM spans")
     assert not isinstance(caught.value, LimitExceeded)
     assert call.partition("(")[0] in str(caught.value) or "repeat" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SELECT from_json('{}', '" + '{"a":' * 5000 + '"INT"' + "}" * 5000 + "')", "at most 64 levels, got 5,000"),
+        ("SELECT json_transform_strict('{}', '" + "[" * 45000 + "')", "at most 64 levels, got 45,000"),
+        ("SELECT from_json('{}', message) FROM logs", "from_json takes the type as a literal"),
+        (
+            "SELECT len(json_extract('" + "[" * 100 + "]" * 100 + "', '$..*..*..*..*..*..*..*..*'))",
+            "a path with at most 1 '..', got 8",
+        ),
+        ("SELECT json_extract('[]', '$[*][*][*][*]')", r"at most 3 '\*', got 4"),
+        ("SELECT 'a' ILIKE '" + "%_a" * 30000 + "b'", "may have 100 wildcards, got 60,000"),
+    ],
+)
+def test_what_duckdb_can_not_bind_or_end_is_refused(sql: str, words: str) -> None:
+    """Texts that are types, paths or patterns are short to write and take for ever, or crash it."""
+    with pytest.raises(QueryError, match=words):
+        parse(sql, {"logs": pa.schema([("message", pa.string())])})
 
 
 @pytest.mark.parametrize("call", SMALL)

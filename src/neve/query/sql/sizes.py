@@ -38,6 +38,14 @@ SIZES = {"array_resize": 2, "list_resize": 2, "lpad": None, "repeat": 0, "rpad":
 SERIES = {"generate_series", "range"}
 PATTERNS = {"format", "printf"}
 GUARDED = {*LONG_TEXTS, *SIZES, *SERIES, *PATTERNS, *SEPARATORS}
+STRUCTURES = names("from_json from_json_strict json_transform json_transform_strict")  # the second argument is a type
+PATHS = names(
+    """json_array_length json_exists json_extract json_extract_path json_extract_path_text json_extract_string json_keys
+    json_type json_value"""
+)
+DEEPEST = 64  # levels of a type that is written as JSON; DuckDB binds them in the cube of their number, or crashes
+WILDCARDS = {"..": 1, "*": 3}  # in a path of JSON: each multiplies the work of those before
+MOST_WILDCARDS = 100  # % and _ in a pattern of LIKE: DuckDB tries them one within the other
 CHANCE = names("gen_random_uuid random uuid uuidv4 uuidv7")  # another value when it is used than when it is checked
 DIGITS = re.compile(r"\d+")
 WIDTH_ELSEWHERE = re.compile(r"\{[^{}]*\{|%[^%a-zA-Z]*\*")  # {:{}} and %*d take their width from an argument
@@ -72,6 +80,19 @@ def check_sizes(tree: exp.Expr) -> None:
         for check in _checks(node, name):
             if (number := _known(check.counted)) is not None and number > check.bound:
                 raise QueryError(check.words, hint=_hint(name))
+    _check_texts(tree)
+
+
+def _check_texts(tree: exp.Expr) -> None:
+    """Texts that are types, paths or patterns: short to write, and endless work or a crash in DuckDB."""
+    for node in tree.find_all(exp.Anonymous):
+        name = fold(node.name)
+        if name in STRUCTURES:
+            _check_structure(node, name)
+        elif name in PATHS:
+            _check_paths(node, name)
+    for pattern in tree.find_all(exp.Like, exp.ILike):
+        _check_like(pattern)
 
 
 def with_checks(tree: exp.Expr) -> exp.Expr:
@@ -164,6 +185,34 @@ def _check_pattern(node: exp.Expr, name: str) -> None:
         raise QueryError(f"{name} takes widths within its pattern only", hint="write the width as a number")
     if any(int(digits[:12]) > LARGEST for digits in DIGITS.findall(pattern.name)):
         raise QueryError(f"{name} may make a value at most {LARGEST:,} long")
+
+
+def _check_structure(node: exp.Expr, name: str) -> None:
+    structure = node.expressions[1] if len(node.expressions) > 1 else None
+    if structure is None or not structure.is_string:
+        raise QueryError(f"{name} takes the type as a literal", hint=f'{name}(value, \'{{"a": "INT"}}\')')
+    depth = deepest = 0
+    for letter in structure.name:
+        depth += (letter in "[{") - (letter in "]}")
+        deepest = max(deepest, depth)
+    if deepest > DEEPEST:
+        raise QueryError(f"{name} takes a type of at most {DEEPEST} levels, got {deepest:,}")
+
+
+def _check_paths(node: exp.Expr, name: str) -> None:
+    for literal in node.find_all(exp.Literal):
+        for sign, most in WILDCARDS.items():
+            if literal.is_string and literal.name.startswith("$") and literal.name.count(sign) > most:
+                raise QueryError(f"{name} takes a path with at most {most} {sign!r}, got {literal.name.count(sign):,}")
+
+
+def _check_like(node: exp.Expr) -> None:
+    pattern = node.args["expression"]
+    count = sum(pattern.name.count(sign) for sign in "%_") if pattern.is_string else 0
+    if count > MOST_WILDCARDS:
+        raise QueryError(
+            f"a pattern of LIKE may have {MOST_WILDCARDS} wildcards, got {count:,}", hint="use regexp_matches"
+        )
 
 
 def _check_separator(node: exp.Expr, name: str) -> None:
