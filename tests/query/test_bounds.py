@@ -21,11 +21,12 @@ from neve.query.engine.pool import WorkerPool
 from neve.query.limits import WAITING, Gate, Limits
 from neve.query.request import Request
 from neve.query.service import Ports, QueryService
+from neve.query.sql.dialect import MAX_PARTS
 from neve.query.sql.functions import KNOWN
 from neve.query.sql.references import MAX_TABLES
 from neve.query.sql.statement import parse
 from neve.query.sql.translate import for_duckdb
-from neve.query.sql.weight import MAX_PARTS, REPEATS
+from neve.query.sql.weight import REPEATS
 from tests.query.lakes import ACME
 
 if TYPE_CHECKING:

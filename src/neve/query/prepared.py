@@ -21,7 +21,7 @@ from neve.query.scan.scans import scans_of
 from neve.query.scan.times import TIME, within
 from neve.query.scan.wording import asked_of
 from neve.query.sql.identifiers import fold
-from neve.query.sql.statement import marked, parse
+from neve.query.sql.statement import marked
 from neve.query.sql.translate import for_duckdb, for_spark
 from neve.query.sql.written import Written, source_names
 from neve.query.statistics import ScanStatistics, Statistics
@@ -116,25 +116,32 @@ def _bounds(time: TimeRange) -> list[str]:
     return [f"{TIME} {how} TIMESTAMP {literal(at.isoformat())}" for how, at in sides if at is not None]
 
 
+@dataclass(frozen=True)
+class Sources:
+    """What plans are made from: the lake's tables, their files, and what rollups cover."""
+
+    tables: LakeTables
+    planner: Planner
+    coverages: CoveragesOf
+
+
 def prepare(
     request: Request,
+    statement: Statement,
     config: QueryConfig,
-    tables: LakeTables,
-    planner: Planner,
-    coverages: CoveragesOf,
+    sources: Sources,
     check: Callable[[], None] = lambda: None,
 ) -> Prepared:
-    """Parse, route to rollups, find the files, choose the engine.
+    """Route to rollups, find the files, choose the engine.
 
     `check` is called between the steps; it raises when nobody waits for the answer any more.
     """
     began = time.monotonic()
-    statement = parse(request.sql, tables.schemas(), request.parameters)
     check()
-    look = tables.look()
+    look = sources.tables.look()
     rollup = ""
     if "metrics" in statement.tables and statement.kind == "select":
-        statement, rollup = route(statement, coverages(look, request.organization), request.time)
+        statement, rollup = route(statement, sources.coverages(look, request.organization), request.time)
     if statement.kind != "select":
         return Prepared(request, statement, {}, {}, {}, Statistics(engine="metadata", cache="off"))
     found = {name: look.table(name) for name in statement.tables}
@@ -147,7 +154,7 @@ def prepare(
     plans: dict[int, FilePlan] = {}
     for number, table in of_number.items():
         check()
-        plans[number] = planner.plan(table, scans[number], request.organization, request.time)
+        plans[number] = sources.planner.plan(table, scans[number], request.organization, request.time)
     check()
     statistics = Statistics(
         scans=tuple(_told(of_number[number], plans[number], scans[number]) for number in sorted(plans)),

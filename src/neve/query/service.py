@@ -17,9 +17,10 @@ from neve.query.explain import Measured, described, explained, listed
 from neve.query.failures import FilesGone, planning
 from neve.query.limits import REFUSED, Gate, Limits, limits_for
 from neve.query.partial import without_unreadable
-from neve.query.prepared import prepare
+from neve.query.prepared import Sources, prepare
 from neve.query.running import Running
 from neve.query.scan.files import Planner
+from neve.query.sql.statement import parse
 from neve.query.stored import Collecting, Stored
 from neve.query.tables import LakeTables
 from neve.query.usage import DailyUsage
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from neve.query.prepared import CoveragesOf, Prepared
     from neve.query.request import Request
     from neve.query.running import Run
+    from neve.query.sql.statement import Statement
     from neve.query.tables import TableFacts
 
 REMEMBERED = 1000  # queries that ended, for those who ask what became of them
@@ -82,16 +84,17 @@ class QueryService:
         ports = ports or Ports()
         self._config = config
         self._limits = limits or (lambda organization, key_id: limits_for(config, organization, key_id))
-        self._coverages = ports.coverages
-        self._planner = ports.planner or Planner()
         self._log = log
-        self._tables = LakeTables(lake, self._planner)
+        planner = ports.planner or Planner()
+        self._tables = LakeTables(lake, planner)
+        self._sources = Sources(self._tables, planner, ports.coverages)
         self._duck: Engine = ports.engine or DuckEngine(lake, config)
         self._usage = ports.usage or DailyUsage(None, now_utc)
         self._spark = SparkEngine(lake)
         self._cache = ResultCache(config.cache_bytes, config.cache_seconds)
         self._gate = Gate(config.concurrency, config.queue_seconds)
         self._known: OrderedDict[str, Running] = OrderedDict()
+        self._parsing: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
     def start(self, request: Request) -> Running:
@@ -152,9 +155,8 @@ class QueryService:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 with planning():
-                    prepared = prepare(
-                        running.request, self._config, self._tables, self._planner, self._coverages, running.check
-                    )
+                    statement = self._parse(running.request)
+                    prepared = prepare(running.request, statement, self._config, self._sources, running.check)
                 running.statistics = prepared.statistics
                 running.normalised, running.tables = prepared.statement.normalised, prepared.statement.tables
                 self._begin(running, prepared, limits)
@@ -163,6 +165,13 @@ class QueryService:
                     raise
             else:
                 return
+
+    def _parse(self, request: Request) -> Statement:
+        """Reading a long statement holds the interpreter for a second: one of each organization at a time."""
+        with self._lock:
+            turn = self._parsing.setdefault(request.organization, threading.Lock())
+        with turn:
+            return parse(request.sql, self._tables.schemas(), request.parameters)
 
     def _begin(self, running: Running, prepared: Prepared, limits: Limits) -> None:
         statement = prepared.statement

@@ -29,6 +29,13 @@ MAKERS = (
     *("make_date", "make_timestamp", "make_timestamptz", "to_timestamp", "epoch_ms", "from_hex", "unhex", "to_seconds"),
     *("to_minutes", "to_hours", "to_days", "to_weeks", "to_milliseconds", "to_microseconds", "date_trunc", "encode"),
 )
+LONGEST = 10_000  # characters of a text: constants are computed in the server's own process
+PLAIN_TYPES = {
+    *(exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPNTZ, exp.DType.DATE, exp.DType.TEXT),
+    *(exp.DType.VARCHAR, exp.DType.BIGINT, exp.DType.INT, exp.DType.SMALLINT, exp.DType.TINYINT, exp.DType.DOUBLE),
+    *(exp.DType.FLOAT, exp.DType.DECIMAL, exp.DType.BOOLEAN, exp.DType.VARBINARY, exp.DType.BINARY),
+    *(exp.DType.INTERVAL, exp.DType.UBIGINT, exp.DType.UINT, exp.DType.INT128),
+}
 MOMENTS = {"DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"}
 _lock = threading.Lock()
 
@@ -71,7 +78,9 @@ def is_text(node: exp.Expr) -> bool:
 def is_fixed(node: exp.Expr) -> bool:
     """Whether an expression is made of nothing but values and plain functions of them."""
     if isinstance(node, exp.Literal | exp.Boolean | exp.Null):
-        return True
+        return len(node.name) <= LONGEST
+    if isinstance(node, exp.Cast) and node.to.this not in PLAIN_TYPES:
+        return False
     if isinstance(node, exp.Anonymous) and fold(node.name) not in MAKERS:
         return False
     return isinstance(node, _PLAIN) and all(is_fixed(child) for child in _operands(node))

@@ -113,8 +113,7 @@ class Planner:
             return
         if not is_wanted and not self._manifests.holds(manifest):
             found.counted += live_files(manifest)
-            if found.counted > COUNTED_AT_MOST:
-                found.pruned_files += live_files(manifest)
+            if found.counted > COUNTED_AT_MOST:  # whose files these are is not looked at, so none is counted
                 return
         for entry in self._manifests.entries(table, manifest):
             if not own.file(entry):

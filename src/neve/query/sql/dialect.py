@@ -29,11 +29,13 @@ logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it warns of is r
 VERSION = "1.5.5"
 MAX_CHARACTERS = 100_000
 MAX_DEPTH = 200
+MAX_PARTS = 20_000
 # A level of nesting takes sqlglot up to thirty calls, and Python's usual bound is a thousand. It holds for the process.
 RECURSION = 12_000
 sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION))
 OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+PUNCTUATION = {TokenType.COMMA, TokenType.SEMICOLON, *OPENING, *CLOSING}
 # These repeat without a bracket, and each is a level: CASE CASE …, NOT NOT …, - - - ….
 LINKS = {TokenType.NUMBER, TokenType.STRING, TokenType.R_BRACKET, TokenType.VAR}
 PREFIXES = {TokenType.CASE, TokenType.NOT, TokenType.DASH, TokenType.TILDE}
@@ -150,6 +152,8 @@ def tokens_of(sql: str) -> list[Token]:
     for token, after in pairwise(tokens):
         if token.token_type == TokenType.NUMBER and after.token_type == TokenType.VAR and after.start == token.end + 1:
             raise QueryError(f"can't read the number {token.text}{after.text}", hint="write it in decimal digits")
+    if sum(token.token_type not in PUNCTUATION for token in tokens) > MAX_PARTS:  # reading them would take seconds
+        raise QueryError(f"the statement has more than {MAX_PARTS:,} parts", hint="ask for less in one statement")
     if _depth(tokens) > MAX_DEPTH:
         raise QueryError(f"the statement is nested more than {MAX_DEPTH} levels deep")
     return tokens

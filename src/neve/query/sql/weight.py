@@ -12,10 +12,10 @@ from math import prod
 from sqlglot import exp
 
 from neve.errors import QueryError
+from neve.query.sql.dialect import MAX_PARTS
 from neve.query.sql.function_kinds import name_of
 from neve.query.sql.identifiers import fold
 
-MAX_PARTS = 20_000
 # How often a function has an argument in its place at most: DuckDB's macros, and what Neve writes for a call itself.
 REPEATS = {
     **dict.fromkeys(("array_pop_back", "array_to_string", "fmod", "nullif", "split_part", "weighted_avg"), 2),
@@ -46,7 +46,7 @@ def check_weight(tree: exp.Expr) -> None:
             raise _too_large(node)
         sizes[id(node)] = size
         if isinstance(node, exp.Alias) and node.parent is select:
-            known[fold(node.alias)] = size
+            known[fold(node.alias)] = max(size, known.get(fold(node.alias), 0))  # names may be given twice
 
 
 def _size(node: exp.Expr, sizes: dict[int, int], names: dict[str, int]) -> int:
