@@ -1,7 +1,8 @@
 """Queries: twelve typical questions on twenty million rows, beside plain DuckDB and Spark SQL, and a minute of load.
 
-All in one run, on the same files. Ours is asked without its cache. What plain DuckDB reads is every file of a table;
-it has as much memory, as many threads and the footers of files in memory, as ours has. The two are asked in turn, so
+All in one run, on the same files. Ours is asked without its cache, in workers as a server does it and in this process,
+so that what a process of its own costs is seen. What plain DuckDB reads is every file of a table;
+it has as much memory, as many threads and the footers of files in memory, as ours has. They are asked in turn, so
 that whatever else the machine does meets both. All three must give the same rows. `BENCH_ROWS` makes a smaller lake,
 `BENCH_LOAD_SECONDS` a shorter load.
 """
@@ -28,6 +29,7 @@ from neve.app.settings import Settings
 from neve.app.wiring import build_lake
 from neve.lake.statistics import table_statistics
 from neve.lake.tables import init_tables
+from neve.query.engine.pool import WorkerPool
 from neve.query.service import no_limits
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ class Factors:
     """How long ours took, as parts of what others took."""
 
     duckdb: dict[str, float] = field(default_factory=dict)
+    in_process: dict[str, float] = field(default_factory=dict)
     spark: dict[str, float] = field(default_factory=dict)
 
 
@@ -104,13 +107,16 @@ def make(settings: Settings, lake: Lake, report: Report) -> Made:
 
 def compare(settings: Settings, lake: Lake, asked: tuple[Question, ...], report: Report) -> None:
     """Every question, to all three."""
-    service = build_query_service(settings, lake, limits=no_limits)
+    service = build_query_service(settings, lake, limits=no_limits, engine=WorkerPool(lake, settings.query))
+    local = build_query_service(settings, lake, limits=no_limits)
     duckdb, spark = by_duckdb(lake, settings.query), by_spark(lake)
     sizes, factors = Bytes(), Factors()
-    report.baselines |= {"duckdb": {}, "spark": {}}
+    report.baselines |= {"duckdb": {}, "in_process": {}, "spark": {}}
     spark(asked[-1].sql)  # Java is quicker the second time
     for question in asked:
-        ours, plain = in_turn((by_service(service), duckdb), question.sql)
+        ours, inside, plain = in_turn((by_service(service), by_service(local), duckdb), question.sql)
+        report.baselines["in_process"][f"{question.name}_ms"] = milliseconds(inside, 50)
+        factors.in_process[question.name] = milliseconds(ours, 50) / milliseconds(inside, 50)
         on_spark = [spark(question.sql) for _round in range(SPARK_ROUNDS)]
         for name, others in (("DuckDB", plain), ("Spark", on_spark)):
             assert same(ours[0].rows, others[0].rows), f"{question.name}: ours {ours[0].rows}, {name} {others[0].rows}"
@@ -120,12 +126,17 @@ def compare(settings: Settings, lake: Lake, asked: tuple[Question, ...], report:
     report.ours["pruned_bytes_share"] = sizes.pruned / (sizes.pruned + sizes.read)
     report.ours["cached_ms"] = cached(by_service(service, fresh=False))
     report.ratios |= {
+        "vs_in_process_median": float(np.median(list(factors.in_process.values()))),
+        "vs_in_process_total": sum(report.ours[f"{one.name}_ms"] for one in asked)
+        / sum(report.baselines["in_process"].values()),
         "vs_duckdb_median": float(np.median(list(factors.duckdb.values()))),
         "vs_duckdb_unpruned": factors.duckdb["full_scan"],
         "vs_spark_median": float(np.median(list(factors.spark.values()))),
         **{f"vs_duckdb_{name}": factor for name, factor in factors.duckdb.items()},
+        **{f"vs_in_process_{name}": factor for name, factor in factors.in_process.items()},
     }
-    service.close()
+    for one in (service, local):
+        one.close()
 
 
 def in_turn(asks: Sequence[Ask], sql: str) -> list[list[Answer]]:
@@ -159,6 +170,7 @@ def tell(
     print(
         f"  {name}: {len(ours[0].rows)} rows, ours {median:.1f} ms (p95 {slow:.1f}, "
         f"planning {statistics.planning_seconds * 1e3:.1f}{', ' + statistics.rollup if statistics.rollup else ''}), "
+        f"in this process {report.baselines['in_process'][f'{name}_ms']:.1f} ms, "
         f"DuckDB {duckdb:.1f} ms, Spark {spark:.0f} ms; {statistics.files} files and {statistics.bytes / 1e6:.1f} MB "
         f"read, {statistics.pruned_files} and {statistics.pruned_bytes / 1e6:.1f} MB pruned",
         flush=True,

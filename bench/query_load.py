@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from http import HTTPStatus
@@ -134,8 +135,12 @@ class Server:
         self._log.close()
 
     def memory_mb(self) -> float:
-        """What it holds now."""
-        return self._measured.memory_info().rss / 1e6
+        """What it and its workers hold now; pages that they share count once for each."""
+        total = 0
+        for one in (self._measured, *self._measured.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                total += one.memory_info().rss
+        return total / 1e6
 
 
 class Peak:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from neve.lake.duck_files import path_below
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -27,32 +29,21 @@ class LinkedFiles:
     def __init__(self, root: str) -> None:
         self._root = root
         self._offered: set[str] = set()
-        self._folders: set[str] = set()
 
     def offer(self, paths: Iterable[str]) -> None:
         """Link these files, and unlink all others; a file that went away is left for DuckDB to miss."""
         wanted = set(paths)
         for path in self._offered - wanted:
             with suppress(FileNotFoundError):
-                os.unlink(linked(self._root, path))
+                os.unlink(path_below(self._root, path))
         self._offered &= wanted
         for path in wanted - self._offered:
             self._link(path)
             self._offered.add(path)
 
     def _link(self, path: str) -> None:
-        link = linked(self._root, path)
-        folder = link.rpartition("/")[0]
-        if folder not in self._folders:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            self._folders.add(folder)
         with suppress(FileNotFoundError, FileExistsError):
-            os.link(path, link)
-
-
-def linked(root: str, path: str) -> str:
-    """Where a file is found below a folder of links."""
-    return root + path
+            os.link(path, path_below(self._root, path))
 
 
 class LinkFolder:
@@ -62,7 +53,7 @@ class LinkFolder:
         above = Path(warehouse.removeprefix("file://")).resolve() / ".query"
         above.mkdir(mode=0o700, exist_ok=True)
         _sweep(above)
-        self.path = above / uuid4().hex
+        self.path = above / uuid4().hex[:8]
         self.path.mkdir(mode=0o700)
         self._lock = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -79,7 +70,7 @@ class LinkFolder:
 
     def make(self) -> str:
         """A folder of links for one worker."""
-        folder = self.path / uuid4().hex
+        folder = self.path / uuid4().hex[:8]
         folder.mkdir(mode=0o700)
         return str(folder)
 
