@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from neve.errors import LakeError, TableMissing
 from neve.lake.catalog import pyiceberg_properties, sqlite_path
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.exchange import Exchange
+from neve.lake.private_folders import user_folder
 from neve.lake.remote import open_remote
 from neve.lake.session import build_session, own_session, session_conf
 from neve.lake.sharing import share_snapshots
@@ -81,12 +81,11 @@ class Lake:
     @property
     def exchange(self) -> Exchange:
         """Where the tasks of a job hand each other rows."""
-        folder = self.lake.exchange or (
-            f"{tempfile.gettempdir()}/neve-exchange"
-            if self.spark_config.is_local
-            else f"{self.lake.location.removeprefix('file://')}/.exchange"
+        config, local = self.lake, self.spark_config.is_local
+        folder = config.exchange or (
+            user_folder("neve-exchange") if local else f"{config.location.removeprefix('file://')}/.exchange"
         )
-        return Exchange(folder, self.s3)
+        return Exchange(folder, self.s3, shared=not local)
 
     def table(self, name: str) -> Table:
         """A table as it is now: one of the lake's own by its name, any other of the catalog as `namespace.table`."""
