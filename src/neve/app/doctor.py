@@ -13,11 +13,14 @@ from uuid import uuid4
 from neve.app.wiring import build_documents
 from neve.errors import IncompatibleTable, LakeError, NeveError
 from neve.lake.catalog import pyiceberg_properties, without_secrets
+from neve.lake.changes import newest_of
+from neve.lake.commit_properties import stream_properties
 from neve.lake.duck import connect
 from neve.lake.jars import cache_dir, needed
 from neve.lake.java import find_java
 from neve.lake.state import State
 from neve.lake.tables import pending_changes
+from neve.model.commits import BATCH_ID
 from neve.model.tables import TABLES
 
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ def examine(settings: Settings, lake: Lake, *, config_file: str, start_spark: bo
         ("warehouse", lambda: _warehouse(lake)),
         ("catalog", lambda: _catalog(lake)),
         ("tables", lambda: _tables(lake)),
+        ("streams", lambda: _streams(lake)),
         ("state", lambda: _state(settings)),
     ]
     if settings.state.documents:
@@ -140,6 +144,26 @@ def _tables(lake: Lake) -> Finding:
     if older:
         return Finding("tables", "note", f"made by an older release: {', '.join(older)}", "run `neve init`")
     return Finding("tables", "ok", f"{len(TABLES)} tables, up to date")
+
+
+def _streams(lake: Lake) -> Finding:
+    """Whether each table still has the snapshots that say how far its streams are."""
+    tables = [lake.table(name) for name in lake.table_names()]
+    known = [(table, stream) for table in tables for stream in stream_properties(table)]
+    gone = [
+        f"{stream} in {table.name()[-1]}"
+        for table, stream in known
+        if (words := newest_of(table, stream)) is not None and BATCH_ID not in words
+    ]
+    if gone:
+        return Finding(
+            "streams",
+            "note",
+            f"another program expired the snapshots with the positions of: {', '.join(gone)}; "
+            "streams go on by the tables' properties",
+            "let only `neve maintain expire` expire snapshots of the lake's tables",
+        )
+    return Finding("streams", "ok", f"{len(known)} positions, each with its snapshot")
 
 
 def _state(settings: Settings) -> Finding:
