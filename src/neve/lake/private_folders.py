@@ -21,10 +21,14 @@ GROUP_WRITES, OTHERS_WRITE = stat.S_IWGRP, stat.S_IWOTH
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder for the user of this process alone; one that exists keeps the mode that its owner gave it."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        folder.mkdir(mode=PRIVATE)
+    """Make a folder, and those above it that are missing, for the user of this process alone.
+
+    One that exists keeps the mode that its owner gave it.
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        with suppress(FileExistsError):  # somebody else was quicker
+            path.mkdir(mode=PRIVATE)
 
 
 def find_fault(folder: Path, *, group_may_write: bool = False) -> str:

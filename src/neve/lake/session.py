@@ -15,6 +15,7 @@ from neve.errors import ConfigError, EnvironmentFault
 from neve.lake.catalog import spark_properties
 from neve.lake.jars import local_paths, needed
 from neve.lake.java import find_java
+from neve.lake.private_folders import make_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -182,7 +183,8 @@ def _property(text: str) -> str:
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
     """Give processes that start in here another standard error, so that a JVM's chatter does not reach the terminal."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
+    path.touch(mode=0o600)  # errors of the JVM quote what they are about
     sys.stderr.flush()
     kept = os.dup(2)
     try:
