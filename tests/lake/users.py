@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import traceback
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,9 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="other users: only roo
 def as_user(uid: int, work: Callable[[], Any]) -> Any:
     """What some work gives, a value of JSON, when another user does it in a process of its own."""
     reader, writer = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer Pythons warn of threads, which the child does not use
+        child = os.fork()
     if child == 0:
         status = 1
         try:
