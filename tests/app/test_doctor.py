@@ -13,7 +13,19 @@ from neve.model.tables import TABLES
 from tests.app.java_scripts import fake_java
 from tests.query.quick import connect, connect_quickly
 
-CHECKS = ["python", "packages", "configuration", "java", "jars", "duckdb", "warehouse", "catalog", "tables", "state"]
+CHECKS = [
+    "python",
+    "packages",
+    "configuration",
+    "java",
+    "jars",
+    "duckdb",
+    "warehouse",
+    "catalog",
+    "tables",
+    "streams",
+    "state",
+]
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 from pydantic import SecretStr
 
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
-from neve.lake.session import session_conf, split_conf
+from neve.lake.session import REDACTION, _is_secret, session_conf, split_conf
 
 CATALOG = CatalogConfig(kind="postgres", uri="postgresql://db:5432/x", user="u", password=SecretStr("hunter2"))
 S3 = S3Config(access_key="k", secret_key=SecretStr("hunter3"))
@@ -37,3 +37,11 @@ def test_spark_connect_gets_only_what_a_running_server_takes() -> None:
     conf = session_conf(SparkConfig(connect="sc://host:15002"), CatalogConfig(), LakeConfig(), S3Config())
     assert "spark.master" not in conf
     assert "spark.sql.extensions" not in conf
+
+
+def test_a_session_without_secrets_needs_no_file() -> None:
+    """The embedded default starts as before, also where the user gives Spark a file of settings."""
+    conf = session_conf(SparkConfig(), CatalogConfig(), LakeConfig(), S3Config())
+    assert not any(_is_secret(key, {}) for key in conf if key not in REDACTION)
+    assert _is_secret("spark.mine", {"spark.redaction.regex": "mine"})
+    assert _is_secret("spark.anything", {"spark.redaction.regex": "\\p{Alpha}"})  # a pattern that only Java reads

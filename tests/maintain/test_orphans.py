@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
     from neve.maintain.result import StepResult
 
-LATER = datetime.now(UTC) + timedelta(days=30)
+NOW_HERE = datetime.now(UTC)
+LONG_AGO = NOW_HERE - timedelta(days=30)
 LIMITS = Limits("/t", NOW - 72 * HOUR)
 
 
@@ -50,9 +51,14 @@ def folder(lake: Lake, name: str = "spans") -> Path:
     return Path(lake.table(name).location().removeprefix("file://"))
 
 
-def run(lake: Lake, *, dry_run: bool = False, guards: Guards | None = None) -> StepResult:
-    """Look for orphans a month from now, so that every file is old."""
-    maintainer = Maintainer(lake, guards=guards or Guards(), clock=lambda: LATER)
+def run(
+    lake: Lake, *, dry_run: bool = False, guards: Guards | None = None, ahead: timedelta = timedelta()
+) -> StepResult:
+    """Look for orphans among files that are all a month old, but for those called young."""
+    for path in folder(lake).rglob("*"):
+        if path.is_file() and "young" not in path.name:
+            os.utime(path, (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
+    maintainer = Maintainer(lake, guards=guards or Guards(), clock=lambda: NOW_HERE + ahead)
     [result] = maintainer.run("spans", ["orphans"], dry_run=dry_run)
     assert result.error is None
     return result
@@ -153,7 +159,6 @@ def test_files_that_are_young_or_spoken_for_stay(lake: Lake) -> None:
     young, journalled = folder(lake) / "data" / "young.parquet", folder(lake) / "data" / "journalled.parquet"
     for path in (young, journalled):
         path.write_bytes(b"x")
-    os.utime(young, (LATER.timestamp(), LATER.timestamp()))
     result = run(lake, guards=Guards(protected=frozenset({f"file:{journalled}"})))
     assert (result.outcome.changed, young.exists(), journalled.exists()) == (False, True, True)
 
@@ -172,6 +177,44 @@ def test_a_commit_between_plan_and_removal_saves_its_files(lake: Lake, monkeypat
     monkeypatch.setattr("neve.maintain.orphans.plan_orphans", plan_then_commit)
     assert run(lake).outcome.gain.files == 0
     assert lake.table("spans").scan().to_arrow().num_rows == 3
+
+
+@pytest.mark.parametrize("ahead", [timedelta(days=4), timedelta(days=4000)])
+def test_a_clock_that_is_ahead_removes_nothing_of_writers_at_work(lake: Lake, ahead: timedelta) -> None:
+    """The age of a file is told by the clock that its time is of: the storage's. What is old by both goes."""
+    spans(lake, "a")
+    young, old = folder(lake) / "data" / "young.parquet", folder(lake) / "data" / "old.parquet"
+    for path in (young, old):
+        path.write_bytes(b"x")
+    before = set(folder(lake).rglob("*")) - {old}
+    result = run(lake, ahead=ahead)
+    assert result.outcome.gain.files == 1
+    assert set(folder(lake).rglob("*")) == before  # the file that told the time is gone, too
+
+
+def test_a_clock_that_is_behind_removes_nothing(lake: Lake) -> None:
+    """It is young by one of the two."""
+    (folder(lake) / "data").mkdir(exist_ok=True)
+    (folder(lake) / "data" / "old.parquet").write_bytes(b"x")
+    assert run(lake, ahead=timedelta(days=-29)).outcome.gain.files == 0
+
+
+def test_where_the_storage_does_not_tell_the_time_nothing_is_removed(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dry run still lists what it would be by this machine's clock."""
+    spans(lake, "a")
+    (folder(lake) / "data" / "old.parquet").write_bytes(b"x")
+
+    def read_only(_folder: object) -> datetime:
+        raise PermissionError("read only")
+
+    monkeypatch.setattr("neve.maintain.orphans._Folder.now", read_only)
+    assert run(lake, dry_run=True).outcome.gain.files == 1
+    [refused] = Maintainer(lake, clock=lambda: NOW_HERE).run("spans", ["orphans"])
+    assert refused.error is not None
+    assert "can't tell the time of the storage" in refused.error
+    assert (folder(lake) / "data" / "old.parquet").exists()
 
 
 def test_a_table_whose_owner_forbids_it_is_left_alone(lake: Lake) -> None:

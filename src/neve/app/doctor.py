@@ -12,12 +12,16 @@ from uuid import uuid4
 
 from neve.app.wiring import build_documents
 from neve.errors import IncompatibleTable, LakeError, NeveError
-from neve.lake.catalog import pyiceberg_properties, without_secrets
+from neve.lake.catalog import pyiceberg_properties, sqlite_path, without_secrets
+from neve.lake.changes import newest_of
+from neve.lake.commit_properties import stream_properties
 from neve.lake.duck import connect
-from neve.lake.jars import cache_dir, needed
+from neve.lake.jars import cache_dir, local_paths, needed
 from neve.lake.java import find_java
+from neve.lake.mounts import REMEDY, file_system_of, is_network
 from neve.lake.state import State
 from neve.lake.tables import pending_changes
+from neve.model.commits import BATCH_ID
 from neve.model.tables import TABLES
 
 if TYPE_CHECKING:
@@ -53,6 +57,7 @@ def examine(settings: Settings, lake: Lake, *, config_file: str, start_spark: bo
         ("warehouse", lambda: _warehouse(lake)),
         ("catalog", lambda: _catalog(lake)),
         ("tables", lambda: _tables(lake)),
+        ("streams", lambda: _streams(lake)),
         ("state", lambda: _state(settings)),
     ]
     if settings.state.documents:
@@ -89,7 +94,8 @@ def _jars(settings: Settings) -> Finding:
     missing = [jar.file_name for jar in jars if not (folder / jar.file_name).exists()]
     if missing:
         return Finding("jars", "note", f"not yet in {folder}: {', '.join(missing)}", "fetched when Spark first starts")
-    return Finding("jars", "ok", f"{len(jars)} in {folder}")
+    local_paths(jars)
+    return Finding("jars", "ok", f"{len(jars)} in {folder}, each with its hash")
 
 
 def _duckdb(lake: Lake) -> Finding:
@@ -125,7 +131,8 @@ def _catalog(lake: Lake) -> Finding:
     if not lake.exists:
         return Finding("catalog", "note", f"{config.kind} {where}, not there yet", "run `neve init`")
     namespaces = lake.catalog.list_namespaces()
-    return Finding("catalog", "ok", f"{config.kind} {where}".strip() + f", {len(namespaces)} namespaces")
+    found = Finding("catalog", "ok", f"{config.kind} {where}".strip() + f", {len(namespaces)} namespaces")
+    return _on_a_disk(found, sqlite_path(config) if config.kind == "sqlite" else None)
 
 
 def _tables(lake: Lake) -> Finding:
@@ -142,6 +149,26 @@ def _tables(lake: Lake) -> Finding:
     return Finding("tables", "ok", f"{len(TABLES)} tables, up to date")
 
 
+def _streams(lake: Lake) -> Finding:
+    """Whether each table still has the snapshots that say how far its streams are."""
+    tables = [lake.table(name) for name in lake.table_names()]
+    known = [(table, stream) for table in tables for stream in stream_properties(table)]
+    gone = [
+        f"{stream} in {table.name()[-1]}"
+        for table, stream in known
+        if (words := newest_of(table, stream)) is not None and BATCH_ID not in words
+    ]
+    if gone:
+        return Finding(
+            "streams",
+            "note",
+            f"another program expired the snapshots with the positions of: {', '.join(gone)}; "
+            "streams go on by the tables' properties",
+            "let only `neve maintain expire` expire snapshots of the lake's tables",
+        )
+    return Finding("streams", "ok", f"{len(known)} positions, each with its snapshot")
+
+
 def _state(settings: Settings) -> Finding:
     state, where = State(settings.state), settings.state.shown
     if not state.exists:
@@ -153,7 +180,16 @@ def _state(settings: Settings) -> Finding:
         return Finding("state", "wrong", error.message, "look at state.url, state.user, state.password and state.path")
     finally:
         state.close()
-    return Finding("state", "ok", where)
+    return _on_a_disk(Finding("state", "ok", where), settings.state.file)
+
+
+def _on_a_disk(found: Finding, file: Path | None) -> Finding:
+    """The finding about a file of SQLite, which is a note where the file is on a network file system."""
+    kind = file_system_of(file.resolve()) if file is not None else ""
+    if not is_network(kind):
+        return found
+    detail = f"{found.detail}; it is on {kind}, where SQLite's locks may not hold and two machines break it"
+    return Finding(found.what, "note", detail, REMEDY)
 
 
 def _documents(settings: Settings) -> Finding:

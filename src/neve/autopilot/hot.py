@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from neve.autopilot.canary.statement import ENGINE, HotQuery
+from neve.autopilot.canary.allowed import ENGINE
+from neve.autopilot.canary.statement import HotQuery
 from neve.autopilot.parse.query import LeftOut, Unparsed, parsed
 from neve.autopilot.parse.tables import Tables
 from neve.autopilot.patterns import DIALECTS

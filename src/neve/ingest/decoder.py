@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
+import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MESSAGE_CHUNK_BYTES = 32 * 1024 * 1024  # how many bytes of messages are decoded together
 PARCEL_BYTES = 32 * 1024 * 1024  # how many decoded bytes go to the writers at once
-REPORT = "report"
+REPORT, TALLY = "report", "tally"
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,13 @@ class Decoder:
             yield from self._give()
 
     def finish(self, report: object) -> Iterator[Parcel]:
-        """What is still held, then the tally and the task's own words; any writer passes them on."""
+        """What is still held, then the tally and the task's report, a value of JSON; any writer passes them on.
+
+        Parcels lie in files. What is read from a file is data, and never code as a pickle would be.
+        """
         yield from self._give()
-        words = pickle.dumps((self.tally, report))
-        yield Parcel(0, REPORT, pa.table({REPORT: pa.array([words], pa.binary())}))
+        words = json.dumps({TALLY: self.tally.to_json(), REPORT: report})
+        yield Parcel(0, REPORT, pa.table({REPORT: pa.array([words], pa.string())}))
 
     def _accept(self, batch: Batch, decoded: Decoded) -> None:
         if not batch.wants_rows:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from neve.ingest.decoder import REPORT
+from neve.ingest.decoder import REPORT, TALLY
 from neve.ingest.duplicates import DuplicateSieve
 from neve.ingest.tally import Tally
 from neve.lake.writer import write_files
@@ -27,7 +27,7 @@ SIGNAL_OF = {table.name: signal.value for signal, table in BY_SIGNAL.items()}
 
 @dataclass
 class Written:
-    """The data files of a batch by table, what was counted, and what the decoding tasks had to say."""
+    """The data files of a batch by table, what was counted, and the reports of the decoding tasks as values of JSON."""
 
     files: dict[str, list[DataFile]] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
@@ -60,9 +60,9 @@ class _Writer:
 
     def take(self, parcel: Parcel) -> None:
         if parcel.label == REPORT:
-            tally, report = pickle.loads(parcel.rows.column(0)[0].as_py())  # noqa: S301 - our own
-            self.written.tally.add(tally)
-            self.written.reports.append(report)
+            told = json.loads(parcel.rows.column(0)[0].as_py())
+            self.written.tally.add(Tally.from_json(told[TALLY]))
+            self.written.reports.append(told[REPORT])
             return
         self._held.setdefault(parcel.label, []).append(parcel.rows)
         self._held_bytes += parcel.rows.nbytes

@@ -12,7 +12,7 @@ from neve.ingest.gather import SIGNAL_OF, Written
 from neve.lake.commits import append_once, find_batch
 from neve.lake.recent import RecentFiles
 from neve.lake.writer import Target
-from neve.model.commits import DUPLICATES, RECORDS, REJECTED
+from neve.model.commits import DUPLICATES, RECORDS, REJECTED, STREAM
 from neve.model.tables import QUARANTINE
 
 if TYPE_CHECKING:
@@ -77,7 +77,13 @@ class Publisher:
             if files:
                 table, summary = self.lake.table(name), {**_counts(written.tally, name), **describe(name)}
                 append_once(
-                    table, files, batch_id=batch_id, operation=self.operation, summary=summary, guard=guard(name)
+                    table,
+                    files,
+                    batch_id=batch_id,
+                    operation=self.operation,
+                    summary=summary,
+                    guard=guard(name),
+                    remember_batch=STREAM not in summary,  # what a table has of a stream is told by positions
                 )
             added += files
         tell(len(TABLES), len(TABLES))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -18,6 +19,18 @@ class Tally:
     duplicate_keys: int = 0
     pointless_metrics: int = 0
     unpacked_bytes: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The counts as plain values."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Tally:
+        """The tally that `to_json` told of."""
+        values: dict[str, Any] = {
+            name: Counter(value) if isinstance(value, dict) else value for name, value in told.items()
+        }
+        return cls(**values)
 
     def add(self, other: Tally) -> None:
         """Take in another tally."""

@@ -12,6 +12,7 @@ from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import StringType, TimestamptzType
 
+from neve.lake.commit_properties import words_of_stream
 from neve.model.commits import STREAM
 
 if TYPE_CHECKING:
@@ -65,16 +66,28 @@ def said(snapshot: Snapshot) -> dict[str, str]:
 
 
 def newest_of(table: Table, stream: str) -> dict[str, str] | None:
-    """What the last commit of a stream said, in the line of the current snapshot; others don't count."""
-    known = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
-    snapshot = table.current_snapshot()
-    while snapshot is not None:
+    """What the last commit of a stream said, in the line of the current snapshot; others don't count.
+
+    Where its snapshot was expired by another program, what the table's properties say of it. Raises `LakeError` where
+    those can't be of the current state.
+    """
+    line: list[Snapshot] = []
+    for snapshot in current_line(table):
         words = said(snapshot)
         if words.get(STREAM) == stream:
             return words
+        line.append(snapshot)
+    return words_of_stream(table, stream, line)
+
+
+def current_line(table: Table) -> Iterator[Snapshot]:
+    """The current snapshot and those that led to it, newest first, as far as they are known."""
+    known = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        yield snapshot
         parent = snapshot.parent_snapshot_id
         snapshot = known.get(parent) if parent is not None else None
-    return None
 
 
 def changed_files(table: Table, snapshot: Snapshot) -> Iterator[ChangedFile]:

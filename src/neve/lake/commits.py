@@ -13,6 +13,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from neve import __version__
 from neve.errors import CommitConflict, CommitUnknown, LakeError
+from neve.lake.commit_properties import properties_for, remembered_batch
 from neve.model.columns import FORMAT_VERSION_DEFAULT
 from neve.model.commits import BATCH_ID, OPERATION, VERSION
 
@@ -54,12 +55,14 @@ def append_once(  # noqa: PLR0913 - what a commit is about, and what is held aga
     summary: Mapping[str, str] | None = None,
     guard: Guard | None = None,
     removed: Removed | None = None,
+    remember_batch: bool = False,
 ) -> Commit:
     """Add files in one snapshot that carries the batch's id, unless a snapshot carries it already.
 
     Every attempt looks at the table as it is then, so two writers of the same batch can't both succeed. A `guard` looks
     at the table that is about to be committed to, and raises what it has against it; `removed` names the files of it
-    that the added ones stand in for.
+    that the added ones stand in for. Positions of streams, and with `remember_batch` the batch's id, are also set as
+    table properties in the same commit: other programs expire snapshots (`lake/commit_properties.py`).
     """
     _check_version(table)
     properties = {BATCH_ID: batch_id, OPERATION: operation, VERSION: __version__, **(summary or {})}
@@ -72,7 +75,7 @@ def append_once(  # noqa: PLR0913 - what a commit is about, and what is held aga
         reraise=True,
     )
     try:
-        return attempts(_attempt, table, added, batch_id, properties, guard, removed)
+        return attempts(_attempt, table, added, properties, guard, removed, remember_batch)
     except CommitFailedException as error:
         raise CommitConflict(
             f"other writers changed {name} {ATTEMPTS} times while batch {batch_id} was being committed",
@@ -101,29 +104,29 @@ def at_snapshot(snapshot_id: int | None) -> Guard:
 
 
 def find_batch(table: Table, batch_id: str) -> int | None:
-    """The snapshot that carries a batch's id."""
+    """The snapshot that carries a batch's id, or carried it until another program expired it."""
     for snapshot in reversed(table.metadata.snapshots):
         if snapshot.summary is not None and snapshot.summary.additional_properties.get(BATCH_ID) == batch_id:
             return snapshot.snapshot_id
-    return None
+    return remembered_batch(table, batch_id)
 
 
 def _attempt(
     table: Table,
     files: list[DataFile],
-    batch_id: str,
     properties: dict[str, str],
     guard: Guard | None,
     removed: Removed | None,
+    remember_batch: bool,
 ) -> Commit:
-    name = ".".join(table.name())
+    name, batch_id = ".".join(table.name()), properties[BATCH_ID]
     table.refresh()
     there = find_batch(table, batch_id)
     if there is not None:
         return Commit(name, there, new=False)
     if guard is not None:
         guard(table)
-    _append(table, files, properties, name, batch_id, removed(table) if removed else ())
+    _append(table, files, properties, removed(table) if removed else (), remember_batch)
     snapshot = find_batch(table, batch_id)
     if snapshot is None:
         raise CommitUnknown(f"{name} took batch {batch_id}, but shows no snapshot with its id", hint=_HINT)
@@ -134,9 +137,8 @@ def _append(
     table: Table,
     files: list[DataFile],
     properties: dict[str, str],
-    name: str,
-    batch_id: str,
     removed: Sequence[DataFile],
+    remember_batch: bool,
 ) -> None:
     # pyiceberg's own retry would append again without looking for the batch; ours looks first.
     once = {
@@ -158,12 +160,15 @@ def _append(
             for file in files:
                 change.append_data_file(file)
             change.commit()
+            further = properties_for(transaction.table_metadata, change.snapshot_id, remember_batch=remember_batch)
+            if further:
+                transaction.set_properties(further)
     except CommitFailedException:
         raise
     except Exception as error:
         if _OVERTAKEN in str(error):
             raise CommitFailedException(str(error)) from error
-        _settle(table, name, batch_id, error)
+        _settle(table, ".".join(table.name()), properties[BATCH_ID], error)
 
 
 class _Replace(_OverwriteFiles):

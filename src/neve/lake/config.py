@@ -16,8 +16,9 @@ class LakeConfig(Section):
     warehouse: str = Field("lake/warehouse", description="folder or s3:// prefix that holds the tables' files")
     exchange: str = Field(
         "",
-        description="folder or s3:// prefix where Spark tasks hand each other rows; must be reachable by all of them "
-        "(empty: a temporary folder where Spark is local, else .exchange in the warehouse)",
+        description="folder or s3:// prefix where Spark tasks hand each other rows; must be reachable by all of them; "
+        "a local folder must belong to the user of Neve, and nobody else may write to it "
+        "(empty: a private temporary folder of the user where Spark is local, else .exchange in the warehouse)",
     )
 
     @field_validator("warehouse")

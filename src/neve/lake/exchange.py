@@ -3,11 +3,18 @@
 Spark's own shuffle would carry the rows through the JVM twice; measured on spans that doubled the cost of ingestion. So
 Spark shuffles only where the parcels are. The folder must be reachable by every worker: a local one where Spark runs in
 this process, the warehouse's storage where it runs on a cluster.
+
+Each batch has a folder of its own with a marker file in it. On a disk, both this folder and the one around it are
+private to the user. Folders of killed batches are removed a day later, told by name, marker and owner: whatever else
+somebody keeps there stays.
 """
 
 from __future__ import annotations
 
-import time
+import os
+import re
+import shutil
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +26,7 @@ import pyarrow.fs as pafs
 
 from neve.lake.filesystem import filesystem_of
 from neve.lake.lane import forget_archives, watched
+from neve.lake.private_folders import GROUP_WRITES, check_private, make_private
 from neve.lake.store_calls import packed, unpacked
 
 if TYPE_CHECKING:
@@ -31,6 +39,12 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 LEFT_BEHIND_SECONDS = 86_400  # no batch takes a day
+KEY = "lake.exchange"
+MARKER = ".neve-exchange"
+MARKER_TEXT = b"Neve made this folder for rows of one batch, and removes it when the batch ends or a day later.\n"
+HEX = "[0-9a-f]"
+BATCH = re.compile(f"{HEX}{{8}}-{HEX}{{4}}-4{HEX}{{3}}-[89ab]{HEX}{{3}}-{HEX}{{12}}|query-{HEX}{{32}}")
+PRIVATE, GROUP = 0o700, 0o770
 
 PACKED = pa.ipc.IpcWriteOptions(compression="lz4")  # telemetry repeats itself, and this costs next to nothing
 
@@ -46,10 +60,14 @@ class Parcel:
 
 @dataclass(frozen=True)
 class Exchange:
-    """Hands rows from the tasks that read to those that write. It pickles."""
+    """Hands rows from the tasks that read to those that write. It pickles.
+
+    `shared` says that workers of a cluster use the folder, too: those may run as another user of the same group.
+    """
 
     folder: str
     s3: S3Config
+    shared: bool = False
 
     def run(
         self,
@@ -65,8 +83,7 @@ class Exchange:
         """
         if writers == 1:
             return self._run_at_once(frame, scatter, gather, progress)
-        self.sweep()
-        batch = Exchange(f"{self.folder.rstrip('/')}/{uuid4()}", self.s3)
+        batch = self.open_batch()
 
         def send(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             for parcel in scatter(batches):
@@ -103,24 +120,64 @@ class Exchange:
         with watched(frame.sparkSession, 1, progress):
             return [unpacked(row.result) for row in done.collect()]
 
-    def sweep(self) -> None:
-        """Remove what batches left behind that were killed long ago."""
+    def open_batch(self, name: str = "") -> Exchange:
+        """Make the folder of one batch, and remove those that killed batches left long ago.
+
+        Raises `ConfigError` for a folder that another user owns or may write to.
+        """
+        name = name or str(uuid4())
+        batch = Exchange(f"{self.folder.rstrip('/')}/{name}", self.s3, self.shared)
+        if self._on_disk:
+            self._make_folder(Path(filesystem_of(batch.folder, self.s3)[1]))
+        marker = f"{batch.folder}/{MARKER}"
+        filesystem, inner = filesystem_of(marker, self.s3)
+        with filesystem.open_output_stream(inner, compression=None) as sink:
+            sink.write(MARKER_TEXT)
+        # The storage's clock, not this machine's: its own times are what the age of others is told by.
+        self.sweep(now=(filesystem.get_file_info(inner).mtime_ns or 0) / 1e9)
+        return batch
+
+    @property
+    def _on_disk(self) -> bool:
+        return not self.folder.startswith("s3://")
+
+    def _make_folder(self, batch: Path) -> None:
+        root = batch.parent
+        make_private(root)
+        check_private(root, KEY, group_may_write=self.shared)
+        mode = GROUP if self.shared and root.stat().st_mode & GROUP_WRITES else PRIVATE
+        batch.mkdir(mode=PRIVATE)
+        batch.chmod(mode)
+
+    def sweep(self, *, now: float) -> None:
+        """Remove what batches left behind that were killed long ago, and nothing that Neve did not make."""
+        oldest = now - LEFT_BEHIND_SECONDS
+        if self._on_disk:
+            self._sweep_disk(Path(filesystem_of(self.folder, self.s3)[1]), oldest)
+            return
         filesystem, inner = filesystem_of(self.folder, self.s3)
-        found = filesystem.get_file_info(pafs.FileSelector(inner, recursive=True, allow_not_found=True))
-        oldest = time.time() - LEFT_BEHIND_SECONDS
-        files = [entry for entry in found if entry.type == pafs.FileType.File]
-        fresh = {entry.path.split("/")[-2] for entry in files if (entry.mtime_ns or 0) / 1e9 > oldest}
-        for batch in {entry.path.rsplit("/", 1)[0] for entry in files}:
-            if batch.split("/")[-1] not in fresh:
+        newest: dict[str, float] = {}
+        marked: set[str] = set()
+        for entry in filesystem.get_file_info(pafs.FileSelector(inner, recursive=True, allow_not_found=True)):
+            name, _, rest = entry.path.removeprefix(inner.rstrip("/") + "/").partition("/")
+            if entry.type == pafs.FileType.File and BATCH.fullmatch(name):
+                newest[name] = max(newest.get(name, 0.0), (entry.mtime_ns or 0) / 1e9)
+                marked |= {name} if rest == MARKER else set()
+        for name in marked:
+            if newest[name] < oldest:
                 with suppress(FileNotFoundError):  # another sweeper was quicker
-                    filesystem.delete_dir(batch)
+                    filesystem.delete_dir(f"{inner.rstrip('/')}/{name}")
+
+    def _sweep_disk(self, root: Path, oldest: float) -> None:
+        for folder in root.iterdir():
+            with suppress(FileNotFoundError):  # another sweeper was quicker
+                if BATCH.fullmatch(folder.name) and _is_own_batch(folder) and _newest_change(folder) < oldest:
+                    shutil.rmtree(folder)
 
     def leave(self, rows: pa.Table) -> str:
         """Put rows where another task finds them."""
         place = f"{self.folder}/{uuid4()}.arrow"
         filesystem, inner = filesystem_of(place, self.s3)
-        if not place.startswith("s3://"):
-            Path(inner).parent.mkdir(parents=True, exist_ok=True)
         with (
             filesystem.open_output_stream(inner, compression=None) as sink,
             pa.ipc.new_stream(sink, rows.schema, options=PACKED) as stream,
@@ -142,5 +199,24 @@ class Exchange:
     def remove(self) -> None:
         """Forget the parcels of a batch."""
         filesystem, inner = filesystem_of(self.folder, self.s3)
-        if self.folder.startswith("s3://") or Path(inner).exists():
+        if not self._on_disk or Path(inner).exists():
             filesystem.delete_dir(inner)
+
+
+def _is_own_batch(folder: Path) -> bool:
+    """Whether this user made a folder for a batch; links are not followed."""
+    marker = folder / MARKER
+    return (
+        stat.S_ISDIR(folder.lstat().st_mode)
+        and folder.lstat().st_uid == os.geteuid()
+        and stat.S_ISREG(marker.lstat().st_mode)
+        and marker.lstat().st_uid == os.geteuid()
+    )
+
+
+def _newest_change(folder: Path) -> float:
+    """When something in a folder changed last; links are not followed."""
+    times = [folder.lstat().st_mtime]
+    for where, folders, files in os.walk(folder, followlinks=False):
+        times += [Path(where, name).lstat().st_mtime for name in (*folders, *files)]
+    return max(times)

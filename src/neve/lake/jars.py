@@ -1,4 +1,4 @@
-"""The jars that Spark needs: pinned, fetched once into the user's cache, checked by hash.
+"""The jars that Spark needs: pinned, fetched once into the user's cache, checked by hash at each start.
 
 Spark could resolve them at each start; that costs seconds and needs the network every time. Here they are fetched with
 the Ivy that pyspark brings along when a command first needs them, and afterwards a session is given plain paths.
@@ -12,10 +12,12 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from neve.errors import EnvironmentFault
 from neve.lake.java import find_java
+from neve.lake.private_folders import make_private
 
 
 @dataclass(frozen=True)
@@ -111,12 +113,29 @@ def _cached(jar: Jar) -> Path:
     path = cache_dir() / "jars" / jar.file_name
     if not path.exists():
         _fetch(jar, path)
+    found = path.stat()
+    seen = hash_of(path, found.st_size, found.st_mtime_ns, found.st_ino)
+    if seen != jar.sha256:
+        raise EnvironmentFault(
+            f"{path} has the SHA-256 {seen}, expected {jar.sha256}: it is not the jar that Neve was tested with",
+            hint="somebody changed it, or it was copied in part: remove it, and it is fetched anew",
+        )
     return path
+
+
+@cache
+def hash_of(path: Path, _size: int, _changed: int, _inode: int) -> str:
+    """The SHA-256 of a file, read once by each process as long as it does not change.
+
+    All jars together take a tenth of a second, and what is in them runs as the user.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _fetch(jar: Jar, path: Path) -> None:
     print(f"fetching {jar.file_name} (once, into {path.parent})", file=sys.stderr)  # noqa: T201
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         fetched = Path(folder) / jar.file_name
         _run_ivy(jar, Path(folder))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog, load_catalog
@@ -14,6 +14,8 @@ from neve.errors import LakeError, TableMissing
 from neve.lake.catalog import pyiceberg_properties, sqlite_path
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.exchange import Exchange
+from neve.lake.mounts import warn_of_network
+from neve.lake.private_folders import make_private, user_folder
 from neve.lake.remote import open_remote
 from neve.lake.session import build_session, own_session, session_conf
 from neve.lake.sharing import share_snapshots
@@ -46,6 +48,8 @@ class Lake:
         properties = pyiceberg_properties(config, self.lake, self.s3)
         if not self.exists:
             raise TableMissing(f"there is no lake at {sqlite_path(config)}", hint="run `neve init`")
+        if config.kind == "sqlite":
+            warn_of_network(sqlite_path(config), "catalog.path")
         try:
             return load_catalog(config.name, **properties)
         except Exception as error:
@@ -60,11 +64,17 @@ class Lake:
         return self.catalog_config.kind != "sqlite" or sqlite_path(self.catalog_config).exists()
 
     def create(self) -> None:
-        """Make the file of an embedded catalog; looking at a lake that is not there makes nothing."""
+        """Make the file of an embedded catalog and a local warehouse; looking at a lake makes nothing.
+
+        Both are for the user of this process alone. On a cluster, workers of other users write to the warehouse, and
+        whoever runs it decides about its mode.
+        """
         if self.catalog_config.kind == "sqlite":
             path = sqlite_path(self.catalog_config)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
+            make_private(path.parent)
+            path.touch(mode=0o600)
+        if self.spark_config.is_local and not self.lake.on_s3:
+            make_private(Path(self.lake.location.removeprefix("file://")))
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -81,12 +91,11 @@ class Lake:
     @property
     def exchange(self) -> Exchange:
         """Where the tasks of a job hand each other rows."""
-        folder = self.lake.exchange or (
-            f"{tempfile.gettempdir()}/neve-exchange"
-            if self.spark_config.is_local
-            else f"{self.lake.location.removeprefix('file://')}/.exchange"
+        config, local = self.lake, self.spark_config.is_local
+        folder = config.exchange or (
+            user_folder("neve-exchange") if local else f"{config.location.removeprefix('file://')}/.exchange"
         )
-        return Exchange(folder, self.s3)
+        return Exchange(folder, self.s3, shared=not local)
 
     def table(self, name: str) -> Table:
         """A table as it is now: one of the lake's own by its name, any other of the catalog as `namespace.table`."""

@@ -16,6 +16,8 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 
 from neve.errors import LakeError
+from neve.lake.mounts import warn_of_network
+from neve.lake.private_folders import make_private
 from neve.lake.sqlite import IMMEDIATELY, tune
 from neve.lake.state_config import StateConfig, address_of
 
@@ -121,7 +123,8 @@ class State:
     def _make_file(self) -> None:
         file = self._config.file
         if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            make_private(file.parent)
+            warn_of_network(file, "state.path")
             file.touch(mode=0o600)  # what is in it lets people in
 
     @contextmanager

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pyarrow.fs as pafs
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -29,6 +30,7 @@ SAFE_AGE = timedelta(hours=24)
 DELETES_AT_ONCE = 16
 AT_ONCE = 1000  # deleted between two looks at whether the table is still ours
 MANIFEST = ".avro"
+CLOCK = ".neve-clock"  # a hidden name: no orphan
 LISTED_BY_A_CALL = 1000  # of object storage
 
 
@@ -40,11 +42,14 @@ def orphans(work: Work, *, older_than: timedelta | None = None, force_young: boo
     if collects_nothing(table):
         return Outcome("the table says gc.enabled=false, so nothing of it may be removed")
     folder = _Folder(table)
+    # Either clock may be wrong: a file goes when it is old by both. Taken before the listing, so that what is written
+    # meanwhile is young.
+    now = min(work.now, _storage_time(work, folder))
     listed = folder.files()
     # What is committed while the listing runs is known by the metadata that is read after it.
     table = work.table()
     reachable = reachable_files(table)
-    plan = plan_orphans(listed, reachable, _limits(work, table, age))
+    plan = plan_orphans(listed, reachable, _limits(work, table, now - age))
     calls = 1 + len(listed) // LISTED_BY_A_CALL + sum(path.endswith(MANIFEST) for path in reachable)
     if work.dry_run or not plan.remove:
         return _told(plan, calls)
@@ -69,10 +74,23 @@ def check_age(age: timedelta, *, force_young: bool) -> None:
         )
 
 
-def _limits(work: Work, table: Table, age: timedelta) -> Limits:
+def _storage_time(work: Work, folder: _Folder) -> datetime:
+    """The time by the clock that files get their times from; a dry run also works where nothing can be written."""
+    try:
+        return folder.now()
+    except OSError as error:
+        if work.dry_run:
+            return work.now
+        raise LakeError(
+            f"can't tell the time of the storage of {work.name}: {error}",
+            hint="the age of files is told by a file that is written beside them; without it nothing is removed",
+        ) from error
+
+
+def _limits(work: Work, table: Table, older_than: datetime) -> Limits:
     return Limits(
         location=same_path(table.location()),
-        older_than=work.now - age,
+        older_than=older_than,
         protected=frozenset(map(same_path, work.guards.protected)),
         kept_out=tuple(map(same_path, (*work.guards.kept_out, *work.guards.folders()))),
     )
@@ -119,6 +137,19 @@ class _Folder:
         scheme, host, self._path = io.parse_location(table.location())
         self._filesystem = io.fs_by_scheme(scheme, host)
         self._prefix = f"{scheme}://" if scheme in S3 else ""
+
+    def now(self) -> datetime:
+        """The time by the storage's own clock: that of a file which is written, looked at and removed again."""
+        path = f"{self._path.rstrip('/')}/{CLOCK}-{uuid4()}"
+        with self._filesystem.open_output_stream(path, compression=None) as stream:
+            stream.write(b"what time is it")
+        try:
+            changed = self._filesystem.get_file_info(path).mtime_ns
+        finally:
+            self._filesystem.delete_file(path)
+        if not changed:
+            raise OSError("it does not say when a file was written")
+        return _moment(changed)
 
     def files(self) -> list[Listed]:
         """Every file below the folder."""

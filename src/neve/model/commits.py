@@ -1,4 +1,4 @@
-"""The keys that Neve writes into a snapshot's summary."""
+"""The keys that Neve writes into a snapshot's summary, and the table properties that say some of it again."""
 
 BATCH_ID = "neve.batch-id"
 OPERATION = "neve.operation"
@@ -11,3 +11,6 @@ DUPLICATES = "neve.duplicates"
 STREAM = "neve.stream"
 POSITIONS = "neve.positions"
 WINDOWS = "neve.windows"
+
+POSITIONS_PROPERTY = "neve.positions."  # and the name of the stream
+BATCHES_PROPERTY = "neve.batches"

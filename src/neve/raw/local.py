@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from neve.errors import RawZoneError
+from neve.lake.private_folders import make_private
 from neve.lake.store_calls import CALLS, Operation
 from neve.raw.frame import MAGIC, decode
 
@@ -181,7 +182,7 @@ def _seal_leftover(path: Path) -> str:
 def _claim_folder(zone: Path) -> tuple[Path, int]:
     """A new folder that is locked before anyone can see it."""
     new = [path for path in (zone, *zone.parents) if not path.exists()]
-    zone.mkdir(parents=True, exist_ok=True)
+    make_private(zone)
     for path in new:
         sync(path.parent)
     name = new_writer()

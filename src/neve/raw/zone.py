@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow.fs as pafs
 
 from neve.lake.filesystem import filesystem_of
+from neve.lake.private_folders import make_private
 from neve.lake.store_calls import CALLS, Operation
 from neve.raw.local import LOCK, OPEN, SEALED, recover, sync, take_lock
 
@@ -91,7 +92,7 @@ class RawZone:
         """Write down how far the tables are."""
         filesystem, inner = filesystem_of(f"{self.location}/{CONSUMED}", self.s3)
         if self.is_local:
-            Path(self.location).mkdir(parents=True, exist_ok=True)
+            make_private(Path(self.location))
         written = f"{inner}.new" if self.is_local else inner  # an object is replaced as a whole, a file is not
         with filesystem.open_output_stream(written) as stream:
             stream.write(json.dumps(positions, sort_keys=True).encode())

@@ -49,18 +49,15 @@ def sum_up_on_spark(
     lake: Lake, gathering: Gathering, reader: SpanReader, chunks: Sequence[Chunk], tell: Callable[[int, int], None]
 ) -> None:
     """Every lot is a task; the summaries come back as files, and are taken from there."""
-    exchange = lake.exchange
-    folder = f"{exchange.folder.rstrip('/')}/{uuid4()}"
-    task = SumUp(
-        gathering.summary, reader, folder, lake.s3, on_s3=chunks[0].files[0].path.startswith("s3") if chunks else False
-    )
+    batch = lake.exchange.open_batch()
+    on_s3 = chunks[0].files[0].path.startswith("s3") if chunks else False
+    task = SumUp(gathering.summary, reader, batch.folder, lake.s3, on_s3=on_s3)
     spark = lake.spark
     try:
         paths = run_tasks(spark, task, chunks, tell, slices=TASKS_EACH * parallelism(spark))
         gathering.take([path for path in paths if path])
     finally:
-        filesystem, inner = filesystem_of(folder, lake.s3)
-        filesystem.delete_dir_contents(inner, missing_dir_ok=True)
+        batch.remove()
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,6 @@ class SumUp:
         connection.close()
         path = f"{self.folder}/{uuid4()}.parquet"
         filesystem, inner = filesystem_of(path, self.s3)
-        filesystem.create_dir(inner.rpartition("/")[0], recursive=True)
         pq.write_table(rows, inner, filesystem=filesystem, compression="lz4")
         return path
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from neve.autopilot.canary.answer import Answer
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyspark.errors import PySparkException
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from neve.autopilot.workload import Test
     from neve.lake.lake import Lake
@@ -23,40 +24,46 @@ if TYPE_CHECKING:
 PLANNED = "totalDataFileSize"
 FLOATS = ("float", "double")
 GROUP = "spark.jobGroup.id"
+SETTINGS = {"spark.sql.variable.substitute": "false"}  # ${env:…} in a text would be the environment of the driver
 
 
 @dataclass(frozen=True)
 class SparkEngine:
-    """Asks statements of the lake's session."""
+    """Asks statements of a session of its own, which has no views but those that are made here."""
 
     lake: Lake
     table: str
     most_rows: int
     allow_literals: bool = False
 
+    @cached_property
+    def session(self) -> SparkSession:
+        """The session that runs text from logs."""
+        return self.lake.new_session(SETTINGS)
+
     def view(self, version: int | str, implied: Sequence[Test] = (), *, branch: bool = False) -> str:
         """A view of the table at a snapshot, or at a branch's head, with the rows that are implied; its name."""
         option = "branch" if branch else "versionAsOf"
-        rows = self.lake.spark.read.option(option, str(version)).table(self.lake.spark_name(self.table))
+        rows = self.session.read.option(option, str(version)).table(self.lake.spark_name(self.table))
         return _named(rows, implied)
 
     def other(self, table: str, implied: Sequence[Test]) -> str:
         """A view of another table as it is now."""
-        return _named(self.lake.spark.table(self.lake.spark_name(table)), implied)
+        return _named(self.session.table(self.lake.spark_name(table)), implied)
 
     def drop(self, view: str) -> None:
         """Forget a view."""
-        self.lake.spark.catalog.dropTempView(view)
+        self.session.catalog.dropTempView(view)
 
     def ask(self, statement: str, *, aggregates: bool) -> Answer:
         """The answer, and what it cost; raises `QueryError` where it can't be had."""
         from pyspark.errors import PySparkException  # noqa: PLC0415 - a JVM's worth of imports
 
-        context, group = self.lake.spark.sparkContext, f"neve-canary-{uuid.uuid4().hex}"
+        context, group = self.session.sparkContext, f"neve-canary-{uuid.uuid4().hex}"
         context.setJobGroup(group, "neve:autopilot canary")
         started = time.monotonic()
         try:
-            found, plan = self._run(self.lake.spark.sql(statement), aggregates=aggregates)
+            found, plan = self._run(self.session.sql(statement), aggregates=aggregates)
         except PySparkException as error:
             raise QueryError(f"spark can't answer: {self._why(error)}") from error
         finally:
@@ -99,7 +106,7 @@ class SparkEngine:
 
     def _read(self, group: str) -> int | None:
         """The bytes that the tasks read, as Hadoop's file systems count them; none where they count nothing."""
-        context: Any = self.lake.spark.sparkContext
+        context: Any = self.session.sparkContext
         scala, tracker = context._jsc.sc(), context.statusTracker()
         scala.listenerBus().waitUntilEmpty()
         nothing = context._gateway.new_array(context._jvm.double, 0)

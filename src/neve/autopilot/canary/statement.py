@@ -10,6 +10,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from neve.autopilot.canary.allowed import ENGINE, find_refusal, is_defined
 from neve.autopilot.parse.query import CANARY_MARK
 from neve.autopilot.stage.shape import key_of
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from neve.autopilot.layout import Promoted
     from neve.autopilot.workload import Test
 
-ENGINE = "spark"
 NAME_DIGITS = 12
 # What gives another answer each time, or one that depends on the order in which rows come.
 UNDETERMINED = (
@@ -90,15 +90,22 @@ class Sides:
 def prepare(query: HotQuery, sides: Sides) -> Prepared | Unsuited:
     """The query for both sides, or why it can't be asked of them."""
     try:
-        tree = sqlglot.parse_one(query.text, read=query.dialect)
-    except SqlglotError as error:
-        return Unsuited(query, f"it can't be parsed as {query.dialect}", str(error).splitlines()[0])
-    if not isinstance(tree, exp.Query):
-        return Unsuited(query, f"it is a {tree.key}, expected a query")
+        return _prepare(query, sides)
+    except RecursionError:
+        return Unsuited(query, "it is nested too deeply")
+
+
+def _prepare(query: HotQuery, sides: Sides) -> Prepared | Unsuited:
+    tree = _parse(query)
+    if isinstance(tree, Unsuited):
+        return tree
     undetermined = tree.find(*UNDETERMINED)
     if undetermined is not None:
         return Unsuited(query, f"its answer is not determined by the rows: it has {undetermined.key}")
     remarks = []
+    for hint in list(tree.find_all(exp.Hint)):
+        hint.pop()
+        remarks = ["asked without its hints, which change no answer"]
     if tree.args.get("limit") or tree.args.get("offset"):
         tree.set("limit", None)
         tree.set("offset", None)
@@ -108,18 +115,27 @@ def prepare(query: HotQuery, sides: Sides) -> Prepared | Unsuited:
     if not any(_is_table(one, sides) for one in _tables(tree)):
         return Unsuited(query, f"it does not read {'.'.join(sides.table)}")
     fixed = tree.transform(lambda node: _fixed(node, sides.now))
-    return Prepared(
-        query,
-        _said(fixed.copy(), sides, sides.main, ()),
-        _said(fixed.copy(), sides, sides.branch, sides.promoted),
-        fixed.find(exp.AggFunc) is not None,
-        tuple(remarks),
-    )
+    views: set[str] = set()
+    main = _said(fixed.copy(), sides, sides.main, (), views)
+    branch = _said(fixed.copy(), sides, sides.branch, sides.promoted, views)
+    refusal = find_refusal(main, views, sides.catalog) or find_refusal(branch, views, sides.catalog)
+    if refusal:
+        return Unsuited(query, f"not canaried, because {refusal}")
+    return Prepared(query, main, branch, fixed.find(exp.AggFunc) is not None, tuple(remarks))
 
 
-def _said(tree: exp.Expr, sides: Sides, view: str, promoted: Sequence[Promoted]) -> str:
+def _parse(query: HotQuery) -> exp.Query | Unsuited:
+    try:
+        tree = sqlglot.parse_one(query.text, read=query.dialect)
+    except SqlglotError as error:
+        return Unsuited(query, f"it can't be parsed as {query.dialect}", str(error).splitlines()[0])
+    return tree if isinstance(tree, exp.Query) else Unsuited(query, f"it is a {tree.key}, expected a query")
+
+
+def _said(tree: exp.Expr, sides: Sides, view: str, promoted: Sequence[Promoted], views: set[str]) -> str:
+    """The statement for one side; the views that it reads are added to those that are known."""
     for one in _tables(tree):
-        _rename(one, sides, view)
+        _rename(one, sides, view, views)
     for column in tree.find_all(exp.Column):
         column.set("db", None)
         column.set("catalog", None)
@@ -129,9 +145,8 @@ def _said(tree: exp.Expr, sides: Sides, view: str, promoted: Sequence[Promoted])
 
 
 def _tables(tree: exp.Expr) -> list[exp.Table]:
-    """The tables that are read; a name that a WITH gives is not one."""
-    named = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-    return [one for one in tree.find_all(exp.Table) if one.db or one.name.lower() not in named]
+    """The tables that are read; a name that a WITH gives is not one, nor is what a function makes."""
+    return [one for one in tree.find_all(exp.Table) if isinstance(one.this, exp.Identifier) and not is_defined(one)]
 
 
 def _is_table(node: exp.Table, sides: Sides) -> bool:
@@ -139,13 +154,14 @@ def _is_table(node: exp.Table, sides: Sides) -> bool:
     return node.name.lower() == name.lower() and node.db.lower() in ("", ".".join(space).lower())
 
 
-def _rename(node: exp.Table, sides: Sides, view: str) -> None:
+def _rename(node: exp.Table, sides: Sides, view: str, views: set[str]) -> None:
     """Our table by its view, under the name that the query calls it; any other by its own, or in the lake's catalog."""
     if not node.alias:
         node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
     space = node.db or sides.table[-2]
     seen = view if _is_table(node, sides) else sides.other(f"{space}.{node.name}")
     if seen is not None:
+        views.add(seen)
         node.set("this", exp.to_identifier(seen, quoted=True))
         node.set("db", None)
         node.set("catalog", None)

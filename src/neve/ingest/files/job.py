@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
@@ -167,11 +167,14 @@ class FileJob:
         written = self._decode(batch_id, files)
         summary, tell = _summary(files), partial(self.say, "committing")
         taken.files += self.publisher.publish(batch_id, written, lambda _table: summary, tell=tell)
-        outcomes = [outcome for report in written.reports for outcome in report]
+        outcomes = [self._outcome(told) for report in written.reports for told in report]
         self.ledger.end(batch_id, [_line(outcome) for outcome in outcomes])
         taken.batches.append(batch_id)
         taken.outcomes += outcomes
         taken.tally.add(written.tally)
+
+    def _outcome(self, told: dict[str, Any]) -> FileOutcome:
+        return FileOutcome.from_json(told)
 
     def _decode(self, batch_id: str, files: Sequence[HashedFile]) -> Written:
         """Data files for every table that does not have the batch yet."""

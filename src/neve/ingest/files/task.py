@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 from neve.errors import InputError, UnknownSignal
 from neve.ingest.decoder import Batch, Decoder
+from neve.ingest.files.find import SourceFile
 from neve.ingest.files.formats import Format
 from neve.ingest.files.hashing import HashedFile, hash_bytes
 from neve.ingest.files.read import Wanted, read_messages, unpack
@@ -32,6 +33,16 @@ class FileOutcome:
     format: str | None = None
     lost: str | None = None
 
+    def to_json(self) -> dict[str, Any]:
+        """The outcome as plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Self:
+        """The outcome that `to_json` told of."""
+        file = HashedFile(**{**told["file"], "source": SourceFile(**told["file"]["source"])})
+        return cls(**{**told, "file": file})
+
 
 @dataclass(frozen=True)
 class FileTask:
@@ -48,7 +59,7 @@ class FileTask:
             for group in batch.column(0).to_pylist():
                 for file in self.groups[group]:
                     yield from reader.take(file)
-        yield from reader.decoder.finish(reader.outcomes)
+        yield from reader.decoder.finish([outcome.to_json() for outcome in reader.outcomes])
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from neve.ingest.files.job import OTAP, FileJob, FileRequest, Say, Taken
 from neve.ingest.files.plan import Skipped, cut
@@ -61,6 +61,9 @@ class OtapJob(FileJob):
     def _hash(self, files: list[SourceFile]) -> tuple[list[HashedFile], list[Skipped]]:
         hashed, unreadable = super()._hash(files)
         return [replace(file, signal=signal_of(file.source.path), format=OTAP) for file in hashed], unreadable
+
+    def _outcome(self, told: dict[str, Any]) -> OtapOutcome:
+        return OtapOutcome.from_json(told)
 
     def _take(self, batch_id: str, files: Sequence[HashedFile], taken: Taken) -> None:
         before = len(taken.outcomes)

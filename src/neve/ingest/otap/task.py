@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow.compute as pc
 
@@ -39,6 +39,16 @@ class OtapOutcome(FileOutcome):
 
     losses: Counter[str] = field(default_factory=Counter)
 
+    def to_json(self) -> dict[str, Any]:
+        """The outcome as plain values."""
+        return {**FileOutcome.to_json(replace(self, losses=Counter())), "losses": dict(self.losses)}
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Self:
+        """The outcome that `to_json` told of."""
+        outcome = super().from_json(told)
+        return replace(outcome, losses=Counter(outcome.losses))
+
 
 @dataclass(frozen=True)
 class OtapTask:
@@ -56,7 +66,7 @@ class OtapTask:
             for group in batch.column(0).to_pylist():
                 for file in self.groups[group]:
                     yield from taker.take(file)
-        yield from taker.decoder.finish(taker.outcomes)
+        yield from taker.decoder.finish([outcome.to_json() for outcome in taker.outcomes])
 
 
 class KeepingDecoder(Decoder):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from neve.ingest.stream.kafka_task import COLUMNS, KafkaTask
+from neve.ingest.stream.kafka_task import COLUMNS, KafkaReport, KafkaTask
 from neve.ingest.stream.positions import Positions, furthest
 from neve.lake.lane import parallelism
 
@@ -42,8 +42,9 @@ class KafkaWork:
 
     def read(self, written: Written) -> tuple[Positions, int]:
         """Behind the last message of each partition."""
-        newest = max((report.newest_unix_nano for report in written.reports), default=0)
-        return furthest(*(report.positions for report in written.reports)), newest
+        reports = [KafkaReport(**told) for told in written.reports]
+        newest = max((report.newest_unix_nano for report in reports), default=0)
+        return furthest(*(report.positions for report in reports)), newest
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,7 +56,7 @@ class KafkaTask:
                 read = {f"{topic}/{partition}": int(messages.column("offset")[-1].as_py()) + 1}
                 report.positions = furthest(report.positions, read)
                 yield from self._take(decoder, topic, partition, messages)
-        yield from decoder.finish(report)
+        yield from decoder.finish(asdict(report))
 
     def _take(self, decoder: Decoder, topic: str, partition: int, rows: pa.RecordBatch) -> Iterator[Parcel]:
         config = self.topics[topic]

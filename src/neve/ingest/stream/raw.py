@@ -66,6 +66,7 @@ class RawStream:
 
     def load(self, spark: SparkSession) -> DataFrame:
         """The segments as they come."""
+        self.writer.positions()  # a stream whose tables don't know how far they are does not begin
         watch_backlog(self.writer.stream, self.feed.waiting)
         return self.feed.load(spark)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from neve.ingest.stream.positions import Positions, furthest
-from neve.ingest.stream.raw_source import NAME, RawSource
+from neve.ingest.stream.raw_source import NAME, source_with
 from neve.raw.zone import Segment
 
 if TYPE_CHECKING:
@@ -28,11 +27,10 @@ class RawFeed:
 
     def load(self, spark: SparkSession) -> DataFrame:
         """The segments as they come, a row each."""
-        spark.dataSource.register(RawSource)
+        spark.dataSource.register(source_with(self.zone.s3))
         self.zone.recover()
         self._there = self._there or {segment.path for segment in self.zone.backlog()}
-        s3 = self.zone.s3.model_dump() | {"secret_key": self.zone.s3.secret_key.get_secret_value()}
-        options = {"location": self.zone.location, "s3": json.dumps(s3), "batch_bytes": str(self.batch_bytes)}
+        options = {"location": self.zone.location, "batch_bytes": str(self.batch_bytes)}
         return spark.readStream.format(NAME).options(**options).load()
 
     def segments(self, frame: DataFrame) -> list[Segment]:

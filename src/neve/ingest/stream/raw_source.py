@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from neve.lake.config import S3Config
 from neve.raw.zone import RawZone, Segment
 
 if TYPE_CHECKING:
@@ -15,26 +14,36 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
+    from neve.lake.config import S3Config
+
 NAME = "neve_raw"
 SCHEMA = "writer string, number long, path string, size long"
 
 
-class RawSource(DataSource):
-    """`spark.readStream.format("neve_raw")` with the options `location`, `s3` (JSON) and `batch_bytes`."""
+def source_with(s3: S3Config) -> type[DataSource]:
+    """The source `neve_raw` with the options `location` and `batch_bytes`, and the login of object storage inside.
 
-    @classmethod
-    def name(cls) -> str:
-        """What the format is called."""
-        return NAME
+    Options of a source are in plans, in events and on Spark's page. A class that is made here is pickled with what it
+    refers to, and is in none of them.
+    """
 
-    def schema(self) -> str:
-        """One row a segment."""
-        return SCHEMA
+    class RawSource(DataSource):
+        """`spark.readStream.format("neve_raw")`."""
 
-    def streamReader(self, schema: StructType) -> RawReader:  # noqa: N802 - Spark's name
-        """The reader of one query."""
-        zone = RawZone(self.options["location"], s3_from(self.options["s3"]))
-        return RawReader(zone, int(self.options["batch_bytes"]))
+        @classmethod
+        def name(cls) -> str:
+            """What the format is called."""
+            return NAME
+
+        def schema(self) -> str:
+            """One row a segment."""
+            return SCHEMA
+
+        def streamReader(self, schema: StructType) -> RawReader:  # noqa: N802 - Spark's name
+            """The reader of one query."""
+            return RawReader(RawZone(self.options["location"], s3), int(self.options["batch_bytes"]))
+
+    return RawSource
 
 
 class RawReader(DataSourceStreamReader):
@@ -87,8 +96,3 @@ def between(segments: Sequence[Segment], start: dict[str, int], end: dict[str, i
     return [
         segment for segment in segments if start.get(segment.writer, 0) <= segment.number < end.get(segment.writer, 0)
     ]
-
-
-def s3_from(text: str) -> S3Config:
-    """The settings of object storage, as an option carries them."""
-    return S3Config.model_validate_json(text)

@@ -88,7 +88,7 @@ class EventIntake:
             for source, bad in found
         ]
         files = write_files(Target.of(table), pa.Table.from_batches(rows))
-        append_once(table, files, batch_id=batch_id, operation="ingest-watch")
+        append_once(table, files, batch_id=batch_id, operation="ingest-watch", remember_batch=True)
 
 
 @dataclass

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
 
 SPARK = "spark"
+ROWS = "rows"  # the folder of a result: Spark wants to make it itself
 GONE = "INVALID_HANDLE"  # what a server says of a session or an operation that it does not know
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -39,7 +40,8 @@ class SparkRun:
         self._most = most_rows
         self._remote = lake.spark_config.connect
         self._tag = f"query-{uuid4().hex}"
-        self._folder = f"{lake.exchange.folder.rstrip('/')}/{self._tag}"
+        self._exchange = lake.exchange
+        self._folder = f"{self._exchange.folder.rstrip('/')}/{self._tag}"
         self._filesystem, self._inner = filesystem_of(self._folder, lake.s3)
 
     def begin(self) -> None:
@@ -57,9 +59,10 @@ class SparkRun:
         self._session.addTag(self._tag)
         frame = self._session.sql(self._sql).limit(self._most)
         self._names = frame.columns
+        self._exchange.open_batch(self._tag)
         # Files have every name once, and not every name that SQL has.
-        frame.toDF(*(f"c{number}" for number in range(len(self._names)))).write.parquet(self._folder)
-        found = ds.dataset(self._inner, filesystem=self._filesystem, format="parquet")
+        frame.toDF(*(f"c{number}" for number in range(len(self._names)))).write.parquet(f"{self._folder}/{ROWS}")
+        found = ds.dataset(f"{self._inner}/{ROWS}", filesystem=self._filesystem, format="parquet")
         self._files = sorted(found.files)
         self._stored = found.schema
 
