@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from neve.errors import ConfigError
+from neve.ingest.watch.places import Places
 from neve.lake.bus_config import check_bus
 from neve.lake.catalog import sqlite_path
 from neve.lake.lake import Lake
@@ -47,6 +49,20 @@ def build_own_folders(settings: Settings, lake: Lake) -> OwnFolders:
     files = [file + ending for file in (state, catalog) if file for ending in ("", *SQLITE_BESIDE)]
     folders = (lake.lake.location, settings.raw.location, settings.ingest.checkpoints, lake.exchange.folder)
     return OwnFolders((*(_absolute(folder) for folder in folders), *files))
+
+
+def build_places(settings: Settings, lake: Lake) -> Places:
+    """Where each organization may announce files; raises `ConfigError` for a place in the lake itself."""
+    own = build_own_folders(settings, lake)
+    for organization, places in settings.watch.places.items():
+        for place in places:
+            if own.holds(place):
+                raise ConfigError(
+                    f"watch.places has {place!r} of {organization}, which is in a folder of the lake itself; "
+                    f"expected a place outside of {', '.join(own.folders)}",
+                    hint="files there hold rows of every organization, and are never ingested again",
+                )
+    return Places(settings.watch.places, own)
 
 
 def _absolute(place: str) -> str:
