@@ -6,7 +6,7 @@ import gzip
 import io
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -235,6 +235,36 @@ def test_a_failure_that_kills_nobody_is_no_files_fault(
             assert len(ingest_files(spark_lake, IngestConfig(), request, documents=documents).failed) == 1
     assert ingest_files(spark_lake, IngestConfig(), request, documents=documents).records == {"traces": 2}
     assert quarantined(spark_lake) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "engine_is_gone", "counts"),
+    [
+        (KeyboardInterrupt(), False, False),
+        (SystemExit(), False, False),
+        (OSError("the warehouse is away"), False, False),
+        (RuntimeError("the JVM does not answer"), True, True),
+    ],
+)
+def test_an_attempt_counts_where_the_files_may_be_to_blame(
+    documents: SqlDocuments,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    engine_is_gone: bool,
+    counts: bool,
+) -> None:
+    """Not when a person stopped it or the storage failed; but when the whole engine is gone, memory may be why."""
+
+    def fail(*_given: object) -> None:
+        raise error
+
+    monkeypatch.setattr(FileJob, "_decode", fail)
+    monkeypatch.setattr("neve.ingest.files.job.engine_is_gone", lambda: engine_is_gone)
+    job = FileJob(cast("Any", None), IngestConfig(), FileRequest((), "acme"), documents=documents)
+    with pytest.raises(type(error)):
+        job._decode_with_retries("b", [], Attempts(documents, "acme", "b"))
+    [(_key, kept)] = documents.entries(SPACE)
+    assert kept["together"] == int(counts)
 
 
 def _fail() -> None:

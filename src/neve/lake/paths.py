@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 S3 = ("s3", "s3a", "s3n")
 # Of these the part behind // is a machine and no part of the path; of object stores it is the bucket.
@@ -58,26 +59,42 @@ class OwnFolders:
     def holds(self, path: str) -> bool:
         """Whether a path is one of them or leads into one, also through links and mounts of the same folder."""
         real = real_path(path)
-        own = [real_path(folder) for folder in self.folders if folder]
         if real.startswith("/"):
-            return any(real == folder or is_within(real, folder) for folder in own) or _meets(real, own)
-        # Names of buckets are names of hosts, which are the same in capitals.
-        key = _with_plain_bucket(real)
-        folders = [_with_plain_bucket(folder) for folder in own if not folder.startswith("/")]
-        return any(key == folder.rstrip("/") or is_within(key, folder) for folder in folders)
+            return any(_is_at(real, folder) for folder in self._local) or self._meets(real)
+        return any(_is_at(_with_plain_bucket(real), folder) for folder in self._elsewhere)
+
+    def __getstate__(self) -> dict[str, object]:
+        """What another machine needs: numbers of files are this machine's own."""
+        return {"folders": self.folders}
+
+    @cached_property
+    def _local(self) -> tuple[str, ...]:
+        real = (real_path(folder) for folder in self.folders if folder)
+        return tuple(folder for folder in real if folder.startswith("/"))
+
+    @cached_property
+    def _elsewhere(self) -> tuple[str, ...]:
+        real = (same_path(folder).rstrip("/") for folder in self.folders if folder)
+        return tuple(_with_plain_bucket(folder) for folder in real if not folder.startswith("/"))
+
+    @cached_property
+    def _numbers(self) -> frozenset[tuple[int, int]]:
+        return frozenset(number for folder in self._local if (number := _number(folder)))
+
+    def _meets(self, path: str) -> bool:
+        """Whether a folder above a file is one of these under another name: a bind mount, or another spelling."""
+        while self._numbers:
+            if _number(path) in self._numbers:
+                return True
+            above = os.path.dirname(path)
+            if above == path:
+                break
+            path = above
+        return False
 
 
-def _meets(path: str, folders: list[str]) -> bool:
-    """Whether a folder above a file is one of some folders under another name: a bind mount, or another spelling."""
-    known = {number for folder in folders if folder.startswith("/") and (number := _number(folder))}
-    while known:
-        if _number(path) in known:
-            return True
-        above = os.path.dirname(path)
-        if above == path:
-            break
-        path = above
-    return False
+def _is_at(path: str, folder: str) -> bool:
+    return path == folder or is_within(path, folder)
 
 
 def _number(path: str) -> tuple[int, int] | None:
@@ -90,6 +107,7 @@ def _number(path: str) -> tuple[int, int] | None:
 
 
 def _with_plain_bucket(path: str) -> str:
+    """An address with its bucket as hosts are named: capitals do not count, nor a dot at the end."""
     scheme, _, rest = path.partition(":/")
     bucket, slash, key = rest.lstrip("/").partition("/")
     return f"{scheme}:/{bucket.lower().rstrip('.')}{slash}{key}"

@@ -48,6 +48,7 @@ CLAIM_ATTEMPTS = 30
 HASHES_PER_TASK = 2000
 
 LARGE_HINT = "split the file, or raise the setting"
+STOPPED = (KeyboardInterrupt, SystemExit)  # by a person, and by no file
 DEADLY = "file_kills_worker"
 DEADLY_WORDS = (
     "the worker that decoded the file died each time, also when it had nothing else to do: the file needs more memory "
@@ -155,8 +156,8 @@ class FileJob:
 
     def _take_new(self, files: Sequence[SourceFile], seen: frozenset[Seen], taken: Taken) -> list[Skipped]:
         skipped = [Skipped(file.path, "it was ingested before") for file in files if file.seen_as in seen]
-        convicted = {bad.file.source.seen_as for bad in taken.outcomes if bad.quarantined}
-        new = [file for file in files if file.seen_as not in seen and file.seen_as not in convicted]
+        refused = {bad.file.source.seen_as for bad in taken.outcomes if bad.quarantined}
+        new = [file for file in files if file.seen_as not in seen and file.seen_as not in refused]
         new = self._refuse_large(new, taken)
         hashed, unreadable = self._hash(new)
         taken.unreadable += unreadable
@@ -222,7 +223,7 @@ class FileJob:
     def _take(self, batch_id: str, files: Sequence[HashedFile], taken: Taken) -> None:
         """Decode a batch on Spark, commit it table by table, and write down that it is done."""
         attempts = Attempts(self.documents, self.request.organization_id, batch_id)
-        written = self._decode_bravely(batch_id, files, attempts)
+        written = self._decode_with_retries(batch_id, files, attempts)
         summary, tell = _summary(files), partial(self.say, "committing")
         taken.files += self.publisher.publish(batch_id, written, lambda _table: summary, tell=tell)
         outcomes = [outcome for report in written.reports for outcome in report]
@@ -232,13 +233,18 @@ class FileJob:
         taken.outcomes += outcomes
         taken.tally.add(written.tally)
 
-    def _decode_bravely(self, batch_id: str, files: Sequence[HashedFile], attempts: Attempts) -> Written:
+    def _decode_with_retries(self, batch_id: str, files: Sequence[HashedFile], attempts: Attempts) -> Written:
         """Decode a batch; when it has killed workers more than once, file by file, without those that kill again."""
         while attempts.begin():
             try:
                 return self._decode(batch_id, files)
+            except STOPPED:
+                attempts.take_back()
+                raise
             except Exception as error:
-                if engine_is_gone() or not is_death(error):
+                if engine_is_gone():  # perhaps of these files: the attempt counts
+                    raise
+                if not is_death(error):
                     attempts.take_back()
                     raise
                 log.warning("a worker died of a batch of files", batch=batch_id, files=len(files))
@@ -249,17 +255,22 @@ class FileJob:
         if attempts.begin_alone(file.content_hash):
             try:
                 written = self._decode(batch_id, [file])
+            except STOPPED:
+                attempts.take_back_alone(file.content_hash)
+                raise
             except Exception as error:
-                if engine_is_gone() or not is_death(error):
+                if engine_is_gone():
+                    raise
+                if not is_death(error):
                     attempts.take_back_alone(file.content_hash)
                     raise
             else:
                 attempts.take_back_alone(file.content_hash)  # the next file may end this process
                 return written
         log.error("a file kills its worker and goes to quarantine", path=file.source.path, batch=batch_id)
-        return self._convict(batch_id, file)
+        return self._quarantine_deadly(batch_id, file)
 
-    def _convict(self, batch_id: str, file: HashedFile) -> Written:
+    def _quarantine_deadly(self, batch_id: str, file: HashedFile) -> Written:
         """What a batch gets of a file that kills its worker: a row in quarantine; it may be tried again by name."""
         written = Written(reports=[[FileOutcome(file, lost=DEADLY_WORDS, quarantined=True)]])
         written.tally.rejected[DEADLY] += 1
