@@ -6,6 +6,7 @@ r"""The one error tree.
     ├── WireError              bytes that are not the OTLP message they claim to be
     ├── InputError             a file that can't be read as the format it claims
     │   ├── UnknownSignal      a file that may hold logs, metrics or traces
+    │   ├── FileTooLarge       a file that is larger than it may be, stored or unpacked
     │   └── InvalidWeight      a weight that nothing can be sampled by
     ├── LakeError              the catalog, the warehouse or a table
     │   ├── TableMissing       a table that was never created
@@ -55,6 +56,10 @@ class InputError(NeveError):
 
 class UnknownSignal(InputError):
     """Raised when neither a file's name nor its content tells its signal."""
+
+
+class FileTooLarge(InputError):
+    """Raised when a file, or what it unpacks to, is larger than the settings allow."""
 
 
 class InvalidWeight(InputError):

@@ -105,6 +105,7 @@ def settings_for(folder: Path, raw: Mapping[str, Any] | None = None, **receiver:
             "state": {"path": str(folder / "state.db")},
             "receiver": {"http_port": 0, "grpc_port": 0, **receiver},
             "serve": {"port": 0},
+            "watch": {"places": {"acme": ["s3://raw/acme"]}},
         }
     )
 

@@ -183,12 +183,13 @@ def test_more_than_the_budget_is_told_to_come_back(start: Callable[..., Running]
 
 
 def test_events_go_to_their_own_zone(open_receiver: Running) -> None:
-    """Whatever type their sender gives them; what is no JSON object is refused, and so is a large one."""
-    body = json.dumps({"Records": [{"eventName": "ObjectCreated:Put"}]}).encode()
-    assert open_receiver.post("/events/s3", body, {"content-type": "text/plain"}).status == 200
-    assert [frame.payload for frame in open_receiver.frames(EVENTS)] == [body]
+    """What is no JSON object is refused, and so is a large one."""
+    body = json.dumps({"path": "s3://raw/acme/a.json"}).encode()
+    assert open_receiver.post("/events/s3", body, JSON).status == 200
+    assert open_receiver.frames(EVENTS)[-1].payload == body
     assert open_receiver.post("/events/s3", b"[]", JSON).status == 400
-    assert open_receiver.post("/events/s3", b"{" + b" " * 1024 * 1024 + b"}", JSON).status == 413
+    large = open_receiver.post("/events/s3", b"{" + b" " * 1024 * 1024 + b"}", JSON)
+    assert (large.status, "max_message_bytes" in large.json["message"]) == (413, False)
 
 
 def test_those_who_watch_are_answered(open_receiver: Running) -> None:

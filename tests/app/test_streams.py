@@ -12,8 +12,9 @@ import pytest
 from neve.app.serve.parts import stream as stream_part
 from neve.app.serve.parts.announcing import Noted
 from neve.app.serve.parts.stream import StreamPart
-from neve.app.streams import keep_running
-from neve.errors import StreamFailed
+from neve.app.settings import Settings
+from neve.app.streams import Streams, keep_running, sqs_bridge
+from neve.errors import ConfigError, StreamFailed
 from neve.ingest.stream import job as stream_job
 from neve.ingest.stream.job import StreamJob
 from neve.ingest.stream.result import StreamResult
@@ -127,6 +128,52 @@ def test_a_query_is_well_when_it_is_through_with_a_trigger(
     )
     job._wait(cast("Any", Query()), lambda: calls.append(True))
     assert len(calls) == expected
+
+
+def test_what_was_put_off_is_tried_between_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never while a batch is under way; an attempt that fails does not end the query."""
+    monkeypatch.setattr(stream_job, "watch_stream", lambda *_given: None)
+    left, tried = iter([INITIALIZING, BUSY, IDLE, BUSY, IDLE]), list[object]()
+
+    class Query:
+        status: dict[str, object]
+
+        def awaitTermination(self, _seconds: int) -> bool:  # noqa: N802 - its name in Spark
+            self.status = next(left, {})
+            return not self.status
+
+    query = Query()
+
+    def retry() -> None:
+        tried.append(query.status)
+        raise OSError("no answer")
+
+    job = StreamJob(
+        cast("Any", SimpleNamespace(spark_config=SimpleNamespace(connect=""))),
+        cast("Any", None),
+        "raw",
+        cast("Any", SimpleNamespace(retry=retry)),
+    )
+    job._wait(cast("Any", query), lambda: None)
+    assert [status for status in tried if status in (BUSY, IDLE)] == [IDLE, IDLE]
+
+
+@pytest.mark.parametrize("places", [{}, {"umbrella": ("s3://raw",)}])
+def test_a_queue_without_places_is_refused_at_the_start(places: Any) -> None:
+    """Each of its events would go to quarantine, and be gone from the queue."""
+    watch = {"sqs": {"queue_url": "https://sqs.example/1/raw"}, "places": places}
+    settings = Settings.model_validate({"organization": "acme", "watch": watch})
+    with (
+        pytest.raises(ConfigError, match=r"watch.places has no places of acme"),
+        sqs_bridge(settings, threading.Event()),
+    ):
+        pass
+
+
+def test_events_in_kafka_without_places_are_refused_at_the_start() -> None:
+    """Before Spark is started for them."""
+    with pytest.raises(ConfigError, match=r"watch.places has no places of any organization"):
+        Streams(Settings(), cast("Any", None)).kafka_events(lambda _result: None)
 
 
 def test_who_stands_by_says_for_which_service(tmp_path: Path) -> None:

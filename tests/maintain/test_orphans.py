@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from neve.errors import ConfigError
 from neve.lake.commits import append_once
+from neve.lake.paths import same_path
 from neve.lake.writer import Target, write_files
 from neve.maintain.job import Maintainer
 from neve.maintain.orphans import check_age
 from neve.maintain.orphans_plan import Limits, Listed, plan_orphans
-from neve.maintain.paths import same_path
 from neve.maintain.work import Guards
 from neve.model.signals import Signal
 from tests.maintain.lines import HOUR, NOW

@@ -20,7 +20,7 @@ from neve.raw.group import GroupCommit
 from neve.raw.zone import RawZone
 from neve.receive.budget import Budget
 from neve.receive.config import ReceiverConfig
-from neve.receive.events import EventReceiver
+from neve.receive.events import CheckedEvent, EventReceiver
 from neve.receive.metrics import ReceiverMetrics
 from neve.receive.pressure import Pressure
 from neve.receive.receiver import Export, Receiver
@@ -47,6 +47,11 @@ class Room:
             return await self.receiver.accept(Export(Signal.TRACES, "acme", body, **how), hold)
 
 
+def one_file(_organization: str, _body: bytes) -> CheckedEvent:
+    """Whatever comes announces a file that may be ingested."""
+    return CheckedEvent(1)
+
+
 @asynccontextmanager
 async def a_room(folder: Path, **config: Any) -> AsyncIterator[Room]:
     """A receiver with its own thread of writing."""
@@ -58,7 +63,7 @@ async def a_room(folder: Path, **config: Any) -> AsyncIterator[Room]:
     budget = Budget(settings.max_inflight_bytes)
     receiver = Receiver(settings, DAY, writer, budget, pressure, transcoder, ReceiverMetrics())
     try:
-        yield Room(receiver, EventReceiver(writer, pressure, settings.max_nesting), sink)
+        yield Room(receiver, EventReceiver(writer, pressure, settings.max_nesting, one_file), sink)
     finally:
         assert budget.used == 0
         await writer.close()
@@ -201,15 +206,27 @@ def test_an_event_is_kept_as_it_came(tmp_path: Path, document: dict[str, Any]) -
 def test_a_subscription_is_never_confirmed_by_itself(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The address is for a person to open; it may lead anywhere."""
-    body = json.dumps({"Type": "SubscriptionConfirmation", "SubscribeURL": "https://sns.example/confirm"}).encode()
+    """Its address may lead anywhere: it is neither followed nor shown, and a topic that is none is not named."""
+    topic, token = "arn:aws:sns:eu-west-1:123456789012:raw-files", "2336412f37fb687f5d51e6e2425e90cc"
+    request = {"Type": "SubscriptionConfirmation", "SubscribeURL": "https://evil.example/confirm"}
+    bodies = [
+        json.dumps(request | {"TopicArn": topic, "Token": token}).encode(),
+        json.dumps(request | {"TopicArn": "https://evil.example/topic", "Token": token}).encode(),
+        json.dumps(request | {"TopicArn": topic, "Token": "https://evil.example/token"}).encode(),
+        json.dumps(request).encode(),
+    ]
 
     async def work(room: Room) -> None:
-        await room.events.accept("acme", body)
+        for body in bodies:
+            await room.events.accept("acme", body)
         assert room.sink.frames == []
 
     run(work, tmp_path)
-    assert "https://sns.example/confirm" in "".join([*capsys.readouterr(), caplog.text])
+    logged = "".join([*capsys.readouterr(), caplog.text])
+    assert "evil.example" not in logged
+    assert "open the address" not in logged
+    assert logged.count(topic) == logged.count(token) == 1
+    assert logged.count("is ignored") == 3
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'"text"', b'{"a":' + b"[" * 1000 + b"]" * 1000 + b"}"])

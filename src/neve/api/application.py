@@ -41,5 +41,5 @@ def build_application(receiver: Receiver, events: EventReceiver, guard: Guard) -
 
     routes = [door(f"/v1/{signal}", ExportDesk(signal, receiver)) for signal in Signal]
     routes.append(door(EVENTS_PATH, EventDesk(events, budget, config.body_seconds, MAX_EVENT_BYTES)))
-    routes += probe_routes(metrics, [receiver.pressure, events.pressure])
+    routes += probe_routes(metrics, receiver.pressure, events.pressure)
     return Starlette(routes=routes, exception_handlers={HTTPException: elsewhere})

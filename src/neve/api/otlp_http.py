@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -9,7 +10,9 @@ import structlog
 
 from neve.api.body import Body, ClientGone
 from neve.api.reply import HttpReply, refusal_reply
+from neve.lake.scopes import Scope as KeyScope
 from neve.raw.frame import Encoding, Packing
+from neve.receive.events import refused_documents
 from neve.receive.keys import key_of
 from neve.receive.receiver import Export
 from neve.receive.refusal import Refusal, Verdict
@@ -27,7 +30,8 @@ if TYPE_CHECKING:
     from neve.receive.receiver import Receiver
 
 HTTP = "http"
-ENCODINGS = {b"application/x-protobuf": Encoding.PROTOBUF, b"application/json": Encoding.JSON}
+JSON = b"application/json"
+ENCODINGS = {b"application/x-protobuf": Encoding.PROTOBUF, JSON: Encoding.JSON}
 PACKINGS = {
     b"": Packing.NONE,
     b"identity": Packing.NONE,
@@ -48,6 +52,10 @@ class Desk(Protocol):
         """What the path is for, as metrics call it."""
 
     @property
+    def scope(self) -> KeyScope:
+        """What a key must allow."""
+
+    @property
     def max_body_bytes(self) -> int:
         """The largest body."""
 
@@ -61,6 +69,7 @@ class ExportDesk:
 
     signal: Signal
     receiver: Receiver
+    scope: KeyScope = KeyScope.WRITE
 
     @property
     def max_body_bytes(self) -> int:
@@ -86,13 +95,23 @@ class EventDesk:
     body_seconds: float
     max_body_bytes: int
     signal: str = "events"
+    scope: KeyScope = KeyScope.ANNOUNCE
 
-    async def take(self, organization: str, _headers: Headers, body: Body, hold: Hold) -> HttpReply:
-        """Answer when the notification is durable, whatever type its sender gave it: SNS says text."""
+    async def take(self, organization: str, headers: Headers, body: Body, hold: Hold) -> HttpReply:
+        """Answer when the notification is durable; forms of other web pages can't send JSON."""
+        if (kind := _type_of(headers)) != JSON:
+            raise _unsupported("content-type", kind, {JSON: Encoding.JSON})
         self.receiver.pressure.check()
-        data = await body.read(self.max_body_bytes, self.body_seconds, self.budget, hold)
-        await self.receiver.accept(organization, data)
-        return HttpReply(200, b"{}", CONTENT_TYPES[Encoding.JSON])
+        try:
+            data = await body.read(self.max_body_bytes, self.body_seconds, self.budget, hold)
+        except Refusal as refusal:
+            if refusal.verdict is not Verdict.TOO_LARGE:
+                raise
+            words = f"the event is larger than {self.max_body_bytes} bytes, send several"
+            raise Refusal(Verdict.TOO_LARGE, refusal.reason, words) from None
+        checked = await self.receiver.accept(organization, data)
+        answer = {"refused": refused_documents(checked.refused)} if checked.refused else {}
+        return HttpReply(200, json.dumps(answer).encode(), CONTENT_TYPES[Encoding.JSON])
 
 
 @dataclass(frozen=True)
@@ -127,7 +146,7 @@ class HttpDoor:
     async def _serve(self, headers: Headers, body: Body) -> HttpReply:
         try:
             key = key_of(_text(headers, b"authorization"), _text(headers, b"x-api-key"))
-            organization = await self.guard.organization(key)
+            organization = (await self.guard.caller(key, self.desk.scope)).organization
             with self.budget.hold() as hold:
                 return await self.desk.take(organization, headers, body, hold)
         except (Refusal, ClientGone):

@@ -91,7 +91,7 @@ async def running_doors(parts: ReceiverParts) -> AsyncIterator[Addresses]:
 async def _probes(parts: ReceiverParts, config: ServeConfig) -> AsyncIterator[str]:
     """A port for those who watch a receiver, alone."""
     sock = listen(config.host, config.port, "serve.port")
-    routes = probe_routes(parts.receiver.metrics, [parts.receiver.pressure, parts.events.pressure])
+    routes = probe_routes(parts.receiver.metrics, parts.receiver.pressure, parts.events.pressure)
     async with serving(Starlette(routes=routes), sock, timeout_graceful_shutdown=1):
         yield f"http://{address(config.host, sock.getsockname()[1])}"
 

@@ -14,7 +14,7 @@ from neve.raw.frame import Kind
 from neve.raw.zone import EVENTS, OTLP, RawZone
 from neve.receive.budget import Budget
 from neve.receive.config import check_receiver
-from neve.receive.events import EventReceiver
+from neve.receive.events import CheckedEvent, EventReceiver
 from neve.receive.metrics import ReceiverMetrics
 from neve.receive.pressure import Pressure
 from neve.receive.receiver import Receiver
@@ -49,7 +49,7 @@ class TraceReceiver(Receiver):
 class NoEvents(EventReceiver):
     """Takes no notifications."""
 
-    async def accept(self, _organization: str, _body: bytes) -> None:
+    async def accept(self, _organization: str, _body: bytes) -> CheckedEvent:
         """Refuse it."""
         raise _no_place(f"notifications are not taken here: this receiver feeds tail sampling in memory ({HINT})")
 
@@ -101,7 +101,13 @@ async def memory_receiver(
         metrics.gauge("inflight_bytes", "bytes of requests that are being worked on", lambda: budget.used)
         pressures = [HeldPressure(RawZone.of(settings.raw.location, settings.s3, zone), 0) for zone in (OTLP, EVENTS)]
         receiver = TraceReceiver(config, nanos, held, budget, pressures[0], transcoder, metrics)
-        yield ReceiverParts(receiver, NoEvents(held, pressures[1], config.max_nesting), guard_of(settings, parts))
+        yield ReceiverParts(
+            receiver, NoEvents(held, pressures[1], config.max_nesting, _no_files), guard_of(settings, parts)
+        )
+
+
+def _no_files(_organization: str, _body: bytes) -> CheckedEvent:
+    return CheckedEvent(0)
 
 
 def _no_place(words: str) -> Refusal:

@@ -7,13 +7,15 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from neve.app.wiring import build_lake, build_places
+from neve.ingest.watch.events import read_event
 from neve.lake.keys import Keys
 from neve.lake.state import State
 from neve.raw.writer import open_writer
 from neve.raw.zone import EVENTS, OTLP, RawZone
 from neve.receive.budget import Budget
 from neve.receive.config import check_receiver
-from neve.receive.events import EventReceiver
+from neve.receive.events import CheckedEvent, EventReceiver, RefusedFile
 from neve.receive.keys import KeyDoor, OpenDoor
 from neve.receive.metrics import ReceiverMetrics
 from neve.receive.pressure import Pressure
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from neve.app.settings import Settings
+    from neve.ingest.watch.places import Places
     from neve.raw.group import GroupCommit
     from neve.receive.keys import Guard
 
@@ -40,8 +43,8 @@ class ReceiverParts:
 
     @property
     def ailment(self) -> str | None:
-        """Why the receiver refuses what comes; none while it is well."""
-        return self.receiver.pressure.ailment or self.events.pressure.ailment
+        """Why the receiver refuses OTLP; none while it is well. Events are refused apart from it."""
+        return self.receiver.pressure.ailment
 
     def drain(self) -> None:
         """Say that the receiver is about to stop."""
@@ -70,9 +73,28 @@ async def receiver_parts(settings: Settings) -> AsyncIterator[ReceiverParts]:
         receiver = Receiver(
             config, settings.ingest.max_future_seconds * NANOS, otlp, budget, pressure, transcoder, metrics
         )
+        checks = EventChecks(build_places(settings, build_lake(settings)), settings.watch.max_objects)
         yield ReceiverParts(
-            receiver, EventReceiver(events, event_pressure, config.max_nesting), guard_of(settings, parts)
+            receiver,
+            EventReceiver(events, event_pressure, config.max_nesting, checks.check),
+            guard_of(settings, parts),
         )
+
+
+@dataclass(frozen=True)
+class EventChecks:
+    """Says at the door what comes of an event; the stream checks it again when it is read."""
+
+    places: Places
+    max_objects: int
+
+    def check(self, organization: str, body: bytes) -> CheckedEvent:
+        """How many of its files are ingested, and why others are not; raises `InputError` where it is no event."""
+        read = read_event(body, most=self.max_objects)
+        problems = [(file.path, self.places.problem(organization, file.path)) for file in read.to_ingest]
+        refused = [RefusedFile(path, why) for path, why in problems if why]
+        odd = [RefusedFile(part.what, part.reason) for part in read.refused]
+        return CheckedEvent(len(problems) - len(refused), (*refused, *odd), forbidden=bool(refused))
 
 
 async def _zone(settings: Settings, name: str, parts: AsyncExitStack) -> tuple[Pressure, GroupCommit]:

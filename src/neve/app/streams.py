@@ -15,6 +15,7 @@ from tenacity import Retrying, retry_if_not_exception_type, stop_when_event_set,
 from tenacity.nap import sleep_using_event
 
 from neve.app.telemetry.traces import span
+from neve.app.wiring import build_documents, build_places
 from neve.errors import ConfigError, EnvironmentFault, TableMissing
 from neve.ingest.metrics import FAILURES
 from neve.ingest.publish import Publisher
@@ -78,6 +79,8 @@ class Streams:
         from neve.ingest.watch.streams import KafkaEvents  # noqa: PLC0415
 
         config, organization = self.settings.kafka, self.settings.organization
+        if not self.settings.watch.places:
+            raise _no_places("any organization", "events in Kafka")
         return self._job(
             "watch-kafka",
             lambda lake: KafkaEvents(self._intake("watch-kafka", lake), config, organization),
@@ -101,7 +104,10 @@ class Streams:
         )
 
     def _intake(self, name: str, lake: Lake) -> EventIntake:
-        return EventIntake(lake, self.settings.ingest, self.settings.watch.places, name)
+        settings = self.settings
+        return EventIntake(
+            lake, settings.ingest, settings.watch, build_places(settings, lake), build_documents(settings), name
+        )
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,10 @@ class TracedStream:
             if result is not None:
                 spent.set(batch=result.batch_id, messages=result.messages, records=sum(result.records.values()))
             return result
+
+    def retry(self) -> BatchResult | None:
+        """Try again what was put off."""
+        return self.stream.retry()
 
     def caught_up(self) -> bool:
         """Whether a run that stops at the end is done."""
@@ -199,6 +209,8 @@ def sqs_bridge(settings: Settings, stop: threading.Event) -> Iterator[None]:
     if not settings.watch.sqs.queue_url:
         yield
         return
+    if not settings.watch.places.get(settings.organization):
+        raise _no_places(settings.organization, "events of watch.sqs.queue_url")
     connect(settings.watch.sqs)  # what is missing is said at once
     thread = threading.Thread(target=lambda: asyncio.run(_carry(settings, stop)), name="sqs", daemon=True)
     thread.start()
@@ -207,6 +219,13 @@ def sqs_bridge(settings: Settings, stop: threading.Event) -> Iterator[None]:
     finally:
         stop.set()
         thread.join(settings.watch.sqs.wait_seconds + 5)
+
+
+def _no_places(organization: str, source: str) -> ConfigError:
+    return ConfigError(
+        f"watch.places has no places of {organization}, expected those in which {source} may announce files",
+        hint="for example watch.places: {acme: [s3://raw/acme]}; without it every event would go to quarantine",
+    )
 
 
 async def _carry(settings: Settings, stop: threading.Event) -> None:

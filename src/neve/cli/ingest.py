@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
@@ -45,6 +46,7 @@ def files(
       neve ingest files 's3://raw/otel/2026-11-15/'
       neve ingest files access.csv.gz --signal logs --org acme
     """
+    from neve.app.wiring import build_documents, build_own_folders
     from neve.ingest.files.formats import Format
     from neve.ingest.files.job import FileRequest, ingest_files
     from neve.ingest.files.read import Wanted
@@ -52,8 +54,10 @@ def files(
 
     wanted = Wanted(Signal(signal) if signal else None, Format(form) if form else None)
     request = FileRequest(paths, context.organization(org), wanted)
-    with progress(not as_json) as tell:
-        result = ingest_files(context.lake, context.settings.ingest, request, tell)
+    settings, documents = context.settings, build_documents(context.settings)
+    own = build_own_folders(settings, context.lake)
+    with closing(documents), progress(not as_json) as tell:
+        result = ingest_files(context.lake, settings.ingest, request, tell, own=own, documents=documents)
     emit(result.to_json()) if as_json else show(result)
     if result.failed or result.lost:
         raise click.exceptions.Exit(1)

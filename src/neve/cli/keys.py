@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from neve.cli.context import Context
     from neve.lake.keys import Key, Keys
 
-SCOPES = ("write", "read", "admin")
+SCOPES = ("write", "read", "announce", "admin")
 DEFAULT_SCOPES = ("write", "read")
 
 
@@ -33,8 +33,8 @@ def keys() -> None:
     type=click.Choice(SCOPES),
     multiple=True,
     default=DEFAULT_SCOPES,
-    help="What the key is good for: write to send telemetry, read to ask, admin to operate the whole lake. May be "
-    "repeated.  [default: write and read]",
+    help="What the key is good for: write to send telemetry, read to query, announce to name files in watch.places "
+    "that are to be ingested, admin to operate the whole lake. May be repeated.  [default: write and read]",
 )
 @org_option
 @json_option
@@ -46,6 +46,7 @@ def create(context: Context, name: str | None, scopes: tuple[str, ...], org: str
     Examples:
       neve keys create --name checkout-collector --scope write
       neve keys create --name dashboards --scope read
+      neve keys create --name bucket-events --scope announce
       neve keys create --name on-call --scope admin
       neve keys create --org acme --json
     """

@@ -117,9 +117,10 @@ def watch(
 ) -> None:
     """Take in files that events announce: from the receiver's /events/s3, from SQS, or from Kafka.
 
-    Events are those of S3, MinIO, SNS or EventBridge, or {"path": "s3://…"}. Only files in watch.places are taken in.
-    An event may come twice: a file is remembered by its content. A file that is gone or can't be read is on record in
-    the table quarantine.
+    Events are those of S3, MinIO, SNS or EventBridge, or {"path": "s3://…"}. Only files in the
+    places of their organization (watch.places) are ingested. An event may come twice: a file is remembered by its
+    content. A file that can't be read now is tried again later; one that is gone, or can't be read in watch.attempts
+    attempts, is on record in the table quarantine.
 
     \b
     Examples:

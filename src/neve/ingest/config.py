@@ -85,6 +85,12 @@ class IngestConfig(Section):
         ge=1024,
         description="how many bytes of files go into one commit, at about (packed files count eightfold)",
     )
+    max_file_bytes: int = Field(
+        512 * MB, ge=1024, le=2047 * MB, description="largest file that is read, as it is stored"
+    )
+    max_unpacked_bytes: int = Field(
+        1024 * MB, ge=1024, le=2047 * MB, description="largest content of a file, unpacked; a worker holds it in memory"
+    )
     flush_bytes: int = Field(
         256 * MB, ge=MB, le=8192 * MB, description="how many decoded bytes a task holds before it writes files"
     )

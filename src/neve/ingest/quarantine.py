@@ -1,19 +1,27 @@
-"""Rows of the table quarantine."""
+"""Rows of the table quarantine, and how they get there without a task."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from neve.ingest.assignment import Assignment
+from neve.lake.commits import append_once
+from neve.lake.writer import Target, write_files
 from neve.model.columns import TIMESTAMP
 from neve.model.tables import QUARANTINE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from neve.ingest.assignment import Assignment
+    from neve.ingest.config import IngestConfig
+    from neve.lake.lake import Lake
     from neve.otlp import Rejected
+
+# What is refused of each organization: where it came from, and what it is.
+Refusals = dict[str, list[tuple[str, "Rejected"]]]
 
 
 def quarantine_rows(
@@ -35,3 +43,20 @@ def quarantine_rows(
         "batch_id": [assignment.batch_id] * count,
     }
     return pa.RecordBatch.from_pydict(columns, schema=QUARANTINE.schema)
+
+
+def quarantine(
+    lake: Lake, config: IngestConfig, batch_id: str, operation: str, refused: Mapping[str, list[tuple[str, Rejected]]]
+) -> None:
+    """Put refused things on record in one commit, known by the batch: what comes again is not recorded again."""
+    if not refused:
+        return
+    table = lake.table(QUARANTINE.name)
+    assignment = Assignment(batch_id, time.time_ns(), config, lake.s3, {})
+    rows = [
+        quarantine_rows(assignment, organization, source, "", [bad])
+        for organization, found in refused.items()
+        for source, bad in found
+    ]
+    files = write_files(Target.of(table), pa.Table.from_batches(rows))
+    append_once(table, files, batch_id=batch_id, operation=operation, remember_batch=True)

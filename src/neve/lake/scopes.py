@@ -15,11 +15,13 @@ class Scope(StrEnum):
 
     WRITE = "write"  # send telemetry
     READ = "read"  # ask
+    ANNOUNCE = "announce"  # say which files are to be ingested, in the places that are configured for the organization
     ADMIN = "admin"  # operate: see and change what tends the whole lake, whoever its rows belong to
 
 
-# All that an organization does with its own telemetry, and what a key is good for unless it says otherwise. To operate
-# concerns every organization: it is given by name only.
+# What an organization does with its own telemetry, and what a key is good for unless it says otherwise. To announce
+# makes the service read files with its own rights, and to operate concerns every organization: both are given by name
+# only.
 ALL_SCOPES = (Scope.WRITE, Scope.READ)
 # Keys that were made before there were scopes could do this and no more.
 SCOPES_BEFORE = (Scope.WRITE,)

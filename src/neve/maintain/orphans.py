@@ -13,9 +13,9 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from neve.errors import ConfigError, LakeError
 from neve.lake.calendar import EPOCH
+from neve.lake.paths import S3, same_path
 from neve.maintain.expire import collects_nothing
 from neve.maintain.orphans_plan import Limits, Listed, OrphanPlan, plan_orphans
-from neve.maintain.paths import S3, same_path
 from neve.maintain.reachable import reachable_files
 from neve.maintain.result import Cost, Gain, Outcome
 from neve.maintain.words import counted

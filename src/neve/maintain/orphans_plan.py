@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from neve.lake.paths import is_within, same_path
 from neve.maintain.entry import KEEP, Entry
-from neve.maintain.paths import is_within, same_path
 from neve.maintain.snapshots import shown
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from neve.maintain.paths import same_path
+from neve.lake.paths import same_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,17 +1,20 @@
-"""Notifications about objects in S3: kept as they come, for whoever reads the events zone."""
+"""Notifications about objects in S3: checked, then kept as they come for whoever reads the events zone."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from neve.errors import RawZoneError
+from neve.errors import InputError, RawZoneError
 from neve.raw.frame import Encoding, Frame, Kind
-from neve.receive.refusal import malformed
+from neve.receive.refusal import Refusal, Verdict, malformed
 from neve.receive.transcode import check_json
 
 if TYPE_CHECKING:
@@ -20,8 +23,32 @@ if TYPE_CHECKING:
 
 MAX_EVENT_BYTES = 1024 * 1024
 CONFIRMATION = "SubscriptionConfirmation"
+TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_.-]{1,256}")
+TOKEN = re.compile(r"[0-9a-fA-F]{1,1024}")
+MOST_SHOWN = 100
 
 log = structlog.get_logger("neve.receive")
+
+
+@dataclass(frozen=True)
+class RefusedFile:
+    """A file that is not ingested, or the place in the event where one should be named, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class CheckedEvent:
+    """How many files of an event are ingested, and which are not; `forbidden` where the organization may not."""
+
+    files: int
+    refused: tuple[RefusedFile, ...] = ()
+    forbidden: bool = False
+
+
+# Says what comes of an organization's event; raises `InputError` where it is none. May look at disks.
+CheckEvent = Callable[[str, bytes], CheckedEvent]
 
 
 @dataclass(frozen=True)
@@ -31,24 +58,65 @@ class EventReceiver:
     appender: Appender
     pressure: Pressure
     max_nesting: int
+    check: CheckEvent
 
-    async def accept(self, organization: str, body: bytes) -> None:
-        """Return when the notification is durable; raises `Refusal` when it is no JSON object."""
+    async def accept(self, organization: str, body: bytes) -> CheckedEvent:
+        """Return when the notification is durable; raises `Refusal` where none of its files is ingested."""
         document = _parse(body, self.max_nesting)
         if document.get("Type") == CONFIRMATION:
-            # Whoever can reach this door could make us fetch any address: a person decides.
-            log.warning(
-                "a topic asks to be subscribed: open the address to confirm it",
-                topic=str(document.get("TopicArn")),
-                subscribe_url=str(document.get("SubscribeURL")),
-                organization=organization,
-            )
-            return
+            _log_confirmation(organization, document)
+            return CheckedEvent(0)
+        try:
+            checked = await asyncio.to_thread(self.check, organization, body)
+        except InputError as error:
+            raise malformed(str(error)) from None
+        if checked.refused:
+            log.warning("announced files are refused", organization=organization, files=len(checked.refused))
+        if checked.refused and not checked.files:
+            raise _refusal(checked)
+        if checked.files:
+            await self._keep(organization, body)
+        return checked
+
+    async def _keep(self, organization: str, body: bytes) -> None:
         try:
             await self.appender.append(Frame(Kind.EVENT, organization, time.time_ns(), body, Encoding.JSON))
         except RawZoneError as error:
             raise self.pressure.failed(error) from error
         self.pressure.worked()
+
+
+def refused_documents(refused: tuple[RefusedFile, ...]) -> list[dict[str, str]]:
+    """Refused files as an answer lists them, the first hundred at most."""
+    return [{"path": file.path, "reason": file.reason} for file in refused[:MOST_SHOWN]]
+
+
+def _refusal(checked: CheckedEvent) -> Refusal:
+    first, further = checked.refused[0], len(checked.refused) - 1
+    return Refusal(
+        Verdict.FORBIDDEN if checked.forbidden else Verdict.UNPROCESSABLE,
+        "refused_announcement",
+        f"{first.path} {first.reason}" + (f", and {further} more" if further else ""),
+        refused_documents(checked.refused),
+    )
+
+
+def _log_confirmation(organization: str, document: dict[str, Any]) -> None:
+    """Say that a topic wants to be subscribed.
+
+    The address in its message is neither followed nor shown: whoever can send an event could make us, or a person who
+    reads the log, open any address. The token is of use with AWS alone, and only where topic and token look like it.
+    """
+    topic, token = str(document.get("TopicArn")), str(document.get("Token"))
+    if not TOPIC.fullmatch(topic) or not TOKEN.fullmatch(token):
+        log.warning("a subscription request without an SNS topic and token is ignored", organization=organization)
+        return
+    log.warning(
+        "an SNS topic requests a subscription; if the topic is yours, run `aws sns confirm-subscription`",
+        topic=topic,
+        token=token,
+        organization=organization,
+    )
 
 
 def _parse(body: bytes, max_nesting: int) -> dict[str, Any]:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
 class Verdict(Enum):
@@ -11,9 +15,11 @@ class Verdict(Enum):
     MALFORMED = (400, 3, False)  # INVALID_ARGUMENT
     NO_KEY = (401, 16, False)  # UNAUTHENTICATED
     WRONG_KEY = (403, 7, False)  # PERMISSION_DENIED
+    FORBIDDEN = (403, 7, False)  # noqa: PIE796 - the same answer, with a right key
     SLOW = (408, 4, False)  # DEADLINE_EXCEEDED
     TOO_LARGE = (413, 8, False)  # RESOURCE_EXHAUSTED; without a time to come back it means "never"
     UNSUPPORTED = (415, 3, False)  # INVALID_ARGUMENT
+    UNPROCESSABLE = (422, 3, False)  # INVALID_ARGUMENT
     BUSY = (429, 8, True)  # RESOURCE_EXHAUSTED
     FAILED = (500, 13, False)  # INTERNAL
     UNAVAILABLE = (503, 14, True)  # UNAVAILABLE
@@ -27,11 +33,12 @@ class Verdict(Enum):
 class Refusal(Exception):
     """Raised when a request is not accepted; its sender is told why, and whether to come back."""
 
-    def __init__(self, verdict: Verdict, reason: str, message: str) -> None:
+    def __init__(self, verdict: Verdict, reason: str, message: str, details: Sequence[Mapping[str, str]] = ()) -> None:
         super().__init__(message)
         self.verdict = verdict
         self.reason = reason
         self.message = message
+        self.details = details
 
     def detached(self) -> Refusal:
         """The refusal without its history: that holds every frame it passed, and with them bodies of many megabytes."""

@@ -40,7 +40,8 @@ def accepted(answer: Answer, encoding: Encoding) -> bytes:
 def refused(refusal: Refusal, encoding: Encoding, retry_after_seconds: int | None = None) -> bytes:
     """The `Status` of a refusal; with the time to come back where one is given and the sender should."""
     if encoding is Encoding.JSON:
-        return json.dumps({"code": refusal.verdict.grpc, "message": refusal.message}).encode()
+        details = {"details": list(refusal.details)} if refusal.details else {}
+        return json.dumps({"code": refusal.verdict.grpc, "message": refusal.message, **details}).encode()
     status = Status(code=refusal.verdict.grpc, message=refusal.message)
     if retry_after_seconds is not None and refusal.verdict.comes_back:
         packed = AnyMessage()

@@ -12,8 +12,9 @@ import pytest
 from neve.errors import InputError
 from neve.ingest.files.formats import Format
 from neve.ingest.watch import announced, fields
-from neve.ingest.watch.announced import Announced, Announcements, Refused, below, tells_format
+from neve.ingest.watch.announced import Announced, Announcements, Refused, tells_format
 from neve.ingest.watch.events import read_event
+from neve.ingest.watch.places import Places
 from neve.model.signals import Signal
 from tests.ingest.watch.events import ETAG, as_bytes, eventbridge, minio, s3, s3_record, s3_test, sns
 
@@ -221,14 +222,24 @@ def test_filters_say_why() -> None:
     data = as_bytes(
         {"paths": ["s3://raw/acme/a.json", "s3://raw/b.json", "s3://raw/acme/../b.json", "s3://raw/acme/c"]}
     )
-    found = read_event(data, (below("s3://raw/acme/", "/data"), tells_format))
+    places = Places({"acme": ("s3://raw/acme", "/data")}).wall("acme")
+    found = read_event(data, (lambda file: places(file.path), tells_format))
     assert [file.path for file in found.announced] == ["s3://raw/acme/a.json"]
     assert [refused.reason for refused in found.refused] == [
-        "is not below s3://raw/acme/ or /data/",
-        "has a .. in its path",
+        "is not below s3://raw/acme/ or /data/ (watch.places of acme)",
+        "has a '..' in its path",
         announced.NAMES_NO_FORMAT,
     ]
     assert len(read_event(data, ()).announced) == 4
+
+
+def test_an_event_announces_a_bounded_number_of_files() -> None:
+    """One more is refused as a whole, before any of them is looked at."""
+    few = {"paths": [f"s3://raw/{number}.json" for number in range(5)]}
+    assert len(read_event(as_bytes(few), most=5).announced) == 5
+    for document in (few, s3(*(s3_record(f"{number}.json") for number in range(5)))):
+        with pytest.raises(InputError, match=r"more than 4 files.*watch.max_objects"):
+            read_event(as_bytes(document), most=4)
 
 
 def test_a_byte_order_mark_is_no_harm() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -16,13 +17,19 @@ from neve.ingest.config import IngestConfig
 from neve.ingest.stream.job import StreamJob
 from neve.ingest.stream.raw_feed import RawFeed
 from neve.ingest.stream.topics import KafkaConfig
+from neve.ingest.watch.config import WatchConfig
 from neve.ingest.watch.intake import EventIntake
+from neve.ingest.watch.places import Places
 from neve.ingest.watch.streams import KafkaEvents, RawEvents
 from neve.lake.config import S3Config
+from neve.lake.sql_documents import SqlDocuments
+from neve.lake.state import State
+from neve.lake.state_config import StateConfig
 from neve.raw.frame import Encoding, Frame, Kind
 from neve.raw.writer import open_writer
 from neve.raw.zone import EVENTS, RawZone
 from tests.ingest.stream.frames import raw_config
+from tests.ingest.watch.scripted_s3 import scripted_store
 from tests.telemetry import logs, traces
 
 if TYPE_CHECKING:
@@ -47,11 +54,17 @@ def announce(raw: RawConfig, *documents: object) -> None:
     asyncio.run(write())
 
 
+def intake(lake: Lake, config: IngestConfig, folder: Path, organization: str, stream: str) -> EventIntake:
+    """An intake for one organization and one folder."""
+    documents = SqlDocuments(State(StateConfig(path=str(folder / "state.db"))))
+    return EventIntake(lake, config, WatchConfig(), Places({organization: (str(folder),)}), documents, stream)
+
+
 def run(lake: Lake, folder: Path, raw: RawConfig) -> StreamResult:
     """Take in all that was announced."""
     config = IngestConfig.model_validate({"checkpoints": str(folder / "checkpoints")})
     feed = RawFeed(RawZone.of(raw.location, S3Config(), EVENTS), config.batch_bytes, 0)
-    stream = RawEvents(EventIntake(lake, config, (str(folder),), "watch"), feed)
+    stream = RawEvents(intake(lake, config, folder, "acme", "watch"), feed)
     return StreamJob(lake, config, "watch", stream).run(until_caught_up=True)
 
 
@@ -80,6 +93,32 @@ def test_announced_files_are_taken_in_once(spark_lake: Lake, tmp_path: Path) -> 
     assert (again.records, spark_lake.table("spans").scan().count()) == ({}, 5)
 
 
+def test_a_file_that_was_put_off_is_in_when_its_store_is_back(spark_lake: Lake, tmp_path: Path) -> None:
+    """A later run of the stream tries it again, though no new event came; the stream itself had gone on."""
+    raw = raw_config(tmp_path)
+    announce(raw, {"path": "s3://raw/traces.binpb"})
+    with scripted_store() as store:
+        store.away.add("raw")
+        store.objects["raw/traces.binpb"] = traces(3)
+        lake = replace(spark_lake, s3=store.config)
+        watch = WatchConfig.model_validate({"retry_seconds": 0, "attempts": 3})
+        documents = SqlDocuments(State(StateConfig(path=str(tmp_path / "state.db"))))
+        config = IngestConfig.model_validate({"checkpoints": str(tmp_path / "checkpoints")})
+
+        def once() -> StreamResult:
+            places = Places({"acme": ("s3://raw",)})
+            feed = RawFeed(RawZone.of(raw.location, S3Config(), EVENTS), config.batch_bytes, 0)
+            stream = RawEvents(EventIntake(lake, config, watch, places, documents, "watch"), feed)
+            return StreamJob(lake, config, "watch", stream).run(until_caught_up=True)
+
+        first = once()
+        assert (first.messages, first.records) == (1, {})
+        store.away.clear()
+        second = once()
+        assert (second.messages, second.records, second.rejected) == (0, {"traces": 3}, {})
+    assert spark_lake.table("spans").scan().count() == 3
+
+
 @pytest.mark.parts
 def test_events_in_kafka(spark_lake: Lake, tmp_path: Path, kafka: Kafka) -> None:
     """The topic says the signal that a file's name leaves open; an event may name the organization."""
@@ -91,7 +130,7 @@ def test_events_in_kafka(spark_lake: Lake, tmp_path: Path, kafka: Kafka) -> None
     assert producer.flush(20) == 0
     config = IngestConfig.model_validate({"checkpoints": str(tmp_path / "checkpoints")})
     topics = KafkaConfig.model_validate({"bootstrap_servers": kafka.bootstrap, "events": [topic]})
-    stream = KafkaEvents(EventIntake(spark_lake, config, (str(tmp_path),), "events"), topics, "acme")
+    stream = KafkaEvents(intake(spark_lake, config, tmp_path, "umbrella", "events"), topics, "acme")
     result = StreamJob(spark_lake, config, "events", stream).run(until_caught_up=True)
     assert result.records == {"logs": 1}
     row = spark_lake.table("logs").scan().to_arrow().to_pylist()[0]

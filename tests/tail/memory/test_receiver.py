@@ -109,8 +109,8 @@ def test_only_traces_are_taken(tmp_path: Path) -> None:
     """What has no place here is refused for good, in words; nothing answers for it."""
     settings = Settings.model_validate(settings_for(tmp_path, {"kind": "otlp_files", "folder": str(tmp_path / "out")}))
     with running(settings) as (port, _runs):
-        for path, body in (("/v1/logs", logs(2)), ("/events/s3", b"{}")):
-            status, words = post(port, path, body)
+        for path, body, kind in (("/v1/logs", logs(2), "x-protobuf"), ("/events/s3", b"{}", "json")):
+            status, words = post(port, path, body, **{"content-type": f"application/{kind}"})
             assert status == 415
             assert b"feeds tail sampling in memory" in words
         assert post(port, "/v1/traces", b"\xff\xff")[0] == 400

@@ -13,12 +13,14 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from neve.errors import InputError
+from neve.errors import FileTooLarge, InputError
 from neve.ingest.files.formats import Format
 from neve.ingest.files.mapping import NANOS, TYPED_TIME
 from neve.lake.duck import literal
 from neve.otlp import Rejected
 
+MOST_UNPACKED = 1024 * 1024 * 1024
+ROWS_AT_ONCE = 4096  # of a Parquet file
 HEADER_AND_ONE = 2  # pyarrow counts lines from 1 and the header with them
 OBJECTS = "SELECT CASE WHEN json_valid(line) THEN json_type(line) = 'OBJECT' END FROM given_lines"
 # Only a map that is made from entries is looked at for keys that stand twice.
@@ -38,11 +40,24 @@ class Documents:
     rejected: tuple[Rejected, ...] = ()
 
 
-def read_documents(form: Format, data: bytes, engine: duckdb.DuckDBPyConnection) -> Documents:
+def check_size(size: int, most: int) -> None:
+    """Raise `FileTooLarge` for content that is too large."""
+    if size > most:
+        raise FileTooLarge(
+            f"its content is larger than {most} bytes, which is ingest.max_unpacked_bytes",
+            hint="split the file, or raise the setting where the workers have the memory",
+        )
+
+
+def read_documents(
+    form: Format, data: bytes, engine: duckdb.DuckDBPyConnection, most: int = MOST_UNPACKED
+) -> Documents:
     """The records of a generic file; raises `InputError` when the file as a whole can't be read."""
     if form is Format.JSON_LINES:
         return _json_lines(data, engine)
-    table, rejected = _csv(data) if form is Format.CSV else (_parquet(data), ())
+    table, rejected = _csv(data) if form is Format.CSV else (_parquet(data, most), ())
+    # Every record says the names of its columns again.
+    check_size(table.nbytes + table.num_rows * sum(len(name) for name in table.column_names), most)
     if table.num_columns == 0 or table.num_rows == 0:
         return Documents(pa.array([], pa.string()), pa.array([], pa.int64()), rejected)
     bad = [row.message for row in rejected]
@@ -124,9 +139,16 @@ def _csv(data: bytes) -> tuple[pa.Table, tuple[Rejected, ...]]:
     return table, tuple(rejected)
 
 
-def _parquet(data: bytes) -> pa.Table:
+def _parquet(data: bytes, most: int) -> pa.Table:
+    """A Parquet file's rows, read piece by piece: a repeated value takes no room in a file, and all of it in memory."""
     try:
-        table = pq.read_table(pa.BufferReader(data))
+        with pq.ParquetFile(pa.BufferReader(data)) as file:
+            pieces, size = [], 0
+            for piece in file.iter_batches(ROWS_AT_ONCE):
+                size += piece.nbytes
+                check_size(size, most)
+                pieces.append(piece)
+            table = pa.Table.from_batches(pieces, file.schema_arrow)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"not a Parquet file: {error}") from error
     return pa.table({name: _sayable(table.column(name)) for name in table.column_names})

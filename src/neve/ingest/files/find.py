@@ -12,12 +12,14 @@ import pyarrow.fs as pafs
 from neve.errors import InputError
 from neve.ingest.files.formats import EXTENSIONS, Format, read_name
 from neve.lake.filesystem import filesystem_of
+from neve.lake.paths import OwnFolders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from neve.lake.config import S3Config
 
+NONE_OWN = OwnFolders()
 LEFTOVERS = ("_temporary", "_spark_metadata", "_delta_log")
 HINT = f"known endings are {', '.join(EXTENSIONS)}, each also with .gz or .zst; or pass --format"
 
@@ -44,17 +46,16 @@ class Found:
     ignored: tuple[str, ...]
 
 
-def find_files(paths: Sequence[str], s3: S3Config, form: Format | None = None, *, lake: str = "") -> Found:
+def find_files(paths: Sequence[str], s3: S3Config, form: Format | None = None, *, own: OwnFolders = NONE_OWN) -> Found:
     """Every file that the paths name; one that is named itself must be readable, in a folder others are passed by.
 
-    Files below `lake`, the URI of the warehouse, are never sources, whatever folder they were found in.
+    Files in the lake's own folders are never sources, whatever folder they were found in.
     """
-    own = lake.removeprefix("file://").rstrip("/") + "/"
     files: dict[str, SourceFile] = {}
     ignored: list[str] = []
     for path in paths:
         for file, named in _expand(path, s3):
-            if len(own) > 1 and file.path.startswith(own):
+            if own.holds(file.path):
                 ignored.append(file.path)
             elif form is None and read_name(file.path).format is None:
                 if named:
@@ -78,7 +79,7 @@ def look_at(path: str, s3: S3Config) -> SourceFile | str:
         raise
     if info.type == pafs.FileType.File:
         return _source(info, path)
-    return "it does not exist" if info.type == pafs.FileType.NotFound else "it is a folder"
+    return "it does not exist" if info.type == pafs.FileType.NotFound else "it is no regular file"
 
 
 def _expand(path: str, s3: S3Config) -> Iterator[tuple[SourceFile, bool]]:

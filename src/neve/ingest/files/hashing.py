@@ -37,12 +37,12 @@ def hash_bytes(data: bytes) -> str:
 
 
 def _hash_file(s3: S3Config, file: SourceFile) -> HashedFile | str:
-    filesystem, path = filesystem_of(file.path, s3)
     digest = xxhash.xxh3_128()
     try:
+        filesystem, path = filesystem_of(file.path, s3)
         with filesystem.open_input_stream(path, compression=None) as stream:
             while chunk := stream.read(CHUNK_BYTES):
                 digest.update(chunk)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
     return HashedFile(file, digest.hexdigest())

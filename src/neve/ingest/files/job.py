@@ -9,21 +9,31 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import pyarrow as pa
+import structlog
+import xxhash
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from neve.ingest.files.attempts import Attempts, is_death
 from neve.ingest.files.find import Found, SourceFile, find_files
 from neve.ingest.files.hashing import HashedFile, hash_files
 from neve.ingest.files.ledger import DONE, LOST, LedgerTable, Line
 from neve.ingest.files.plan import Selection, Skipped, cut, select_new
 from neve.ingest.files.read import Wanted
 from neve.ingest.files.result import IngestResult
-from neve.ingest.files.task import FileOutcome, FileTask
-from neve.ingest.gather import gather
+from neve.ingest.files.task import FileOutcome, FileTask, Wall, Walls, nothing_wrong
+from neve.ingest.gather import Written, gather
 from neve.ingest.publish import Publisher, total
+from neve.ingest.quarantine import quarantine, quarantine_rows
+from neve.ingest.stream.jvm import engine_is_gone
 from neve.ingest.tally import Tally
 from neve.lake.commits import TableMoved
 from neve.lake.lane import parallelism, run_tasks
+from neve.lake.paths import OwnFolders
+from neve.lake.writer import write_files
 from neve.model.commits import SOURCE_BYTES, SOURCE_FILES
+from neve.model.tables import QUARANTINE
+from neve.otlp import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,13 +41,23 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
 
     from neve.ingest.config import IngestConfig
-    from neve.ingest.gather import Written
+    from neve.lake.documents import Documents
     from neve.lake.lake import Lake
 
 CLAIM_ATTEMPTS = 30
 HASHES_PER_TASK = 2000
 
+LARGE_HINT = "split the file, or raise the setting"
+STOPPED = (KeyboardInterrupt, SystemExit)  # by a person, and by no file
+DEADLY = "file_kills_worker"
+DEADLY_WORDS = (
+    "the worker that decoded the file died each time, also when it had nothing else to do: the file needs more memory "
+    "than a worker has, or breaks its reader"
+)
+
 OTAP = "otap"  # the format of files that `neve otap import` takes in
+log = structlog.get_logger("neve.ingest")
+
 Say = Callable[[str, int, int], None]
 Seen = tuple[str, int, int]
 
@@ -64,25 +84,44 @@ class Taken:
     tally: Tally = field(default_factory=Tally)
 
 
-def ingest_files(lake: Lake, config: IngestConfig, request: FileRequest, say: Say = lambda *_: None) -> IngestResult:
+def ingest_files(
+    lake: Lake,
+    config: IngestConfig,
+    request: FileRequest,
+    say: Say = lambda *_: None,
+    *,
+    own: OwnFolders | None = None,
+    documents: Documents | None = None,
+) -> IngestResult:
     """Take in every file that the lake does not have yet. `say` is told the step and how far it is."""
-    return FileJob(lake, config, request, say).run()
+    return FileJob(lake, config, request, say, own=own, documents=documents).run()
 
 
 @dataclass(frozen=True)
 class FileJob:
-    """One run of `neve ingest files`."""
+    """One run of `neve ingest files`.
+
+    `own` are the lake's own folders, which are never read; `wall` is a further rule for the files of this run, and not
+    for batches that an earlier run has begun. `documents` is where attempts are counted.
+    """
 
     lake: Lake
     config: IngestConfig
     request: FileRequest
     say: Say = lambda *_: None
     found: Found | None = None  # where somebody has looked already
+    own: OwnFolders | None = None
+    wall: Wall = nothing_wrong
+    documents: Documents | None = None
 
     @cached_property
     def publisher(self) -> Publisher:
         """Commits the batches of the run."""
         return Publisher(self.lake, self.config, "ingest-files")
+
+    @property
+    def _own(self) -> OwnFolders:
+        return self.own or OwnFolders((self.lake.lake.location, self.lake.exchange.folder))
 
     @property
     def ledger(self) -> LedgerTable:
@@ -92,9 +131,7 @@ class FileJob:
     def run(self) -> IngestResult:
         """First finish what an earlier run began, then take in what is new."""
         started = time.monotonic()
-        found = self.found or find_files(
-            self.request.paths, self.lake.s3, self.request.wanted.format, lake=self.lake.lake.location
-        )
+        found = self.found or find_files(self.request.paths, self.lake.s3, self.request.wanted.format, own=self._own)
         taken = Taken()
         ledger = self.ledger.read()
         for batch_id, files in ledger.pending.items():
@@ -111,7 +148,7 @@ class FileJob:
     def _resume(self, batch_id: str, files: Sequence[HashedFile], taken: Taken) -> None:
         """Finish a batch; one that can't be finished is said and does not stand in the way of new files."""
         try:
-            self._take(batch_id, files, taken)
+            replace(self, wall=nothing_wrong)._take(batch_id, files, taken)
         except Exception as error:
             taken.failed.append(Skipped(batch_id, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"))
         else:
@@ -119,7 +156,10 @@ class FileJob:
 
     def _take_new(self, files: Sequence[SourceFile], seen: frozenset[Seen], taken: Taken) -> list[Skipped]:
         skipped = [Skipped(file.path, "it was ingested before") for file in files if file.seen_as in seen]
-        hashed, unreadable = self._hash([file for file in files if file.seen_as not in seen])
+        refused = {bad.file.source.seen_as for bad in taken.outcomes if bad.quarantined}
+        new = [file for file in files if file.seen_as not in seen and file.seen_as not in refused]
+        new = self._refuse_large(new, taken)
+        hashed, unreadable = self._hash(new)
         taken.unreadable += unreadable
         for piece in cut(hashed, self.config.batch_bytes):
             batch_id = str(uuid4())
@@ -128,6 +168,24 @@ class FileJob:
             if selection.new:
                 self._take(batch_id, selection.new, taken)
         return skipped
+
+    def _refuse_large(self, files: list[SourceFile], taken: Taken) -> list[SourceFile]:
+        """Put files that are too large into quarantine, unread; the others."""
+        most = self.config.max_file_bytes
+        large = [file for file in files if file.size > most]
+        if not large:
+            return files
+        found = {file.path: f"it has {file.size} bytes, and ingest.max_file_bytes is {most}" for file in large}
+        refused = [
+            (path, Rejected("file_too_large", f"{words}; {LARGE_HINT}", 0, b"", "file"))
+            for path, words in found.items()
+        ]
+        organization = self.request.organization_id
+        name = xxhash.xxh3_128_hexdigest(repr([organization, [file.seen_as for file in large]]).encode())
+        quarantine(self.lake, self.config, f"too-large:{name}", self.publisher.operation, {organization: refused})
+        taken.tally.rejected["file_too_large"] += len(large)
+        taken.unreadable += [Skipped(path, f"{words}; {LARGE_HINT}", quarantined=True) for path, words in found.items()]
+        return [file for file in files if file.size <= most]
 
     def _hash(self, files: list[SourceFile]) -> tuple[list[HashedFile], list[Skipped]]:
         if not files:
@@ -164,11 +222,13 @@ class FileJob:
 
     def _take(self, batch_id: str, files: Sequence[HashedFile], taken: Taken) -> None:
         """Decode a batch on Spark, commit it table by table, and write down that it is done."""
-        written = self._decode(batch_id, files)
+        attempts = Attempts(self.documents, self.request.organization_id, batch_id)
+        written = self._decode_with_retries(batch_id, files, attempts)
         summary, tell = _summary(files), partial(self.say, "committing")
         taken.files += self.publisher.publish(batch_id, written, lambda _table: summary, tell=tell)
         outcomes = [self._outcome(told) for report in written.reports for told in report]
         self.ledger.end(batch_id, [_line(outcome) for outcome in outcomes])
+        attempts.end()
         taken.batches.append(batch_id)
         taken.outcomes += outcomes
         taken.tally.add(written.tally)
@@ -176,12 +236,61 @@ class FileJob:
     def _outcome(self, told: dict[str, Any]) -> FileOutcome:
         return FileOutcome.from_json(told)
 
+    def _decode_with_retries(self, batch_id: str, files: Sequence[HashedFile], attempts: Attempts) -> Written:
+        """Decode a batch; when it has killed workers more than once, file by file, without those that kill again."""
+        while attempts.begin():
+            try:
+                return self._decode(batch_id, files)
+            except STOPPED:
+                attempts.take_back()
+                raise
+            except Exception as error:
+                if engine_is_gone():  # perhaps of these files: the attempt counts
+                    raise
+                if not is_death(error):
+                    attempts.take_back()
+                    raise
+                log.warning("a worker died of a batch of files", batch=batch_id, files=len(files))
+        return total([self._decode_alone(batch_id, file, attempts) for file in files])
+
+    def _decode_alone(self, batch_id: str, file: HashedFile, attempts: Attempts) -> Written:
+        """Decode one file by itself; one that kills its worker goes to quarantine."""
+        if attempts.begin_alone(file.content_hash):
+            try:
+                written = self._decode(batch_id, [file])
+            except STOPPED:
+                attempts.take_back_alone(file.content_hash)
+                raise
+            except Exception as error:
+                if engine_is_gone():
+                    raise
+                if not is_death(error):
+                    attempts.take_back_alone(file.content_hash)
+                    raise
+            else:
+                attempts.take_back_alone(file.content_hash)  # the next file may end this process
+                return written
+        log.error("a file kills its worker and goes to quarantine", path=file.source.path, batch=batch_id)
+        return self._quarantine_deadly(batch_id, file)
+
+    def _quarantine_deadly(self, batch_id: str, file: HashedFile) -> Written:
+        """What a batch gets of a file that kills its worker: a row in quarantine; it may be tried again by name."""
+        written = Written(reports=[[FileOutcome(file, lost=DEADLY_WORDS, quarantined=True).to_json()]])
+        written.tally.rejected[DEADLY] += 1
+        assignment = self.publisher.assign(batch_id, self.publisher.tables(), writers=1)
+        if QUARANTINE.name in assignment.targets:
+            bad = Rejected(DEADLY, DEADLY_WORDS, 0, b"", "file")
+            rows = quarantine_rows(assignment, self.request.organization_id, file.source.path, "", [bad])
+            files = write_files(assignment.targets[QUARANTINE.name], pa.Table.from_batches([rows]))
+            written.files[QUARANTINE.name] = list(files)
+        return written
+
     def _decode(self, batch_id: str, files: Sequence[HashedFile]) -> Written:
         """Data files for every table that does not have the batch yet."""
         spark = self.lake.spark
         groups = cut(files, self.config.task_bytes, at_least=parallelism(spark))
         assignment = self.publisher.assign(batch_id, self.publisher.tables(), writers=len(groups))
-        task = FileTask(assignment, self.request.organization_id, groups)
+        task = FileTask(assignment, self.request.organization_id, groups, Walls(self._own, self.wall))
         frame = spark.range(0, len(groups), 1, len(groups))
         tell = partial(self.say, "decoding")
         return total(self.lake.exchange.run(frame, task.scatter, partial(gather, assignment), len(groups), tell))
@@ -189,6 +298,10 @@ class FileJob:
 
 def _line(outcome: FileOutcome) -> Line:
     return Line(outcome.file, LOST if outcome.lost else DONE, outcome.signal, outcome.format)
+
+
+def _skipped(outcome: FileOutcome) -> Skipped:
+    return Skipped(outcome.file.source.path, outcome.lost or "", outcome.quarantined)
 
 
 def _summary(files: Sequence[HashedFile]) -> dict[str, str]:
@@ -208,7 +321,7 @@ def _result(request: FileRequest, found: Found, taken: Taken, skipped: list[Skip
         files=len(read),
         skipped=tuple(skipped),
         ignored=found.ignored,
-        lost=(*taken.unreadable, *(Skipped(bad.file.source.path, bad.lost) for bad in taken.outcomes if bad.lost)),
+        lost=(*taken.unreadable, *(_skipped(bad) for bad in taken.outcomes if bad.lost)),
         records=dict(taken.tally.written),
         rejected=dict(taken.tally.rejected),
         duplicates=dict(taken.tally.duplicates),

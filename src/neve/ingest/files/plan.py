@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from neve.ingest.files.hashing import HashedFile
     from neve.ingest.files.ledger import Ledger
 
+UNDER_WAY = "its content belongs to a batch that is under way"
 UNPACKED_FACTOR = 8  # how much larger a compressed file is inside, for sharing out the work
 
 
@@ -22,6 +23,7 @@ class Skipped:
 
     path: str
     reason: str
+    quarantined: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ def select_new(files: Iterable[HashedFile], ledger: Ledger) -> Selection:
         if file.content_hash in ledger.done:
             skipped.append(Skipped(path, "its content was ingested before"))
         elif file.content_hash in claimed:
-            skipped.append(Skipped(path, "its content belongs to a batch that is under way"))
+            skipped.append(Skipped(path, UNDER_WAY))
         elif file.content_hash in taken:
             skipped.append(Skipped(path, f"it has the same content as {taken[file.content_hash]}"))
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from neve.errors import InputError, UnknownSignal
+from neve.ingest.files.documents import MOST_UNPACKED, check_size
 from neve.ingest.files.formats import Compression, Format, read_name, signal_hint
 from neve.ingest.files.generic import GenericReader
 from neve.ingest.files.sniff import is_otlp_json, json_signal, json_signals, proto_signal
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from neve.otlp import Rejected
 
 
+PIECE_BYTES = 4 * 1024 * 1024
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -42,20 +45,29 @@ class Messages:
     rejected: tuple[Rejected, ...] = ()
 
 
-def unpack(path: str, raw: bytes) -> bytes:
-    """The bytes inside a compressed file; raises `InputError` when they are cut short or not what the name says."""
+def unpack(path: str, raw: bytes, most: int = MOST_UNPACKED) -> bytes:
+    """The bytes inside a compressed file; raises `InputError` when they are cut short or not what the name says.
+
+    Unpacking ends with `FileTooLarge` as soon as there is more than `most`: a few kilobytes can hold gigabytes.
+    """
     compression = read_name(path).compression
     if compression is Compression.NONE:
+        check_size(len(raw), most)
         return raw
+    unpacked = io.BytesIO()
     try:
         with pa.CompressedInputStream(pa.BufferReader(raw), compression.value) as stream:
-            unpacked: bytes = stream.read()
-            return unpacked
+            while piece := stream.read(PIECE_BYTES):
+                check_size(unpacked.tell() + len(piece), most)
+                unpacked.write(piece)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"can't unpack {compression} data: {error}") from error
+    return unpacked.getvalue()
 
 
-def read_messages(path: str, data: bytes, wanted: Wanted, fields: FieldsConfig) -> list[Messages]:
+def read_messages(
+    path: str, data: bytes, wanted: Wanted, fields: FieldsConfig, most: int = MOST_UNPACKED
+) -> list[Messages]:
     """The messages of an unpacked file, for each signal that it holds; generic records become messages first."""
     data = data.removeprefix(BYTE_ORDER_MARK)
     form = wanted.format or read_name(path).format or Format.JSON_LINES
@@ -71,7 +83,7 @@ def read_messages(path: str, data: bytes, wanted: Wanted, fields: FieldsConfig) 
             f"can't tell whether this {form} file holds logs, metrics or traces",
             hint="pass --signal, or put the word into the file's or its folder's name",
         )
-    read = GenericReader(signal, fields).read(form, data)
+    read = GenericReader(signal, fields, most).read(form, data)
     return [Messages(signal, form, read.messages, tuple(range(len(read.messages))), read.rejected)]
 
 

@@ -37,7 +37,7 @@ def ingest_otap(
     """Take in every root file of a folder that the lake does not have yet. `say` is told the step and how far it is."""
     base = base_of(folder)
     looked = look_into(base, lake.s3)
-    job = OtapJob(lake, config, FileRequest((base,), organization_id), say, looked.found, {base: looked})
+    job = OtapJob(lake, config, FileRequest((base,), organization_id), say, looked.found, folders={base: looked})
     result = job.run()
     return OtapResult(result, dict(job.conventions), dict(+job.losses), looked.other_tables)
 
@@ -57,6 +57,10 @@ class OtapJob(FileJob):
 
     def _knows(self, files: Sequence[HashedFile]) -> bool:
         return files[0].format == OTAP
+
+    def _refuse_large(self, files: list[SourceFile], _taken: Taken) -> list[SourceFile]:
+        """None: these files are read chunk by chunk, however large they are."""
+        return files
 
     def _hash(self, files: list[SourceFile]) -> tuple[list[HashedFile], list[Skipped]]:
         hashed, unreadable = super()._hash(files)

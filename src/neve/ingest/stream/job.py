@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import structlog
 from pyspark.errors import StreamingQueryException
 
 from neve.errors import ConfigError, EnvironmentFault, StreamFailed
-from neve.ingest.metrics import QUARANTINE_ROWS, count_batch, watch_stream
+from neve.ingest.metrics import FAILURES, QUARANTINE_ROWS, count_batch, watch_stream
 from neve.ingest.stream.jvm import engine_is_gone
 from neve.ingest.stream.result import BatchResult, StreamResult
 from neve.lake.statistics import row_count
@@ -28,6 +29,8 @@ EMBEDDED_SECONDS, CLUSTER_SECONDS = 10, 60
 POLL_SECONDS = 1
 WAITING = "Waiting"  # how the words begin that Spark has for a query between two triggers
 
+log = structlog.get_logger("neve.ingest")
+
 Tell = Callable[[BatchResult], None]
 
 
@@ -42,6 +45,9 @@ class Stream(Protocol):
 
     def caught_up(self) -> bool:
         """Whether a run that stops at the end is done; asked when all that was there at its start was taken in."""
+
+    def retry(self) -> BatchResult | None:
+        """Try again what was put off and is due; called between batches. Nothing where there is none."""
 
 
 @dataclass
@@ -89,6 +95,8 @@ class StreamJob:
         while not self._stopped:
             before = self.result.batches
             self._wait(self._start(until_caught_up), well)
+            if until_caught_up:
+                self._retry()
             if until_caught_up and (self.stream.caught_up() or self.result.batches == before):
                 break
 
@@ -111,8 +119,12 @@ class StreamJob:
                 if not is_well and _waits(query):
                     is_well = True
                     well()
-                if self._stopped and not query.status["isTriggerActive"]:
+                if query.status["isTriggerActive"]:
+                    continue
+                if self._stopped:
                     query.stop()
+                else:
+                    self._retry()
         except StreamingQueryException as error:
             if self._stopped:
                 return
@@ -122,7 +134,19 @@ class StreamJob:
         """What Spark calls for each micro-batch, perhaps more than once."""
         if self._stopped:
             raise InterruptedError("the stream was told to stop")  # the batch comes again at the next start
-        result = self.stream.take(frame)
+        self._count(self.stream.take(frame))
+
+    def _retry(self) -> None:
+        """Let the stream try again what it had put off; a failure of that does not end the query, which has its own."""
+        try:
+            result = self.stream.retry()
+        except Exception as error:
+            FAILURES.labels(self.name).inc()
+            log.warning("another attempt failed", stream=self.name, error=str(error))
+            return
+        self._count(result)
+
+    def _count(self, result: BatchResult | None) -> None:
         if result is None:
             return
         self.result.add(result)

@@ -80,6 +80,10 @@ class KafkaStream:
         self._last_bytes = result.bytes_in
         return result
 
+    def retry(self) -> BatchResult | None:
+        """Nothing of it is ever put off."""
+        return None
+
     def caught_up(self) -> bool:
         """Spark reads all that was there when the run began."""
         return True

@@ -81,6 +81,10 @@ class RawStream:
         self.feed.finished(result.positions)
         return result
 
+    def retry(self) -> BatchResult | None:
+        """Nothing of it is ever put off."""
+        return None
+
     def caught_up(self) -> bool:
         """Whether everything that was sealed is in the tables."""
         return self.feed.caught_up()

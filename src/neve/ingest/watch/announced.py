@@ -38,6 +38,24 @@ class Refused:
 
     what: str
     reason: str
+    organization: str | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event document: where it stood, whose it is, and what its topic says of the files that it names."""
+
+    source: str
+    position: int
+    payload: bytes
+    organization_id: str
+    signal: Signal | None = None
+    may_name_organization: bool = False
+    received_unix_nano: int = 0
+
+    def owner(self, part: Announced | Refused) -> str:
+        """The organization that a file of the event is ingested for; only trusted senders may name another."""
+        return (self.may_name_organization and part.organization) or self.organization_id
 
 
 @dataclass(frozen=True)
@@ -62,22 +80,6 @@ def tells_format(file: Announced) -> str | None:
     return None if file.format or read_name(file.path).format else NAMES_NO_FORMAT
 
 
-def below(*places: str) -> Filter:
-    """A filter: the file must be in one of the folders or prefixes that whoever sends the event may speak of.
-
-    >>> below("s3://raw/acme")(Announced("s3://raw/acme2/a.json"))
-    'is not below s3://raw/acme/'
-    """
-    prefixes = tuple(place if place.endswith("/") else f"{place}/" for place in places)
-
-    def check(file: Announced) -> str | None:
-        if ".." in file.path.split("/"):
-            return "has a .. in its path"
-        return None if file.path.startswith(prefixes) else f"is not below {' or '.join(prefixes)}"
-
-    return check
-
-
 def sift(files: Iterable[Announced | Refused], filters: Iterable[Filter]) -> Announcements:
     """Keep the files that no filter objects to; a file that has gone needs no permission."""
     announced: list[Announced] = []
@@ -91,5 +93,5 @@ def sift(files: Iterable[Announced | Refused], filters: Iterable[Filter]) -> Ann
         if reason is None:
             announced.append(file)
         else:
-            refused.append(Refused(file.path, reason))
+            refused.append(Refused(file.path, reason, file.organization))
     return Announcements(tuple(announced), tuple(refused))

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from neve.errors import InputError
@@ -30,13 +31,20 @@ EXPECTED = "an S3, MinIO, SNS or EventBridge event, or a path"
 TEST = "s3:TestEvent"
 ENVELOPE = "Notification"
 MOST_ENVELOPES = 3
+MOST_OBJECTS = 1000
 MOST_KEYS_SHOWN = 5
 
 
-def read_event(data: bytes, filters: Sequence[Filter] = (tells_format,)) -> Announcements:
-    """What a document announces; raises `InputError` where it is no event."""
+def read_event(data: bytes, filters: Sequence[Filter] = (tells_format,), *, most: int = MOST_OBJECTS) -> Announcements:
+    """What a document announces; raises `InputError` where it is no event, or announces too many files."""
     document = _open(data)
-    return sift(_found(document), filters)
+    found = list(islice(_found(document), most + 1))
+    if len(found) > most:
+        raise InputError(
+            f"the event announces more than {most} files, expected at most {most} (watch.max_objects)",
+            hint="send several events",
+        )
+    return sift(found, filters)
 
 
 def _open(data: bytes | str, envelopes: int = MOST_ENVELOPES) -> dict[str, Any]:
@@ -52,7 +60,7 @@ def _open(data: bytes | str, envelopes: int = MOST_ENVELOPES) -> dict[str, Any]:
     if kind != ENVELOPE or not isinstance(message, str) or not envelopes:
         raise InputError(
             f"the SNS envelope is of the type {shown(kind)} and holds {shown(message)}, expected a Notification",
-            hint="a subscription must be confirmed once, with the address in its first message",
+            hint="a subscription is confirmed once, with `aws sns confirm-subscription`",
         )
     return _open(message, envelopes - 1)
 

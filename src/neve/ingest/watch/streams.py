@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from neve.ingest.metrics import watch_backlog
 from neve.ingest.stream.kafka import read_topics
 from neve.ingest.stream.raw_feed import behind
-from neve.ingest.watch.intake import Event, EventIntake
+from neve.ingest.watch.announced import Event
 from neve.model.signals import Signal
 from neve.raw.frame import Kind, decode
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from neve.ingest.stream.raw_feed import RawFeed
     from neve.ingest.stream.result import BatchResult
     from neve.ingest.stream.topics import KafkaConfig
+    from neve.ingest.watch.intake import EventIntake
     from neve.raw.zone import Segment
 
 
@@ -42,6 +43,10 @@ class RawEvents:
         result = self.intake.take(events, behind(segments))
         self.feed.finished(result.positions)
         return result
+
+    def retry(self) -> BatchResult | None:
+        """Try again files that could not be read before."""
+        return self.intake.retry()
 
     def caught_up(self) -> bool:
         """Whether everything that was sealed was taken in."""
@@ -92,6 +97,10 @@ class KafkaEvents:
             for row in rows
         ]
         return self.intake.take(events, {f"{row.topic}/{row.partition}": row.offset + 1 for row in rows})
+
+    def retry(self) -> BatchResult | None:
+        """Try again files that could not be read before."""
+        return self.intake.retry()
 
     def caught_up(self) -> bool:
         """Spark reads all that was there when the run began."""

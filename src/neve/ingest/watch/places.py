@@ -1,0 +1,96 @@
+"""Places: the folders and prefixes in which each organization may announce files.
+
+Nothing is allowed unless it is configured, and an organization never learns of the places of another. The lake's own
+folders are no place, whatever is configured, because they hold rows of every organization.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from neve.lake.paths import OwnFolders, is_within
+
+SETTING = "watch.places"
+S3_PLACE = re.compile(r"s3://([A-Za-z0-9._-]{1,255})((?:/[^/]+)*)")
+LOCAL_PLACE = re.compile(r"(?:/[^/]+)+")
+EXPECTED = "an s3:// prefix with a bucket, or a folder that begins with /"
+DOTS = (".", "..")
+
+# Why a file at a path may not be read, or nothing.
+Wall = Callable[[str], str | None]
+
+
+def parse_place(text: str) -> str:
+    """A place without the slash at its end; raises `ValueError` for one that could mean more than it says.
+
+    >>> parse_place("s3://raw/acme/"), parse_place("/srv/in")
+    ('s3://raw/acme', '/srv/in')
+    """
+    place = text.removesuffix("/")
+    if odd := odd_form(place):
+        raise ValueError(f"should be {EXPECTED}, and {odd}")
+    if not (S3_PLACE if "://" in place else LOCAL_PLACE).fullmatch(place):
+        raise ValueError(f"should be {EXPECTED}")
+    return place
+
+
+def odd_form(path: str) -> str | None:
+    """Why a path is not written plainly, or nothing: such paths may lead elsewhere than they seem to.
+
+    >>> odd_form("s3://raw/a/../b"), odd_form("/in//b"), odd_form("s3://raw/a.json")
+    ("has a '..' in its path", 'has an empty name in its path', None)
+    """
+    _scheme, separator, rest = path.partition("://")
+    names = (rest if separator else path.removeprefix("/")).split("/")
+    if found := next((name for name in names if name in DOTS), None):
+        return f"has a {found!r} in its path"
+    if not all(names):
+        return "has an empty name in its path"
+    if not path.isprintable():
+        return "has characters in its path that can't be printed"
+    return None
+
+
+@dataclass(frozen=True)
+class Places:
+    """Says who may announce what. It pickles."""
+
+    allowed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    own: OwnFolders = field(default_factory=OwnFolders)
+
+    def problem(self, organization: str, path: str) -> str | None:
+        """Why an organization may not announce a file, or nothing; the words name its own places and no others."""
+        places = self.allowed.get(organization, ())
+        if not places:
+            return f"can't be announced: {SETTING} has no places of the organization {organization}"
+        if odd := odd_form(path):
+            return odd
+        expected = f"is not below {' or '.join(f'{place}/' for place in places)} ({SETTING} of {organization})"
+        if not any(is_within(path, place) for place in places):
+            return expected
+        if path.startswith("/") and not _is_really_within(path, places):
+            return f"leads elsewhere by a symbolic link, and {expected}"
+        if self.own.holds(path):
+            return "is in a folder of the lake itself, which is no source of telemetry"
+        return None
+
+    def wall(self, organization: str) -> Wall:
+        """The rule for one organization, as the tasks that read its files take it along."""
+        return _OrganizationWall(self, organization)
+
+
+@dataclass(frozen=True)
+class _OrganizationWall:
+    places: Places
+    organization: str
+
+    def __call__(self, path: str) -> str | None:
+        return self.places.problem(self.organization, path)
+
+
+def _is_really_within(path: str, places: tuple[str, ...]) -> bool:
+    real = os.path.realpath(path)
+    return any(is_within(real, os.path.realpath(place)) for place in places if place.startswith("/"))

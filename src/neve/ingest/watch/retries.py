@@ -1,0 +1,126 @@
+"""Announced files that wait for another attempt, in the state store, where a restart does not forget them.
+
+A file whose store does not answer now is put off, so that the stream goes on with the events of others. Each attempt
+is counted. When they are used up, whoever asked gets the file back, to put it into quarantine.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import xxhash
+
+from neve.ingest.watch.announced import Announced, Event
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from neve.ingest.watch.config import WatchConfig
+    from neve.lake.documents import Documents
+
+SPACE = "watch-retries"
+LONGEST_PAUSE_SECONDS = 3600.0
+LOOK_SECONDS = 10.0  # between two looks at the store
+MOST_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """An event that announces one file, its key in the store, and how often the file was tried."""
+
+    key: str
+    event: Event
+    attempts: int
+
+
+@dataclass
+class Retries:
+    """The files of one stream that wait."""
+
+    documents: Documents
+    stream: str
+    config: WatchConfig
+    _next_look: float = 0.0
+    _counts: Counter[str] = field(default_factory=Counter)
+
+    def hold(self, event: Event, file: Announced, reason: str, *, tried: bool) -> str | None:
+        """Put a file off; why not, where its attempts are used up or too many of its organization wait."""
+        owner = event.owner(file)
+        key = self.key_of(event, file.path)
+        known = self.documents.get(SPACE, key)
+        attempts = (_count(known) if known else 0) + int(tried)
+        if attempts >= self.config.attempts:
+            return f"given up after {attempts} attempts (watch.attempts): {reason}"
+        if known is None and self._waiting(owner) >= self.config.max_waiting:
+            return f"{self.config.max_waiting} files of {owner} wait already (watch.max_waiting): {reason}"
+        due = self.documents.now().timestamp() + self._pause(attempts)
+        self.documents.put(SPACE, key, _to_document(event, file, owner, attempts, due, reason))
+        self._counts[owner] += known is None
+        return None
+
+    def due(self) -> list[Waiting]:
+        """The files whose time has come, those that have waited longest first."""
+        if time.monotonic() < self._next_look:
+            return []
+        self._next_look = time.monotonic() + min(LOOK_SECONDS, self.config.retry_seconds)
+        self._counts.clear()
+        now = self.documents.now().timestamp()
+        found = [
+            (float(str(document["due"])), Waiting(key, _to_event(document), _count(document)))
+            for key, document in self.documents.entries(SPACE, f"{self.stream}/")
+            if float(str(document["due"])) <= now
+        ]
+        return [waiting for _due, waiting in sorted(found, key=lambda one: (one[0], one[1].key))[:MOST_AT_ONCE]]
+
+    def forget(self, key: str) -> None:
+        """Remove a file that waits no longer."""
+        self.documents.delete(SPACE, key)
+        self._counts.clear()
+
+    def key_of(self, event: Event, path: str) -> str:
+        """The key of a file in the store: the same whenever the same event comes again."""
+        digest = xxhash.xxh3_128_hexdigest(repr((event.source, event.position, path)).encode())
+        return f"{self.stream}/{digest}"
+
+    def _waiting(self, organization: str) -> int:
+        if not self._counts:
+            documents = self.documents.entries(SPACE, f"{self.stream}/")
+            self._counts = Counter(str(document["organization"]) for _key, document in documents)
+        return self._counts[organization]
+
+    def _pause(self, attempts: int) -> float:
+        return min(LONGEST_PAUSE_SECONDS, self.config.retry_seconds * 2.0 ** max(0, min(attempts, 20) - 1))
+
+
+def _to_document(
+    event: Event, file: Announced, owner: str, attempts: int, due: float, reason: str
+) -> dict[str, object]:
+    request = {"path": file.path, "format": file.format, "signal": file.signal or event.signal}
+    return {
+        "source": event.source,
+        "position": event.position,
+        "organization": owner,
+        "payload": json.dumps({key: value for key, value in request.items() if value is not None}),
+        "received_unix_nano": event.received_unix_nano,
+        "attempts": attempts,
+        "due": due,
+        "reason": reason,
+    }
+
+
+def _to_event(document: Mapping[str, object]) -> Event:
+    return Event(
+        source=str(document["source"]),
+        position=int(str(document["position"])),
+        payload=str(document["payload"]).encode(),
+        organization_id=str(document["organization"]),
+        received_unix_nano=int(str(document["received_unix_nano"])),
+    )
+
+
+def _count(document: Mapping[str, object]) -> int:
+    return int(str(document["attempts"]))
