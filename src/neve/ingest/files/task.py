@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from neve.ingest.assignment import Assignment
     from neve.lake.exchange import Parcel
 
+OTLP = (Format.OTLP_PROTO, Format.OTLP_JSON)
+
 
 @dataclass(frozen=True)
 class FileOutcome:
@@ -80,7 +82,10 @@ class _FileReader:
         self.decoder.tally.unpacked_bytes += len(data)
         intake = self.assignment.intake(self.organization_id)
         for part in read:
-            yield from self.decoder.take(Batch(path, part.signal, intake, part.messages, part.index, part.rejected))
+            # Generic records become one message of ours, as large as their file.
+            bounds = self.assignment.config.bounds if part.format in OTLP else None
+            batch = Batch(path, part.signal, intake, part.messages, part.index, part.rejected, bounds=bounds)
+            yield from self.decoder.take(batch)
         signals = ",".join(part.signal for part in read)
         self.outcomes.append(FileOutcome(file, signals, read[0].format.value))
 
