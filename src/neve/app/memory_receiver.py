@@ -15,11 +15,11 @@ from neve.raw.zone import EVENTS, OTLP, RawZone
 from neve.receive.budget import Budget
 from neve.receive.config import check_receiver
 from neve.receive.events import EventReceiver
+from neve.receive.examiners import Examiners
 from neve.receive.metrics import ReceiverMetrics
 from neve.receive.pressure import Pressure
 from neve.receive.receiver import Receiver
 from neve.receive.refusal import Refusal, Verdict
-from neve.receive.transcode import Transcoder
 from neve.tail.memory.intake import HeldAppender
 
 if TYPE_CHECKING:
@@ -91,16 +91,16 @@ async def memory_receiver(
     config = settings.receiver
     check_receiver(config)
     async with AsyncExitStack() as parts:
-        transcoder, metrics, budget = (
-            Transcoder(config.max_nesting),
+        examiners, metrics, budget = (
+            Examiners(config),
             ReceiverMetrics(),
             Budget(config.max_inflight_bytes),
         )
-        parts.callback(transcoder.close)
-        await transcoder.warm_up()
+        parts.callback(examiners.close)
+        await examiners.warm_up()
         metrics.gauge("inflight_bytes", "bytes of requests that are being worked on", lambda: budget.used)
         pressures = [HeldPressure(RawZone.of(settings.raw.location, settings.s3, zone), 0) for zone in (OTLP, EVENTS)]
-        receiver = TraceReceiver(config, nanos, held, budget, pressures[0], transcoder, metrics)
+        receiver = TraceReceiver(config, nanos, held, budget, pressures[0], examiners, metrics)
         yield ReceiverParts(receiver, NoEvents(held, pressures[1], config.max_nesting), guard_of(settings, parts))
 
 

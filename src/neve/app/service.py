@@ -14,11 +14,11 @@ from neve.raw.zone import EVENTS, OTLP, RawZone
 from neve.receive.budget import Budget
 from neve.receive.config import check_receiver
 from neve.receive.events import EventReceiver
+from neve.receive.examiners import Examiners
 from neve.receive.keys import KeyDoor, OpenDoor
 from neve.receive.metrics import ReceiverMetrics
 from neve.receive.pressure import Pressure
 from neve.receive.receiver import Receiver
-from neve.receive.transcode import Transcoder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -56,19 +56,19 @@ async def receiver_parts(settings: Settings) -> AsyncIterator[ReceiverParts]:
     async with AsyncExitStack() as parts:
         pressure, otlp = await _zone(settings, OTLP, parts)
         event_pressure, events = await _zone(settings, EVENTS, parts)
-        transcoder, metrics, budget = (
-            Transcoder(config.max_nesting),
+        examiners, metrics, budget = (
+            Examiners(config),
             ReceiverMetrics(),
             Budget(config.max_inflight_bytes),
         )
-        parts.callback(transcoder.close)
-        await transcoder.warm_up()
+        parts.callback(examiners.close)
+        await examiners.warm_up()
         metrics.gauge("inflight_bytes", "bytes of requests that are being worked on", lambda: budget.used)
         metrics.gauge("backlog_bytes", "bytes that wait to be ingested", lambda: pressure.backlog_bytes)
         metrics.gauge("groups", "groups that were made durable", lambda: otlp.groups)
         metrics.gauge("group_seconds", "seconds spent making groups durable", lambda: otlp.seconds)
         receiver = Receiver(
-            config, settings.ingest.max_future_seconds * NANOS, otlp, budget, pressure, transcoder, metrics
+            config, settings.ingest.max_future_seconds * NANOS, otlp, budget, pressure, examiners, metrics
         )
         yield ReceiverParts(
             receiver, EventReceiver(events, event_pressure, config.max_nesting), guard_of(settings, parts)

@@ -9,6 +9,7 @@ from pydantic import Field
 from neve.errors import ConfigError
 from neve.model.network import is_loopback
 from neve.model.section import Section
+from neve.otlp.bounds import Bounds
 
 MB = 1024 * 1024
 
@@ -26,12 +27,34 @@ class ReceiverConfig(Section):
     )
     max_message_bytes: int = Field(64 * MB, ge=1024, le=1024 * MB, description="largest message, unpacked")
     max_records: int = Field(1_000_000, ge=1, le=100_000_000, description="most records in one message")
+    max_groups: int = Field(
+        100_000, ge=1, le=10_000_000, description="most resources, scopes and metrics in one message, together"
+    )
+    max_attributes: int = Field(
+        4_000_000,
+        ge=1,
+        le=100_000_000,
+        description="most attributes, nested values, events, links and exemplars in one message, together",
+    )
     max_nesting: int = Field(64, ge=16, le=256, description="how deep brackets may be nested in a JSON message")
     max_inflight_bytes: int = Field(
         256 * MB, ge=MB, description="senders are told to come back while requests of this size are being worked on"
     )
+    large_bytes: int = Field(
+        MB, ge=16 * 1024, description="unpacked messages larger than this are checked in a process of their own"
+    )
+    check_processes: int = Field(
+        2, ge=0, le=64, description="how many processes check large messages; 0 checks them in the receiver itself"
+    )
+    check_memory_bytes: int = Field(
+        1024 * MB, ge=64 * MB, description="how much memory the check of one large message may take"
+    )
+    check_seconds: float = Field(60.0, gt=0, le=3600, description="how long the check of one large message may take")
     max_connections: int = Field(
-        512, ge=1, le=65_536, description="most HTTP connections at a time, and most gRPC calls at a time"
+        512,
+        ge=1,
+        le=65_536,
+        description="most connections at a time, over HTTP and over gRPC each, and most gRPC calls at a time",
     )
     max_header_bytes: int = Field(32 * 1024, ge=1024, le=MB, description="largest headers of a request")
     header_seconds: float = Field(10.0, gt=0, le=600, description="how long a client may take to send its headers")
@@ -46,6 +69,11 @@ class ReceiverConfig(Section):
     key_seconds: float = Field(
         5.0, ge=0, le=3600, description="how long the answer about an API key is kept, and a revoked one still let in"
     )
+
+    @property
+    def bounds(self) -> Bounds:
+        """The most that one message may hold."""
+        return Bounds(self.max_groups, self.max_records, self.max_attributes)
 
 
 def check_receiver(config: ReceiverConfig) -> None:

@@ -11,8 +11,8 @@ import structlog
 
 from neve.errors import RawZoneError
 from neve.raw.frame import Encoding, Frame, Kind
+from neve.receive.examine import check_json
 from neve.receive.refusal import malformed
-from neve.receive.transcode import check_json
 
 if TYPE_CHECKING:
     from neve.receive.pressure import Pressure
