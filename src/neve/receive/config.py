@@ -26,6 +26,12 @@ class ReceiverConfig(Section):
         "open", description="open takes everything for `organization`, on loopback only; keys asks for an API key"
     )
     max_message_bytes: int = Field(64 * MB, ge=1024, le=1024 * MB, description="largest message, unpacked")
+    max_grpc_bytes: int = Field(
+        16 * MB,
+        ge=1024,
+        le=1024 * MB,
+        description="largest message over gRPC, as it was sent; so much is reserved while one is read",
+    )
     max_records: int = Field(1_000_000, ge=1, le=100_000_000, description="most records in one message")
     max_groups: int = Field(
         100_000, ge=1, le=10_000_000, description="most resources, scopes and metrics in one message, together"
