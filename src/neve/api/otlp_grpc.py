@@ -16,6 +16,7 @@ import grpc  # type: ignore[import-untyped]
 import structlog
 from grpc import aio
 
+from neve.lake.scopes import Scope
 from neve.model.signals import Signal
 from neve.raw.frame import Encoding, Packing
 from neve.receive.keys import key_of
@@ -25,6 +26,7 @@ from neve.receive.refusal import Refusal, Verdict
 from neve.receive.reply import accepted, refused
 
 if TYPE_CHECKING:
+    from neve.lake.scopes import Caller
     from neve.receive.budget import Hold
     from neve.receive.config import ReceiverConfig
     from neve.receive.keys import Guard
@@ -83,14 +85,14 @@ class GrpcDoor(grpc.GenericRpcHandler):  # type: ignore[misc]
             self._check_calls()
             metadata: dict[str, str] = dict(context.invocation_metadata() or ())
             key = key_of(metadata.get("authorization"), metadata.get("x-api-key"))
-            organization = await self.guard.organization(key)
-            self.receiver.pressure.check()
+            caller = await self.guard.caller(key, Scope.WRITE)
+            self.receiver.admit(caller)
         except Refusal as refusal:
             return refusal.detached()
         hold = self.receiver.budget.hold()
         try:
             message = await self._readings.read(
-                organization, partial(self._message, context), hold, self.receiver.config.body_seconds
+                caller.organization, partial(self._message, context), hold, self.receiver.config.body_seconds
             )
         except Refusal as refusal:
             hold.release()
@@ -99,13 +101,13 @@ class GrpcDoor(grpc.GenericRpcHandler):  # type: ignore[misc]
             hold.release()
             raise
         # A caller that gives up must not take the bytes out of the count while they wait for the disk.
-        return await asyncio.shield(asyncio.ensure_future(self._accept(signal, organization, message, hold)))
+        return await asyncio.shield(asyncio.ensure_future(self._accept(signal, caller, message, hold)))
 
-    async def _accept(self, signal: Signal, organization: str, message: bytes, hold: Hold) -> bytes | Refusal:
+    async def _accept(self, signal: Signal, caller: Caller, message: bytes, hold: Hold) -> bytes | Refusal:
         try:
             with hold:
                 packing = packing_of(message)
-                export = Export(signal, organization, message, packing=packing)
+                export = Export(signal, caller.organization, message, packing=packing, key_id=caller.key_id)
                 return accepted(await self.receiver.accept(export, hold), Encoding.PROTOBUF)
         except Refusal as refusal:
             return refusal.detached()

@@ -9,6 +9,7 @@ import structlog
 
 from neve.api.body import Body, ClientGone
 from neve.api.reply import HttpReply, refusal_reply
+from neve.lake.scopes import Scope as KeyScope
 from neve.raw.frame import Encoding, Packing
 from neve.receive.keys import key_of
 from neve.receive.receiver import Export
@@ -18,6 +19,7 @@ from neve.receive.reply import CONTENT_TYPES, accepted
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+    from neve.lake.scopes import Caller
     from neve.model.signals import Signal
     from neve.receive.budget import Budget, Hold
     from neve.receive.config import ReceiverConfig
@@ -51,7 +53,7 @@ class Desk(Protocol):
     def max_body_bytes(self) -> int:
         """The largest body."""
 
-    async def take(self, organization: str, headers: Headers, body: Body, hold: Hold) -> HttpReply:
+    async def take(self, caller: Caller, headers: Headers, body: Body, hold: Hold) -> HttpReply:
         """Read the body and answer; raises `Refusal`."""
 
 
@@ -67,13 +69,14 @@ class ExportDesk:
         """A packed message is no larger than an unpacked one may be."""
         return self.receiver.config.max_message_bytes
 
-    async def take(self, organization: str, headers: Headers, body: Body, hold: Hold) -> HttpReply:
+    async def take(self, caller: Caller, headers: Headers, body: Body, hold: Hold) -> HttpReply:
         """Answer when the message is durable."""
         encoding, packing = encoding_of(headers), _packing_of(headers)
-        self.receiver.pressure.check()  # before its body is read
+        self.receiver.admit(caller)  # before its body is read
         config = self.receiver.config
         data = await body.read(self.max_body_bytes, config.body_seconds, self.receiver.budget, hold)
-        answer = await self.receiver.accept(Export(self.signal, organization, data, encoding, packing), hold)
+        export = Export(self.signal, caller.organization, data, encoding, packing, caller.key_id)
+        answer = await self.receiver.accept(export, hold)
         return HttpReply(200, accepted(answer, encoding), CONTENT_TYPES[encoding])
 
 
@@ -87,11 +90,11 @@ class EventDesk:
     max_body_bytes: int
     signal: str = "events"
 
-    async def take(self, organization: str, _headers: Headers, body: Body, hold: Hold) -> HttpReply:
+    async def take(self, caller: Caller, _headers: Headers, body: Body, hold: Hold) -> HttpReply:
         """Answer when the notification is durable, whatever type its sender gave it: SNS says text."""
         self.receiver.pressure.check()
         data = await body.read(self.max_body_bytes, self.body_seconds, self.budget, hold)
-        await self.receiver.accept(organization, data)
+        await self.receiver.accept(caller.organization, data)
         return HttpReply(200, b"{}", CONTENT_TYPES[Encoding.JSON])
 
 
@@ -127,9 +130,9 @@ class HttpDoor:
     async def _serve(self, headers: Headers, body: Body) -> HttpReply:
         try:
             key = key_of(_text(headers, b"authorization"), _text(headers, b"x-api-key"))
-            organization = await self.guard.organization(key)
+            caller = await self.guard.caller(key, KeyScope.WRITE)
             with self.budget.hold() as hold:
-                return await self.desk.take(organization, headers, body, hold)
+                return await self.desk.take(caller, headers, body, hold)
         except (Refusal, ClientGone):
             raise
         except Exception:

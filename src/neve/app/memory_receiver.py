@@ -18,6 +18,7 @@ from neve.receive.events import EventReceiver
 from neve.receive.examiners import Examiners
 from neve.receive.metrics import ReceiverMetrics
 from neve.receive.pressure import Pressure
+from neve.receive.quotas import Quotas
 from neve.receive.receiver import Receiver
 from neve.receive.refusal import Refusal, Verdict
 from neve.tail.memory.intake import HeldAppender
@@ -100,7 +101,8 @@ async def memory_receiver(
         await examiners.warm_up()
         metrics.gauge("inflight_bytes", "bytes of requests that are being worked on", lambda: budget.used)
         pressures = [HeldPressure(RawZone.of(settings.raw.location, settings.s3, zone), 0) for zone in (OTLP, EVENTS)]
-        receiver = TraceReceiver(config, nanos, held, budget, pressures[0], examiners, metrics)
+        quotas = Quotas(config.limits)
+        receiver = TraceReceiver(config, nanos, held, budget, pressures[0], examiners, metrics, quotas)
         yield ReceiverParts(receiver, NoEvents(held, pressures[1], config.max_nesting), guard_of(settings, parts))
 
 

@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 
 from neve.lake.filesystem import filesystem_of
 from neve.lake.store_calls import CALLS, Operation
-from neve.raw.local import LOCK, OPEN, SEALED, recover, sync, take_lock
+from neve.raw.local import LOCK, OPEN, SEALED, free_bytes, recover, sync, take_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,6 +57,11 @@ class RawZone:
     def is_local(self) -> bool:
         """Whether it is on a disk of this machine."""
         return not self.location.startswith("s3://")
+
+    def free_bytes(self) -> int | None:
+        """How many bytes its disk has free; nobody knows of object storage, and of a folder that is not there yet."""
+        folder = Path(self.location)
+        return free_bytes(folder) if self.is_local and folder.is_dir() else None
 
     def recover(self) -> list[str]:
         """Seal what dead writers left open, so that it can be read."""

@@ -4,14 +4,33 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from neve.errors import ConfigError
 from neve.model.network import is_loopback
+from neve.model.organization import PATTERN
 from neve.model.section import Section
 from neve.otlp.bounds import Bounds
 
 MB = 1024 * 1024
+
+
+class LimitConfig(Section):
+    """How much an organization, or one key of it, may send."""
+
+    organization: str = Field(
+        "*", pattern=rf"^\*$|{PATTERN}", description="organization, or * for each that has no limit of its own"
+    )
+    key: str = Field(
+        "",
+        pattern=r"^$|^\*$|^[0-9a-f]{12}$",
+        description="id of a key as `neve keys list` shows it, * for each key; empty for the organization as a whole",
+    )
+    bytes_per_second: int = Field(0, ge=0, description="bytes of unpacked messages a second; 0 for no limit")
+    records_per_second: int = Field(0, ge=0, description="records a second; 0 for no limit")
+    burst_seconds: float = Field(
+        10.0, gt=0, le=3600, description="what may be sent at once after a pause, in seconds of the rate"
+    )
 
 
 class ReceiverConfig(Section):
@@ -62,6 +81,15 @@ class ReceiverConfig(Section):
         le=65_536,
         description="most connections at a time, over HTTP and over gRPC each, and most gRPC calls at a time",
     )
+    limits: tuple[LimitConfig, ...] = Field(
+        (), description="how much organizations and keys may send; the most exact entry counts, none is no limit"
+    )
+    backlog_share: float = Field(
+        0.5,
+        gt=0,
+        le=1,
+        description="part of raw.max_backlog_bytes that one organization may have waiting, where keys tell them apart",
+    )
     max_header_bytes: int = Field(32 * 1024, ge=1024, le=MB, description="largest headers of a request")
     header_seconds: float = Field(10.0, gt=0, le=600, description="how long a client may take to send its headers")
     body_seconds: float = Field(60.0, gt=0, le=3600, description="how long a client may take to send a message")
@@ -75,6 +103,15 @@ class ReceiverConfig(Section):
     key_seconds: float = Field(
         5.0, ge=0, le=3600, description="how long the answer about an API key is kept, and a revoked one still let in"
     )
+
+    @field_validator("limits")
+    @classmethod
+    def _each_once(cls, limits: tuple[LimitConfig, ...]) -> tuple[LimitConfig, ...]:
+        names = [(limit.organization, limit.key) for limit in limits]
+        for organization, key in names:
+            if names.count((organization, key)) > 1:
+                raise ValueError(f"should have one entry for organization {organization!r} and key {key!r}")
+        return limits
 
     @property
     def bounds(self) -> Bounds:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from neve.errors import RawZoneError
+from neve.lake.scopes import Caller
 from neve.model.signals import Signal
 from neve.otlp.batch import Intake
-from neve.raw.frame import Encoding, Frame, Kind, Packing
+from neve.raw.frame import Encoding, Frame, Kind, Packing, stored_bytes
 from neve.receive.answer import Answer
+from neve.receive.quotas import Quotas
+from neve.receive.refusal import Refusal
 from neve.receive.unpack import unpack
+from neve.receive.usage import Usage
 
 if TYPE_CHECKING:
     from neve.receive.budget import Budget, Hold
@@ -44,6 +48,7 @@ class Export:
     body: bytes
     encoding: Encoding = Encoding.PROTOBUF
     packing: Packing = Packing.NONE
+    key_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,18 @@ class Receiver:
     pressure: Pressure
     examiners: Examiners
     metrics: ReceiverMetrics
+    quotas: Quotas = field(default_factory=Quotas)
+    usage: Usage = field(default_factory=Usage)
+
+    def admit(self, caller: Caller) -> None:
+        """Raise `Refusal` where nothing of a caller is taken now; asked before its message is read."""
+        self.pressure.check()
+        try:
+            self.usage.check(caller.organization)
+            self.quotas.check(caller)
+        except Refusal:
+            self.usage.refused(caller.organization)
+            raise
 
     async def accept(self, export: Export, hold: Hold) -> Answer:
         """Return when the message is durable, with what is said about it; raises `Refusal` when it is not kept.
@@ -72,7 +89,10 @@ class Receiver:
             hold.shrink(len(plain))
         checked = found.checked
         if checked.records:
-            await self._keep(_frame(export, intake, found, hold), export.signal, checked)
+            self._charge(export, len(plain), checked.records)
+            frame = _frame(export, intake, found, hold)
+            await self._keep(frame, export.signal, checked)
+            self.usage.kept(export.organization, len(plain), checked.records, stored_bytes(frame))
         return Answer(export.signal, checked.records, checked.rejected)
 
     async def _open(self, export: Export, intake: Intake, hold: Hold) -> tuple[bytes, Examined | None]:
@@ -89,6 +109,13 @@ class Receiver:
 
     def _unpack(self, export: Export, hold: Hold) -> bytes:
         return unpack(export.body, export.packing, self.config.max_message_bytes, hold)
+
+    def _charge(self, export: Export, size: int, records: int) -> None:
+        try:
+            self.quotas.charge(Caller(export.organization, export.key_id), size, records)
+        except Refusal:
+            self.usage.refused(export.organization)
+            raise
 
     async def _keep(self, frame: Frame, signal: Signal, checked: Checked) -> None:
         started = time.perf_counter()
