@@ -22,9 +22,17 @@ from tests.telemetry import traces
 HUGE = 2**60
 
 
-def test_a_full_disk_becomes_pressure(start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_becomes_pressure(
+    start: Callable[..., Running],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """503 with a time to come back, on both protocols; when there is room again, everything is taken again."""
     receiver = start(raw={"min_free_bytes": HUGE})
+    said = "".join([*capsys.readouterr(), caplog.text])
+    assert "every request is refused until there is room on the disk" in said
+    assert f"raw.min_free_bytes is {HUGE}" in said
     early = receiver.get("/readyz")  # before anyone was refused
     assert early.status == 503
     assert f"raw.min_free_bytes is {HUGE}" in early.json["reason"]
