@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from neve.app.service import NANOS, ReceiverParts, guard_of, receiver_parts
-from neve.ingest.decoder import decode_all
+from neve.ingest.decoder import decode_within
 from neve.model.signals import Signal
 from neve.raw.frame import Kind
 from neve.raw.zone import EVENTS, OTLP, RawZone
@@ -84,7 +84,9 @@ async def memory_receiver(
 ) -> AsyncIterator[ReceiverParts]:
     """The receiver without doors; `beside_raw` keeps what it gets in the raw zone too, logs and metrics with it."""
     nanos = settings.ingest.max_future_seconds * NANOS
-    held = HeldAppender(selector, selector.config.name, partial(decode_all, Signal.TRACES), nanos)
+    held = HeldAppender(
+        selector, selector.config.name, partial(decode_within, settings.ingest.bounds, Signal.TRACES), nanos
+    )
     if beside_raw:
         async with receiver_parts(settings) as parts:
             yield replace(parts, receiver=replace(parts.receiver, appender=Both(parts.receiver.appender, held)))

@@ -127,15 +127,29 @@ def decode_all(signal: Signal, messages: pa.BinaryArray, intake: Intake) -> Deco
         return Decoded(pa.RecordBatch.from_pylist([], schema=BY_SIGNAL[signal].schema), (bad,))
 
 
+def decode_within(bounds: Bounds, signal: Signal, messages: pa.BinaryArray, intake: Intake) -> Decoded:
+    """Decode messages of others in runs of bounded memory; one over its bounds is refused undecoded."""
+    none = pa.RecordBatch.from_pylist([], schema=BY_SIGNAL[signal].schema)
+    parts = [(0, Decoded(none))]
+    for chunk in cut(signal, messages, bounds):
+        decoded = decode_all(signal, chunk.messages, intake) if len(chunk.messages) else Decoded(none, chunk.rejected)
+        parts.append((chunk.start, decoded))
+    return _join(parts)
+
+
 def _halves(signal: Signal, messages: pa.BinaryArray, intake: Intake) -> Decoded:
     middle = len(messages) // 2
     first = decode_all(signal, messages.slice(0, middle), intake)
     second = decode_all(signal, messages.slice(middle), intake)
-    table = pa.Table.from_batches([first.batch, second.batch]).combine_chunks()
-    moved = tuple(replace(bad, message=bad.message + middle) for bad in second.rejected)
+    return _join([(0, first), (middle, second)])
+
+
+def _join(parts: Sequence[tuple[int, Decoded]]) -> Decoded:
+    """What runs of messages gave, as one; each with the place of its first message."""
+    table = pa.Table.from_batches([part.batch for _start, part in parts]).combine_chunks()
     return Decoded(
-        table.to_batches()[0] if table.num_rows else first.batch,
-        (*first.rejected, *moved),
-        first.duplicate_keys + second.duplicate_keys,
-        first.pointless_metrics + second.pointless_metrics,
+        table.to_batches()[0] if table.num_rows else parts[0][1].batch,
+        tuple(replace(bad, message=bad.message + start) for start, part in parts for bad in part.rejected),
+        sum(part.duplicate_keys for _start, part in parts),
+        sum(part.pointless_metrics for _start, part in parts),
     )
