@@ -99,7 +99,14 @@ class StreamFailed(NeveError):
 
 
 class RawZoneError(NeveError):
-    """Raised when received bytes can't be made durable; whoever sent them must send them again."""
+    """Raised when received bytes can't be made durable; whoever sent them must send them again.
+
+    `public` is the reason as senders are told it: without paths and names of this machine.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, public: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.public = public
 
 
 class Cancelled(NeveError):

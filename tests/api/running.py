@@ -103,7 +103,8 @@ def settings_for(folder: Path, raw: Mapping[str, Any] | None = None, **receiver:
             "organization": "acme",
             "raw": {"location": str(folder / "raw"), "min_free_bytes": 0, **(raw or {})},
             "state": {"path": str(folder / "state.db")},
-            "receiver": {"http_port": 0, "grpc_port": 0, **receiver},
+            # A test that wants large messages checked in a process says so: each takes a second to start.
+            "receiver": {"http_port": 0, "grpc_port": 0, "check_processes": 0, **receiver},
             "serve": {"port": 0},
             "watch": {"places": {"acme": ["s3://raw/acme"]}},
         }

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
@@ -162,3 +163,46 @@ def test_a_client_that_sends_nothing_is_given_up(start: Callable[..., Running]) 
         channel.stream_unary(EXPORT)(nothing(), timeout=20)
     hold.set()
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+def test_calls_reserve_room_before_they_are_read(start: Callable[..., Running]) -> None:
+    """Calls that send half a message each hold the budget as if it were whole, and no more than half of the budget."""
+    receiver = start(max_inflight_bytes=4 * 1024 * 1024, max_message_bytes=1024 * 1024, max_grpc_bytes=1024 * 1024)
+    go, sent = threading.Event(), threading.Semaphore(0)
+
+    def later() -> Any:
+        sent.release()
+        go.wait(20)
+        yield traces(3)
+
+    with receiver.channel() as channel:
+        call = channel.stream_unary(EXPORT)
+        waiting = [call.future(later(), timeout=30) for _ in range(6)]
+        for _ in waiting:
+            sent.acquire()
+        held: set[float] = set()
+        while 2 * 1024 * 1024 not in held:
+            held.add(receiver.counted("neve_receiver_inflight_bytes"))
+        go.set()
+        assert [future.result() for future in waiting] == [b""] * 6
+    assert max(held) == 2 * 1024 * 1024
+    assert receiver.counted("neve_receiver_inflight_bytes") == 0
+
+
+def test_connections_are_bounded(start: Callable[..., Running]) -> None:
+    """The one too many is not served; those that are open are."""
+    receiver = start(max_connections=2)
+    with ExitStack() as stack:
+        calls = []
+        for number in range(3):
+            options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0)]
+            channel = stack.enter_context(receiver.channel(options=options))
+            call = channel.unary_unary(EXPORT)
+            if number == 2:
+                with pytest.raises(grpc.RpcError) as caught:
+                    call(traces(), timeout=3)
+                assert caught.value.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+            else:
+                assert call(traces(), timeout=20) == b""
+                calls.append(call)
+        assert [call(traces(), timeout=20) for call in calls] == [b"", b""]

@@ -12,19 +12,36 @@ from neve.errors import ConfigError, EnvironmentFault
 from neve.lake.keys import Keys
 from neve.lake.state import State
 from neve.lake.state_config import StateConfig
+from neve.model.signals import Signal
+from neve.otlp.json import to_json
 from neve.raw.frame import MAGIC
-from tests.api.running import PROTOBUF, LoopThread, Running, settings_for
+from tests.api.running import JSON, PROTOBUF, LoopThread, Running, settings_for
 from tests.api.test_grpc import refusal, status_of
 from tests.telemetry import traces
 
 HUGE = 2**60
 
 
-def test_a_full_disk_becomes_pressure(start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_becomes_pressure(
+    start: Callable[..., Running],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """503 with a time to come back, on both protocols; when there is room again, everything is taken again."""
     receiver = start(raw={"min_free_bytes": HUGE})
-    reply = receiver.post("/v1/traces", traces())
+    said = "".join([*capsys.readouterr(), caplog.text])
+    assert "every request is refused until there is room on the disk" in said
+    assert f"raw.min_free_bytes is {HUGE}" in said
+    early = receiver.get("/readyz")  # before anyone was refused
+    assert early.status == 503
+    assert f"raw.min_free_bytes is {HUGE}" in early.json["reason"]
+    reply = receiver.post("/v1/traces", to_json(Signal.TRACES, traces()).encode(), JSON)
     assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+    told = reply.json["message"]
+    assert told.startswith("the message can't be made durable now: its disk has ")
+    assert told.endswith(f" bytes free, raw.min_free_bytes is {HUGE}")
+    assert str(receiver.folder) not in told
     error = refusal(receiver, traces())
     assert error.code() is grpc.StatusCode.UNAVAILABLE
     assert len(status_of(error).details) == 1
@@ -41,11 +58,16 @@ def test_a_full_disk_becomes_pressure(start: Callable[..., Running], monkeypatch
     assert len(receiver.frames()) == 1
 
 
-def test_a_receiver_without_http_is_watched_all_the_same(start: Callable[..., Running]) -> None:
+def test_a_receiver_without_http_is_watched_all_the_same(
+    start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On the port of `serve`, where nothing but probes is."""
-    receiver = start(raw={"min_free_bytes": HUGE}, http=False)
+    receiver = start(raw={"max_backlog_bytes": HUGE}, http=False)
     assert receiver.get("/healthz").status == receiver.get("/readyz").status == 200
-    assert refusal(receiver, traces()).code() is grpc.StatusCode.UNAVAILABLE
+    monkeypatch.setattr("os.fdatasync", _fails)
+    error = refusal(receiver, traces())
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
+    assert error.details() == "the message can't be made durable now: writing to its disk failed: input/output error"
     assert receiver.get("/healthz").status == 503
     assert receiver.counted("neve_receiver_refusals_total") == 1
     assert receiver.post("/v1/traces", traces()).status == 404

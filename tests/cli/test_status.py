@@ -178,6 +178,15 @@ def test_a_part_that_runs_and_is_ill_is_not_well() -> None:
     assert "an old story" not in text
 
 
+def test_what_organizations_sent_is_drawn() -> None:
+    """As the receiver tells it; without one nothing is said."""
+    sent = {"organization": "acme", "bytes": 12_000_000, "records": 5000, "refused": 7, "backlog_bytes": 3_000_000}
+    receiver = part(process="receiver", name="receiver", details={"organizations": [sent]})
+    text = re.sub(r"\s+", " ", drawn(status_view(report(parts=[part(), receiver]))))
+    assert "organization received records over quota waiting acme 12.0 MB 5,000 7 3.0 MB" in text
+    assert "over quota" not in drawn(status_view(report()))
+
+
 def test_parts_of_two_that_serve_are_told_apart() -> None:
     """By the name of each; of one alone it is not said."""
     assert "host:1" not in drawn(status_view(report()))

@@ -10,9 +10,10 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeL
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from neve.ingest import decoder
-from neve.ingest.decoder import decode_all
+from neve.ingest.decoder import decode_all, decode_within
 from neve.model.signals import Signal
 from neve.otlp import Decoded, Intake, decode
+from neve.otlp.bounds import Bounds
 from tests.telemetry import INTAKE, NOW, text, traces
 
 if TYPE_CHECKING:
@@ -50,3 +51,13 @@ def test_a_message_that_would_fill_the_memory_is_refused() -> None:
     found = decode_all(Signal.LOGS, pa.array([message, message], pa.binary()), INTAKE)
     assert [bad.reason for bad in found.rejected] == ["overgrown_message"] * 2
     assert found.batch.num_rows == 0
+
+
+def test_messages_of_others_are_decoded_within_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In several runs as in one; what is over a bound is refused with its place, and nothing of it is decoded."""
+    monkeypatch.setattr("neve.ingest.chunks.FOREIGN_BYTES", 1)
+    messages = pa.array([traces(2), traces(9, first=20), b"\xff", traces(1, first=5)], pa.binary())
+    found = decode_within(Bounds(records=5), Signal.TRACES, messages, INTAKE)
+    assert found.batch.num_rows == 3
+    assert [(bad.reason, bad.message) for bad in found.rejected] == [("overgrown_message", 1), ("malformed_message", 2)]
+    assert decode_within(Bounds(), Signal.TRACES, messages.slice(0, 0), INTAKE).batch.num_rows == 0

@@ -13,6 +13,9 @@ NOW = 1_760_000_000_000_000_000
 class MemorySink:
     """A sink that keeps pieces, or fails like a disk."""
 
+    writer = "memory"
+    open_bytes = 0
+
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
         self.error: Exception | None = None

@@ -12,7 +12,7 @@ from neve.raw.frame import MAGIC
 from neve.raw.zone import RawZone
 from neve.receive.budget import Budget
 from neve.receive.config import ReceiverConfig, check_receiver
-from neve.receive.keys import MOST_KNOWN, KeyDoor, OpenDoor, key_of
+from neve.receive.keys import MOST_KNOWN, NEW_BURST_SECONDS, NEW_PER_SECOND, KeyDoor, OpenDoor, key_of
 from neve.receive.pressure import Pressure
 from neve.receive.refusal import Refusal, Verdict
 
@@ -86,8 +86,44 @@ def test_keys_that_are_tried_out_do_not_fill_the_memory(monkeypatch: pytest.Monk
     door = KeyDoor(Book(), 60.0)
     for number in range(10):
         ask(door, f"guess-{number}")
-    assert len(door._known) == 3
+    assert (len(door._known), len(door._unknown)) == (0, 3)
     assert MOST_KNOWN > 1000
+
+
+def test_unknown_keys_push_no_good_one_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are tried, the good one is not looked up again before its time."""
+    monkeypatch.setattr("neve.receive.keys.MOST_KNOWN", 3)
+    book = Book(good="acme")
+    door = KeyDoor(book, 60.0, lambda: 0.0)
+    assert ask(door, "good") == "acme"
+    for number in range(20):
+        ask(door, f"guess-{number}")
+    looks = book.looks
+    assert (ask(door, "good"), book.looks) == ("acme", looks)
+
+
+def test_unknown_keys_are_looked_up_only_so_often() -> None:
+    """Then they wait; a key that was good before is looked up all the same, and a new one when its turn comes."""
+    book, now = Book(good="acme", new="umbrella"), [0.0]
+    door = KeyDoor(book, 5.0, lambda: now[0])
+    assert ask(door, "good") == "acme"
+    told = [ask(door, f"guess-{number}") for number in range(1000)]
+    assert set(told) == {Verdict.WRONG_KEY, Verdict.BUSY}
+    assert book.looks == 1 + NEW_PER_SECOND * NEW_BURST_SECONDS
+    assert ask(door, "new") is Verdict.BUSY
+    now[0] = 6.0  # the answer about the good one is old by now, and the guesses go on
+    for number in range(1000, 3000):
+        ask(door, f"guess-{number}")
+    assert ask(door, "good") == "acme"
+    now[0] = 7.0
+    assert ask(door, "new") == "umbrella"
+
+
+def test_good_keys_cost_nothing() -> None:
+    """A receiver that was just started learns a thousand of them at once."""
+    names = {f"key-{number}": "acme" for number in range(1000)}
+    door = KeyDoor(Book(**names), 5.0, lambda: 0.0)
+    assert {ask(door, name) for name in names} == {"acme"}
 
 
 def test_a_store_that_fails_is_no_verdict_on_a_key() -> None:

@@ -21,11 +21,11 @@ from neve.raw.zone import RawZone
 from neve.receive.budget import Budget
 from neve.receive.config import ReceiverConfig
 from neve.receive.events import CheckedEvent, EventReceiver
+from neve.receive.examiners import Examiners
 from neve.receive.metrics import ReceiverMetrics
 from neve.receive.pressure import Pressure
 from neve.receive.receiver import Export, Receiver
 from neve.receive.refusal import Refusal, Verdict
-from neve.receive.transcode import Transcoder
 from tests.receive.doubles import MemorySink, span, traces_of
 from tests.telemetry import traces
 
@@ -55,19 +55,19 @@ def one_file(_organization: str, _body: bytes) -> CheckedEvent:
 @asynccontextmanager
 async def a_room(folder: Path, **config: Any) -> AsyncIterator[Room]:
     """A receiver with its own thread of writing."""
-    settings = ReceiverConfig(**config)
+    settings = ReceiverConfig(**{"check_processes": 0, **config})
     sink = MemorySink()
     writer = GroupCommit(sink)
     pressure = Pressure(RawZone.of(str(folder), S3Config(), "otlp"), 2**40)
-    transcoder = Transcoder(settings.max_nesting)
+    examiners = Examiners(settings)
     budget = Budget(settings.max_inflight_bytes)
-    receiver = Receiver(settings, DAY, writer, budget, pressure, transcoder, ReceiverMetrics())
+    receiver = Receiver(settings, DAY, writer, budget, pressure, examiners, ReceiverMetrics())
     try:
         yield Room(receiver, EventReceiver(writer, pressure, settings.max_nesting, one_file), sink)
     finally:
         assert budget.used == 0
         await writer.close()
-        transcoder.close()
+        examiners.close()
 
 
 def run(work: Callable[[Room], Coroutine[Any, Any, Any]], folder: Path, **config: Any) -> Any:

@@ -39,8 +39,10 @@ def run_receiver(settings: Settings, instance: str, ready: Ready) -> int:
     opened: list[ReceiverParts] = []
 
     def details() -> dict[str, object]:
-        ailment = next((parts.ailment for parts in opened), None)
-        return {"error": ailment} if ailment else {}
+        if not opened:
+            return {}
+        ailment, organizations = opened[0].ailment, list(opened[0].receiver.usage.report())
+        return {**({"error": ailment} if ailment else {}), "organizations": organizations}
 
     with _process(settings, instance, "receiver") as board:
         return _run_door(board, running_receiver(settings, opened.append), ready, details)

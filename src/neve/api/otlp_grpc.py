@@ -16,14 +16,19 @@ import grpc  # type: ignore[import-untyped]
 import structlog
 from grpc import aio
 
+from neve.lake.scopes import Scope
 from neve.model.signals import Signal
 from neve.raw.frame import Encoding, Packing
 from neve.receive.keys import key_of
+from neve.receive.readings import Readings
 from neve.receive.receiver import Export
-from neve.receive.refusal import Refusal, Verdict, too_large
+from neve.receive.refusal import Refusal, Verdict
 from neve.receive.reply import accepted, refused
 
 if TYPE_CHECKING:
+    from neve.lake.scopes import Caller
+    from neve.receive.budget import Hold
+    from neve.receive.config import ReceiverConfig
     from neve.receive.keys import Guard
     from neve.receive.receiver import Receiver
 
@@ -35,6 +40,7 @@ METHODS = {
 }
 CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 DETAILS = "grpc-status-details-bin"
+MOST_STREAMS = 128  # calls on one connection
 
 log = structlog.get_logger("neve.api")
 
@@ -50,6 +56,7 @@ class GrpcDoor(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         """Make a handler for each method; without codecs, so that bytes stay bytes."""
+        self._readings = Readings(self.receiver.budget, max_bytes(self.receiver.config))
         for method, signal in METHODS.items():
             self._handlers[method] = grpc.stream_unary_rpc_method_handler(partial(self._export, signal))
 
@@ -78,19 +85,29 @@ class GrpcDoor(grpc.GenericRpcHandler):  # type: ignore[misc]
             self._check_calls()
             metadata: dict[str, str] = dict(context.invocation_metadata() or ())
             key = key_of(metadata.get("authorization"), metadata.get("x-api-key"))
-            organization = await self.guard.organization(key)
-            self.receiver.pressure.check()
-            message = await self._read(context)
+            caller = await self.guard.caller(key, Scope.WRITE)
+            self.receiver.admit(caller)
         except Refusal as refusal:
             return refusal.detached()
-        # A caller that gives up must not take the bytes out of the count while they wait for the disk.
-        return await asyncio.shield(asyncio.ensure_future(self._accept(signal, organization, message)))
-
-    async def _accept(self, signal: Signal, organization: str, message: bytes) -> bytes | Refusal:
+        hold = self.receiver.budget.hold()
         try:
-            with self.receiver.budget.hold() as hold:
-                hold.grow(len(message))
-                export = Export(signal, organization, message, packing=packing_of(message))
+            message = await self._readings.read(
+                caller.organization, partial(self._message, context), hold, self.receiver.config.body_seconds
+            )
+        except Refusal as refusal:
+            hold.release()
+            return refusal.detached()
+        except BaseException:
+            hold.release()
+            raise
+        # A caller that gives up must not take the bytes out of the count while they wait for the disk.
+        return await asyncio.shield(asyncio.ensure_future(self._accept(signal, caller, message, hold)))
+
+    async def _accept(self, signal: Signal, caller: Caller, message: bytes, hold: Hold) -> bytes | Refusal:
+        try:
+            with hold:
+                packing = packing_of(message)
+                export = Export(signal, caller.organization, message, packing=packing, key_id=caller.key_id)
                 return accepted(await self.receiver.accept(export, hold), Encoding.PROTOBUF)
         except Refusal as refusal:
             return refusal.detached()
@@ -98,17 +115,15 @@ class GrpcDoor(grpc.GenericRpcHandler):  # type: ignore[misc]
             log.exception("a request failed", signal=signal, transport=GRPC)
             return Refusal(Verdict.FAILED, "failed", "the receiver failed; its log says why")
 
-    async def _read(self, context: aio.ServicerContext) -> bytes:
-        seconds = self.receiver.config.body_seconds
-        try:
-            async with asyncio.timeout(seconds):
-                message = await context.read()
-        except TimeoutError:
-            raise Refusal(
-                Verdict.SLOW, "slow_body", f"the message was not there after {seconds:g} s (receiver.body_seconds)"
-            ) from None
+    async def _message(self, context: aio.ServicerContext) -> bytes:
+        message = await context.read()
         if message is aio.EOF:  # gRPC itself refuses a message over size, and tells us only that there is none
-            raise too_large("the message is missing or", self.receiver.config.max_message_bytes)
+            limit = max_bytes(self.receiver.config)
+            raise Refusal(
+                Verdict.TOO_LARGE,
+                "too_large",
+                f"the message is missing, or larger than {limit} bytes (receiver.max_grpc_bytes)",
+            )
         body: bytes = message
         return body
 
@@ -141,11 +156,18 @@ def packing_of(message: bytes) -> Packing:
     return Packing.NONE
 
 
+def max_bytes(config: ReceiverConfig) -> int:
+    """The largest message as it was sent; a packed one is no larger than an unpacked one may be."""
+    return min(config.max_grpc_bytes, config.max_message_bytes)
+
+
 def build_grpc_server(receiver: Receiver, guard: Guard) -> aio.Server:
     """A server of the three methods that is not started yet."""
     config = receiver.config
     options = [
-        ("grpc.max_receive_message_length", config.max_message_bytes),
+        ("grpc.max_receive_message_length", max_bytes(config)),
+        ("grpc.max_concurrent_streams", min(MOST_STREAMS, config.max_connections)),
+        ("grpc.max_allowed_incoming_connections", config.max_connections),
         ("grpc.per_message_decompression", 0),
         ("grpc.max_metadata_size", config.max_header_bytes),
         ("grpc.absolute_max_metadata_size", config.max_header_bytes),

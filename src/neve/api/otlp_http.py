@@ -21,6 +21,7 @@ from neve.receive.reply import CONTENT_TYPES, accepted
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+    from neve.lake.scopes import Caller
     from neve.model.signals import Signal
     from neve.receive.budget import Budget, Hold
     from neve.receive.config import ReceiverConfig
@@ -59,7 +60,7 @@ class Desk(Protocol):
     def max_body_bytes(self) -> int:
         """The largest body."""
 
-    async def take(self, organization: str, headers: Headers, body: Body, hold: Hold) -> HttpReply:
+    async def take(self, caller: Caller, headers: Headers, body: Body, hold: Hold) -> HttpReply:
         """Read the body and answer; raises `Refusal`."""
 
 
@@ -76,13 +77,14 @@ class ExportDesk:
         """A packed message is no larger than an unpacked one may be."""
         return self.receiver.config.max_message_bytes
 
-    async def take(self, organization: str, headers: Headers, body: Body, hold: Hold) -> HttpReply:
+    async def take(self, caller: Caller, headers: Headers, body: Body, hold: Hold) -> HttpReply:
         """Answer when the message is durable."""
         encoding, packing = encoding_of(headers), _packing_of(headers)
-        self.receiver.pressure.check()  # before its body is read
+        self.receiver.admit(caller)  # before its body is read
         config = self.receiver.config
         data = await body.read(self.max_body_bytes, config.body_seconds, self.receiver.budget, hold)
-        answer = await self.receiver.accept(Export(self.signal, organization, data, encoding, packing), hold)
+        export = Export(self.signal, caller.organization, data, encoding, packing, caller.key_id)
+        answer = await self.receiver.accept(export, hold)
         return HttpReply(200, accepted(answer, encoding), CONTENT_TYPES[encoding])
 
 
@@ -97,7 +99,7 @@ class EventDesk:
     signal: str = "events"
     scope: KeyScope = KeyScope.ANNOUNCE
 
-    async def take(self, organization: str, headers: Headers, body: Body, hold: Hold) -> HttpReply:
+    async def take(self, caller: Caller, headers: Headers, body: Body, hold: Hold) -> HttpReply:
         """Answer when the notification is durable; forms of other web pages can't send JSON."""
         if (kind := _type_of(headers)) != JSON:
             raise _unsupported("content-type", kind, {JSON: Encoding.JSON})
@@ -109,7 +111,7 @@ class EventDesk:
                 raise
             words = f"the event is larger than {self.max_body_bytes} bytes, send several"
             raise Refusal(Verdict.TOO_LARGE, refusal.reason, words) from None
-        checked = await self.receiver.accept(organization, data)
+        checked = await self.receiver.accept(caller.organization, data)
         answer = {"refused": refused_documents(checked.refused)} if checked.refused else {}
         return HttpReply(200, json.dumps(answer).encode(), CONTENT_TYPES[Encoding.JSON])
 
@@ -146,9 +148,9 @@ class HttpDoor:
     async def _serve(self, headers: Headers, body: Body) -> HttpReply:
         try:
             key = key_of(_text(headers, b"authorization"), _text(headers, b"x-api-key"))
-            organization = (await self.guard.caller(key, self.desk.scope)).organization
+            caller = await self.guard.caller(key, self.desk.scope)
             with self.budget.hold() as hold:
-                return await self.desk.take(organization, headers, body, hold)
+                return await self.desk.take(caller, headers, body, hold)
         except (Refusal, ClientGone):
             raise
         except Exception:

@@ -41,7 +41,7 @@ def refusal_reply(refusal: Refusal, encoding: Encoding, retry_after_seconds: int
     """A refusal with the headers that its status asks for."""
     headers: list[Header] = []
     if refusal.verdict.comes_back:
-        headers.append((b"retry-after", b"%d" % retry_after_seconds))
+        headers.append((b"retry-after", b"%d" % (refusal.retry_after_seconds or retry_after_seconds)))
     if refusal.verdict is Verdict.NO_KEY:
         headers.append((b"www-authenticate", b"Bearer"))
     if close:

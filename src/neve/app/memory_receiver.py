@@ -8,18 +8,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from neve.app.service import NANOS, ReceiverParts, guard_of, receiver_parts
-from neve.ingest.decoder import decode_all
+from neve.ingest.decoder import decode_within
 from neve.model.signals import Signal
 from neve.raw.frame import Kind
 from neve.raw.zone import EVENTS, OTLP, RawZone
 from neve.receive.budget import Budget
 from neve.receive.config import check_receiver
 from neve.receive.events import CheckedEvent, EventReceiver
+from neve.receive.examiners import Examiners
 from neve.receive.metrics import ReceiverMetrics
 from neve.receive.pressure import Pressure
+from neve.receive.quotas import Quotas
 from neve.receive.receiver import Receiver
 from neve.receive.refusal import Refusal, Verdict
-from neve.receive.transcode import Transcoder
 from neve.tail.memory.intake import HeldAppender
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ async def memory_receiver(
 ) -> AsyncIterator[ReceiverParts]:
     """The receiver without doors; `beside_raw` keeps what it gets in the raw zone too, logs and metrics with it."""
     nanos = settings.ingest.max_future_seconds * NANOS
-    held = HeldAppender(selector, selector.config.name, partial(decode_all, Signal.TRACES), nanos)
+    held = HeldAppender(
+        selector, selector.config.name, partial(decode_within, settings.ingest.bounds, Signal.TRACES), nanos
+    )
     if beside_raw:
         async with receiver_parts(settings) as parts:
             yield replace(parts, receiver=replace(parts.receiver, appender=Both(parts.receiver.appender, held)))
@@ -91,16 +94,17 @@ async def memory_receiver(
     config = settings.receiver
     check_receiver(config)
     async with AsyncExitStack() as parts:
-        transcoder, metrics, budget = (
-            Transcoder(config.max_nesting),
+        examiners, metrics, budget = (
+            Examiners(config),
             ReceiverMetrics(),
             Budget(config.max_inflight_bytes),
         )
-        parts.callback(transcoder.close)
-        await transcoder.warm_up()
+        parts.callback(examiners.close)
+        await examiners.warm_up()
         metrics.gauge("inflight_bytes", "bytes of requests that are being worked on", lambda: budget.used)
         pressures = [HeldPressure(RawZone.of(settings.raw.location, settings.s3, zone), 0) for zone in (OTLP, EVENTS)]
-        receiver = TraceReceiver(config, nanos, held, budget, pressures[0], transcoder, metrics)
+        quotas = Quotas(config.limits)
+        receiver = TraceReceiver(config, nanos, held, budget, pressures[0], examiners, metrics, quotas)
         yield ReceiverParts(
             receiver, NoEvents(held, pressures[1], config.max_nesting, _no_files), guard_of(settings, parts)
         )

@@ -7,7 +7,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import structlog
+
 from neve.app.wiring import build_lake, build_places
+from neve.errors import ConfigError
 from neve.ingest.watch.events import read_event
 from neve.lake.keys import Keys
 from neve.lake.state import State
@@ -16,21 +19,26 @@ from neve.raw.zone import EVENTS, OTLP, RawZone
 from neve.receive.budget import Budget
 from neve.receive.config import check_receiver
 from neve.receive.events import CheckedEvent, EventReceiver, RefusedFile
+from neve.receive.examiners import Examiners
 from neve.receive.keys import KeyDoor, OpenDoor
 from neve.receive.metrics import ReceiverMetrics
 from neve.receive.pressure import Pressure
+from neve.receive.quotas import Quotas
 from neve.receive.receiver import Receiver
-from neve.receive.transcode import Transcoder
+from neve.receive.usage import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from neve.app.settings import Settings
     from neve.ingest.watch.places import Places
     from neve.raw.group import GroupCommit
+    from neve.raw.zone import Segment
     from neve.receive.keys import Guard
 
 NANOS = 1_000_000_000
+
+log = structlog.get_logger("neve.receive")
 
 
 @dataclass(frozen=True)
@@ -56,22 +64,37 @@ async def receiver_parts(settings: Settings) -> AsyncIterator[ReceiverParts]:
     """The receiver without doors; at the end its segments are sealed."""
     config = settings.receiver
     check_receiver(config)
+    check_agreement(settings)
     async with AsyncExitStack() as parts:
-        pressure, otlp = await _zone(settings, OTLP, parts)
+        usage = Usage(share_bytes(settings))
+        pressure, otlp = await _zone(settings, OTLP, parts, usage)
         event_pressure, events = await _zone(settings, EVENTS, parts)
-        transcoder, metrics, budget = (
-            Transcoder(config.max_nesting),
+        examiners, metrics, budget = (
+            Examiners(config),
             ReceiverMetrics(),
             Budget(config.max_inflight_bytes),
         )
-        parts.callback(transcoder.close)
-        await transcoder.warm_up()
+        parts.callback(examiners.close)
+        await examiners.warm_up()
         metrics.gauge("inflight_bytes", "bytes of requests that are being worked on", lambda: budget.used)
         metrics.gauge("backlog_bytes", "bytes that wait to be ingested", lambda: pressure.backlog_bytes)
+        metrics.gauge(
+            "largest_backlog_bytes",
+            "bytes that wait to be ingested of the organization that has the most",
+            lambda: usage.largest_waiting,
+        )
         metrics.gauge("groups", "groups that were made durable", lambda: otlp.groups)
         metrics.gauge("group_seconds", "seconds spent making groups durable", lambda: otlp.seconds)
         receiver = Receiver(
-            config, settings.ingest.max_future_seconds * NANOS, otlp, budget, pressure, transcoder, metrics
+            config,
+            settings.ingest.max_future_seconds * NANOS,
+            otlp,
+            budget,
+            pressure,
+            examiners,
+            metrics,
+            Quotas(config.limits),
+            usage,
         )
         checks = EventChecks(build_places(settings, build_lake(settings)), settings.watch.max_objects)
         yield ReceiverParts(
@@ -97,13 +120,46 @@ class EventChecks:
         return CheckedEvent(len(problems) - len(refused), (*refused, *odd), forbidden=bool(refused))
 
 
-async def _zone(settings: Settings, name: str, parts: AsyncExitStack) -> tuple[Pressure, GroupCommit]:
-    """A writer of a zone and the watcher of its backlog."""
+def check_agreement(settings: Settings) -> None:
+    """Raise `ConfigError` where the receiver would accept what ingestion puts into quarantine for its size."""
+    for name in ("max_message_bytes", "max_groups", "max_records", "max_attributes"):
+        accepted, ingested = getattr(settings.receiver, name), getattr(settings.ingest, name)
+        if accepted > ingested:
+            raise ConfigError(
+                f"receiver.{name} is {accepted}, expected at most ingest.{name}, which is {ingested}",
+                hint=f"set ingest.{name} to {accepted} too",
+            )
+
+
+def share_bytes(settings: Settings) -> int:
+    """How much of the backlog one organization may have; 0 where there is only one, for no limit of its own."""
+    if settings.receiver.auth == "open":
+        return 0
+    return int(settings.raw.max_backlog_bytes * settings.receiver.backlog_share)
+
+
+async def _zone(
+    settings: Settings, name: str, parts: AsyncExitStack, usage: Usage | None = None
+) -> tuple[Pressure, GroupCommit]:
+    """A writer of a zone and the watcher of its backlog, which tells `usage` what of it was ingested."""
     raw = settings.raw
     writer = open_writer(raw, settings.s3, name)
     parts.push_async_callback(writer.close)
-    pressure = Pressure(RawZone.of(raw.location, settings.s3, name), raw.max_backlog_bytes)
+    used = usage or Usage()
+
+    def settle(segments: Sequence[Segment], mark: int) -> None:
+        used.settle(writer.own_backlog(segments) + used.added - mark)
+
+    zone = RawZone.of(raw.location, settings.s3, name)
+    min_free_bytes = raw.min_free_bytes if name == OTLP else 0  # the zones share one disk, which is watched once
+    pressure = Pressure(zone, raw.max_backlog_bytes, min_free_bytes, settle, lambda: used.added)
     await pressure.look()
+    if pressure.room_problem is not None:
+        log.warning(
+            "every request is refused until there is room on the disk",
+            reason=pressure.room_problem,
+            hint="make room, or set raw.min_free_bytes or raw.location",
+        )
     watching = asyncio.create_task(pressure.watch())
     parts.push_async_callback(_cancelled, watching)
     return pressure, writer

@@ -18,7 +18,7 @@ from neve.app.service import NANOS
 from neve.app.tail import build_claims, build_policies
 from neve.app.wiring import build_lake
 from neve.errors import ConfigError
-from neve.ingest.decoder import decode_all
+from neve.ingest.decoder import decode_within
 from neve.lake.calendar import now_utc
 from neve.model.signals import Signal
 from neve.tail.export.build import build
@@ -115,7 +115,7 @@ def build_kafka_feed(settings: Settings, selector: MemorySelector) -> KafkaFeed:
         settings.ingest.max_future_seconds * NANOS,
         options,
     )
-    return KafkaFeed(source, selector, partial(decode_all, Signal.TRACES))
+    return KafkaFeed(source, selector, partial(decode_within, settings.ingest.bounds, Signal.TRACES))
 
 
 def log_result(result: MemoryResult) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 from neve.app.serve.sight import ailment
 from neve.cli.drawing import duration, grid, since
 from neve.cli.lags_view import lags_view
-from neve.cli.output import many, visible
+from neve.cli.output import many, size, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +31,7 @@ def status_view(status: StatusReport) -> Group:
     return Group(
         Text(headline(status), style="bold"),
         *_section("parts", _parts(status)),
+        *_section("organizations: what each sent since its receiver started", _organizations(status)),
         *_section("queues", _queues(status)),
         *_section("running", _running(status)),
         *_section("dead: every attempt failed, `neve jobs replay ID` tries again", _dead(status)),
@@ -108,6 +109,24 @@ def _detail(name: str, value: object) -> str:
     if isinstance(value, int | float):
         return f"{words} {duration(value) if name.endswith('_seconds') else f'{value:,}'}"
     return f"{words} {value}"
+
+
+def _organizations(status: StatusReport) -> RenderableType | None:
+    """What the receivers say of those who send; the same numbers are in the details of their parts."""
+    rows = [
+        (
+            f"{part.instance} {one['organization']}" if several else str(one["organization"]),
+            size(one["bytes"]),
+            *(f"{one[name]:,}" for name in ("records", "refused")),
+            size(one["backlog_bytes"]),
+        )
+        for several in [len({part.instance for part in status.parts if part.details.get("organizations")}) > 1]
+        for part in status.parts
+        for one in part.details.get("organizations") or ()
+    ]
+    if not rows:
+        return None
+    return grid(("organization", "received", "records", "over quota", "waiting"), rows, right=(1, 2, 3, 4))
 
 
 def _queues(status: StatusReport) -> RenderableType:

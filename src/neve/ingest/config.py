@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from neve.model.section import Section
+from neve.otlp.bounds import Bounds
 
 MB = 1024 * 1024
 
@@ -97,4 +98,33 @@ class IngestConfig(Section):
     quarantine_bytes: int = Field(
         64 * MB, ge=0, le=1024 * MB, description="largest payload that quarantine keeps; above that only its source"
     )
+    max_message_bytes: int = Field(
+        64 * MB, ge=1024, le=1024 * MB, description="largest OTLP message, unpacked; a larger one is quarantined"
+    )
+    max_groups: int = Field(
+        100_000,
+        ge=1,
+        le=10_000_000,
+        description="most resources, scopes and metrics in one OTLP message; one with more is quarantined",
+    )
+    max_records: int = Field(
+        1_000_000, ge=1, le=100_000_000, description="most records in one OTLP message; one with more is quarantined"
+    )
+    max_attributes: int = Field(
+        4_000_000,
+        ge=1,
+        le=100_000_000,
+        description="most attributes, nested values, events, links and exemplars in one OTLP message; "
+        "one with more is quarantined",
+    )
+    isolate_bytes: int = Field(
+        2048 * MB,
+        ge=256 * MB,
+        description="how much memory a process may take that looks for the message of which a batch fails",
+    )
     fields: FieldsConfig = Field(FieldsConfig(), description="meaning of fields in generic files")
+
+    @property
+    def bounds(self) -> Bounds:
+        """The most that one OTLP message may hold."""
+        return Bounds(self.max_groups, self.max_records, self.max_attributes)

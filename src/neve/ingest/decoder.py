@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from neve.ingest.chunks import cut
 from neve.ingest.quarantine import quarantine_rows
 from neve.ingest.route import route
 from neve.ingest.tally import Tally
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
     from neve.ingest.assignment import Assignment
     from neve.model.signals import Signal
+    from neve.otlp.bounds import Bounds
 
-MESSAGE_CHUNK_BYTES = 32 * 1024 * 1024  # how many bytes of messages are decoded together
+Decode = Callable[["Signal", pa.BinaryArray, Intake], Decoded]
 PARCEL_BYTES = 32 * 1024 * 1024  # how many decoded bytes go to the writers at once
 REPORT, TALLY = "report", "tally"
 
@@ -39,13 +41,15 @@ class Batch:
     rejected: Sequence[Rejected] = ()  # found while the messages were read; their positions are the source's
     wants_rows: bool = True
     wants_rejects: bool = True
+    bounds: Bounds | None = None  # of messages that others made
 
 
 class Decoder:
     """What one task decodes; `parcels` gives away what is held when it is enough, `finish` the rest and a report."""
 
-    def __init__(self, assignment: Assignment) -> None:
+    def __init__(self, assignment: Assignment, decode_messages: Decode | None = None) -> None:
         self.assignment = assignment
+        self._decode = decode_messages or decode_all
         self.tally = Tally()
         self._held: dict[str, list[pa.RecordBatch]] = {}
         self._held_bytes = 0
@@ -54,14 +58,13 @@ class Decoder:
         """Decode messages; a batch whose rows or rejects are in the lake already is decoded for the other alone."""
         self._reject(batch, batch.rejected)
         self.tally.messages += len(batch.messages)
-        start = 0
-        for chunk in _chunks(batch.messages):
-            decoded = decode_all(batch.signal, chunk, batch.intake)
-            self._accept(batch, decoded)
-            self._reject(
-                batch, [replace(bad, message=batch.positions[start + bad.message]) for bad in decoded.rejected]
-            )
-            start += len(chunk)
+        for chunk in cut(batch.signal, batch.messages, batch.bounds):
+            rejected = chunk.rejected
+            if len(chunk.messages):
+                decoded = self._decode(batch.signal, chunk.messages, batch.intake)
+                self._accept(batch, decoded)
+                rejected = decoded.rejected
+            self._reject(batch, [replace(bad, message=batch.positions[chunk.start + bad.message]) for bad in rejected])
             yield from self.parcels()
 
     def refuse(self, source: str, organization_id: str, bad: Rejected, signal: str = "") -> None:
@@ -127,26 +130,29 @@ def decode_all(signal: Signal, messages: pa.BinaryArray, intake: Intake) -> Deco
         return Decoded(pa.RecordBatch.from_pylist([], schema=BY_SIGNAL[signal].schema), (bad,))
 
 
+def decode_within(bounds: Bounds, signal: Signal, messages: pa.BinaryArray, intake: Intake) -> Decoded:
+    """Decode messages of others in runs of bounded memory; one over its bounds is refused undecoded."""
+    none = pa.RecordBatch.from_pylist([], schema=BY_SIGNAL[signal].schema)
+    parts = [(0, Decoded(none))]
+    for chunk in cut(signal, messages, bounds):
+        decoded = decode_all(signal, chunk.messages, intake) if len(chunk.messages) else Decoded(none, chunk.rejected)
+        parts.append((chunk.start, decoded))
+    return _join(parts)
+
+
 def _halves(signal: Signal, messages: pa.BinaryArray, intake: Intake) -> Decoded:
     middle = len(messages) // 2
     first = decode_all(signal, messages.slice(0, middle), intake)
     second = decode_all(signal, messages.slice(middle), intake)
-    table = pa.Table.from_batches([first.batch, second.batch]).combine_chunks()
-    moved = tuple(replace(bad, message=bad.message + middle) for bad in second.rejected)
+    return _join([(0, first), (middle, second)])
+
+
+def _join(parts: Sequence[tuple[int, Decoded]]) -> Decoded:
+    """What runs of messages gave, as one; each with the place of its first message."""
+    table = pa.Table.from_batches([part.batch for _start, part in parts]).combine_chunks()
     return Decoded(
-        table.to_batches()[0] if table.num_rows else first.batch,
-        (*first.rejected, *moved),
-        first.duplicate_keys + second.duplicate_keys,
-        first.pointless_metrics + second.pointless_metrics,
+        table.to_batches()[0] if table.num_rows else parts[0][1].batch,
+        tuple(replace(bad, message=bad.message + start) for start, part in parts for bad in part.rejected),
+        sum(part.duplicate_keys for _start, part in parts),
+        sum(part.pointless_metrics for _start, part in parts),
     )
-
-
-def _chunks(messages: pa.BinaryArray) -> list[pa.BinaryArray]:
-    """Messages in runs of bounded size; a single larger message stays whole."""
-    chunks, start, size = [], 0, 0
-    for index, length in enumerate(pc.binary_length(messages).to_pylist()):
-        if size and size + length > MESSAGE_CHUNK_BYTES:
-            chunks.append(messages.slice(start, index - start))
-            start, size = index, 0
-        size += length
-    return [*chunks, messages.slice(start)] if len(messages) > start else chunks

@@ -35,7 +35,7 @@ class Rejected:
 
 
 class Overgrown(WireError):
-    """Raised when messages would become far larger than they are: a large resource, copied to very many records."""
+    """Raised when messages hold, or would become, far more than their size says."""
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,11 @@ def encode(frame: Frame) -> tuple[bytes, bytes]:
     return PREFIX.pack(len(header) + len(frame.payload), digest.intdigest()) + header, frame.payload
 
 
+def stored_bytes(frame: Frame) -> int:
+    """How many bytes of a segment a frame takes."""
+    return PREFIX.size + HEADER.size + len(frame.organization_id.encode()) + len(frame.payload)
+
+
 def decode(data: bytes) -> Contents:
     """The frames of a segment."""
     if not data:

@@ -20,12 +20,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from neve.raw.frame import Frame
+    from neve.raw.zone import Segment
 
 IDLE_SECONDS = 0.25  # how often a sink that gets no frames may look at the clock
 
 
 class Sink(Protocol):
     """Where groups go; used by one thread."""
+
+    @property
+    def writer(self) -> str:
+        """The name that its segments are kept under."""
+
+    @property
+    def open_bytes(self) -> int:
+        """How many bytes are durable and in no sealed segment."""
 
     def write(self, pieces: Sequence[bytes]) -> None:
         """Make pieces durable, or raise `RawZoneError` and keep nothing of them."""
@@ -61,6 +70,10 @@ class GroupCommit:
         self.seconds = 0.0
         self._thread = threading.Thread(target=self._run, name="raw-zone", daemon=True)
         self._thread.start()
+
+    def own_backlog(self, segments: Sequence[Segment]) -> int:
+        """How many bytes that this writer made durable are in none of the tables, given the segments that wait."""
+        return self._sink.open_bytes + sum(segment.size for segment in segments if segment.writer == self._sink.writer)
 
     @property
     def waiting_bytes(self) -> int:

@@ -55,6 +55,11 @@ class LocalSink:
         """The writer's name."""
         return self._folder.name
 
+    @property
+    def open_bytes(self) -> int:
+        """How many bytes are durable and in no sealed segment; read by other threads, for an estimate."""
+        return self._durable if self._segment is not None else 0
+
     def write(self, pieces: Sequence[bytes]) -> None:
         """Append to the open segment and sync it."""
         try:
@@ -66,7 +71,9 @@ class LocalSink:
         except OSError as error:
             self._abandon()
             raise RawZoneError(
-                f"can't write to the raw zone {self._folder}: {error.strerror}", hint="make room, or mend the disk"
+                f"can't write to the raw zone {self._folder}: {error.strerror}",
+                hint="make room, or mend the disk",
+                public=f"writing to its disk failed: {(error.strerror or 'unknown error').lower()}",
             ) from error
         self._durable += written
         if self._durable >= self._segment_bytes:
@@ -86,13 +93,13 @@ class LocalSink:
         os.close(self._lock)
 
     def _check_room(self) -> None:
-        room = os.statvfs(self._folder)
-        free = room.f_bavail * room.f_frsize
+        free = free_bytes(self._folder)
         if free < self._min_free_bytes:
             raise RawZoneError(
                 f"the disk of the raw zone {self._folder} has {free} bytes free, "
                 f"raw.min_free_bytes is {self._min_free_bytes}",
                 hint="make room; senders are told to come back later",
+                public=f"its disk has {free} bytes free, raw.min_free_bytes is {self._min_free_bytes}",
             )
 
     def _open(self) -> int:
@@ -210,6 +217,12 @@ def _write_all(file: int, pieces: Sequence[bytes]) -> int:
         if written:
             rest[0] = rest[0][written:]
     return total
+
+
+def free_bytes(folder: Path) -> int:
+    """How many bytes may still be written to the disk of a folder."""
+    room = os.statvfs(folder)
+    return room.f_bavail * room.f_frsize
 
 
 def sync(path: Path) -> None:

@@ -23,6 +23,7 @@ class ObjectSink:
     def __init__(self, zone: str, s3: S3Config) -> None:
         self._filesystem, self._prefix = filesystem_of(zone, s3)
         self.writer = new_writer()
+        self.open_bytes = 0
         self._number = 0
 
     def write(self, pieces: Sequence[bytes]) -> None:
@@ -35,7 +36,9 @@ class ObjectSink:
             # Nobody knows whether the object is there; if it is, its frames were sent again by clients and are
             # recognised as duplicates.
             raise RawZoneError(
-                f"can't write to the raw zone {path}: {error}", hint="is the storage reachable"
+                f"can't write to the raw zone {path}: {error}",
+                hint="is the storage reachable",
+                public="writing to its object storage failed",
             ) from error
         finally:
             self._number += 1  # is never used again

@@ -16,7 +16,7 @@ import pyarrow.fs as pafs
 from neve.lake.filesystem import filesystem_of
 from neve.lake.private_folders import make_private
 from neve.lake.store_calls import CALLS, Operation
-from neve.raw.local import LOCK, OPEN, SEALED, recover, sync, take_lock
+from neve.raw.local import LOCK, OPEN, SEALED, free_bytes, recover, sync, take_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 OTLP, EVENTS = "otlp", "events"
 CONSUMED = "consumed.json"
+BEGUN = "begun.json"
 
 Numbers = dict[str, int]
 
@@ -58,6 +59,11 @@ class RawZone:
         """Whether it is on a disk of this machine."""
         return not self.location.startswith("s3://")
 
+    def free_bytes(self) -> int | None:
+        """How many bytes its disk has free; nobody knows of object storage, and of a folder that is not there yet."""
+        folder = Path(self.location)
+        return free_bytes(folder) if self.is_local and folder.is_dir() else None
+
     def recover(self) -> list[str]:
         """Seal what dead writers left open, so that it can be read."""
         return recover(Path(self.location)) if self.is_local else []
@@ -80,26 +86,22 @@ class RawZone:
 
         It is for measuring the backlog and for cleaning up; what decides what is read next are the tables.
         """
-        filesystem, inner = filesystem_of(f"{self.location}/{CONSUMED}", self.s3)
-        try:
-            with filesystem.open_input_stream(inner) as stream:
-                positions: Numbers = json.loads(stream.read())
-        except (FileNotFoundError, ValueError):
-            return {}
-        return positions
+        return self._read_numbers(CONSUMED)
 
     def mark_consumed(self, positions: Numbers) -> None:
         """Write down how far the tables are."""
-        filesystem, inner = filesystem_of(f"{self.location}/{CONSUMED}", self.s3)
-        if self.is_local:
-            make_private(Path(self.location))
-        written = f"{inner}.new" if self.is_local else inner  # an object is replaced as a whole, a file is not
-        with filesystem.open_output_stream(written) as stream:
-            stream.write(json.dumps(positions, sort_keys=True).encode())
-        if written != inner:
-            sync(Path(written))
-            filesystem.move(written, inner)
-            sync(Path(self.location))
+        self._write_numbers(CONSUMED, positions)
+
+    def begin(self, segments: Iterable[Segment]) -> int:
+        """Write down that a batch of segments begins; how often one of them has begun by now.
+
+        A batch that succeeds is followed by others, which forget it. One that is begun again and again has failed.
+        """
+        before = self._read_numbers(BEGUN)
+        names = [f"{segment.writer}/{segment.number}" for segment in segments]
+        begun = {name: before.get(name, 0) + 1 for name in names}
+        self._write_numbers(BEGUN, begun)
+        return max(begun.values(), default=0)
 
     def backlog(self) -> list[Segment]:
         """The segments that are not in the tables yet."""
@@ -122,6 +124,27 @@ class RawZone:
     @property
     def _scheme(self) -> str:
         return "" if self.is_local else "s3://"
+
+    def _read_numbers(self, name: str) -> Numbers:
+        filesystem, inner = filesystem_of(f"{self.location}/{name}", self.s3)
+        try:
+            with filesystem.open_input_stream(inner) as stream:
+                numbers: Numbers = json.loads(stream.read())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return numbers
+
+    def _write_numbers(self, name: str, numbers: Numbers) -> None:
+        filesystem, inner = filesystem_of(f"{self.location}/{name}", self.s3)
+        if self.is_local:
+            make_private(Path(self.location))
+        written = f"{inner}.new" if self.is_local else inner  # an object is replaced as a whole, a file is not
+        with filesystem.open_output_stream(written) as stream:
+            stream.write(json.dumps(numbers, sort_keys=True).encode())
+        if written != inner:
+            sync(Path(written))
+            filesystem.move(written, inner)
+            sync(Path(self.location))
 
     def _entries(self) -> list[pafs.FileInfo]:
         filesystem, inner = filesystem_of(self.location, self.s3)

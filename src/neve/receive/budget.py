@@ -15,7 +15,7 @@ class Budget:
     """Bytes that all requests share; threads may use it."""
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self.limit = limit
         self._used = 0
         self._lock = threading.Lock()
 
@@ -30,13 +30,13 @@ class Budget:
 
     def check(self, size: int) -> None:
         """Raise `Refusal` where so many bytes would not fit now; nothing is taken."""
-        if self._used + size > self._limit:
+        if self._used + size > self.limit:
             raise self._busy(size)
 
     def take(self, size: int) -> None:
         """Take bytes, or raise `Refusal`."""
         with self._lock:
-            if self._used + size > self._limit:
+            if self._used + size > self.limit:
                 raise self._busy(size)
             self._used += size
 
@@ -46,7 +46,7 @@ class Budget:
             self._used -= size
 
     def _busy(self, size: int) -> Refusal:
-        words = f"{self._used} bytes are being worked on and {size} more do not fit into {self._limit}"
+        words = f"{self._used} bytes are being worked on and {size} more do not fit into {self.limit}"
         return Refusal(Verdict.BUSY, "over_budget", f"{words} (receiver.max_inflight_bytes)")
 
 

@@ -14,8 +14,8 @@ import structlog
 
 from neve.errors import InputError, RawZoneError
 from neve.raw.frame import Encoding, Frame, Kind
+from neve.receive.examine import check_json
 from neve.receive.refusal import Refusal, Verdict, malformed
-from neve.receive.transcode import check_json
 
 if TYPE_CHECKING:
     from neve.receive.pressure import Pressure
@@ -97,7 +97,7 @@ def _refusal(checked: CheckedEvent) -> Refusal:
         Verdict.FORBIDDEN if checked.forbidden else Verdict.UNPROCESSABLE,
         "refused_announcement",
         f"{first.path} {first.reason}" + (f", and {further} more" if further else ""),
-        refused_documents(checked.refused),
+        details=refused_documents(checked.refused),
     )
 
 

@@ -5,18 +5,26 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import math
 import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from neve.errors import NeveError
 from neve.lake.scopes import Caller, Scope
+from neve.receive.quotas import Bucket
 from neve.receive.refusal import Refusal, Verdict
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 LOOK_UPS = 4  # at a time; a slow store must not take the threads of others
-MOST_KNOWN = 10_000  # answers that are kept; whoever tries out keys must not fill the memory
+MOST_KNOWN = 10_000  # answers of either kind that are kept; whoever tries out keys must not fill the memory
+# Look-ups a second for keys that nobody has shown before, and for how many seconds' worth at once. Only those that turn
+# out unknown count, so that a store with many good keys is soon known, and whoever tries out keys gets no further.
+NEW_PER_SECOND, NEW_BURST_SECONDS = 50, 4
 
 
 class Keys(Protocol):
@@ -54,11 +62,15 @@ class OpenDoor:
 class KeyDoor:
     """Lets in who has a key; an answer is kept for a few seconds, so that a revoked key is soon of no use."""
 
-    def __init__(self, keys: Keys, seconds: float) -> None:
+    def __init__(self, keys: Keys, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._keys = keys
         self._seconds = seconds
+        self._clock = clock
         self._threads = ThreadPoolExecutor(LOOK_UPS, thread_name_prefix="api-keys")
-        self._known: OrderedDict[bytes, tuple[float, Caller | None]] = OrderedDict()
+        # Apart from each other: unknown keys, of which there is no end, push no good one out.
+        self._known: OrderedDict[bytes, tuple[float, Caller]] = OrderedDict()
+        self._unknown: OrderedDict[bytes, float] = OrderedDict()
+        self._new = Bucket.full(NEW_PER_SECOND, NEW_BURST_SECONDS, clock())
 
     async def organization(self, key: str | None) -> str:
         """The organization of a key that may write."""
@@ -80,20 +92,47 @@ class KeyDoor:
 
     async def _look_up(self, key: str) -> Caller | None:
         name = blake2b(key.encode(), digest_size=16).digest()  # keys themselves are not kept
+        now = self._clock()
         known = self._known.get(name)
-        if known and known[0] > time.monotonic():
+        if known and known[0] > now:
             return known[1]
+        if self._unknown.get(name, 0.0) > now:
+            return None
+        if not known:
+            self._pay(now)
         try:
             caller = await asyncio.get_running_loop().run_in_executor(self._threads, self._keys.verify, key)
         except NeveError as error:
             raise Refusal(
                 Verdict.UNAVAILABLE, "keys_unreachable", f"the API key can't be checked: {error.message}"
             ) from error
-        self._known[name] = (time.monotonic() + self._seconds, caller)
-        self._known.move_to_end(name)
-        if len(self._known) > MOST_KNOWN:
-            self._known.popitem(last=False)
+        self._remember(name, caller)
+        if caller is not None and not known:
+            self._new.take(-1, now)
         return caller
+
+    def _pay(self, now: float) -> None:
+        """Let a key be looked up that was never seen; raises `Refusal` where too many of those turned out unknown."""
+        if wait := self._new.wait(now):
+            raise Refusal(
+                Verdict.BUSY,
+                "too_many_unknown_keys",
+                "too many unknown API keys are being tried; a key that was not used lately is looked up later",
+                retry_after_seconds=max(1, math.ceil(wait)),
+            )
+        self._new.take(1, now)
+
+    def _remember(self, name: bytes, caller: Caller | None) -> None:
+        until = self._clock() + self._seconds
+        self._known.pop(name, None)
+        self._unknown.pop(name, None)
+        if caller is None:
+            self._unknown[name] = until
+        else:
+            self._known[name] = (until, caller)
+        for answers in (self._known, self._unknown):
+            if len(answers) > MOST_KNOWN:
+                answers.popitem(last=False)
 
 
 def key_of(authorization: str | None, api_key: str | None) -> str | None:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from neve.errors import RawZoneError
+from neve.lake.scopes import Caller
 from neve.model.signals import Signal
 from neve.otlp.batch import Intake
-from neve.raw.frame import Encoding, Frame, Kind, Packing
+from neve.raw.frame import Encoding, Frame, Kind, Packing, stored_bytes
 from neve.receive.answer import Answer
-from neve.receive.check import Checked, check
+from neve.receive.quotas import Quotas
+from neve.receive.refusal import Refusal
 from neve.receive.unpack import unpack
+from neve.receive.usage import Usage
 
 if TYPE_CHECKING:
     from neve.receive.budget import Budget, Hold
+    from neve.receive.check import Checked
     from neve.receive.config import ReceiverConfig
+    from neve.receive.examine import Examined
+    from neve.receive.examiners import Examiners
     from neve.receive.metrics import ReceiverMetrics
     from neve.receive.pressure import Pressure
-    from neve.receive.transcode import Transcoder
 
 KINDS = {Signal.TRACES: Kind.TRACES, Signal.LOGS: Kind.LOGS, Signal.METRICS: Kind.METRICS}
 # Unpacking lets other threads run; below this size, changing threads costs more than it gives.
@@ -43,6 +48,7 @@ class Export:
     body: bytes
     encoding: Encoding = Encoding.PROTOBUF
     packing: Packing = Packing.NONE
+    key_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,8 +60,20 @@ class Receiver:
     appender: Appender
     budget: Budget
     pressure: Pressure
-    transcoder: Transcoder
+    examiners: Examiners
     metrics: ReceiverMetrics
+    quotas: Quotas = field(default_factory=Quotas)
+    usage: Usage = field(default_factory=Usage)
+
+    def admit(self, caller: Caller) -> None:
+        """Raise `Refusal` where nothing of a caller is taken now; asked before its message is read."""
+        self.pressure.check()
+        try:
+            self.usage.check(caller.organization)
+            self.quotas.check(caller)
+        except Refusal:
+            self.usage.refused(caller.organization)
+            raise
 
     async def accept(self, export: Export, hold: Hold) -> Answer:
         """Return when the message is durable, with what is said about it; raises `Refusal` when it is not kept.
@@ -63,36 +81,41 @@ class Receiver:
         `hold` already has the bytes of the body; what is unpacked is added to it, and given back after the check.
         """
         intake = Intake(export.organization, time.time_ns(), self.max_future_nanos)
-        if export.encoding is Encoding.JSON:
-            frame, checked = await self._take_json(export, intake, hold)
-        elif export.packing is Packing.NONE or len(export.body) <= INLINE_BYTES:
-            frame, checked = self._take(export, intake, hold)
-        else:
-            frame, checked = await asyncio.to_thread(self._take, export, intake, hold)
-        if checked.records:
-            await self._keep(frame, export.signal, checked)
-        return Answer(export.signal, checked.records, checked.rejected)
-
-    def _take(self, export: Export, intake: Intake, hold: Hold) -> tuple[Frame, Checked]:
-        """Check a protobuf message; what is kept are its bytes as they were sent."""
-        message = unpack(export.body, export.packing, self.config.max_message_bytes, hold)
-        checked = check(export.signal, message, intake, self.config.max_records)
-        self._sized(export, message, hold)
-        return _frame(export, intake, export.body, export.packing), checked
-
-    async def _take_json(self, export: Export, intake: Intake, hold: Hold) -> tuple[Frame, Checked]:
-        """Check a JSON message; what is kept is the protobuf message that it says."""
-        text = await asyncio.to_thread(unpack, export.body, export.packing, self.config.max_message_bytes, hold)
-        message = await self.transcoder.to_protobuf(export.signal, text)
-        checked = check(export.signal, message, intake, self.config.max_records)
-        self._sized(export, text, hold)
-        hold.grow(len(message))
-        return _frame(export, intake, message, Packing.NONE), checked
-
-    def _sized(self, export: Export, plain: bytes, hold: Hold) -> None:
+        plain, found = await self._open(export, intake, hold)
+        if found is None:
+            found = await self.examiners.examine(export.signal, plain, export.encoding, intake)
         self.metrics.sized(export.signal, len(export.body), len(plain))
         if export.packing is not Packing.NONE:
             hold.shrink(len(plain))
+        checked = found.checked
+        if checked.records:
+            self._charge(export, len(plain), checked.records)
+            frame = _frame(export, intake, found, hold)
+            await self._keep(frame, export.signal, checked)
+            self.usage.kept(export.organization, len(plain), checked.records, stored_bytes(frame))
+        return Answer(export.signal, checked.records, checked.rejected)
+
+    async def _open(self, export: Export, intake: Intake, hold: Hold) -> tuple[bytes, Examined | None]:
+        """The plain body; what was found of it where it was examined in the same thread."""
+        if export.packing is Packing.NONE or len(export.body) <= INLINE_BYTES:
+            return self._unpack(export, hold), None
+        return await asyncio.to_thread(self._unpack_and_examine, export, intake, hold)
+
+    def _unpack_and_examine(self, export: Export, intake: Intake, hold: Hold) -> tuple[bytes, Examined | None]:
+        plain = self._unpack(export, hold)
+        if export.encoding is Encoding.JSON or self.examiners.is_large(plain):
+            return plain, None
+        return plain, self.examiners.examine_here(export.signal, plain, intake)
+
+    def _unpack(self, export: Export, hold: Hold) -> bytes:
+        return unpack(export.body, export.packing, self.config.max_message_bytes, hold)
+
+    def _charge(self, export: Export, size: int, records: int) -> None:
+        try:
+            self.quotas.charge(Caller(export.organization, export.key_id), size, records)
+        except Refusal:
+            self.usage.refused(export.organization)
+            raise
 
     async def _keep(self, frame: Frame, signal: Signal, checked: Checked) -> None:
         started = time.perf_counter()
@@ -104,5 +127,10 @@ class Receiver:
         self.metrics.kept(signal, checked.records, checked.rejected, time.perf_counter() - started)
 
 
-def _frame(export: Export, intake: Intake, payload: bytes, packing: Packing) -> Frame:
-    return Frame(KINDS[export.signal], export.organization, intake.received_unix_nano, payload, packing=packing)
+def _frame(export: Export, intake: Intake, found: Examined, hold: Hold) -> Frame:
+    """What is kept: the bytes as they were sent; of a JSON message the protobuf message that it says."""
+    kind, received = KINDS[export.signal], intake.received_unix_nano
+    if found.message is None:
+        return Frame(kind, export.organization, received, export.body, packing=export.packing)
+    hold.grow(len(found.message))
+    return Frame(kind, export.organization, received, found.message)

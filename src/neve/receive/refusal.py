@@ -33,8 +33,17 @@ class Verdict(Enum):
 class Refusal(Exception):
     """Raised when a request is not accepted; its sender is told why, and whether to come back."""
 
-    def __init__(self, verdict: Verdict, reason: str, message: str, details: Sequence[Mapping[str, str]] = ()) -> None:
+    def __init__(
+        self,
+        verdict: Verdict,
+        reason: str,
+        message: str,
+        *,
+        retry_after_seconds: int | None = None,
+        details: Sequence[Mapping[str, str]] = (),
+    ) -> None:
         super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds  # none: as long as the settings say
         self.verdict = verdict
         self.reason = reason
         self.message = message

@@ -45,7 +45,8 @@ def refused(refusal: Refusal, encoding: Encoding, retry_after_seconds: int | Non
     status = Status(code=refusal.verdict.grpc, message=refusal.message)
     if retry_after_seconds is not None and refusal.verdict.comes_back:
         packed = AnyMessage()
-        packed.Pack(RetryInfo(retry_delay=Duration(seconds=retry_after_seconds)))
+        seconds = refusal.retry_after_seconds or retry_after_seconds
+        packed.Pack(RetryInfo(retry_delay=Duration(seconds=seconds)))
         status.details.append(packed)
     wire: bytes = status.SerializeToString()
     return wire

@@ -21,6 +21,7 @@ from neve.ingest.stream.raw import RawStream
 from neve.ingest.stream.raw_feed import RawFeed
 from neve.raw.frame import Kind, Packing
 from tests.ingest.stream.frames import frame, raw_config, receive, zone_of
+from tests.receive.doubles import field
 from tests.telemetry import logs, metrics, traces
 
 if TYPE_CHECKING:
@@ -68,6 +69,17 @@ def test_what_was_received_is_in_the_tables(spark_lake: Lake, tmp_path: Path) ->
     assert zone_of(raw).backlog() == []
     again = run(spark_lake, tmp_path, raw)
     assert (again.batches, count(spark_lake, "spans")) == (0, 7)
+
+
+def test_a_message_over_its_bounds_costs_itself_only(spark_lake: Lake, tmp_path: Path) -> None:
+    """It is quarantined undecoded, with the bound; what came beside it is in the tables."""
+    raw = raw_config(tmp_path)
+    scopes = field(1, b"\x12\x00" * 500)  # two bytes each; a decoder makes hundreds of each
+    receive(raw, [frame(Kind.LOGS, logs(2)), frame(Kind.LOGS, gzip.compress(logs(1) + scopes), packing=Packing.GZIP)])
+    assert run(spark_lake, tmp_path, raw, max_groups=500).records == {"logs": 2}
+    [row] = spark_lake.table("quarantine").scan().to_arrow().to_pylist()
+    assert (row["reason"], row["payload"], row["position"]) == ("overgrown_message", logs(1) + scopes, 1)
+    assert row["detail"].endswith("more than 500 groups (resources, scopes and metrics) (ingest.max_groups)")
 
 
 def test_a_lost_checkpoint_doubles_nothing(spark_lake: Lake, tmp_path: Path) -> None:

@@ -48,6 +48,9 @@ class Walls:
         return self.wall(path)
 
 
+OTLP = (Format.OTLP_PROTO, Format.OTLP_JSON)
+
+
 @dataclass(frozen=True)
 class FileOutcome:
     """How one file ended."""
@@ -105,7 +108,11 @@ class _FileReader:
             return
         intake = self.assignment.intake(self.organization_id)
         for part in read:
-            batch = Batch(file.source.path, part.signal, intake, part.messages, part.index, part.rejected)
+            # Generic records become one message of ours, as large as their file.
+            bounds = self.assignment.config.bounds if part.format in OTLP else None
+            batch = Batch(
+                file.source.path, part.signal, intake, part.messages, part.index, part.rejected, bounds=bounds
+            )
             yield from self.decoder.take(batch)
         signals = ",".join(part.signal for part in read)
         self.outcomes.append(FileOutcome(file, signals, read[0].format.value))

@@ -14,7 +14,9 @@ from neve.ingest.decoder import Batch, Decoder
 from neve.ingest.stream.positions import Positions, furthest
 from neve.model.tables import BY_SIGNAL, QUARANTINE
 from neve.otlp import Rejected
+from neve.otlp.bounds import TooMany
 from neve.otlp.json import to_protobuf
+from neve.otlp.json_bounds import check_json_bounds, measure_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from neve.ingest.stream.topics import TopicConfig
     from neve.lake.exchange import Parcel
     from neve.model.signals import Signal
+    from neve.otlp.bounds import Bounds
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "value")
 Offsets = npt.NDArray[np.int64]
@@ -67,12 +70,13 @@ class KafkaTask:
         decoder.tally.unpacked_bytes += int(pc.sum(pc.binary_length(values)).as_py() or 0)
         decoder.tally.replayed += int((~wants_rows & ~wants_rejects).sum())
         intake = self.assignment.intake(config.organization or self.organization_id)
+        bounds = self.assignment.config.bounds
         for rows_too in (True, False):
             for rejects_too in (True, False):
                 chosen = np.flatnonzero((wants_rows == rows_too) & (wants_rejects == rejects_too))
                 if not len(chosen) or not (rows_too or rejects_too):
                     continue
-                opened = _open_values(config, values.take(pa.array(chosen)), offsets[chosen])
+                opened = _open_values(config, values.take(pa.array(chosen)), offsets[chosen], bounds)
                 yield from decoder.take(
                     Batch(
                         f"kafka:{topic}/{partition}",
@@ -83,6 +87,7 @@ class KafkaTask:
                         opened.rejected,
                         rows_too,
                         rejects_too,
+                        bounds,
                     )
                 )
 
@@ -111,7 +116,7 @@ def _by_partition(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.R
         yield (rows.column("topic")[0].as_py(), rows.column("partition")[0].as_py()), rows
 
 
-def _open_values(config: TopicConfig, values: pa.BinaryArray, offsets: Offsets) -> Opened:
+def _open_values(config: TopicConfig, values: pa.BinaryArray, offsets: Offsets, bounds: Bounds) -> Opened:
     """Messages as protobuf; a tombstone is no message."""
     there = values.is_valid().to_numpy(zero_copy_only=False)
     is_json = _are_json(config, values) & there
@@ -120,26 +125,37 @@ def _open_values(config: TopicConfig, values: pa.BinaryArray, offsets: Offsets) 
         whole = values if len(plain) == len(values) else values.take(pa.array(plain))
         return Opened(whole, offsets[plain], [])
     places = np.flatnonzero(is_json)
-    read = _read_json(config.signal, values.take(pa.array(places)), offsets[places])
+    read = _read_json(config.signal, values.take(pa.array(places)), offsets[places], bounds)
     messages = pa.concat_arrays([values.take(pa.array(plain)), read.messages])
     return Opened(messages, np.concatenate([offsets[plain], read.offsets]), read.rejected)
 
 
-def _read_json(signal: Signal, values: pa.BinaryArray, offsets: Offsets) -> Opened:
+def _read_json(signal: Signal, values: pa.BinaryArray, offsets: Offsets, bounds: Bounds) -> Opened:
     """JSON messages as protobuf: all at once where each is one good document, else one by one."""
-    texts = [
-        text.replace(b"\n", b" ") for text in values.to_pylist()
-    ]  # a line break in JSON is never more than a space
-    read = to_protobuf(signal, b"\n".join(texts))
-    if not read.rejected and len(read.messages) == len(texts):
-        return Opened(read.messages.cast(pa.binary()), offsets, [])
-    messages, places, rejected = [], [], []
-    for offset, text in zip(offsets.tolist(), texts, strict=True):
+    texts, places, overgrown = [], [], []
+    for offset, value in zip(offsets.tolist(), values.to_pylist(), strict=True):
+        try:
+            check_json_bounds(measure_json(value), bounds)
+        except TooMany as error:
+            words = f"{error.message} (ingest.{error.setting})"
+            overgrown.append(Rejected("overgrown_message", words, offset, value, "otlp_json"))
+            continue
+        texts.append(value.replace(b"\n", b" "))  # a line break in JSON is never more than a space
+        places.append(offset)
+    read = to_protobuf(signal, b"\n".join(texts)) if texts else None
+    if read is not None and not read.rejected and len(read.messages) == len(texts):
+        return Opened(read.messages.cast(pa.binary()), np.array(places, dtype=np.int64), overgrown)
+    return _read_each(signal, texts, places, overgrown)
+
+
+def _read_each(signal: Signal, texts: list[bytes], places: list[int], rejected: list[Rejected]) -> Opened:
+    messages, found = [], []
+    for offset, text in zip(places, texts, strict=True):
         alone = to_protobuf(signal, text)
         messages += alone.messages.to_pylist()
-        places += [offset] * len(alone.messages)
+        found += [offset] * len(alone.messages)
         rejected += [Rejected(bad.reason, bad.detail, offset, bad.payload, bad.encoding) for bad in alone.rejected]
-    return Opened(pa.array(messages, pa.binary()), np.array(places, dtype=np.int64), rejected)
+    return Opened(pa.array(messages, pa.binary()), np.array(found, dtype=np.int64), rejected)
 
 
 def _are_json(config: TopicConfig, values: pa.BinaryArray) -> npt.NDArray[np.bool_]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import structlog
+
+from neve.ingest.decoder import Decode, decode_all
 from neve.ingest.metrics import watch_backlog
+from neve.ingest.stream.isolate import find_killers
 from neve.ingest.stream.raw_feed import behind
-from neve.ingest.stream.raw_task import RawTask
+from neve.ingest.stream.raw_task import Killers, RawTask
 from neve.lake.lane import parallelism
 
 if TYPE_CHECKING:
@@ -23,7 +27,12 @@ if TYPE_CHECKING:
     from neve.ingest.stream.result import BatchResult
     from neve.raw.zone import RawZone, Segment
 
-PACKED_FACTOR = 4  # about how much larger what senders packed is inside, for sharing out the work
+# About how much larger what senders packed is inside, for sharing out the work. How large it is in truth is seen only
+# when it is opened, a few frames at a time: where the guess is wrong a task takes longer, not more memory.
+PACKED_FACTOR = 4
+FAILURES = 2  # of a batch, before it is looked at frame by frame
+
+log = structlog.get_logger("neve.ingest")
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,8 @@ class RawWork:
     spark: SparkSession
     zone: RawZone
     groups: list[list[Segment]]
+    killers: Killers = field(default_factory=dict)
+    decode: Decode = decode_all
 
     @property
     def writers(self) -> int:
@@ -45,7 +56,7 @@ class RawWork:
 
     def task(self, assignment: Assignment, positions: dict[str, Positions]) -> RawTask:
         """Reading and decoding segments."""
-        return RawTask(assignment, self.zone, self.groups, positions)
+        return RawTask(assignment, self.zone, self.groups, positions, self.killers, self.decode)
 
     def prune(self, positions: Positions) -> Positions:
         """Without writers that left no segment: their names are never used again."""
@@ -63,6 +74,7 @@ class RawStream:
 
     writer: StreamWriter
     feed: RawFeed
+    decode: Decode = decode_all  # a function that can be imported by its name: worker processes do
 
     def load(self, spark: SparkSession) -> DataFrame:
         """The segments as they come."""
@@ -75,9 +87,14 @@ class RawStream:
         segments = self.feed.segments(frame)
         if not segments:
             return None
-        spark = frame.sparkSession
-        groups = share_out(segments, self.writer.publisher.config.task_bytes, parallelism(spark))
-        result = self.writer.take(RawWork(spark, self.feed.zone, groups))
+        spark, config, zone = frame.sparkSession, self.writer.publisher.config, self.feed.zone
+        killers: Killers = {}
+        begun = zone.begin(segments)
+        if begun > FAILURES:
+            log.warning("a batch fails again and again: its messages are tried one by one", failures=begun - 1)
+            killers = find_killers(spark, zone, segments, config, self.decode)
+        groups = share_out(segments, config.task_bytes, parallelism(spark))
+        result = self.writer.take(RawWork(spark, zone, groups, killers, self.decode))
         self.feed.finished(result.positions)
         return result
 

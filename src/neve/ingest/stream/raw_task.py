@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from neve.ingest.decoder import Batch, Decoder
-from neve.model.signals import Signal
+from neve.ingest.decoder import Batch, Decode, Decoder, decode_all
+from neve.ingest.stream.open_frames import SIGNALS, open_frames
 from neve.model.tables import BY_SIGNAL, QUARANTINE
 from neve.otlp import Rejected
-from neve.otlp.json import to_protobuf
-from neve.raw.frame import Encoding, Frame, Kind, decode
-from neve.raw.unpack import Unpackable
-from neve.raw.unpack import unpack as unpacked
+from neve.raw.frame import Frame, Kind, decode
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
+    import pyarrow as pa
+
     from neve.ingest.assignment import Assignment
     from neve.ingest.stream.positions import Positions
     from neve.lake.exchange import Parcel
+    from neve.model.signals import Signal
     from neve.raw.zone import RawZone, Segment
 
-SIGNALS = {Kind.TRACES: Signal.TRACES, Kind.LOGS: Signal.LOGS, Kind.METRICS: Signal.METRICS}
+# Frames that ended a process that decoded them, by the path of their segment: their places, and how it ended.
+Killers = Mapping[str, Mapping[int, str]]
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,12 @@ class RawTask:
     zone: RawZone
     groups: Sequence[Sequence[Segment]]
     positions: dict[str, Positions]
+    killers: Killers = field(default_factory=dict)
+    decode: Decode = decode_all
 
     def scatter(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Parcel]:
         """The rows of the groups that a task was given; its report says when the newest message came."""
-        decoder = Decoder(self.assignment)
+        decoder = Decoder(self.assignment, self.decode)
         newest = 0
         for batch in batches:
             for group in batch.column(0).to_pylist():
@@ -63,7 +65,14 @@ class RawTask:
             lost = Rejected("damaged_segment", damage.reason, len(contents.frames), damage.data, "file")
             decoder.refuse(source, contents.frames[0].organization_id if contents.frames else "unknown", lost)
         decoder.tally.unpacked_bytes += len(data)
+        del data
+        killers = self.killers.get(segment.path, {})
         frames = [(place, frame) for place, frame in enumerate(contents.frames) if frame.kind in SIGNALS]
+        for place, frame in frames if QUARANTINE.name in wanted else ():
+            if place in killers:
+                bad = Rejected("killed_worker", killers[place], place, frame.payload, "file")
+                decoder.refuse(source, frame.organization_id, bad, SIGNALS[frame.kind].value)
+        frames = [(place, frame) for place, frame in frames if place not in killers]
         frames.sort(key=_group)
         for (organization, kind), group in groupby(frames, key=_group):
             signal = SIGNALS[kind]
@@ -83,45 +92,23 @@ class RawTask:
         if not (wants_rows or wants_rejects):
             decoder.tally.replayed += len(frames)
             return
-        opened = _open_frames(signal, frames)
         received = max(frame.received_unix_nano for _place, frame in frames)
         intake = self.assignment.intake(organization, received)
-        yield from decoder.take(
-            Batch(source, signal, intake, opened.messages, opened.places, opened.rejected, wants_rows, wants_rejects)
-        )
-
-
-@dataclass(frozen=True)
-class Opened:
-    """Messages out of frames, each with the place of its frame, and frames that could not be opened."""
-
-    messages: pa.BinaryArray
-    places: list[int]
-    rejected: list[Rejected]
-
-
-def _open_frames(signal: Signal, frames: list[tuple[int, Frame]]) -> Opened:
-    messages, places, rejected = [], [], []
-    for place, frame in frames:
-        try:
-            data = unpack(frame)
-        except Unpackable as error:
-            rejected.append(Rejected("unreadable_frame", f"the frame {error}", place, frame.payload, "file"))
-            continue
-        if frame.encoding is Encoding.PROTOBUF:
-            messages.append(data)
-            places.append(place)
-            continue
-        read = to_protobuf(signal, data)
-        messages += read.messages.to_pylist()
-        places += [place] * len(read.messages)
-        rejected += [Rejected(bad.reason, bad.detail, place, bad.payload, bad.encoding) for bad in read.rejected]
-    return Opened(pa.array(messages, pa.binary()), places, rejected)
-
-
-def unpack(frame: Frame) -> bytes:
-    """A frame's message; its size was bounded when it was received."""
-    return unpacked(frame.payload, frame.packing)
+        config = self.assignment.config
+        for opened in open_frames(signal, frames, config):
+            yield from decoder.take(
+                Batch(
+                    source,
+                    signal,
+                    intake,
+                    opened.messages,
+                    opened.places,
+                    opened.rejected,
+                    wants_rows,
+                    wants_rejects,
+                    config.bounds,
+                )
+            )
 
 
 def _group(item: tuple[int, Frame]) -> tuple[str, Kind]:

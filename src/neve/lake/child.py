@@ -1,0 +1,185 @@
+"""Work in a child process with a memory limit: what crashes there, or never ends, costs one request and no service.
+
+The parent sends a request, a small JSON header and a body of bytes, over the child's standard input and gets an answer
+of the same form. A child ends when its input does, so that none outlives its parent. It is started as a module of its
+own, never forked: the parents have threads, and Arrow's and gRPC's do not survive a fork.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import resource
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neve.errors import NeveError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HEADER = struct.Struct("<IQ")  # length of the JSON, length of the body
+READY = "ready"
+STATM = Path("/proc/self/statm")
+PIECE = 1024 * 1024
+MOST_USED = 0.5  # of its memory; a child that keeps more is replaced, or a later request would pay for an earlier one
+
+Header = dict[str, Any]
+
+
+class ChildFailed(NeveError):
+    """Raised when a child did not answer; the message says how it ended.
+
+    `by_limit` says that the request itself was too much. A child that died may have been killed for another's sake.
+    """
+
+    def __init__(self, message: str, *, by_limit: bool = False) -> None:
+        super().__init__(message)
+        self.by_limit = by_limit
+
+
+class Child:
+    """A process that answers requests, one at a time; used by one thread at a time."""
+
+    def __init__(self, module: str, memory_bytes: int, *arguments: str) -> None:
+        self._memory_bytes = memory_bytes
+        self._used = 0
+        command = [sys.executable, "-m", module, str(memory_bytes), *arguments]
+        requests, self._requests = _pipe()
+        self._answers, answers = _pipe()
+        self._process = subprocess.Popen(command, stdin=requests, stdout=answers)
+        os.close(requests)
+        os.close(answers)
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether it runs and has most of its memory left."""
+        return self._process.poll() is None and self._used <= MOST_USED * self._memory_bytes
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def wait_ready(self, seconds: float) -> None:
+        """Return when the child has imported what it needs and answers; raises `ChildFailed` when it does not."""
+        self.ask({READY: True}, b"", seconds)
+
+    def ask(self, header: Header, body: bytes, seconds: float) -> tuple[Header, bytes]:
+        """Send a request and wait for the answer; raises `ChildFailed`, and the child is of no more use then."""
+        try:
+            _write(self._requests, header, body)
+            answer, data = _read(self._answers, time.monotonic() + seconds)
+        except TimeoutError:
+            self.kill()
+            raise ChildFailed(f"it took more than {seconds:g} s", by_limit=True) from None
+        except (EOFError, OSError):
+            self.kill()
+            raise ChildFailed(_ending(self._process.returncode, self._memory_bytes)) from None
+        self._used = int(answer.pop("used", 0))
+        if error := answer.pop("out_of_memory", None):
+            self.kill()
+            raise ChildFailed(f"it took more than {self._memory_bytes} bytes of memory ({error})", by_limit=True)
+        return answer, data
+
+    def kill(self) -> None:
+        """End the child, whatever it is at."""
+        self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """End the child and give up its pipes; called once, where no thread waits for an answer."""
+        self.kill()
+        os.close(self._requests)
+        os.close(self._answers)
+
+
+def _pipe() -> tuple[int, int]:
+    """A pipe that holds as much as is written at once; a shorter one works too, with more turns."""
+    ends = os.pipe()
+    with suppress(OSError):
+        fcntl.fcntl(ends[0], fcntl.F_SETPIPE_SZ, PIECE)
+    return ends
+
+
+def serve_requests(handle: Callable[[Header, bytes], tuple[Header, bytes]], memory_bytes: int) -> None:
+    """Answer the parent's requests until it is gone; called by the child once everything that it needs is loaded."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides
+    answers = os.dup(1)
+    os.dup2(2, 1)  # what libraries print must not stand between answers
+    limit_memory(memory_bytes)
+    base = _address_space()
+    while True:
+        try:
+            header, body = _read(0, None)
+        except EOFError:
+            return
+        try:
+            answer, data = ({}, b"") if header.get(READY) else handle(header, body)
+        except MemoryError as error:
+            answer, data = {"out_of_memory": f"{type(error).__name__}: {error}"[:200]}, b""
+        del body
+        with suppress(BrokenPipeError):
+            _write(answers, {**answer, "used": max(0, _address_space() - base)}, data)
+
+
+def limit_memory(more_bytes: int) -> None:
+    """Let this process have so much more memory than it has now, by its address space."""
+    if not STATM.exists():
+        return  # only Linux tells how much it is, and holds to the limit
+    limit = _address_space() + more_bytes
+    _soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+def _address_space() -> int:
+    return int(STATM.read_text().split()[0]) * resource.getpagesize() if STATM.exists() else 0
+
+
+def _ending(code: int | None, memory_bytes: int) -> str:
+    limit = f"its memory limit was {memory_bytes} bytes"
+    if code is not None and code < 0:
+        return f"its process was ended by {signal.Signals(-code).name} ({limit})"
+    return f"its process ended with code {code} ({limit})"
+
+
+def _write(file: int, header: Header, body: bytes) -> None:
+    words = json.dumps(header).encode()
+    for piece in (HEADER.pack(len(words), len(body)) + words, body):
+        view = memoryview(piece)
+        while view:
+            view = view[os.write(file, view[:PIECE]) :]
+
+
+def _read(file: int, deadline: float | None) -> tuple[Header, bytes]:
+    words, size = HEADER.unpack(_exactly(file, HEADER.size, deadline))
+    return json.loads(_exactly(file, words, deadline)), bytes(_exactly(file, size, deadline))
+
+
+def _exactly(file: int, size: int, deadline: float | None) -> bytearray:
+    found = bytearray(size)
+    view, at = memoryview(found), 0
+    while at < size:
+        _await(file, deadline)
+        count = os.readv(file, [view[at : at + PIECE]])
+        if not count:
+            raise EOFError
+        at += count
+    return found
+
+
+def _await(file: int, deadline: float | None) -> None:
+    if deadline is None:
+        return
+    poll = select.poll()
+    poll.register(file, select.POLLIN)
+    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        raise TimeoutError

@@ -1,0 +1,141 @@
+"""How much an organization and a key may send: bytes and records a second, with a burst.
+
+Each limit is a token bucket. What a message costs is known after it was read, so that a bucket is asked before the body
+is read and charged before the message is kept. A message is let in while the bucket is not empty and may overdraw it:
+so messages larger than the burst get through, one at a time, and what an organization sends in the long run is its
+rate and not more.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from neve.receive.refusal import Refusal, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from neve.lake.scopes import Caller
+    from neve.receive.config import LimitConfig
+
+EACH = "*"
+MOST_OWNERS = 10_000  # whose buckets are remembered; one that is forgotten is full again
+
+
+@dataclass
+class Bucket:
+    """Tokens that come back at a rate, up to a burst. It is told what time it is."""
+
+    rate: float
+    burst: float
+    level: float
+    at: float
+
+    @classmethod
+    def full(cls, rate: float, burst_seconds: float, now: float) -> Bucket:
+        """A bucket from which nothing was taken."""
+        return cls(rate, rate * burst_seconds, rate * burst_seconds, now)
+
+    def wait(self, now: float) -> float:
+        """In how many seconds something may be taken; 0 for at once."""
+        self._fill(now)
+        return 0.0 if self.level > 0 else (1.0 - self.level) / self.rate
+
+    def take(self, amount: float, now: float) -> None:
+        """Take tokens, also more than there are: they are missing afterwards."""
+        self._fill(now)
+        self.level -= amount
+
+    def _fill(self, now: float) -> None:
+        self.level = min(self.burst, self.level + max(0.0, now - self.at) * self.rate)
+        self.at = max(self.at, now)
+
+
+@dataclass(frozen=True)
+class Account:
+    """The buckets of one owner: an organization, or a key."""
+
+    owner: str
+    bytes: Bucket | None
+    records: Bucket | None
+
+    @property
+    def buckets(self) -> Iterator[tuple[str, Bucket]]:
+        """Those that there are, each with what it counts."""
+        if self.bytes is not None:
+            yield "bytes", self.bytes
+        if self.records is not None:
+            yield "records", self.records
+
+
+class Quotas:
+    """The accounts of all who send; used by one thread."""
+
+    def __init__(self, limits: Sequence[LimitConfig] = (), clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = {(limit.organization, limit.key): limit for limit in limits}
+        self._clock = clock
+        self._accounts: OrderedDict[tuple[str, str], Account] = OrderedDict()
+
+    def check(self, caller: Caller) -> None:
+        """Raise `Refusal` while an account of a caller is overdrawn."""
+        now = self._clock()
+        for account in self._of(caller, now):
+            for what, bucket in account.buckets:
+                if wait := bucket.wait(now):
+                    raise _over(account.owner, what, bucket.rate, wait)
+
+    def charge(self, caller: Caller, size: int, records: int) -> None:
+        """Take a message from the caller's accounts, or raise `Refusal` and take nothing."""
+        self.check(caller)
+        now, costs = self._clock(), {"bytes": size, "records": records}
+        for account in self._of(caller, now):
+            for what, bucket in account.buckets:
+                bucket.take(costs[what], now)
+
+    def _of(self, caller: Caller, now: float) -> list[Account]:
+        """The account of the organization and that of the key, where they are limited."""
+        if not self._limits:
+            return []
+        whole = self._find((caller.organization, ""), (EACH, ""))
+        key = self._find(
+            (caller.organization, caller.key_id), (EACH, caller.key_id), (caller.organization, EACH), (EACH, EACH)
+        )
+        found = []
+        if whole is not None:
+            found.append(self._account((caller.organization, ""), whole, now))
+        if key is not None and caller.key_id:
+            found.append(self._account((caller.organization, caller.key_id), key, now))
+        return found
+
+    def _find(self, *names: tuple[str, str]) -> LimitConfig | None:
+        """The limit that names its owner most exactly."""
+        return next((self._limits[name] for name in names if name in self._limits), None)
+
+    def _account(self, name: tuple[str, str], limit: LimitConfig, now: float) -> Account:
+        account = self._accounts.get(name)
+        if account is None:
+            organization, key = name
+            owner = f"the key {key} of {organization}" if key else f"the organization {organization}"
+            account = self._accounts[name] = Account(
+                owner,
+                _bucket(limit.bytes_per_second, limit.burst_seconds, now),
+                _bucket(limit.records_per_second, limit.burst_seconds, now),
+            )
+            if len(self._accounts) > MOST_OWNERS:
+                self._accounts.popitem(last=False)
+        self._accounts.move_to_end(name)
+        return account
+
+
+def _bucket(rate: float, burst_seconds: float, now: float) -> Bucket | None:
+    return Bucket.full(rate, burst_seconds, now) if rate else None
+
+
+def _over(owner: str, what: str, rate: float, wait: float) -> Refusal:
+    seconds = max(1, math.ceil(wait))
+    words = f"{owner} sends more than {rate:g} {what} a second (receiver.limits); send again in {seconds} s"
+    return Refusal(Verdict.BUSY, f"over_quota_{what}", words, retry_after_seconds=seconds)

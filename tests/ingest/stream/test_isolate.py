@@ -1,0 +1,80 @@
+"""A message that kills its worker is quarantined alone, and the stream goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
+
+from neve.errors import StreamFailed
+from neve.ingest.config import IngestConfig
+from neve.ingest.publish import Publisher
+from neve.ingest.stream.batch import StreamWriter
+from neve.ingest.stream.isolate import killers_of
+from neve.ingest.stream.job import StreamJob
+from neve.ingest.stream.raw import RawStream
+from neve.ingest.stream.raw_feed import RawFeed
+from neve.raw.frame import Kind
+from tests.ingest.stream import killer
+from tests.ingest.stream.frames import frame, raw_config, receive, zone_of
+from tests.telemetry import NOW, logs, traces
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from neve.lake.lake import Lake
+
+
+def poisoned() -> bytes:
+    """A message that ends the process that decodes it."""
+    record = LogRecord(time_unix_nano=NOW, body=AnyValue(string_value=killer.POISON.decode()))
+    group = ResourceLogs(scope_logs=[ScopeLogs(log_records=[record])])
+    return ExportLogsServiceRequest(resource_logs=[group]).SerializeToString()
+
+
+def test_the_frame_that_ends_a_process_is_found() -> None:
+    """Among others, which are decoded by a new process."""
+    frames = list(enumerate([frame(Kind.LOGS, logs(2)), frame(Kind.LOGS, poisoned()), frame(Kind.TRACES, traces(1))]))
+    found = killers_of(frames, IngestConfig(), killer.decode)
+    assert list(found) == [1]
+    assert "ended by SIGKILL" in found[1]
+
+
+def test_how_often_a_batch_began_is_remembered(tmp_path: Path) -> None:
+    """Across processes; what succeeded is forgotten with the next batch."""
+    raw = raw_config(tmp_path)
+    receive(raw, [frame(Kind.LOGS, logs(1))], [frame(Kind.LOGS, logs(2))])
+    first, second = zone_of(raw).segments()
+    assert [zone_of(raw).begin([first]) for _ in range(3)] == [1, 2, 3]
+    assert zone_of(raw).begin([first, second]) == 4
+    assert zone_of(raw).begin([second]) == 2
+    assert zone_of(raw).begin([first]) == 1
+    assert zone_of(raw).backlog() == [first, second]
+
+
+def test_a_stream_goes_on_past_a_message_that_kills_workers(spark_lake: Lake, tmp_path: Path) -> None:
+    """Two batches fail with their worker; the third finds the culprit, and everything else is in the tables."""
+    raw = raw_config(tmp_path)
+    receive(raw, [frame(Kind.LOGS, logs(3)), frame(Kind.LOGS, poisoned())], [frame(Kind.TRACES, traces(2), "umbrella")])
+    config = IngestConfig.model_validate({"checkpoints": str(tmp_path / "checkpoints")})
+
+    def run() -> dict[str, int]:
+        writer = StreamWriter("raw", Publisher(spark_lake, config, "ingest-stream"))
+        feed = RawFeed(zone_of(raw), config.batch_bytes, raw.keep_seconds)
+        job = StreamJob(spark_lake, config, "raw", RawStream(writer, feed, killer.decode))
+        return dict(job.run(until_caught_up=True).rejected)
+
+    for _failure in range(2):
+        with pytest.raises(StreamFailed):
+            run()
+    assert run() == {"killed_worker": 1}
+    [row] = spark_lake.table("quarantine").scan().to_arrow().to_pylist()
+    assert (row["reason"], row["organization_id"], row["payload"]) == ("killed_worker", "acme", poisoned())
+    assert "SIGKILL" in row["detail"]
+    assert (spark_lake.table("logs").scan().count(), spark_lake.table("spans").scan().count()) == (3, 2)
+    receive(raw, [frame(Kind.LOGS, logs(4, first=10))])
+    assert run() == {}
+    assert spark_lake.table("logs").scan().count() == 7

@@ -1,0 +1,176 @@
+"""What a message holds is counted before anyone decodes it."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    ExponentialHistogram,
+    ExponentialHistogramDataPoint,
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Summary,
+    SummaryDataPoint,
+)
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
+
+from neve.model.signals import Signal
+from neve.otlp.bounds import WHOLE, Bounds, Entry, TooMany, check_bounds, count_entries, count_groups, most_entries
+from tests.receive.doubles import field
+from tests.telemetry import logs, metrics, traces
+
+NO_BOUNDS = Bounds(10**9, 10**9, 10**9)
+TIGHT = Bounds(groups=5, records=5, attributes=5)
+EMPTY = {Signal.TRACES: b"\x4a\x00", Signal.LOGS: b"\x32\x00"}  # an attribute without key and value
+
+
+def counted(signal: Signal, message: bytes) -> list[int]:
+    """Groups, records and parts of a message."""
+    return count_entries(message, WHOLE[signal], NO_BOUNDS)
+
+
+def attributes(*names: str) -> list[KeyValue]:
+    """Attributes without values."""
+    return [KeyValue(key=name) for name in names]
+
+
+def test_every_part_of_a_span_counts() -> None:
+    """Attributes of the span, its events and links, the events and links themselves, and values inside of values."""
+    nested = AnyValue(array_value=ArrayValue(values=[AnyValue(kvlist_value=KeyValueList(values=attributes("x", "y")))]))
+    span = Span(
+        attributes=[KeyValue(key="a", value=nested)],
+        events=[Span.Event(attributes=attributes("b"))],
+        links=[Span.Link(attributes=attributes("c", "d"))],
+    )
+    message = ExportTraceServiceRequest(resource_spans=[ResourceSpans(scope_spans=[ScopeSpans(spans=[span])])])
+    assert counted(Signal.TRACES, message.SerializeToString()) == [2, 1, 1 + 3 + 2 + 3]
+
+
+def test_every_type_of_point_counts() -> None:
+    """A metric is a group; points are records; attributes and exemplars are parts."""
+    metrics_ = [
+        Metric(gauge=Gauge(data_points=[NumberDataPoint(attributes=attributes("a"))] * 2), metadata=attributes("m")),
+        Metric(histogram=Histogram(data_points=[HistogramDataPoint(attributes=attributes("a"))])),
+        Metric(
+            exponential_histogram=ExponentialHistogram(
+                data_points=[ExponentialHistogramDataPoint(attributes=attributes("a", "b"))]
+            )
+        ),
+        Metric(
+            summary=Summary(
+                data_points=[SummaryDataPoint(quantile_values=[SummaryDataPoint.ValueAtQuantile(quantile=0.5)])]
+            )
+        ),
+    ]
+    message = ExportMetricsServiceRequest(
+        resource_metrics=[ResourceMetrics(scope_metrics=[ScopeMetrics(metrics=metrics_)])]
+    )
+    assert counted(Signal.METRICS, message.SerializeToString()) == [6, 5, 3 + 1 + 2 + 1]
+
+
+def test_a_body_of_a_log_record_counts() -> None:
+    """Each value of a list in it."""
+    body = AnyValue(array_value=ArrayValue(values=[AnyValue()] * 7))
+    message = ExportLogsServiceRequest(
+        resource_logs=[ResourceLogs(scope_logs=[ScopeLogs(log_records=[LogRecord(body=body)])])]
+    )
+    assert counted(Signal.LOGS, message.SerializeToString()) == [2, 1, 7]
+
+
+@pytest.mark.parametrize(
+    ("signal", "message", "setting"),
+    [
+        (Signal.TRACES, b"\x0a\x00" * 6, "max_groups"),
+        (Signal.LOGS, logs(1) + field(1, b"\x12\x00" * 6), "max_groups"),
+        (Signal.METRICS, field(1, field(2, b"\x12\x00" * 6)), "max_groups"),
+        (Signal.TRACES, field(1, field(2, b"\x12\x00" * 6)), "max_records"),
+        (Signal.LOGS, logs(6), "max_records"),
+        (Signal.METRICS, metrics(6), "max_records"),
+        (Signal.TRACES, field(1, field(2, field(2, b"\x4a\x00" * 6))), "max_attributes"),
+        (Signal.LOGS, field(1, field(1, b"\x0a\x00" * 6)), "max_attributes"),
+        (Signal.METRICS, field(1, field(2, field(1, b"\x1a\x00" * 6))), "max_attributes"),
+        # Tags and lengths in more bytes than they need, and a protobuf group in front.
+        (Signal.TRACES, b"\x8a\x00\x80\x00" * 6, "max_groups"),
+        (Signal.TRACES, b"\x8a\x80\x80\x00\x80\x80\x00" * 6, "max_groups"),
+        (Signal.LOGS, b"\x0b\x12\x00\x0c" + b"\x0a\x00" * 6, "max_groups"),
+        # Malformed, but only behind what is too much.
+        (Signal.LOGS, b"\x0a\x00" * 6 + b"\xff", "max_groups"),
+        (Signal.LOGS, field(1, b"\x12\x00" * 6 + b"\x0a\x7f"), "max_groups"),
+    ],
+)
+def test_too_many_are_refused(signal: Signal, message: bytes, setting: str) -> None:
+    """With the bound that they are over."""
+    with pytest.raises(TooMany, match="more than 5 ") as caught:
+        check_bounds(signal, message, TIGHT)
+    assert caught.value.setting == setting
+    check_bounds(signal, message, NO_BOUNDS)
+
+
+@pytest.mark.parametrize("signal", list(Signal))
+def test_a_short_message_is_not_even_scanned(signal: Signal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry takes two bytes, so that nothing needs to be counted."""
+    message = {Signal.TRACES: traces, Signal.LOGS: logs, Signal.METRICS: metrics}[signal](500)
+    monkeypatch.setattr("neve.otlp.bounds.count_entries", lambda *_arguments: pytest.fail("it was scanned"))
+    check_bounds(signal, message, Bounds())
+
+
+def test_the_scan_ends_at_the_bound() -> None:
+    """However much follows: a decoder would have to hold thirty million groups."""
+    message = memoryview(logs(1) + field(1, b"\x12\x00" * 1_000_000))
+    seen = Touched(bytes(message))
+    with pytest.raises(TooMany):
+        count_groups(Signal.LOGS, seen, Bounds(groups=1000))  # type: ignore[arg-type]
+    assert seen.touched < 10_000
+
+
+class Touched:
+    """Bytes that count how often they are looked at."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.touched = 0
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, place: int) -> int:
+        self.touched += 1
+        return self.data[place]
+
+
+@given(
+    count=st.integers(0, 40),
+    extra=st.lists(st.sampled_from([b"\x4a\x00", b"\xca\x00\x00", b"\x4a\x80\x00", b"\x5a\x02\x1a\x00", b"\x0a\x01b"])),
+)
+def test_what_may_be_entries_is_never_fewer_than_entries(count: int, extra: list[bytes]) -> None:
+    """The quick count is above the true one, whatever way entries are written."""
+    message = traces(count) + field(1, field(2, field(2, b"".join(extra))))
+    assert most_entries(message) >= sum(counted(Signal.TRACES, message))
+
+
+@given(seed=st.integers(0, 2**32), size=st.integers(0, 300))
+def test_any_bytes_can_be_scanned(seed: int, size: int) -> None:
+    """Nothing but too much is an error, and the quick count holds for garbage as well."""
+    message = random.Random(seed).randbytes(size)
+    for signal in Signal:
+        assert sum(counted(signal, message)) <= most_entries(message)
+
+
+def test_deep_values_do_not_recurse() -> None:
+    """Below a hundred levels nothing is counted: no reader of values goes there."""
+    value = b""
+    for _ in range(5000):
+        value = field(5, field(1, value))
+    message = field(1, field(2, field(2, field(5, value))))
+    assert counted(Signal.LOGS, message)[Entry.PART] <= 100

@@ -1,0 +1,186 @@
+"""Large bodies are examined by other processes, which may die."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from neve.lake.child import Child, ChildFailed
+from neve.model.signals import Signal
+from neve.otlp.batch import Intake
+from neve.otlp.json import to_json
+from neve.raw.frame import Encoding
+from neve.receive import examiners as module
+from neve.receive.config import ReceiverConfig
+from neve.receive.examine import Rules, examine
+from neve.receive.examiners import Children, Examiners
+from neve.receive.refusal import Refusal, Verdict
+from tests.receive.doubles import field, span, traces_of
+from tests.telemetry import NOW, logs, traces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+INTAKE = Intake("acme", NOW)
+LARGE = traces(400)  # over 16 kB
+
+
+def run(work: Callable[[Examiners], Coroutine[Any, Any, None]], **config: Any) -> None:
+    """Do something with examiners."""
+
+    async def inside() -> None:
+        settings = ReceiverConfig(**{"large_bytes": 16 * 1024, "check_processes": 1, **config})
+        examiners = Examiners(settings)
+        try:
+            await work(examiners)
+        finally:
+            examiners.close()
+
+    asyncio.run(inside())
+
+
+def test_a_child_finds_what_this_process_would() -> None:
+    """Counts, refused records, refusals and transcoded messages, for both encodings."""
+    bad = traces_of(*[span()] * 300, span(trace_id=b""))
+    text = to_json(Signal.TRACES, LARGE).encode()
+    too_many = logs(1) + field(1, b"\x12\x00" * 20_000)
+
+    async def work(examiners: Examiners) -> None:
+        found = await examiners.examine(Signal.TRACES, bad, Encoding.PROTOBUF, INTAKE)
+        assert found == examiners.examine_here(Signal.TRACES, bad, INTAKE)
+        assert (found.checked.records, dict(found.checked.rejected)) == (301, {"invalid_trace_id": 1})
+        found = await examiners.examine(Signal.TRACES, text, Encoding.JSON, INTAKE)
+        assert (found.message, found.checked.records) == (LARGE, 400)
+        with pytest.raises(Refusal, match=r"more than 10000 groups .*receiver\.max_groups") as caught:
+            await examiners.examine(Signal.LOGS, too_many, Encoding.PROTOBUF, INTAKE)
+        assert (caught.value.verdict, caught.value.reason) == (Verdict.TOO_LARGE, "too_many_groups")
+        with pytest.raises(Refusal) as caught:
+            await examiners.examine(Signal.TRACES, LARGE[:-1], Encoding.PROTOBUF, INTAKE)
+        assert caught.value.verdict is Verdict.MALFORMED
+
+    run(work, max_groups=10_000)
+
+
+def test_only_large_bodies_go_to_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And all large ones do, so that this process is free for others."""
+    asked: list[int] = []
+
+    def here(_signal: Signal, body: bytes, *_rest: object) -> None:
+        asked.append(len(body))
+        pytest.fail("it was examined here")
+
+    monkeypatch.setattr(module, "examine", here)
+
+    async def work(examiners: Examiners) -> None:
+        found = await examiners.examine(Signal.TRACES, LARGE, Encoding.PROTOBUF, INTAKE)
+        assert (found.checked.records, asked) == (400, [])
+        with pytest.raises(BaseException, match="it was examined here"):
+            await examiners.examine(Signal.TRACES, traces(3), Encoding.PROTOBUF, INTAKE)
+        assert asked == [len(traces(3))]
+
+    run(work)
+
+
+def test_a_body_whose_child_was_killed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a new one: the machine may have had other reasons."""
+    ask, killed = Child.ask, list[int]()
+
+    def kill_once(child: Child, header: Any, body: bytes, seconds: float) -> Any:
+        if body and not killed:
+            killed.append(child.pid)
+            os.kill(child.pid, signal.SIGKILL)
+        return ask(child, header, body, seconds)
+
+    monkeypatch.setattr(Child, "ask", kill_once)
+
+    async def work(examiners: Examiners) -> None:
+        found = await examiners.examine(Signal.TRACES, LARGE, Encoding.PROTOBUF, INTAKE)
+        assert (found.checked.records, len(killed)) == (400, 1)
+
+    run(work)
+
+
+def test_a_body_that_ends_children_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One refused request; the next one is served."""
+    ask = Child.ask
+
+    def kill(child: Child, header: Any, body: bytes, seconds: float) -> Any:
+        if body == LARGE:
+            os.kill(child.pid, signal.SIGSEGV)
+        return ask(child, header, body, seconds)
+
+    monkeypatch.setattr(Child, "ask", kill)
+
+    async def work(examiners: Examiners) -> None:
+        with pytest.raises(Refusal, match="could not be checked: its process was ended by SIGSEGV") as caught:
+            await examiners.examine(Signal.TRACES, LARGE, Encoding.PROTOBUF, INTAKE)
+        assert (caught.value.verdict, caught.value.reason) == (Verdict.TOO_LARGE, "check_failed")
+        found = await examiners.examine(Signal.TRACES, traces(500), Encoding.PROTOBUF, INTAKE)
+        assert found.checked.records == 500
+
+    run(work)
+
+
+def test_a_body_over_its_limits_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take as much again."""
+    tries: list[int] = []
+
+    def over(_child: Child, header: Any, body: bytes, _seconds: float) -> Any:
+        if "ready" in header:
+            return {}, b""
+        tries.append(len(body))
+        raise ChildFailed("it took more than 5 bytes of memory", by_limit=True)
+
+    monkeypatch.setattr(Child, "ask", over)
+
+    async def work(examiners: Examiners) -> None:
+        with pytest.raises(Refusal, match="more than 5 bytes"):
+            await examiners.examine(Signal.TRACES, LARGE, Encoding.PROTOBUF, INTAKE)
+        assert len(tries) == 1
+
+    run(work)
+
+
+def test_an_organization_never_has_all_children() -> None:
+    """Where there are several: others find one free."""
+
+    async def work() -> None:
+        children = Children(ReceiverConfig(check_processes=3))
+        begun: list[str] = []
+        go = asyncio.Event()
+
+        async def occupy(organization: str) -> None:
+            async with children._turn(organization):
+                begun.append(organization)
+                await go.wait()
+
+        hostile = [asyncio.ensure_future(occupy("hostile")) for _ in range(5)]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        honest = asyncio.ensure_future(occupy("honest"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert begun == ["hostile", "hostile", "honest"]
+        go.set()
+        await asyncio.gather(*hostile, honest)
+        assert not children._busy
+        children.close()
+
+    asyncio.run(work())
+
+
+def test_hostile_json_is_refused_before_it_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Millions of empty objects would take gigabytes and a minute."""
+    monkeypatch.setattr("neve.receive.examine.to_protobuf", lambda *_arguments: pytest.fail("it was parsed"))
+    rules = Rules.of(ReceiverConfig())
+    for text in (
+        b'{"resourceLogs":[' + b"{}," * 100_000 + b"{}]}",
+        b'{"resourceLogs":[{"scopeLogs":[' + b"{}," * 100_000 + b"{}]}]}",
+    ):
+        with pytest.raises(Refusal, match="more than 100000 groups") as caught:
+            examine(Signal.LOGS, text, Encoding.JSON, INTAKE, rules)
+        assert caught.value.verdict is Verdict.TOO_LARGE
