@@ -16,6 +16,7 @@ import grpc  # type: ignore[import-untyped]
 import structlog
 from grpc import aio
 
+from neve.api.application import receiver_rules
 from neve.model.signals import Signal
 from neve.raw.frame import Encoding, Packing
 from neve.receive.keys import key_of
@@ -77,6 +78,8 @@ class GrpcDoor(grpc.GenericRpcHandler):  # type: ignore[misc]
         try:
             self._check_calls()
             metadata: dict[str, str] = dict(context.invocation_metadata() or ())
+            # gRPC does not tell which host was called. No browser gets here: none speaks HTTP/2 without TLS.
+            receiver_rules(self.receiver.config).check_forwarded(metadata)
             key = key_of(metadata.get("authorization"), metadata.get("x-api-key"))
             organization = await self.guard.organization(key)
             self.receiver.pressure.check()
