@@ -388,4 +388,4 @@ def test_health_off_this_machine_needs_keys(tmp_path: Path) -> None:
 def test_several_hosts_are_none() -> None:
     """A request that names two is refused, whichever comes first."""
     with pytest.raises(Refusal, match="expected localhost"):
-        AccessRules("query", is_open=True).check("/", {"host": ["localhost", "evil.example"]})
+        AccessRules("query", is_open=True).check("/", [(b"host", b"localhost"), (b"host", b"evil.example")])

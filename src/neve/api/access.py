@@ -8,6 +8,7 @@ behind a proxy on this machine. Both give themselves away by their headers.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from starlette.applications import Starlette
@@ -25,16 +26,16 @@ if TYPE_CHECKING:
     from starlette.routing import Route
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    RawHeaders = Sequence[tuple[bytes, bytes]]
     Refuse = Callable[[Refusal, Scope], ASGIApp]
     Elsewhere = Callable[[Request, HTTPException], Response]
 
 LONGEST_SHOWN = 100
-PROBES = ("/livez", "/healthz", "/readyz")
+LONGEST_HOST = 260  # a name has 253 characters at most, and a port 6
 # Kubernetes and load balancers probe by address, and get one word from a port with keys.
-FORWARDED = ("forwarded", "via", "x-real-ip")
-FORWARDED_PREFIX = "x-forwarded-"
-
-Headers = dict[str, list[str]]
+PROBES = ("/livez", "/healthz", "/readyz")
+FORWARDED = frozenset({b"forwarded", b"via", b"x-real-ip"})
+FORWARDED_PREFIX = b"x-forwarded-"
 
 
 @dataclass(frozen=True)
@@ -45,44 +46,39 @@ class AccessRules:
     is_open: bool
     allowed_hosts: Sequence[str] = ()
 
-    @property
-    def apply(self) -> bool:
-        """Whether there is anything to check."""
-        return self.is_open or bool(self.allowed_hosts)
-
-    def check(self, path: str, headers: Headers) -> None:
-        """Raise `Refusal` for a request that no rule allows."""
+    def check(self, path: str, headers: RawHeaders) -> None:
+        """Raise `Refusal` for a request that no rule allows; names of headers are in lower case, as ASGI has them."""
         if self.is_open:
             self._check_open(headers)
         elif self.allowed_hosts and path not in PROBES:
             self._check_host(headers)
 
-    def check_forwarded(self, names: Iterable[str]) -> None:
+    def check_forwarded(self, names: Iterable[bytes]) -> None:
         """Raise `Refusal` for a request to an open port that came through a proxy, by the names of its headers."""
-        passed_on = next((name for name in names if _tells_of_proxy(name)), None)
-        if self.is_open and passed_on:
-            message = f"the request came through a proxy ({passed_on[:LONGEST_SHOWN]}), and this port asks for no keys"
-            raise Refusal(Verdict.FORBIDDEN, "proxied", f"{message}: {self._remedy}")
+        if not self.is_open:
+            return
+        for name in names:
+            if name in FORWARDED or name.startswith(FORWARDED_PREFIX):
+                shown = _text(name)
+                message = f"the request came through a proxy ({shown}), and this port asks for no keys"
+                raise Refusal(Verdict.FORBIDDEN, "proxied", f"{message}: {self._remedy}")
 
-    def _check_open(self, headers: Headers) -> None:
-        hosts = headers.get("host", [])
-        name = host_name(hosts[0]) if len(hosts) == 1 else None
-        if name is None or not is_loopback(name.rstrip(".")):
-            shown = ", ".join(hosts)[:LONGEST_SHOWN]
+    def _check_open(self, headers: RawHeaders) -> None:
+        host = _host(headers)
+        if host is None or not _is_local(host):
+            shown = _text(b", ".join(value for name, value in headers if name == b"host"))
             message = f"the host is {shown!r}, expected localhost or a loopback address on a port that asks for no keys"
             raise Refusal(Verdict.MISDIRECTED, "wrong_host", f"{message}: {self._remedy}")
-        for origin in headers.get("origin", []):
-            if not is_own_origin(origin, hosts[0]):
-                message = f"pages of {origin[:LONGEST_SHOWN]!r} may not call a port that asks for no keys"
+        for name, value in headers:
+            if name == b"origin" and not is_own_origin(value.decode("latin-1"), host):
+                message = f"pages of {_text(value)!r} may not call a port that asks for no keys"
                 raise Refusal(Verdict.FORBIDDEN, "wrong_origin", f"{message}: {self._remedy}")
-        self.check_forwarded(headers)
+        self.check_forwarded(name for name, _value in headers)
 
-    def _check_host(self, headers: Headers) -> None:
-        hosts = headers.get("host", [])
-        name = host_name(hosts[0]) if len(hosts) == 1 else None
-        if name is None or not (name in self.allowed_hosts or is_loopback(name)):
-            shown = ", ".join(hosts)[:LONGEST_SHOWN]
-            message = f"the host {shown!r} is not served here ({self.section}.allowed_hosts)"
+    def _check_host(self, headers: RawHeaders) -> None:
+        host = _host(headers)
+        if host is None or not (host_name(host) in self.allowed_hosts or _is_local(host)):
+            message = f"the host {(host or '')[:LONGEST_SHOWN]!r} is not served here ({self.section}.allowed_hosts)"
             raise Refusal(Verdict.MISDIRECTED, "wrong_host", message)
 
     @property
@@ -132,21 +128,26 @@ class AccessControl:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
         try:
-            if scope["type"] == "http" and self._rules.apply:
-                self._rules.check(scope["path"], _headers(scope))
+            if scope["type"] == "http":
+                self._rules.check(scope["path"], scope["headers"])
         except Refusal as refusal:
             await self._refuse(refusal.detached(), scope)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
 
-def _headers(scope: Scope) -> Headers:
-    found: Headers = {}
-    for name, value in scope["headers"]:
-        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-    return found
+def _host(headers: RawHeaders) -> str | None:
+    """The host that a request names; none where it names none, several, or one that is too long to be a name."""
+    found = [value for name, value in headers if name == b"host"]
+    return found[0].decode("latin-1") if len(found) == 1 and len(found[0]) <= LONGEST_HOST else None
 
 
-def _tells_of_proxy(name: str) -> bool:
-    lower = name.lower()
-    return lower in FORWARDED or lower.startswith(FORWARDED_PREFIX)
+@lru_cache(maxsize=256)
+def _is_local(host: str) -> bool:
+    """Whether a `Host` header names this machine; nearly all requests name it in the same way."""
+    name = host_name(host)
+    return name is not None and is_loopback(name.rstrip("."))
+
+
+def _text(value: bytes) -> str:
+    return value[:LONGEST_SHOWN].decode("latin-1")

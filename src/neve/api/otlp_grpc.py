@@ -79,7 +79,7 @@ class GrpcDoor(grpc.GenericRpcHandler):  # type: ignore[misc]
             self._check_calls()
             metadata: dict[str, str] = dict(context.invocation_metadata() or ())
             # gRPC does not tell which host was called. No browser gets here: none speaks HTTP/2 without TLS.
-            receiver_rules(self.receiver.config).check_forwarded(metadata)
+            receiver_rules(self.receiver.config).check_forwarded(name.encode() for name in metadata)
             key = key_of(metadata.get("authorization"), metadata.get("x-api-key"))
             organization = await self.guard.organization(key)
             self.receiver.pressure.check()
