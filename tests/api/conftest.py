@@ -64,7 +64,7 @@ def control(kept_control: Control) -> Iterator[Control]:
 @pytest.fixture(scope="session")
 def kept_operator(kept_control: Control) -> Iterator[Client]:
     """A server of that control with an open door."""
-    guard = OpenDoor(ACME)
+    guard = OpenDoor(ACME, admin=True)
     with serving(None, guard, first=control_routes(kept_control, guard)) as found:
         yield found
 

@@ -16,7 +16,7 @@ from tests.api.test_grpc import EXPORT
 from tests.telemetry import traces
 
 MB = 1024 * 1024
-POST = b"POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-protobuf\r\n"
+POST = b"POST /v1/traces HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-protobuf\r\n"
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def test_only_a_key_that_may_operate_is_let_in(control: Control) -> None:
         for path in ("status", "lake/tables", "jobs", "policies"):
             assert send(client, "GET", path, headers={"x-api-key": admin}).status == 200
         refused = send(client, "GET", "jobs", headers={"x-api-key": plain})
-        assert error_of(refused) == (403, "wrong_scope", "the API key may not admin (scopes: write, read)")
+        assert error_of(refused) == (403, "wrong_scope", "this key lacks the scope `admin` (it has: write, read)")
         assert send(client, "GET", "tables", headers={"x-api-key": admin}).status == 403
     state.close()
 

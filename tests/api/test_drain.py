@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DRAIN_SECONDS = 2
 HALF_A_REQUEST = (
-    b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: 9\r\n\r\nx"
+    b"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\nContent-Length: 9\r\n\r\nx"
 )
 
 

@@ -108,8 +108,9 @@ def test_garbage_on_the_wire_harms_nobody(open_receiver: Running) -> None:
     """Bytes that are no HTTP/1.1 and no HTTP/2, or nearly."""
     seeded = random.Random(7)
     body = SAMPLES["traces"]
-    http_1 = b"POST /v1/traces HTTP/1.1\r\ncontent-type: application/x-protobuf\r\ncontent-length: %d\r\n\r\n" % len(
-        body
+    http_1 = (
+        b"POST /v1/traces HTTP/1.1\r\nhost: localhost\r\n"
+        b"content-type: application/x-protobuf\r\ncontent-length: %d\r\n\r\n" % len(body)
     )
     http_2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9) + b"\x00\x00\x08\x04\x00\x00\x00\x00\x00" + bytes(8)
     for _ in range(300):

@@ -167,7 +167,10 @@ def test_more_than_the_budget_is_told_to_come_back(start: Callable[..., Running]
     receiver = start(max_inflight_bytes=MB, max_message_bytes=MB // 2, retry_after_seconds=7, grpc=False)
     body = traces(6000)
     packed = gzip.compress(body)
-    head = b"POST /v1/traces HTTP/1.1\r\ncontent-type: application/x-protobuf\r\ncontent-length: 500000\r\n\r\n"
+    head = (
+        b"POST /v1/traces HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-protobuf\r\n"
+        b"content-length: 500000\r\n\r\n"
+    )
     with ExitStack() as slow:
         for _ in range(2):
             connection = slow.enter_context(socket.create_connection(("127.0.0.1", receiver.http_port)))

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
+import structlog
 from prometheus_client import REGISTRY
 
 from neve.api.query import door as door_module
@@ -27,6 +28,7 @@ from neve.lake.scopes import Scope
 from neve.lake.state import State
 from neve.lake.state_config import StateConfig
 from neve.query.config import LimitRule, QueryConfig
+from neve.query.failures import UNAVAILABLE
 from neve.query.service import QueryService
 from neve.receive.keys import KeyDoor, OpenDoor
 from tests.api.querying import QUERY, Client, serving
@@ -244,7 +246,7 @@ def test_keys_open_the_door_to_their_own_rows(service: QueryService, tmp_path: P
         assert client.ask(sql, {"x-api-key": "neve_x"}).status == 403
         refused = client.ask(sql, {"authorization": f"Bearer {writer}"})
         assert (refused.status, refused.json["error"]["code"]) == (403, "wrong_scope")
-        assert refused.json["error"]["message"] == "the API key may not read (scopes: write)"
+        assert refused.json["error"]["message"] == "this key lacks the scope `read` (it has: write)"
         mine = client.ask(sql, {"authorization": f"Bearer {reader}"})
         theirs = client.ask(sql, {"x-api-key": both})
         assert (mine.json["rows"], theirs.json["rows"]) == ([[8]], [[1]])
@@ -432,6 +434,47 @@ def test_a_query_that_runs_can_be_found_and_cancelled(client: Client, service: Q
     thread.join(10)
     assert (replies[0].status, replies[0].json["error"]["code"]) == (409, "cancelled")
     assert client.get(f"/queries/{found['id']}").json["state"] == "cancelled"
+
+
+def test_only_its_own_key_or_an_operator_cancels_a_query(service: QueryService, tmp_path: Path) -> None:
+    """Other keys of the organization see it and may not end it."""
+    state = State(StateConfig(path=str(tmp_path / "state.db")))
+    keys = Keys(state)
+    mine, other = ({"x-api-key": keys.create(ACME, scopes=(Scope.READ,))[1]} for _ in range(2))
+    operator = {"x-api-key": keys.create(ACME, scopes=(Scope.READ, Scope.ADMIN))[1]}
+    with serving(service, KeyDoor(keys, 5.0)) as client:
+        for allowed in (mine, operator):
+            thread = threading.Thread(target=client.ask, args=(LONG, mine))
+            thread.start()
+            until(lambda: client.get("/queries", other).json["queries"])
+            [found] = client.get("/queries", other).json["queries"]
+            path = f"/api/v1/queries/{found['id']}"
+            refused = client.send("DELETE", path, headers=other)
+            assert (refused.status, refused.json["error"]["code"]) == (403, "wrong_owner")
+            assert client.send("DELETE", path, headers=allowed).status == 202
+            thread.join(10)
+            assert client.get(path.removeprefix("/api/v1"), other).json["state"] == "cancelled"
+    state.close()
+
+
+def test_paths_of_the_lake_are_for_its_log(client: Client, service: QueryService, lake: Lake) -> None:
+    """Files that went away are told of without their names: in the answer, in the list of queries and in their log."""
+    file = next(iter(lake.table("spans").scan(row_filter=f"organization_id = '{ACME}'").plan_files()))
+    path = Path(file.file.file_path.removeprefix("file://"))
+    hidden = path.with_suffix(".hidden")
+    path.rename(hidden)
+    try:
+        with structlog.testing.capture_logs() as logged:
+            reply = client.ask("SELECT * FROM spans")
+    finally:
+        hidden.rename(path)
+    assert (reply.status, reply.json["error"]["code"]) == (503, "lake_unavailable")
+    shown = client.get(f"/queries/{reply.headers['neve-query-id']}")
+    assert shown.json["error"] == UNAVAILABLE
+    for body in (reply.body, shown.body):
+        assert path.name.encode() not in body
+        assert str(lake.lake.warehouse).encode() not in body
+    assert any(path.name in str(line) for line in logged)
 
 
 def test_an_error_of_the_engine_behind_many_rows_is_told(client: Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -82,9 +83,29 @@ def test_keys_are_listed_by_organization() -> None:
     for organization in ("acme", "other"):
         run("keys", "create", "--org", organization)
     header, *lines = run("keys", "list").text.splitlines()
-    assert header.split() == ["id", "organization", "name", "scopes", "created", "last", "used", "revoked"]
+    assert header.split() == ["id", "organization", "name", "scopes", "created", "last", "used", "expires", "revoked"]
     assert [line.split()[1] for line in lines] == ["acme", "other"]
     assert [key["organization"] for key in run("keys", "list", "--org", "other", "--json").json] == ["other"]
+
+
+@pytest.mark.parametrize(("expires", "days"), [("90d", 90), ("2w", 14), ("36h", 1.5)])
+def test_a_key_may_expire(expires: str, days: float) -> None:
+    """After so long, or at a moment; the list shows it."""
+    made = run("keys", "create", "--expires", expires, "--json").json
+    life = datetime.fromisoformat(made["expires_at"]) - datetime.fromisoformat(made["created_at"])
+    assert abs(life - timedelta(days=days)) < timedelta(minutes=5)
+    [listed] = run("keys", "list", "--json").json
+    assert listed["expires_at"] == made["expires_at"]
+    assert made["expires_at"][:16].replace("T", " ") in run("keys", "list").text
+
+
+def test_a_key_expires_at_a_moment_to_come() -> None:
+    """A moment that is over, and what is none, are refused."""
+    made = run("keys", "create", "--expires", "2931-01-31", "--json").json
+    assert made["expires_at"] == "2931-01-31T00:00:00+00:00"
+    assert "it expires at 2931-01-31 00:00:00 UTC" in run("keys", "create", "--expires", "2931-01-31").text
+    for wrong in ("2020-01-31", "0d", "soon", "9999999999d"):
+        assert run("keys", "create", "--expires", wrong).code == 2
 
 
 def test_a_list_without_keys_says_how_to_make_one(elsewhere: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from neve.app.serve.config import ServeConfig
+from neve.app.settings import Settings
 from neve.cli.serve import PORT, serve
 from neve.query.config import QueryConfig
 from neve.receive.config import ReceiverConfig
@@ -35,6 +36,21 @@ def test_an_open_receiver_is_refused_on_the_network() -> None:
     assert "receiver.auth is 'open' and receiver.host is '0.0.0.0'" in ended.errors
     assert "neve keys create" in ended.errors
     assert not Path("lake").exists()
+
+
+def test_an_address_for_the_doors_is_none_for_health(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--host` opens the doors; health and metrics stay on loopback unless `serve.host` says otherwise."""
+    found: list[Settings] = []
+
+    def note(_context: object, settings: Settings, *_rest: object) -> int:
+        found.append(settings)
+        return 0
+
+    monkeypatch.setattr("neve.cli.serve._run", note)
+    monkeypatch.setenv("NEVE_RECEIVER__AUTH", "keys")
+    assert run("serve", "--receiver", "--host", "0.0.0.0").code == 0  # noqa: S104 - nothing listens
+    [settings] = found
+    assert (settings.receiver.host, settings.query.host, settings.serve.host) == ("0.0.0.0", "0.0.0.0", "127.0.0.1")  # noqa: S104
 
 
 @pytest.mark.parametrize("arguments", [["--receiver", "--query"], ["--receiver", "--only", "api"]])

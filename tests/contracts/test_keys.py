@@ -15,7 +15,7 @@ from sqlalchemy import Column, MetaData, Table, insert, inspect, select, update
 
 from neve.errors import ConfigError, LakeError
 from neve.lake import keys as module
-from neve.lake.key_table import KEYS
+from neve.lake.key_table import KEYS, LATER
 from neve.lake.key_text import hash_secret, new_key
 from neve.lake.keys import Key, Keys
 from neve.lake.scopes import ALL_SCOPES, Caller, Scope
@@ -84,8 +84,11 @@ def speaks_for(keys: Keys, text: str) -> str | None:
 def before_scopes(state: State) -> tuple[str, str]:
     """Make the table and a key as the release before scopes did: the key's id and text."""
     made = new_key()
+    later = {column.name for column in LATER}
     columns = [
-        Column(column.name, column.type, primary_key=column.primary_key) for column in KEYS.c if column.name != "scopes"
+        Column(column.name, column.type, primary_key=column.primary_key)
+        for column in KEYS.c
+        if column.name not in later
     ]
     old = Table(KEYS.name, MetaData(), *columns)
     row = {"id": made.id, "secret_sha256": hash_secret(made.secret), "organization_id": "acme", "name": "old"}
@@ -294,6 +297,18 @@ def test_keys_of_an_older_release_can_write_and_no_more(config: StateConfig) -> 
     assert Keys(state).verify(new_text) == Caller("acme", new.id)
     assert Keys(state).revoke(key_id)[1]
     state.close()
+
+
+def test_a_key_knows_when_it_expires(keys: Keys) -> None:
+    """Whoever checks it is told; a key that has expired is known, so that its owner hears why it is refused."""
+    now = datetime.now(UTC)
+    for end in (now + timedelta(days=90), now - timedelta(seconds=1)):
+        key, text = keys.create("acme", "short-lived", expires_at=end)
+        caller = keys.verify(text)
+        assert caller is not None
+        assert caller.expires_at == key.expires_at == end
+    assert [key.expires_at is not None and key.last_used_at is not None for key in keys.list()] == [True, False]
+    assert keys.create("acme")[0].expires_at is None
 
 
 def test_the_column_is_added_once_however_many_come(config: StateConfig) -> None:

@@ -1,9 +1,11 @@
 """Who is let in, and how much at a time."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import structlog
 
 from neve.errors import ConfigError, LakeError, RawZoneError
 from neve.lake.config import S3Config
@@ -29,7 +31,7 @@ class Book:
         """Look a key up; its first letter is its id, and one that begins with `w` may only write."""
         self.looks += 1
         if self.broken:
-            raise LakeError("the state store failed")
+            raise LakeError("can't reach postgresql://db-prod:5432")
         scopes = (Scope.WRITE,) if text.startswith("w") else ALL_SCOPES
         return Caller(self.keys[text], text[0], scopes) if text in self.keys else None
 
@@ -59,7 +61,7 @@ def test_a_key_does_what_its_scopes_say() -> None:
     door = KeyDoor(book, 5.0)
     assert asyncio.run(door.caller("good", Scope.READ)) == Caller("acme", "g")
     assert [ask(door, "good"), ask(door, "weak")] == ["acme", "acme"]
-    with pytest.raises(Refusal, match=r"the API key may not read \(scopes: write\)") as caught:
+    with pytest.raises(Refusal, match=r"this key lacks the scope `read` \(it has: write\)") as caught:
         asyncio.run(door.caller("weak", Scope.READ))
     assert (caught.value.verdict, caught.value.reason) == (Verdict.WRONG_KEY, "wrong_scope")
     assert book.looks == 2
@@ -94,7 +96,7 @@ def test_unknown_keys_push_no_good_one_out(monkeypatch: pytest.MonkeyPatch) -> N
     """However many are tried, the good one is not looked up again before its time."""
     monkeypatch.setattr("neve.receive.keys.MOST_KNOWN", 3)
     book = Book(good="acme")
-    door = KeyDoor(book, 60.0, lambda: 0.0)
+    door = KeyDoor(book, 60.0, clock=lambda: 0.0)
     assert ask(door, "good") == "acme"
     for number in range(20):
         ask(door, f"guess-{number}")
@@ -105,7 +107,7 @@ def test_unknown_keys_push_no_good_one_out(monkeypatch: pytest.MonkeyPatch) -> N
 def test_unknown_keys_are_looked_up_only_so_often() -> None:
     """Then they wait; a key that was good before is looked up all the same, and a new one when its turn comes."""
     book, now = Book(good="acme", new="umbrella"), [0.0]
-    door = KeyDoor(book, 5.0, lambda: now[0])
+    door = KeyDoor(book, 5.0, clock=lambda: now[0])
     assert ask(door, "good") == "acme"
     told = [ask(door, f"guess-{number}") for number in range(1000)]
     assert set(told) == {Verdict.WRONG_KEY, Verdict.BUSY}
@@ -122,7 +124,7 @@ def test_unknown_keys_are_looked_up_only_so_often() -> None:
 def test_good_keys_cost_nothing() -> None:
     """A receiver that was just started learns a thousand of them at once."""
     names = {f"key-{number}": "acme" for number in range(1000)}
-    door = KeyDoor(Book(**names), 5.0, lambda: 0.0)
+    door = KeyDoor(Book(**names), 5.0, clock=lambda: 0.0)
     assert {ask(door, name) for name in names} == {"acme"}
 
 
@@ -131,6 +133,45 @@ def test_a_store_that_fails_is_no_verdict_on_a_key() -> None:
     book = Book(good="acme")
     book.broken = True
     assert ask(KeyDoor(book, 5.0), "good") is Verdict.UNAVAILABLE
+
+
+def test_strangers_hear_nothing_of_the_store() -> None:
+    """Its words name hosts and users: they are in the log, by the id that the answer has."""
+    book = Book()
+    book.broken = True
+    with structlog.testing.capture_logs() as logged, pytest.raises(Refusal) as caught:
+        asyncio.run(KeyDoor(book, 5.0).caller("guess", Scope.WRITE))
+    assert "db-prod" not in caught.value.message
+    assert caught.value.message.startswith("authentication is unavailable, try again (incident ")
+    [line] = logged
+    assert line["reason"] == "can't reach postgresql://db-prod:5432"
+    assert line["incident"] in caught.value.message
+
+
+def test_an_expired_key_is_refused_with_the_reason() -> None:
+    """To the second, also while the answer about it is kept."""
+    end = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    clock = [end - timedelta(seconds=1)]
+
+    class Ending:
+        def verify(self, text: str) -> Caller | None:
+            return Caller("acme", text, expires_at=end)
+
+    door = KeyDoor(Ending(), 3600, now=lambda: clock[0])
+    assert ask(door, "k") == "acme"
+    clock[0] = end
+    with pytest.raises(
+        Refusal, match="expired at 2026-01-31T12:00:00Z: create another with `neve keys create`"
+    ) as caught:
+        asyncio.run(door.caller("k", Scope.WRITE))
+    assert (caught.value.verdict, caught.value.reason) == (Verdict.WRONG_KEY, "expired_key")
+
+
+def test_the_open_door_operates_only_where_that_was_said() -> None:
+    """Writing and reading are free; to operate the lake is a setting."""
+    caller = asyncio.run(OpenDoor("default").caller(None, Scope.ADMIN))
+    assert (caller.may(Scope.READ), caller.may(Scope.ADMIN)) == (True, False)
+    assert asyncio.run(OpenDoor("default", admin=True).caller(None, Scope.ADMIN)).may(Scope.ADMIN)
 
 
 def test_the_open_door_asks_nothing() -> None:

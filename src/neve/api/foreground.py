@@ -16,6 +16,7 @@ from neve.api.tend import tend
 from neve.app.serve.herald import telling
 from neve.app.serve.household import Household
 from neve.app.serve.part import PartState
+from neve.app.service import health_guard
 from neve.app.telemetry.place import own_address
 from neve.app.telemetry.setup import setup
 from neve.app.wiring import build_documents
@@ -60,14 +61,17 @@ def run_tend(settings: Settings, lake: Lake, names: Collection[str], instance: s
     from neve.ingest.stream.jvm import engine_is_gone  # noqa: PLC0415
 
     household: Household | None = None
-    with _process(settings, instance, "tend") as board:
+    with _process(settings, instance, "tend") as board, ExitStack() as keys:
+        guard = health_guard(settings, keys)
 
         def build() -> Household:
             nonlocal household
             household = Household(build_parts(settings, lake, names, instance), settings.serve, board)
             return household
 
-        code = asyncio.run(tend(settings.serve, build, lambda place: ready(Addresses(health=place)), engine_is_gone))
+        code = asyncio.run(
+            tend(settings.serve, build, lambda place: ready(Addresses(health=place)), engine_is_gone, guard)
+        )
     if household is None:
         _leave(code)  # parts are still being made: Spark's JVM, which reads from this process, ends with it
     if not household.is_empty:

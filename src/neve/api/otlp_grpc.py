@@ -16,6 +16,7 @@ import grpc  # type: ignore[import-untyped]
 import structlog
 from grpc import aio
 
+from neve.api.application import receiver_rules
 from neve.lake.scopes import Scope
 from neve.model.signals import Signal
 from neve.raw.frame import Encoding, Packing
@@ -84,6 +85,8 @@ class GrpcDoor(grpc.GenericRpcHandler):  # type: ignore[misc]
         try:
             self._check_calls()
             metadata: dict[str, str] = dict(context.invocation_metadata() or ())
+            # gRPC does not tell which host was called. No browser gets here: none speaks HTTP/2 without TLS.
+            receiver_rules(self.receiver.config).check_forwarded(name.encode() for name in metadata)
             key = key_of(metadata.get("authorization"), metadata.get("x-api-key"))
             caller = await self.guard.caller(key, Scope.WRITE)
             self.receiver.admit(caller)

@@ -137,7 +137,7 @@ class HttpDoor:
             return
         except Refusal as refusal:
             self.metrics.refused(HTTP, refusal.reason)
-            encoding = ENCODINGS.get(_type_of(headers), Encoding.JSON)
+            encoding = reply_encoding(headers)
             slow = refusal.verdict is Verdict.SLOW
             reply = refusal_reply(
                 refusal.detached(), encoding, self.config.retry_after_seconds, close=slow or body.must_close
@@ -166,6 +166,11 @@ def encoding_of(headers: Headers) -> Encoding:
         return ENCODINGS[kind]
     except KeyError:
         raise _unsupported("content-type", kind, ENCODINGS) from None
+
+
+def reply_encoding(headers: Headers) -> Encoding:
+    """How an answer to a refused request is written: as the request was, where that is known."""
+    return ENCODINGS.get(_type_of(headers), Encoding.JSON)
 
 
 def _packing_of(headers: Headers) -> Packing:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
-from starlette.applications import Starlette
 
 from neve.api.addresses import Addresses
 from neve.api.application import build_application
@@ -16,11 +15,13 @@ from neve.api.listen import address, listen, listen_grpc
 from neve.api.otlp_grpc import build_grpc_server
 from neve.api.otlp_http import HTTP
 from neve.api.patience import Limits, patient
-from neve.api.probes import probe_routes
+from neve.api.probes import Viewers, probe_routes
 from neve.api.query.server import running_queries
 from neve.api.quiet import serving
 from neve.api.signals import stop_signals
-from neve.app.service import receiver_parts
+from neve.api.watch import health_application
+from neve.app.serve.instance import group_token
+from neve.app.service import health_guard, receiver_parts
 from neve.app.telemetry.requests import Traced
 
 if TYPE_CHECKING:
@@ -68,7 +69,10 @@ async def running_receiver(
     async with AsyncExitStack() as stack:
         parts = await stack.enter_async_context(receiver_parts(settings))
         opened(parts)
-        place = None if settings.receiver.http else await stack.enter_async_context(_probes(parts, settings.serve))
+        place = None
+        if not settings.receiver.http:
+            viewers = Viewers(health_guard(settings, stack), group_token())
+            place = await stack.enter_async_context(_probes(parts, settings.serve, viewers))
         addresses = await stack.enter_async_context(running_doors(parts))
         yield replace(addresses, health=addresses.health or place)
 
@@ -88,18 +92,18 @@ async def running_doors(parts: ReceiverParts) -> AsyncIterator[Addresses]:
 
 
 @asynccontextmanager
-async def _probes(parts: ReceiverParts, config: ServeConfig) -> AsyncIterator[str]:
-    """A port for those who watch a receiver, alone."""
+async def _probes(parts: ReceiverParts, config: ServeConfig, viewers: Viewers) -> AsyncIterator[str]:
+    """A port for health and metrics of a receiver, alone."""
     sock = listen(config.host, config.port, "serve.port")
-    routes = probe_routes(parts.receiver.metrics, parts.receiver.pressure, parts.events.pressure)
-    async with serving(Starlette(routes=routes), sock, timeout_graceful_shutdown=1):
+    routes = probe_routes(parts.receiver.metrics, parts.receiver.pressure, parts.events.pressure, viewers)
+    async with serving(health_application(routes, config), sock, timeout_graceful_shutdown=1):
         yield f"http://{address(config.host, sock.getsockname()[1])}"
 
 
 @asynccontextmanager
 async def _http(parts: ReceiverParts) -> AsyncIterator[str]:
     config = parts.receiver.config
-    application = build_application(parts.receiver, parts.events, parts.guard)
+    application = build_application(parts.receiver, parts.events, parts.guard, group_token())
     sock = listen(config.host, config.http_port, "receiver.http_port")
 
     def refused(status: int, reason: str) -> None:

@@ -17,9 +17,11 @@ from neve.api.watch import watching
 from neve.app.serve.choice import ALONE
 from neve.app.serve.group import Launch, build_group
 from neve.app.serve.group_watch import GROUP, GroupWatch
+from neve.app.serve.instance import GROUP_TOKEN, new_group_token
 from neve.app.serve.lifeline import Lifeline
 from neve.app.serve.part import PartState
 from neve.app.serve.shared_spark import is_shared, new_word
+from neve.app.service import health_guard
 from neve.app.telemetry.config import SELF
 from neve.app.telemetry.place import own_address
 from neve.app.telemetry.setup import setup
@@ -50,10 +52,17 @@ class Group:
 
 async def supervise(group: Group, ready: Callable[[Addresses], None]) -> int:
     """Keep the processes running until SIGTERM or SIGINT, then have them drain; 0 where all of them ended well."""
-    config, watch = group.settings.serve, GroupWatch(group.processes)
-    with _board(group) as board, ExitStack() as telemetry, Lifeline() as lifeline, stop_signals() as stop:
-        async with watching(watch, config) as place:
-            launch = await asyncio.to_thread(_launch, group)
+    config, watch = group.settings.serve, GroupWatch(group.processes, token=new_group_token())
+    with (
+        _board(group) as board,
+        ExitStack() as keys,
+        ExitStack() as telemetry,
+        Lifeline() as lifeline,
+        stop_signals() as stop,
+    ):
+        guard = health_guard(group.settings, keys)
+        async with watching(watch, config, guard) as place:
+            launch = await asyncio.to_thread(_launch, group, watch.token)
             telemetry.callback(setup(group.settings.telemetry, GROUP, _own_address(group, launch)))
             household = watch.household = build_group(group.processes, config, launch, lifeline, board)
             household.start()
@@ -83,12 +92,12 @@ def _own_address(group: Group, launch: Launch) -> str | None:
     return own_address(receiver.model_copy(update={"http_port": port}))
 
 
-def _launch(group: Group) -> Launch:
+def _launch(group: Group, token: str) -> Launch:
     """How the processes of the group find each other."""
-    ports = await_ports(group.settings, group.processes)
+    shared = {**await_ports(group.settings, group.processes), GROUP_TOKEN: token}
     if not is_shared(group.settings, group.processes):
-        return Launch(group.config, group.instance, ports)
-    return Launch(group.config, group.instance, {**ports, **new_word()}, spark_port=free_port())
+        return Launch(group.config, group.instance, shared)
+    return Launch(group.config, group.instance, {**shared, **new_word()}, spark_port=free_port())
 
 
 async def _runs(household: Household, stop: asyncio.Event) -> bool:

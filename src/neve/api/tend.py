@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from neve.app.serve.config import ServeConfig
     from neve.app.serve.household import Household
+    from neve.receive.keys import Guard
 
 ENGINE_GONE = 70  # the exit code of a process that needs to be started again
 PART = "part"
@@ -57,15 +58,17 @@ async def tend(
     build: Callable[[], Household],
     ready: Callable[[str], None],
     engine_is_gone: Callable[[], bool] = lambda: False,
+    guard: Guard | None = None,
 ) -> int:
     """Run a household until SIGTERM or SIGINT; the exit code, 0 where all of it ended well.
 
     A process whose engine is gone gets no other: it ends, and whoever started it starts it again. One that is told to
-    stop while its household is made does not wait for that: who made it may still be at it afterwards.
+    stop while its household is made does not wait for that: who made it may still be at it afterwards. Without a guard
+    its port for health and metrics must be on loopback.
     """
     tended = Tended()
     with stop_signals() as stop:
-        async with watching(tended, config) as place:
+        async with watching(tended, config, guard) as place:
             household = tended.household = await _made_before(stop, build)
             if household is None:
                 log.info("stopped: the parts were not made yet")

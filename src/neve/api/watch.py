@@ -1,26 +1,36 @@
-"""The port of those who watch: is it alive, is it well, is it ready, what has it counted."""
+"""The port for health checks and metrics of all parts."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.applications import Starlette
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.responses import JSONResponse
 
+from neve.api.access import LONGEST_SHOWN, AccessRules, guarded_application
 from neve.api.listen import address, listen
+from neve.api.probes import HEALTHY, READY, Report, Viewers, health_routes, refused
 from neve.api.quiet import serving
+from neve.errors import ConfigError
+from neve.model.network import is_loopback
+from neve.receive.keys import OpenDoor
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
     from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
 
     from neve.app.serve.config import ServeConfig
     from neve.app.serve.sight import Sight
+    from neve.receive.keys import Guard
+
+PATHS = ("/livez", "/healthz", "/readyz", "/metrics")
 
 
 class Watched(Protocol):
@@ -34,37 +44,42 @@ class Watched(Protocol):
 
 
 @asynccontextmanager
-async def watching(watched: Watched, config: ServeConfig) -> AsyncIterator[str]:
-    """A server for those who watch, while the block runs; where it is."""
+async def watching(watched: Watched, config: ServeConfig, guard: Guard | None = None) -> AsyncIterator[str]:
+    """A server of health and metrics, while the block runs; where it is. Without a guard it must be on loopback."""
+    if guard is None and not is_loopback(config.host):
+        raise ConfigError(f"serve.host is {config.host!r}, expected a loopback address where nothing checks keys")
     sock = listen(config.host, config.port, "serve.port")
-    async with serving(Starlette(routes=watch_routes(watched)), sock, timeout_graceful_shutdown=1):
+    application = health_application(watch_routes(watched, Viewers(guard or OpenDoor(""))), config)
+    async with serving(application, sock, timeout_graceful_shutdown=1):
         yield f"http://{address(config.host, sock.getsockname()[1])}"
 
 
-def watch_routes(watched: Watched) -> list[Route]:
+def health_application(routes: Sequence[Route], config: ServeConfig) -> Starlette:
+    """An application of health checks and metrics alone, with the rules of `serve.host`."""
+    rules = AccessRules("serve", is_open=is_loopback(config.host))
+    return guarded_application(routes, rules, lambda refusal, _scope: refused(refusal), _elsewhere)
+
+
+def watch_routes(watched: Watched, viewers: Viewers) -> list[Route]:
     """`/livez`, `/healthz`, `/readyz` and `/metrics`."""
 
-    async def alive(_request: Request) -> Response:
-        return JSONResponse({"status": "alive"})
-
-    async def healthy(_request: Request) -> Response:
+    async def healthy() -> Report:
         sight = await asyncio.to_thread(watched.look)
-        if problems := sight.ill:
-            return JSONResponse({"status": "unhealthy", "problems": problems, "parts": list(sight.parts)}, 503)
-        return JSONResponse({"status": "healthy", "parts": list(sight.parts)})
+        parts = {"parts": list(sight.parts)}
+        return (
+            replace(HEALTHY, details=parts) if not sight.ill else Report("unhealthy", {"problems": sight.ill, **parts})
+        )
 
-    async def ready(_request: Request) -> Response:
+    async def ready() -> Report:
         sight = await asyncio.to_thread(watched.look)
-        if problems := sight.unready:
-            return JSONResponse({"status": "not ready", "reason": "; ".join(problems)}, 503)
-        return JSONResponse({"status": "ready"})
+        return Report("not ready", {"reason": "; ".join(sight.unready)}) if sight.unready else READY
 
-    async def counted(_request: Request) -> Response:
-        return Response(await asyncio.to_thread(watched.counted), media_type=CONTENT_TYPE_LATEST)
+    async def count() -> bytes:
+        return await asyncio.to_thread(watched.counted)
 
-    return [
-        Route("/livez", alive),
-        Route("/healthz", healthy),
-        Route("/readyz", ready),
-        Route("/metrics", counted),
-    ]
+    return health_routes(viewers, healthy, ready, count)
+
+
+def _elsewhere(request: Request, error: HTTPException) -> Response:
+    words = f"{request.method} {request.url.path[:LONGEST_SHOWN]} is not served here: GET {', '.join(PATHS)}"
+    return JSONResponse({"error": words}, error.status_code, headers=error.headers)

@@ -106,7 +106,9 @@ async def query_parts(settings: Settings, lake: Lake) -> AsyncIterator[QueryPart
     try:
         yield QueryParts(
             service,
-            KeyDoor(Keys(state), settings.receiver.key_seconds) if keys else OpenDoor(settings.organization),
+            KeyDoor(Keys(state), settings.receiver.key_seconds)
+            if keys
+            else OpenDoor(settings.organization, admin=settings.query.open_admin),
         )
     finally:
         service.close()

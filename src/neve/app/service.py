@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from neve.errors import ConfigError
 from neve.ingest.watch.events import read_event
 from neve.lake.keys import Keys
 from neve.lake.state import State
+from neve.model.network import is_loopback
 from neve.raw.writer import open_writer
 from neve.raw.zone import EVENTS, OTLP, RawZone
 from neve.receive.budget import Budget
@@ -175,6 +176,17 @@ def guard_of(settings: Settings, parts: AsyncExitStack) -> Guard:
     """Who looks at the keys that senders show."""
     if settings.receiver.auth == "open":
         return OpenDoor(settings.organization)
+    return _keys_guard(settings, parts)
+
+
+def health_guard(settings: Settings, parts: ExitStack | AsyncExitStack) -> Guard:
+    """The guard of the port for health and metrics: everybody on this machine sees all of it, others need a key."""
+    if is_loopback(settings.serve.host):
+        return OpenDoor(settings.organization)
+    return _keys_guard(settings, parts)
+
+
+def _keys_guard(settings: Settings, parts: ExitStack | AsyncExitStack) -> Guard:
     state = State(settings.state)
     parts.callback(state.close)
     return KeyDoor(Keys(state), settings.receiver.key_seconds)

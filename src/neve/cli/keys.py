@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from neve.cli.output import emit, json_option, org_option, say, table
+from neve.cli.since import Until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from neve.cli.context import Context
     from neve.lake.keys import Key, Keys
 
-SCOPES = ("write", "read", "announce", "admin")
+SCOPES = ("write", "read", "announce", "admin", "metrics")
 DEFAULT_SCOPES = ("write", "read")
 
 
@@ -34,12 +35,21 @@ def keys() -> None:
     multiple=True,
     default=DEFAULT_SCOPES,
     help="What the key is good for: write to send telemetry, read to query, announce to name files in watch.places "
-    "that are to be ingested, admin to operate the whole lake. May be repeated.  [default: write and read]",
+    "that are to be ingested, admin to operate the whole lake, metrics to see health details and metrics. May be "
+    "repeated.  [default: write and read]",
 )
+@click.option("--expires", type=Until(), metavar="WHEN", help="When it expires: 90d, 12h or a time.  [default: never]")
 @org_option
 @json_option
 @click.pass_obj
-def create(context: Context, name: str | None, scopes: tuple[str, ...], org: str | None, as_json: bool) -> None:
+def create(
+    context: Context,
+    name: str | None,
+    scopes: tuple[str, ...],
+    expires: datetime | None,
+    org: str | None,
+    as_json: bool,
+) -> None:
     """Make a key for an organization. It is shown once: Neve keeps only a hash of it.
 
     \b
@@ -47,17 +57,21 @@ def create(context: Context, name: str | None, scopes: tuple[str, ...], org: str
       neve keys create --name checkout-collector --scope write
       neve keys create --name dashboards --scope read
       neve keys create --name bucket-events --scope announce
-      neve keys create --name on-call --scope admin
+      neve keys create --name on-call --scope admin --expires 90d
+      neve keys create --name prometheus --scope metrics
       neve keys create --org acme --json
     """
     from neve.lake.scopes import Scope
 
     with _keys(context) as store:
-        key, text = store.create(context.organization(org), name or "", [Scope(scope) for scope in scopes])
+        wanted = [Scope(scope) for scope in scopes]
+        key, text = store.create(context.organization(org), name or "", wanted, expires)
     if as_json:
         emit({**_for_programs(key), "key": text})
         return
     say(f"key {_called(key)} of organization {key.organization}, shown this once:\n\n   {text}\n")
+    if key.expires_at:
+        say(f"it expires at {_short(key.expires_at)} UTC")
     say(f"it may {' and '.join(key.scopes)}; pass it with each request:\n")
     say(f"   Authorization: Bearer {text}")
     if Scope.WRITE not in key.scopes:
@@ -71,7 +85,7 @@ def create(context: Context, name: str | None, scopes: tuple[str, ...], org: str
 @json_option
 @click.pass_obj
 def show(context: Context, org: str | None, as_json: bool) -> None:
-    """The keys, the oldest first, with those that were revoked. When one was last used is known to the hour."""
+    """List the keys, the oldest first, with revoked and expired ones. When one was last used is known to the hour."""
     with _keys(context) as store:
         found = store.list(context.organization(org) if org else None)
     if as_json:
@@ -80,7 +94,8 @@ def show(context: Context, org: str | None, as_json: bool) -> None:
     if not found:
         say("there are no keys; `neve keys create` makes one")
         return
-    table(("id", "organization", "name", "scopes", "created", "last used", "revoked"), [_row(key) for key in found])
+    columns = ("id", "organization", "name", "scopes", "created", "last used", "expires", "revoked")
+    table(columns, [_row(key) for key in found])
 
 
 @keys.command()
@@ -88,7 +103,10 @@ def show(context: Context, org: str | None, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def revoke(context: Context, key_id: str, as_json: bool) -> None:
-    """Revoke a key, by its id. There is no way back; a key that was revoked before stays as it was."""
+    """Revoke a key, by its id. There is no way back; a key that was revoked before stays as it was.
+
+    Servers refuse it within receiver.key_seconds (2).
+    """
     with _keys(context) as store:
         key, was_alive = store.revoke(key_id)
     if as_json:
@@ -111,7 +129,7 @@ def _keys(context: Context) -> Iterator[Keys]:
 
 
 def _row(key: Key) -> tuple[str, ...]:
-    moments = (key.created_at, key.last_used_at, key.revoked_at)
+    moments = (key.created_at, key.last_used_at, key.expires_at, key.revoked_at)
     return (key.id, key.organization, key.name, ",".join(key.scopes), *(_short(moment) for moment in moments))
 
 
@@ -120,7 +138,7 @@ def _called(key: Key) -> str:
 
 
 def _for_programs(key: Key) -> dict[str, Any]:
-    moments = {name: _iso(getattr(key, name)) for name in ("created_at", "revoked_at", "last_used_at")}
+    moments = {name: _iso(getattr(key, name)) for name in ("created_at", "revoked_at", "last_used_at", "expires_at")}
     return vars(key) | moments | {"scopes": list(key.scopes)}
 
 

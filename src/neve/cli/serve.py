@@ -23,7 +23,7 @@ PORT = click.IntRange(0, 65_535)
 @click.option("--only", metavar="PARTS", help="Parts to run, with commas between them.  [default: serve.only]")
 @click.option("--receiver", is_flag=True, help="Only receive: --only receiver.")
 @click.option("--query", is_flag=True, help="Only answer queries: --only api.")
-@click.option("--host", metavar="ADDRESS", help="Address to listen on.  [default: receiver, query and serve.host]")
+@click.option("--host", metavar="ADDRESS", help="Address to listen on.  [default: receiver.host and query.host]")
 @click.option("--http-port", type=PORT, help="Port of OTLP/HTTP; 0 takes a free one.  [default: receiver.http_port]")
 @click.option("--grpc-port", type=PORT, help="Port of OTLP/gRPC; 0 takes a free one.  [default: receiver.grpc_port]")
 @click.option("--query-port", type=PORT, help="Port of the query API; 0 takes a free one.  [default: query.port]")
@@ -61,10 +61,11 @@ def serve(
 
     The query API is described at /api/v1/openapi.json of its own port; POST /api/v1/query takes {"sql": "…"}.
 
-    Those who watch find /livez, /healthz, /readyz and /metrics of all parts together on port 9090 (serve.port), and
-    those of the receiver and of the API alone on their own ports.
+    Health checks and metrics of all parts are at /livez, /healthz, /readyz and /metrics of port 9090 (serve.port);
+    those of the receiver and of the API alone also on their own ports. --host leaves serve.host as it is.
 
-    Without keys (receiver.auth and query.auth: open) it listens on loopback only. `neve keys create` makes a key.
+    Without keys (receiver.auth and query.auth: open) it listens on loopback only, and refuses requests through proxies
+    and from pages of other origins. `neve keys create` makes a key.
 
     \b
     Examples:
@@ -92,7 +93,7 @@ def serve(
 
     settings = _with(context.settings, "receiver", host=host, http_port=http_port, grpc_port=grpc_port)
     settings = _with(settings, "query", host=host, port=query_port)
-    settings = _with(settings, "serve", host=host, port=health_port)
+    settings = _with(settings, "serve", port=health_port)  # its address is set by name only
     processes = choose(_wanted(only, receiver, query) or settings.serve.only)
     configure_logs(process="serve" if len(processes) > 1 else next(iter(processes)))
     _check(settings, processes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, MetaData, Table, Text, inspect, text
 
@@ -24,22 +24,24 @@ KEYS = Table(
     Column("revoked_at", Moment),
     Column("last_used_at", Moment),
     Column("scopes", Text),  # null: made before there were scopes, or by a release that knows none
+    Column("expires_at", Moment),  # null: never
 )
-SCOPES = KEYS.c.scopes.name
+LATER = (KEYS.c.scopes, KEYS.c.expires_at)  # columns that tables of older releases lack
 
 
-def add_scopes(state: State) -> None:
-    """Give a table of an older release the column that it lacks; others that do the same do no harm."""
+def add_columns(state: State) -> None:
+    """Give a table of an older release the columns that it lacks; others that do the same do no harm."""
     with state.reading(KEYS) as connection:
-        if _has_scopes(connection):
+        if not _missing(connection):
             return
     with state.writing(KEYS) as connection:
         # SQLite has one writer at a time, so that another look tells; PostgreSQL's own words do the same.
-        if connection.dialect.name == "postgresql":
-            connection.execute(text(f"ALTER TABLE {KEYS.name} ADD COLUMN IF NOT EXISTS {SCOPES} TEXT"))
-        elif not _has_scopes(connection):
-            connection.execute(text(f"ALTER TABLE {KEYS.name} ADD COLUMN {SCOPES} TEXT"))
+        clause = "IF NOT EXISTS " if connection.dialect.name == "postgresql" else ""
+        for column in _missing(connection):
+            kind = column.type.compile(connection.dialect)
+            connection.execute(text(f"ALTER TABLE {KEYS.name} ADD COLUMN {clause}{column.name} {kind}"))
 
 
-def _has_scopes(connection: Connection) -> bool:
-    return any(column["name"] == SCOPES for column in inspect(connection).get_columns(KEYS.name))
+def _missing(connection: Connection) -> list[Column[Any]]:
+    there = {column["name"] for column in inspect(connection).get_columns(KEYS.name)}
+    return [column for column in LATER if column.name not in there]

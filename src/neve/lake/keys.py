@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Select, insert, select, update
 
 from neve.errors import ConfigError, LakeError
-from neve.lake.key_table import KEYS, add_scopes
+from neve.lake.key_table import KEYS, add_columns
 from neve.lake.key_text import ID_SHAPE, hash_secret, new_key, parse_key
 from neve.lake.scopes import ALL_SCOPES, Caller, parse_scopes, scopes_text
 from neve.model.organization import check_organization
@@ -41,6 +41,7 @@ class Key:
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
     scopes: tuple[Scope, ...] = ALL_SCOPES
+    expires_at: datetime | None = None
 
 
 class Keys:
@@ -51,8 +52,14 @@ class Keys:
         self._noted: dict[str, datetime] = {}
         self._is_current = False
 
-    def create(self, organization: str, name: str = "", scopes: Sequence[Scope] = ALL_SCOPES) -> tuple[Key, str]:
-        """A new key, and its text, which nobody can ask for again."""
+    def create(
+        self,
+        organization: str,
+        name: str = "",
+        scopes: Sequence[Scope] = ALL_SCOPES,
+        expires_at: datetime | None = None,
+    ) -> tuple[Key, str]:
+        """A new key, and its text, which nobody can ask for again; without `expires_at` it never expires."""
         made = new_key()
         stored = _check_scopes(scopes)
         key = Key(
@@ -61,6 +68,7 @@ class Keys:
             _check_name(name),
             datetime.now(UTC),
             scopes=parse_scopes(stored),
+            expires_at=expires_at,
         )
         row = {
             "id": key.id,
@@ -69,6 +77,7 @@ class Keys:
             "name": key.name,
             "created_at": key.created_at,
             "scopes": stored,
+            "expires_at": expires_at,
         }
         with self._current().writing(KEYS) as connection:
             connection.execute(insert(KEYS).values(row))
@@ -95,7 +104,10 @@ class Keys:
         return _key(row), ended.rowcount == 1
 
     def verify(self, text: str | bytes) -> Caller | None:
-        """Whom a key speaks for and what it may; none for a key that is unknown, revoked, or no key at all."""
+        """Whom a key speaks for and what it may; none for a key that is unknown, revoked, or no key at all.
+
+        A key that has expired is known: its owner is to hear why it is refused.
+        """
         presented = parse_key(text)
         if presented is None:
             return None
@@ -104,8 +116,9 @@ class Keys:
         is_right = hmac.compare_digest(hash_secret(presented.secret), row.secret_sha256 if row else NOBODY)
         if row is None or not is_right or row.revoked_at is not None:
             return None
-        self._note_use(presented.id, row.last_used_at)
-        return Caller(row.organization_id, presented.id, parse_scopes(row.scopes))
+        if row.expires_at is None or row.expires_at > datetime.now(UTC):
+            self._note_use(presented.id, row.last_used_at)
+        return Caller(row.organization_id, presented.id, parse_scopes(row.scopes), row.expires_at)
 
     def _read(self, query: Select[Any]) -> Sequence[Row[Any]]:
         """The answer to a question; nothing where there is no store, and looking makes none."""
@@ -117,7 +130,7 @@ class Keys:
     def _current(self) -> State:
         """The store, whose table has every column of this release."""
         if not self._is_current:
-            add_scopes(self._state)
+            add_columns(self._state)
             self._is_current = True
         return self._state
 
@@ -141,6 +154,7 @@ def _key(row: Row[Any]) -> Key:
         row.revoked_at,
         row.last_used_at,
         parse_scopes(row.scopes),
+        row.expires_at,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
 
 class Scope(StrEnum):
@@ -17,6 +18,7 @@ class Scope(StrEnum):
     READ = "read"  # ask
     ANNOUNCE = "announce"  # say which files are to be ingested, in the places that are configured for the organization
     ADMIN = "admin"  # operate: see and change what tends the whole lake, whoever its rows belong to
+    METRICS = "metrics"  # see health in detail, and metrics
 
 
 # What an organization does with its own telemetry, and what a key is good for unless it says otherwise. To announce
@@ -34,6 +36,15 @@ class Caller:
     organization: str
     key_id: str = ""
     scopes: tuple[Scope, ...] = ALL_SCOPES
+    expires_at: datetime | None = None
+
+    def may(self, scope: Scope) -> bool:
+        """Whether a scope is among those of the key; who operates the lake also sees its health.
+
+        >>> Caller("acme", scopes=(Scope.ADMIN,)).may(Scope.METRICS), Caller("acme").may(Scope.ADMIN)
+        (True, False)
+        """
+        return scope in self.scopes or (scope is Scope.METRICS and Scope.ADMIN in self.scopes)
 
 
 def scopes_text(scopes: Iterable[Scope]) -> str:

@@ -85,7 +85,11 @@ CONTEXT = (
     Column("scope_attr_types", STRING_MAP, "types of scope attributes that are not strings"),
     Column("scope_dropped_attributes_count", pa.int64(), "scope attributes that the sender dropped"),
     Column("scope_schema_url", pa.string(), "schema URL of the scope group"),
-    Column("record_id", pa.binary(), "128-bit hash of the whole record with its resource and scope"),
+    Column(
+        "record_id",
+        pa.binary(),
+        "128-bit hash of the record, its resource and scope; of a log with whole milliseconds also of its message",
+    ),
     Column("ingested_at", TIMESTAMP, "when Neve took the record in"),
 )
 

@@ -13,7 +13,7 @@ from neve.otlp import logs, metrics, spans
 from neve.otlp.batch import Decoded, Intake, Overgrown, Rejected
 from neve.otlp.checks import Check, refusals
 from neve.otlp.columns import constant
-from neve.otlp.digest import digests, record_ids
+from neve.otlp.digest import Digests, bind_to_messages, content_digests, digests, message_digests, record_ids
 from neve.otlp.envelope import (
     Context,
     Envelope,
@@ -52,7 +52,8 @@ def decode(signal: Signal, messages: Sequence[bytes] | pa.BinaryArray, intake: I
     _check_growth(envelope)
     envelope, context, malformed_groups = _decode_context(envelope)
     rows = (metrics.decode_points if signal is Signal.METRICS else _decode_records)(envelope, intake)
-    return _finish(rows, context, intake, [*malformed_messages, *malformed_groups])
+    ids = record_ids(_identities(envelope, rows, context), rows.envelope.message)
+    return _finish(rows, context, intake, ids, [*malformed_messages, *malformed_groups])
 
 
 def encode(signal: Signal, rows: pa.RecordBatch) -> bytes:
@@ -110,7 +111,23 @@ def _decode_records(envelope: Envelope, intake: Intake) -> Rows:
     return Rows(columns, kept, digests(kept.records), tuple(reject(envelope, sieve.refused)), duplicates)
 
 
-def _finish(rows: Rows, context: Context, intake: Intake, rejected: list[Rejected]) -> Decoded:
+def _identities(envelope: Envelope, rows: Rows, context: Context) -> Digests:
+    """What tells each row from others: its content, and its message where equal content may be chance (ADR 22)."""
+    contents = content_digests(rows.digests, context.digests[rows.envelope.group])
+    if envelope.signal is not Signal.LOGS:
+        return contents
+    coarse = np.flatnonzero(logs.coarse_times(rows.columns))
+    if not len(coarse):
+        return contents
+    every = contents
+    if len(contents) != len(envelope.records):
+        # Refused records count: a record that lies too far in the future today may be accepted in tomorrow's resend.
+        every = content_digests(digests(envelope.records), context.digests[envelope.group])
+    messages, message_of = np.unique(rows.envelope.message[coarse], return_inverse=True)
+    return bind_to_messages(contents, coarse, message_digests(every, envelope.message, messages)[message_of])
+
+
+def _finish(rows: Rows, context: Context, intake: Intake, ids: pa.BinaryArray, rejected: list[Rejected]) -> Decoded:
     """Add what the records of a group share, and what the receiver knows; select the table's columns in their order."""
     group = rows.envelope.group
     shared = context.columns.take(pa.array(group))
@@ -119,7 +136,7 @@ def _finish(rows: Rows, context: Context, intake: Intake, rejected: list[Rejecte
         **rows.columns,
         **{name: shared.column(name) for name in shared.schema.names},
         "organization_id": constant(intake.organization_id, pa.string(), count),
-        "record_id": record_ids(rows.digests, context.digests[group], rows.envelope.message),
+        "record_id": ids,
         "ingested_at": constant(intake.received_unix_nano // 1000, TIMESTAMP, count),
     }
     schema = BY_SIGNAL[rows.envelope.signal].schema

@@ -1,4 +1,4 @@
-"""128-bit hashes of whole records: what tells a client's resend from a new record."""
+"""128-bit hashes of records and messages: what tells a client's resend from a new record (ADR 22)."""
 
 import numpy as np
 import numpy.typing as npt
@@ -6,6 +6,7 @@ import pyarrow as pa
 import xxhash
 
 Digests = npt.NDArray[np.uint64]
+Indices = npt.NDArray[np.int64]
 
 WIDTH = 16
 
@@ -16,20 +17,41 @@ def digests(wires: pa.BinaryArray) -> Digests:
     return np.frombuffer(joined, dtype=np.uint64).reshape(-1, 2)
 
 
-def record_ids(records: Digests, surroundings: Digests, message: npt.NDArray[np.int64]) -> pa.BinaryArray:
-    """Ids of records from the hash of their bytes, the hash of what they stand in, and their place among equals.
+def content_digests(records: Digests, surroundings: Digests) -> Digests:
+    """One digest for each record with what it stands in: its resource, its scope and their schema URLs."""
+    # Adding a multiple keeps a record and its surroundings from cancelling out, as a plain xor of equal hashes would.
+    return records ^ (surroundings * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))
 
-    Equal records of one message are so many records: nobody sends one twice in the same breath. The second gets another
+
+def message_digests(contents: Digests, message: Indices, wanted: Indices) -> Digests:
+    """The digests of some messages: of all their records, in their order; `message` must be in ascending order."""
+    starts, ends = np.searchsorted(message, wanted), np.searchsorted(message, wanted, side="right")
+    joined = b"".join(
+        xxhash.xxh3_128_digest(contents[start:end].tobytes())
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+    )
+    return np.frombuffer(joined, dtype=np.uint64).reshape(-1, 2)
+
+
+def bind_to_messages(contents: Digests, bound: Indices, messages: Digests) -> Digests:
+    """The digests with that of its message taken into each of the rows `bound`."""
+    words = contents.copy()
+    words[bound] ^= messages * np.uint64(0xA24BAED4963EE407) + np.uint64(1)
+    return words
+
+
+def record_ids(contents: Digests, message: Indices) -> pa.BinaryArray:
+    """Ids of records from the digests of their contents and their place among equals.
+
+    Equal records of one message are several records: no exporter repeats one within a message. The second gets another
     id than the first, and a resend of the message gives both the ids that they had.
     """
-    # Adding a multiple keeps a record and its surroundings from cancelling out, as a plain xor of equal hashes would.
-    words = records ^ (surroundings * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))
-    words = words + _places_among_equals(words, message)[:, None] * np.uint64(0xD6E8FEB86659FD93)
+    words = contents + _places_among_equals(contents, message)[:, None] * np.uint64(0xD6E8FEB86659FD93)
     offsets = np.arange(len(words) + 1, dtype=np.int32) * WIDTH
     return pa.BinaryArray.from_buffers(pa.binary(), len(words), [None, pa.py_buffer(offsets), pa.py_buffer(words)])
 
 
-def _places_among_equals(words: Digests, message: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+def _places_among_equals(words: Digests, message: Indices) -> npt.NDArray[np.uint64]:
     """How many equal rows of the same message stand before each row."""
     places = np.zeros(len(words), dtype=np.uint64)
     in_order = np.sort(words[:, 0])

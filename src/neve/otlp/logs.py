@@ -1,5 +1,9 @@
 """Log records: columns of `LogRecord` messages to columns of the table `logs`, and back."""
 
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -8,6 +12,8 @@ from neve.otlp.batch import Intake
 from neve.otlp.checks import Check, check_time
 from neve.otlp.columns import integers, optional, required, some_bytes, some_text, struct, timestamps
 from neve.otlp.texts import KINDS, UNSET, decode_values, encode_values, nulls
+
+MILLISECOND = 1_000_000  # in nanoseconds
 
 
 def check_logs(logs: pa.RecordBatch, intake: Intake) -> list[Check]:
@@ -59,6 +65,13 @@ def encode_logs(rows: pa.RecordBatch) -> dict[str, pa.Array]:
         "span_id": some_bytes(rows.column("span_id")),
         "event_name": some_text(rows.column("event_name")),
     }
+
+
+def coarse_times(columns: Mapping[str, pa.Array]) -> npt.NDArray[np.bool_]:
+    """Which records have no time finer than a millisecond: such a record may equal another by chance."""
+    times = [columns[name].to_numpy() for name in ("time_unix_nano", "observed_time_unix_nano")]
+    coarse: npt.NDArray[np.bool_] = (times[0] % MILLISECOND == 0) & (times[1] % MILLISECOND == 0)
+    return coarse
 
 
 def _encode_body(message: pa.StringArray, body_type: pa.StringArray) -> pa.StructArray:

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from neve.errors import ConfigError
-from neve.model.network import is_loopback
+from neve.model.network import Hosts, check_hosts, is_loopback
 from neve.model.section import Section
 
 MEMORY = r"^\d+(MB|GB)$"
@@ -33,6 +33,12 @@ class QueryConfig(Section):
     port: int = Field(8480, ge=0, le=65_535, description="port of the query API; 0 takes a free one")
     auth: Literal["open", "keys"] = Field(
         "open", description="open answers everybody for `organization`, on loopback only; keys asks for an API key"
+    )
+    allowed_hosts: Hosts = Field(
+        (), description="host names that requests may name where `auth` is keys; empty: any. Loopback is always allowed"
+    )
+    open_admin: bool = Field(
+        False, description="whether everybody on this machine may change what tends the lake where `auth` is open"
     )
     threads: int = Field(0, ge=0, le=1024, description="threads of DuckDB; 0 for all cores")
     memory_limit: str = Field("2GB", pattern=MEMORY, description="memory that one query may use in DuckDB")
@@ -78,3 +84,4 @@ def check_query(config: QueryConfig) -> None:
             f"query.auth is 'open' and query.host is {config.host!r}, expected a loopback address or auth 'keys'",
             hint="set query.auth to keys, and make a key with `neve keys create --scope read`",
         )
+    check_hosts("query", config.auth, config.allowed_hosts)

@@ -11,13 +11,21 @@ import pyarrow as pa
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
-from neve.errors import LimitExceeded, QueryError
+from neve.errors import LakeError, LimitExceeded, QueryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GONE = ("No such file", "No files found", "404", "Not Found", "NoSuchKey", "Could not open file", "FileNotFound")
 CLIENTS = ("botocore", "requests", "urllib3")  # what pyiceberg reaches catalogs and stores with
+UNAVAILABLE = "the lake does not answer now"
+FAILED = "the server failed; its log says why"
+# Addresses of stores, and paths and addresses of files that engines and catalogs keep; not any text with slashes, which
+# may be the user's own.
+PLACES = re.compile(
+    r"""(?:\b(?:s3[an]?|gs|abfss?|wasbs?|hdfs|file|memory|jdbc:\w+|postgres(?:ql)?|rediss?)://?[^\s'"`,;)\]}]+"""
+    r"""|(?:\bhttps?:/|(?<![\w./-]))/(?:[^\s'"`,;()/]+/)++[^\s'"`,;()/]*\.(?:parquet|json|avro|puffin|arrow|tmp|db|jar|py|so|\w+_extension))"""
+)
 TOLD = re.compile(r"^([A-Z][A-Za-z ]*) Error: ")
 
 
@@ -27,6 +35,24 @@ class FilesGone(QueryError):
 
 class StoreAway(QueryError):
     """Raised when the store of the files does not answer."""
+
+
+def public_words(error: Exception) -> str:
+    """An error as whoever asked may read it: nothing of where the lake is. Its own words belong into the log."""
+    if isinstance(error, FilesGone | StoreAway | LakeError):
+        return UNAVAILABLE
+    return hide_places(error.message) if isinstance(error, QueryError) else FAILED
+
+
+def hide_places(words: str) -> str:
+    """Words without addresses of stores and paths of the lake's files.
+
+    >>> hide_places("can't read '/srv/lake/warehouse/telemetry/logs/data/x.parquet': 3 bytes, in s3://b/k")
+    "can't read '…': 3 bytes, in …"
+    >>> hide_places("can't convert '/api/v1/cart' to INT32")
+    "can't convert '/api/v1/cart' to INT32"
+    """
+    return PLACES.sub("…", words)
 
 
 def said_of(error: Exception) -> Exception:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from neve.errors import LimitExceeded, QueryCancelled, QueryError
 from neve.query.entry import Entry
-from neve.query.failures import said_of
+from neve.query.failures import public_words, said_of
 from neve.query.statistics import Statistics
 from neve.query.stored import Stored
 
@@ -148,8 +148,7 @@ class Running:
     def fail(self, error: Exception) -> None:
         """It ended in an error."""
         state: State = "cancelled" if self._cancelled.is_set() else "failed"
-        words = error.message if isinstance(error, QueryError) else str(error)
-        self.finish(state, error=words, limit=error.limit if isinstance(error, LimitExceeded) else "")
+        self.finish(state, error=public_words(error), limit=error.limit if isinstance(error, LimitExceeded) else "")
 
     def finish(self, state: State, *, error: str = "", limit: str = "") -> None:
         """It ended; only the first time counts."""

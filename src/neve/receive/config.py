@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from neve.errors import ConfigError
-from neve.model.network import is_loopback
+from neve.model.network import Hosts, check_hosts, is_loopback
 from neve.model.organization import PATTERN
 from neve.model.section import Section
 from neve.otlp.bounds import Bounds
@@ -43,6 +43,9 @@ class ReceiverConfig(Section):
     grpc_port: int = Field(4317, ge=0, le=65_535, description="port of OTLP/gRPC; 0 takes a free one")
     auth: Literal["open", "keys"] = Field(
         "open", description="open takes everything for `organization`, on loopback only; keys asks for an API key"
+    )
+    allowed_hosts: Hosts = Field(
+        (), description="host names that requests may name where `auth` is keys; empty: any. Loopback is always allowed"
     )
     max_message_bytes: int = Field(64 * MB, ge=1024, le=1024 * MB, description="largest message, unpacked")
     max_grpc_bytes: int = Field(
@@ -101,7 +104,7 @@ class ReceiverConfig(Section):
         1, ge=1, le=3600, description="what senders are told to wait when the receiver is under pressure"
     )
     key_seconds: float = Field(
-        5.0, ge=0, le=3600, description="how long the answer about an API key is kept, and a revoked one still let in"
+        2.0, ge=0, le=3600, description="how long the answer about an API key is kept, and a revoked one still let in"
     )
 
     @field_validator("limits")
@@ -126,6 +129,7 @@ def check_receiver(config: ReceiverConfig) -> None:
             f"receiver.auth is 'open' and receiver.host is {config.host!r}, expected a loopback address or auth 'keys'",
             hint="set receiver.auth to keys, and make a key with `neve keys create`",
         )
+    check_hosts("receiver", config.auth, config.allowed_hosts)
     if config.max_inflight_bytes < 2 * config.max_message_bytes:
         raise ConfigError(
             f"receiver.max_inflight_bytes is {config.max_inflight_bytes}, expected at least twice "

@@ -6,14 +6,18 @@ import asyncio
 import base64
 import binascii
 import math
+import secrets
 import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Protocol
 
+import structlog
+
 from neve.errors import NeveError
-from neve.lake.scopes import Caller, Scope
+from neve.lake.scopes import ALL_SCOPES, Caller, Scope
 from neve.receive.quotas import Bucket
 from neve.receive.refusal import Refusal, Verdict
 
@@ -26,12 +30,14 @@ MOST_KNOWN = 10_000  # answers of either kind that are kept; whoever tries out k
 # out unknown count, so that a store with many good keys is soon known, and whoever tries out keys gets no further.
 NEW_PER_SECOND, NEW_BURST_SECONDS = 50, 4
 
+log = structlog.get_logger("neve.receive")
+
 
 class Keys(Protocol):
     """Where keys are looked up; may take its time."""
 
     def verify(self, text: str) -> Caller | None:
-        """Whom a key speaks for, or none for one that is unknown or revoked."""
+        """Whom a key speaks for, also one that has expired; none for one that is unknown or revoked."""
 
 
 class Guard(Protocol):
@@ -45,27 +51,36 @@ class Guard(Protocol):
 
 
 class OpenDoor:
-    """Lets everyone in for one organization."""
+    """Lets everyone in for one organization; to operate the lake only where that was said."""
 
-    def __init__(self, organization: str) -> None:
+    def __init__(self, organization: str, *, admin: bool = False) -> None:
         self._organization = organization
+        self._scopes = (*ALL_SCOPES, Scope.ADMIN) if admin else ALL_SCOPES
 
     async def organization(self, _key: str | None) -> str:
         """Always the same."""
         return self._organization
 
     async def caller(self, _key: str | None, _scope: Scope) -> Caller:
-        """Always the same, without a key."""
-        return Caller(self._organization)
+        """Always the same, without a key; what operates asks for the scopes."""
+        return Caller(self._organization, scopes=self._scopes)
 
 
 class KeyDoor:
     """Lets in who has a key; an answer is kept for a few seconds, so that a revoked key is soon of no use."""
 
-    def __init__(self, keys: Keys, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        keys: Keys,
+        seconds: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self._keys = keys
         self._seconds = seconds
         self._clock = clock
+        self._now = now
         self._threads = ThreadPoolExecutor(LOOK_UPS, thread_name_prefix="api-keys")
         # Apart from each other: unknown keys, of which there is no end, push no good one out.
         self._known: OrderedDict[bytes, tuple[float, Caller]] = OrderedDict()
@@ -85,9 +100,15 @@ class KeyDoor:
         found = await self._look_up(key)
         if found is None:
             raise Refusal(Verdict.WRONG_KEY, "wrong_key", "the API key is unknown or revoked")
-        if scope not in found.scopes:
+        if found.expires_at is not None and found.expires_at <= self._now():
+            raise Refusal(
+                Verdict.WRONG_KEY,
+                "expired_key",
+                f"the API key expired at {found.expires_at:%Y-%m-%dT%H:%M:%SZ}: create another with `neve keys create`",
+            )
+        if not found.may(scope):
             has = ", ".join(found.scopes) or "none"
-            raise Refusal(Verdict.WRONG_KEY, "wrong_scope", f"the API key may not {scope} (scopes: {has})")
+            raise Refusal(Verdict.WRONG_KEY, "wrong_scope", f"this key lacks the scope `{scope}` (it has: {has})")
         return found
 
     async def _look_up(self, key: str) -> Caller | None:
@@ -103,9 +124,14 @@ class KeyDoor:
         try:
             caller = await asyncio.get_running_loop().run_in_executor(self._threads, self._keys.verify, key)
         except NeveError as error:
+            # The store's words name its host and user. Whoever has no valid key yet gets only the id of the log line.
+            incident = secrets.token_hex(4)
+            log.error("API keys can't be checked", incident=incident, reason=error.message)
             raise Refusal(
-                Verdict.UNAVAILABLE, "keys_unreachable", f"the API key can't be checked: {error.message}"
-            ) from error
+                Verdict.UNAVAILABLE,
+                "keys_unreachable",
+                f"authentication is unavailable, try again (incident {incident} in the server's log)",
+            ) from None
         self._remember(name, caller)
         if caller is not None and not known:
             self._new.take(-1, now)

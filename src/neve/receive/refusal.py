@@ -15,10 +15,11 @@ class Verdict(Enum):
     MALFORMED = (400, 3, False)  # INVALID_ARGUMENT
     NO_KEY = (401, 16, False)  # UNAUTHENTICATED
     WRONG_KEY = (403, 7, False)  # PERMISSION_DENIED
-    FORBIDDEN = (403, 7, False)  # noqa: PIE796 - the same answer, with a right key
+    FORBIDDEN = (403, 7, False)  # noqa: PIE796 - the same answer, for what no key allows
     SLOW = (408, 4, False)  # DEADLINE_EXCEEDED
     TOO_LARGE = (413, 8, False)  # RESOURCE_EXHAUSTED; without a time to come back it means "never"
     UNSUPPORTED = (415, 3, False)  # INVALID_ARGUMENT
+    MISDIRECTED = (421, 7, False)  # PERMISSION_DENIED
     UNPROCESSABLE = (422, 3, False)  # INVALID_ARGUMENT
     BUSY = (429, 8, True)  # RESOURCE_EXHAUSTED
     FAILED = (500, 13, False)  # INTERNAL

@@ -38,9 +38,10 @@ answers = dict(zip(["/healthz", "/readyz", "/metrics"], sys.argv[1:]))
 class Door(BaseHTTPRequestHandler):
     def do_GET(self):
         time.sleep(float(os.environ.get("SLOW_SECONDS", 0)) if self.path == "/metrics" else 0)
-        self.send_response(200 if self.path in answers else 404)
+        is_group = (self.headers["x-neve-group"], self.headers["host"]) == ("word", "localhost")
+        self.send_response(200 if is_group and self.path in answers else 404)
         self.end_headers()
-        self.wfile.write(answers.get(self.path, "").encode())
+        self.wfile.write(answers[self.path].encode() if is_group else b"{}")
     def log_message(self, *_):
         pass
 server = HTTPServer(("127.0.0.1", 0), Door)
@@ -57,7 +58,7 @@ def counted(number: int) -> str:
 
 @contextmanager
 def watched() -> Iterator[GroupWatch]:
-    """A receiver that is under pressure, and a process of two parts of which one has failed."""
+    """A receiver that is under pressure, and a process of two parts of which one has failed; both know their group."""
     answers = {"receiver": [FULL, READY, counted(3)], "tend": [PARTS, ALIVE, counted(4)]}
     with Lifeline() as lifeline:
         household = Household(
@@ -70,7 +71,7 @@ def watched() -> Iterator[GroupWatch]:
         household.start()
         try:
             wait_until(lambda: household.is_running)
-            yield GroupWatch(PROCESSES, household)
+            yield GroupWatch(PROCESSES, household, token="word")  # noqa: S106
         finally:
             household.stop()
 

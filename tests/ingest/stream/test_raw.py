@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import shutil
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,6 +49,12 @@ def job_of(lake: Lake, folder: Path, raw: RawConfig, **settings: object) -> Stre
 def count(lake: Lake, table: str) -> int:
     """How many rows a table has."""
     return int(lake.table(table).scan().count())
+
+
+def _lines(line: LogRecord, times: int) -> bytes:
+    """A message that holds a line so many times."""
+    group = ResourceLogs(scope_logs=[ScopeLogs(log_records=[line] * times)])
+    return ExportLogsServiceRequest(resource_logs=[group]).SerializeToString()
 
 
 def test_what_was_received_is_in_the_tables(spark_lake: Lake, tmp_path: Path) -> None:
@@ -108,13 +115,24 @@ def test_a_resend_is_one_record(spark_lake: Lake, tmp_path: Path) -> None:
     assert summary["neve.duplicates"] == "5"
 
 
+def test_equal_lines_of_two_messages_are_rows_of_their_own(spark_lake: Lake, tmp_path: Path) -> None:
+    """Three equal lines with whole seconds in two messages are three rows; either message, sent again, adds none."""
+    raw = raw_config(tmp_path)
+    second = time.time_ns() // 10**9 * 10**9
+    one, two = (_lines(LogRecord(time_unix_nano=second, severity_text="ready"), count) for count in (1, 2))
+    receive(raw, [frame(Kind.LOGS, two), frame(Kind.LOGS, one), frame(Kind.LOGS, one)])
+    first = run(spark_lake, tmp_path, raw)
+    assert (first.records, first.duplicates) == ({"logs": 3}, {"logs": 1})
+    receive(raw, [frame(Kind.LOGS, one), frame(Kind.LOGS, two)])
+    again = run(spark_lake, tmp_path, raw)
+    assert (again.duplicates, count(spark_lake, "logs")) == ({"logs": 3}, 3)
+
+
 @pytest.mark.long
 def test_records_without_a_time_are_never_taken_for_resends(spark_lake: Lake, tmp_path: Path) -> None:
     """A line that says the same again and again, from a sender without a clock, is so many records."""
     raw = raw_config(tmp_path)
-    tick = ExportLogsServiceRequest(
-        resource_logs=[ResourceLogs(scope_logs=[ScopeLogs(log_records=[LogRecord(severity_text="tick")])])]
-    ).SerializeToString()
+    tick = _lines(LogRecord(severity_text="tick"), 1)
     receive(raw, [frame(Kind.LOGS, tick)] * 3)
     assert run(spark_lake, tmp_path, raw).records == {"logs": 3}
     receive(raw, [frame(Kind.LOGS, tick)])

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
+from neve.api.access import LONGEST_SHOWN, is_own_origin
 from neve.api.query.errors import Failure
 from neve.errors import ConfigError, TableMissing
+from neve.lake.scopes import Scope
 from neve.work.refusals import WorkMissing, WorkRefused
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 SAFE = ("GET", "HEAD")
 THREADS = 8
-LONGEST_SHOWN = 100
 
 
 class Threads:
@@ -42,7 +43,7 @@ def guarded(handler: Handler) -> Handler:
 
     @wraps(handler)
     async def handle(request: Request, caller: Caller) -> ASGIApp:
-        _check_origin(request, caller)
+        _check_open(request, caller)
         try:
             return await handler(request, caller)
         except WorkMissing as error:
@@ -62,9 +63,15 @@ def who(caller: Caller) -> str:
     return f"key {caller.key_id}" if caller.key_id else "anyone on this machine"
 
 
-def _check_origin(request: Request, caller: Caller) -> None:
-    """Without keys whoever reaches the port may do anything, but not a page that somebody's browser happens to show."""
-    if caller.key_id or request.method in SAFE or "origin" not in request.headers:
+def _check_open(request: Request, caller: Caller) -> None:
+    """Without keys whoever reaches the port may look. Changes need a setting, and no page but our own may make them."""
+    if caller.key_id or request.method in SAFE:
         return
-    message = f"a page of {request.headers['origin'][:LONGEST_SHOWN]!r} may not operate a lake without a key"
-    raise Failure(403, "wrong_origin", message, hint="set query.auth to keys")
+    origin = request.headers.get("origin")
+    if origin is not None and not is_own_origin(origin, request.headers.get("host", "")):
+        message = f"a page of {origin[:LONGEST_SHOWN]!r} may not operate a lake without a key"
+        raise Failure(403, "wrong_origin", message, hint="set query.auth to keys")
+    if not caller.may(Scope.ADMIN):
+        call = f"{request.method} {request.url.path[:LONGEST_SHOWN]}"
+        hint = "use the command line (`neve jobs`, `neve policies`), or set query.open_admin, or query.auth to keys"
+        raise Failure(403, "no_admin", f"{call} changes the lake's work, and this port asks for no keys", hint=hint)

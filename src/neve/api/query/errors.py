@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from neve.errors import LakeError, LimitExceeded, QueryCancelled, QueryError, TableMissing
-from neve.query.failures import FilesGone, StoreAway, planning_words
+from neve.query.failures import FAILED, UNAVAILABLE, FilesGone, StoreAway, planning_words, public_words
 from neve.receive.refusal import Refusal, Verdict
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ def failure_of(error: Exception, *, cancelled: bool = False) -> Failure:
             failure = _away(error)
         case QueryError():
             code = "unknown_table" if NO_TABLE in error.message else "bad_query"
-            failure = Failure(400, code, error.message, hint=error.hint)
+            failure = Failure(400, code, _public(error), hint=error.hint)
         case _:
             log.error("a query failed", exc_info=error)
-            failure = Failure(500, "failed", "the server failed; its log says why")
+            failure = Failure(500, "failed", FAILED)
     return failure
 
 
@@ -83,7 +83,15 @@ def _limited(error: LimitExceeded) -> Failure:
     """Too many at a time is worth coming back for; what is too large stays too large, however often it is sent."""
     if error.limit == CONCURRENCY:
         return Failure(429, "too_many_queries", error.message, hint=error.hint, limit=error.limit, headers=RETRY)
-    return Failure(422, "limit_exceeded", error.message, hint=error.hint, limit=error.limit)
+    return Failure(422, "limit_exceeded", _public(error), hint=error.hint, limit=error.limit)
+
+
+def _public(error: QueryError) -> str:
+    """The words of an error for whoever asked; the log has all of them."""
+    words = public_words(error)
+    if words != error.message:
+        log.warning("a query failed", reason=error.message)
+    return words
 
 
 def _away(error: LakeError | QueryError) -> Failure:
@@ -91,4 +99,4 @@ def _away(error: LakeError | QueryError) -> Failure:
     log.warning("the lake did not answer", reason=error.message)
     if isinstance(error, TableMissing):
         return Failure(503, "no_tables", "the lake has no tables, or not all of them", headers=RETRY)
-    return Failure(503, "lake_unavailable", "the lake does not answer now", hint="ask again", headers=RETRY)
+    return Failure(503, "lake_unavailable", UNAVAILABLE, hint="ask again", headers=RETRY)

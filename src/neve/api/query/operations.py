@@ -48,7 +48,7 @@ QUERY_OPERATIONS = (
         "End a query; one that ended stays as it is",
         QueryDocument,
         status=202,
-        failures=((404, "no such query of this organization"),),
+        failures=((403, "another key started it"), (404, "no such query of this organization")),
     ),
     Operation("get", "/openapi.json", "describe", "This description", None, scope=None),
 )

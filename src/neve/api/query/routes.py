@@ -19,6 +19,7 @@ from neve.api.query.operation import PREFIX
 from neve.api.query.question import read_question
 from neve.api.query.replies import json_reply
 from neve.errors import TableMissing
+from neve.lake.scopes import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +79,10 @@ class QueryPaths:
     async def cancel(self, request: Request, caller: Caller) -> Response:
         """End a query; one that ended stays as it is."""
         running = await self._find(request, caller)
+        if running.key_id != caller.key_id and not caller.may(Scope.ADMIN):
+            message = f"the query {running.id} was started with another key of the organization"
+            hint = "a key may cancel its own queries, and with the scope admin those of others"
+            raise Failure(403, "wrong_owner", message, hint=hint)
         for _ in range(INSISTING):  # an engine that has not begun does not hear it
             if running.state != "running":
                 break

@@ -13,6 +13,7 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from neve.app.serve.exposition import PROCESS, merge
+from neve.app.serve.instance import GROUP_HEADER
 from neve.app.serve.part import PartState
 from neve.app.serve.sight import Sight, plain
 from neve.work.board import LOST
@@ -37,6 +38,7 @@ class GroupWatch:
 
     processes: Mapping[str, Sequence[str]]
     household: Household | None = None
+    token: str = ""
     _failures: Counter[str] = field(default_factory=Counter)
     _pool: urllib3.PoolManager = field(default_factory=lambda: urllib3.PoolManager(retries=False, maxsize=4))
 
@@ -88,7 +90,9 @@ class GroupWatch:
 
     def _get(self, url: str, seconds: float) -> urllib3.BaseHTTPResponse | None:
         try:
-            return self._pool.request("GET", url, timeout=seconds)
+            # A process that listens on all addresses is asked on this machine, whatever hosts it is for.
+            headers = {GROUP_HEADER: self.token, "host": "localhost"}
+            return self._pool.request("GET", url, timeout=seconds, headers=headers)
         except (urllib3.exceptions.HTTPError, OSError):
             return None
 
