@@ -19,6 +19,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 from neve.api.server import running_receiver
 from neve.app.settings import Settings
 from neve.lake.config import S3Config
+from neve.lake.keys import Keys
+from neve.lake.scopes import Scope
+from neve.lake.state import State
+from neve.lake.state_config import StateConfig
 from neve.raw.frame import Frame, decode
 from neve.raw.zone import OTLP, RawZone
 
@@ -89,7 +93,14 @@ class Running:
     def counted(self, name: str, **labels: str) -> float:
         """The sum of a metric over the labels that are not named."""
         total = 0.0
-        for line in self.get("/metrics").body.decode().splitlines():
+        reply = self.get("/metrics")
+        if reply.status == 401:
+            _, key = Keys(State(StateConfig(path=str(self.folder / "state.db")))).create(
+                "viewer", scopes=[Scope.METRICS]
+            )
+            reply = self.post("/metrics", b"", {"x-api-key": key}, "GET")
+        assert reply.status == 200
+        for line in reply.body.decode().splitlines():
             series, _, value = line.rpartition(" ")
             if series.partition("{")[0] == name and all(f'{k}="{v}"' in series for k, v in labels.items()):
                 total += float(value)

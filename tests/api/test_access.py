@@ -54,7 +54,7 @@ SECRET = "the disk /srv/lake is full"  # noqa: S105
 # Paths that strangers may call on a port with keys. Each says one word, or what is public anyway.
 PUBLIC = ("/livez", "/healthz", "/readyz", "/api/v1/openapi.json")
 SCOPES: dict[str, dict[str, set[Scope]]] = {
-    "receiver": {"/metrics": {Scope.METRICS, Scope.ADMIN}, "": {Scope.WRITE}},
+    "receiver": {"/metrics": {Scope.METRICS, Scope.ADMIN}, "/events/s3": {Scope.ANNOUNCE}, "": {Scope.WRITE}},
     "query": {
         "/metrics": {Scope.METRICS, Scope.ADMIN},
         "/api/v1/query": {Scope.READ},
