@@ -138,6 +138,13 @@ class LagsReport(Report):
     unknown: list[str] = Field(description="what could not be looked at, and why")
 
 
+class QueryUsageReport(Report):
+    """Bytes of files that the queries of an organization read today, in UTC."""
+
+    organization: str
+    bytes: int
+
+
 class StatusReport(Report):
     """How the lake and those who tend it are, now."""
 
@@ -149,6 +156,7 @@ class StatusReport(Report):
     dead: list[JobReport] = Field(description="given up; each waits for a person")
     pauses: list[PauseReport]
     lags: LagsReport
+    query_usage: list[QueryUsageReport] = Field(default=[], description="the organizations that read most today")
 
 
 class TableReport(Report):

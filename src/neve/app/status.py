@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from neve.app.reports import JobReport, PauseReport, QueueReport, ServePartReport, StatusReport
+from neve.app.reports import (
+    JobReport,
+    PauseReport,
+    QueryUsageReport,
+    QueueReport,
+    ServePartReport,
+    StatusReport,
+)
+from neve.query.usage import bytes_of_day
 from neve.work.job import JobState
 from neve.work.task import Task
 
@@ -24,6 +32,7 @@ MOST_RUNNING = 50
 MOST_ENDED = 10
 MOST_LOOKED_AT = 100  # they come by the time at which they were wanted, and one may have taken long
 MOST_DEAD = 20
+MOST_USAGE = 20
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,10 @@ class Statuses:
             dead=_reports(dead[:MOST_DEAD]),
             pauses=[PauseReport.model_validate(pause) for pause in self.pauses.list()],
             lags=self.lags(),
+            query_usage=[
+                QueryUsageReport(organization=organization, bytes=read)
+                for organization, read in bytes_of_day(self.documents, now)[:MOST_USAGE]
+            ],
         )
 
 

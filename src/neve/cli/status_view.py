@@ -32,6 +32,7 @@ def status_view(status: StatusReport) -> Group:
         Text(headline(status), style="bold"),
         *_section("parts", _parts(status)),
         *_section("organizations: what each sent since its receiver started", _organizations(status)),
+        *_section("queries: bytes of files that each organization read today (UTC)", _query_usage(status)),
         *_section("queues", _queues(status)),
         *_section("running", _running(status)),
         *_section("dead: every attempt failed, `neve jobs replay ID` tries again", _dead(status)),
@@ -127,6 +128,14 @@ def _organizations(status: StatusReport) -> RenderableType | None:
     if not rows:
         return None
     return grid(("organization", "received", "records", "over quota", "waiting"), rows, right=(1, 2, 3, 4))
+
+
+def _query_usage(status: StatusReport) -> RenderableType | None:
+    if not status.query_usage:
+        return None
+    return grid(
+        ("organization", "read"), [(one.organization, size(one.bytes)) for one in status.query_usage], right=(1,)
+    )
 
 
 def _queues(status: StatusReport) -> RenderableType:

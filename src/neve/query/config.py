@@ -22,7 +22,9 @@ class LimitRule(Section):
     seconds: float | None = Field(None, gt=0, description="seconds that a query may take")
     cpu_seconds: float | None = Field(None, gt=0, description="seconds of the processor that a query may use")
     scan_bytes: int | None = Field(None, ge=1, description="bytes of files that a query may read, after pruning")
-    daily_bytes: int | None = Field(None, ge=1, description="bytes of files that the organization may read in a day")
+    daily_bytes: int | None = Field(
+        None, ge=1, description="bytes of files that the organization, or the key, may read in a day"
+    )
     rows: int | None = Field(None, ge=1, description="rows that a result may have")
 
 

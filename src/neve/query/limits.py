@@ -37,6 +37,7 @@ class Limits:
     cpu_seconds: float | None = None
     scan_bytes: int | None = None
     daily_bytes: int | None = None
+    key_daily_bytes: int | None = None
     rows: int | None = None
 
 
@@ -54,6 +55,8 @@ def limits_for(config: QueryConfig, organization: str, key_id: str) -> Limits:
     fitting = [rule for rule in config.limits if _fits(rule, organization, key_id)]
     for rule in sorted(fitting, key=lambda rule: (bool(rule.key), bool(rule.organization))):
         said = {name: value for name in NAMES if (value := getattr(rule, name)) is not None}
+        if rule.key and "daily_bytes" in said:  # beside those of its organization, not instead of them
+            said["key_daily_bytes"] = said.pop("daily_bytes")
         limits = replace(limits, **said)
     return limits
 

@@ -23,6 +23,7 @@ log = structlog.get_logger(__name__)
 SPACE = "query-usage"
 SHARE_SECONDS = 10.0  # how often a server tells the others what its queries read
 ATTEMPTS = 5
+ALL, NO_KEY = "", "-"  # beside the ids of keys
 
 
 class DailyUsage:
@@ -36,7 +37,7 @@ class DailyUsage:
         self._documents = documents
         self._clock = clock
         self._day = ""
-        self._known: dict[str, Counter[str]] = {}  # by organization and key; the empty key stands for all
+        self._known: dict[str, Counter[str]] = {}  # by organization, then by key
         self._unshared: dict[str, Counter[str]] = {}
         self._shared_at: dict[str, float] = {}
         self._lock = threading.Lock()
@@ -44,20 +45,16 @@ class DailyUsage:
     def charge(self, who: Who, size: int, limits: Limits) -> None:
         """Count bytes that a query is about to read; raises `LimitExceeded` where the day's are used up."""
         organization, key_id = who
+        key = key_id or NO_KEY
         with self._lock:
             self._begin_day()
-            if limits.daily_bytes is not None and time.monotonic() >= self._shared_at.get(organization, 0.0):
+            if time.monotonic() >= self._shared_at.get(organization, 0.0):
                 self._share(organization)
-            used = self._known.setdefault(organization, Counter())[""]
-            if limits.daily_bytes is not None and used + size > limits.daily_bytes:
-                raise LimitExceeded(
-                    f"the query would read {size:,} bytes of files; {used:,} of the {limits.daily_bytes:,} bytes that "
-                    "the organization may read in a day are used",
-                    limit="daily_bytes",
-                    hint="narrow the time, or ask again after midnight UTC",
-                )
+            used = self._known.setdefault(organization, Counter())
+            _check("organization", used[ALL], size, limits.daily_bytes)
+            _check("key", used[key], size, limits.key_daily_bytes)
             for counts in (self._known, self._unshared):
-                counts.setdefault(organization, Counter()).update({"": size, key_id or "-": size})
+                counts.setdefault(organization, Counter()).update({ALL: size, key: size})
 
     def flush(self) -> None:
         """Share what was counted, as a server does before it ends."""
@@ -91,3 +88,22 @@ class DailyUsage:
                 self._unshared.pop(organization, None)
                 return total
         return self._known.get(organization, Counter())
+
+
+def bytes_of_day(documents: Documents, now: datetime) -> list[tuple[str, int]]:
+    """What organizations have read on the day of a time, those first that read most."""
+    prefix = f"{now:%Y-%m-%d}/"
+    found = [
+        (key.removeprefix(prefix), int(str(counts.get(ALL, 0)))) for key, counts in documents.entries(SPACE, prefix)
+    ]
+    return sorted(found, key=lambda one: -one[1])
+
+
+def _check(whose: str, used: int, size: int, most: int | None) -> None:
+    if most is not None and used + size > most:
+        raise LimitExceeded(
+            f"the query would read {size:,} bytes of files; {used:,} of the {most:,} bytes that this {whose} may read "
+            "in a day are used",
+            limit="daily_bytes",
+            hint="narrow the time, or ask again after midnight UTC",
+        )
