@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -23,6 +22,7 @@ from neve.query.limits import Limits
 from neve.query.request import Request
 from neve.query.service import Ports, QueryService
 from neve.query.sql.written import Written
+from tests.query.engine.unchecked import run_anything
 from tests.query.lakes import ACME, OTHER
 
 if TYPE_CHECKING:
@@ -72,13 +72,7 @@ def placed(text: str, root: str) -> str:
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch, lake: Lake) -> Iterator[WorkerPool]:
     """Workers that run any text: the wall behind the checks has to hold by itself."""
-    worker = "import neve.query.engine.worker as w; w.check_written = lambda *_: None; w.main()"
-    started = subprocess.Popen
-
-    def start(command: list[str], **more: Any) -> Any:
-        return started([command[0], "-c", worker, command[-1]], **more)
-
-    monkeypatch.setattr("neve.query.engine.pool.subprocess.Popen", start)
+    run_anything(monkeypatch)
     made = WorkerPool(lake, QueryConfig(threads=1, memory_limit="300MB", warm_workers=0))
     yield made
     made.close()
