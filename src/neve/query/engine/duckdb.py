@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Write = Callable[[str], Written]  # a statement that finds its files below a folder
 
 DUCKDB = "duckdb"
+BATCH_ROWS = 32_768  # rows of a result that are in memory at a time; whole rows of spans have kilobytes
 INTERRUPTED = "Query interrupted"  # what DuckDB makes of a Ctrl-C that it meets in the main thread
 SETTINGS = (
     "TimeZone = 'UTC'",
@@ -81,7 +82,7 @@ class DuckRun:
         """Start it; blocks until there are rows, or nothing more to wait for."""
         with self._interruptions():
             check_written(self._connection, self._written)
-            self._reader = self._connection.execute(self._written.sql()).to_arrow_reader()
+            self._reader = self._connection.execute(self._written.sql()).to_arrow_reader(BATCH_ROWS)
 
     @property
     def schema(self) -> pa.Schema:

@@ -19,6 +19,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -48,6 +49,8 @@ ENDED = Counter("neve_query_workers_ended_total", "processes that were ended or 
 KILL_SECONDS = 0.5  # after which a statement that does not end when it is interrupted is killed
 DRAIN_SECONDS = 1.0  # for what is left of a result that nobody wants
 START_SECONDS = 60.0
+TEND_SECONDS, IDLE_SECONDS = 5.0, 60.0
+LOG_CHARACTERS = 2000
 # What a process may map beside the memory that DuckDB counts: batches on their way, and what allocators hold back.
 UNCOUNTED_SHARE, UNCOUNTED_BYTES = 0.25, 256 * 1024 * 1024
 MOST_SCOPES = 1000  # objects that a secret names one by one; beyond that it is for the tables' folders
@@ -74,8 +77,9 @@ class Worker:
         self.number = 0
         self.root = pool.links.make() if pool.links else ""
         self.spill = tempfile.mkdtemp(prefix=f"neve-query-{os.getpid()}-")
+        self._log = Path(self.spill) / "stderr"
         own, other = socket.socketpair()
-        with other:
+        with other, self._log.open("wb") as stderr:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "neve.query.engine.worker", str(other.fileno())],
                 pass_fds=[other.fileno()],
@@ -83,16 +87,20 @@ class Worker:
                 env=pool.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stderr=stderr,
                 start_new_session=True,  # a Ctrl-C is for the server, which ends its workers itself
             )
         WORKERS.inc()
         self.channel = Channel(own)
+        self.idle_since = 0.0
         self._lock = threading.Lock()
         self._is_ended = False
         try:
             self._open(pool)
         except ChannelClosed:
+            log.error(
+                "a process for queries did not start", stderr=self._log.read_text(errors="replace")[-LOG_CHARACTERS:]
+            )
             self.end("start")
             raise
 
@@ -155,6 +163,7 @@ class WorkerRun:
         self._worker: Worker | None = None
         self._schema = pa.schema([])
         self._is_over = False
+        self._is_sent = False  # only then is there anything to interrupt
         self._interrupted_at: float | None = None
         self._killed = False
         self._is_worn = False  # memory ran out in it: what allocators keep would be missing to the next one
@@ -166,7 +175,7 @@ class WorkerRun:
         with self._lock:
             self._worker = worker
         worker.number += 1
-        written = self._statement.write(worker.root)
+        written = self._statement.write(worker.root)  # may fail: nothing was sent yet
         request = {
             "number": worker.number,
             "text": written.text,
@@ -177,6 +186,7 @@ class WorkerRun:
         }
         try:
             worker.channel.send_json(Frame.REQUEST, request)
+            self._is_sent = True
             frame, payload = self._receive(worker)
         except ChannelClosed as error:
             raise self._death(worker) from error
@@ -209,8 +219,9 @@ class WorkerRun:
             if self._interrupted_at is None:
                 self._interrupted_at = now
             if now - self._interrupted_at < KILL_SECONDS:
-                with suppress(ChannelClosed):
-                    worker.channel.send_json(Frame.INTERRUPT, {"number": worker.number})
+                if self._is_sent:  # else two threads would write at once
+                    with suppress(ChannelClosed):
+                        worker.channel.send_json(Frame.INTERRUPT, {"number": worker.number})
                 return
             self._killed = True
         worker.end("interrupted")
@@ -221,9 +232,10 @@ class WorkerRun:
             worker, self._worker = self._worker, None
         if worker is None:
             return
-        if not self._is_over:
+        if self._is_sent and not self._is_over:
             self._drain(worker)
-        self._pool.give_back(worker, is_good=self._is_over and not self._is_worn)
+        is_free = self._is_over or not self._is_sent
+        self._pool.give_back(worker, is_good=is_free and not self._is_worn)
 
     def _drain(self, worker: Worker) -> None:
         until = time.monotonic() + DRAIN_SECONDS
@@ -303,7 +315,8 @@ class WorkerPool:
         self._idle: list[Worker] = []
         self._lock = threading.Lock()
         self._is_closed = False
-        threading.Thread(target=self._warm_up, daemon=True).start()
+        self._ended = threading.Event()
+        threading.Thread(target=self._tend, daemon=True, name="query-workers").start()
 
     def run(self, write: Write, limits: Limits, organization: str = "") -> WorkerRun:
         """A statement, within the limits of its sender."""
@@ -335,10 +348,10 @@ class WorkerPool:
         with self._lock:
             keep = is_good and worker.is_alive and not self._is_closed and len(self._idle) < self.config.concurrency
             if keep:
+                worker.idle_since = time.monotonic()
                 self._idle.append(worker)
         if not keep:
             worker.end("" if is_good else "replaced")
-            threading.Thread(target=self._warm_up, daemon=True).start()
 
     def grants(self, files: tuple[str, ...]) -> list[str]:
         """The statements that let a worker read these objects and no others; local files are linked instead."""
@@ -353,6 +366,7 @@ class WorkerPool:
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
+        self._ended.set()
         for worker in idle:
             worker.end("")
         if self.links is not None:
@@ -361,29 +375,41 @@ class WorkerPool:
     def _start(self, memory: str) -> Worker:
         try:
             return Worker(self, memory)
-        except ChannelClosed as error:
+        except (ChannelClosed, OSError) as error:
             raise QueryError(
                 "a process for the query did not start", hint="ask again; the server's log says more"
             ) from error
 
-    def _warm_up(self) -> None:
-        """Start workers until enough are idle."""
-        while True:
-            with self._lock:
-                is_enough = self._is_closed or len(self._idle) >= self.config.warm_workers
-            if is_enough:
-                return
-            try:
-                worker = Worker(self, self.config.memory_limit)
-            except (ChannelClosed, OSError) as error:
-                log.warning("a process for queries did not start", error=str(error) or type(error).__name__)
-                return
-            with self._lock:
-                if not self._is_closed:
-                    self._idle.append(worker)
-                    continue
-            worker.end("")
-            return
+    def _tend(self) -> None:
+        """Keep enough workers ready, and end those that a burst of queries left behind."""
+        while not self._ended.is_set():
+            for worker in self._surplus():
+                worker.end("")
+            if not self._warm_up():
+                self._ended.wait(TEND_SECONDS)
+
+    def _surplus(self) -> list[Worker]:
+        """Take out idle workers that died, and those beyond the warm ones that were not used for a while."""
+        before = time.monotonic() - IDLE_SECONDS
+        with self._lock:
+            dead = [one for one in self._idle if not one.is_alive]
+            alive = [one for one in self._idle if one.is_alive]
+            old = [one for one in alive[: max(0, len(alive) - self.config.warm_workers)] if one.idle_since < before]
+            self._idle = [one for one in alive if one not in old]
+        return [*dead, *old]
+
+    def _warm_up(self) -> bool:
+        """Start a worker where too few are ready; whether one was started."""
+        with self._lock:
+            if self._is_closed or len(self._idle) >= self.config.warm_workers:
+                return False
+        try:
+            worker = Worker(self, self.config.memory_limit)
+        except (ChannelClosed, OSError) as error:
+            log.warning("a process for queries did not start", error=str(error) or type(error).__name__)
+            return False
+        self.give_back(worker, is_good=True)
+        return True
 
 
 def _environment(*, needs_aws: bool) -> dict[str, str]:

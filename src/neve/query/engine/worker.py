@@ -22,7 +22,7 @@ import duckdb
 
 from neve.errors import QueryError
 from neve.query.engine.channel import Channel, ChannelClosed, Frame, document_of
-from neve.query.engine.duckdb import Recipe
+from neve.query.engine.duckdb import BATCH_ROWS, Recipe
 from neve.query.engine.links import LinkedFiles
 from neve.query.sql.written import Written, check_written
 
@@ -108,7 +108,7 @@ class Worker:
             connection.execute(statement)
         if self._files is not None:
             self._files.offer(request["files"])
-        reader = connection.execute(written.sql()).to_arrow_reader()
+        reader = connection.execute(written.sql()).to_arrow_reader(BATCH_ROWS)
         self._channel.send(Frame.SCHEMA, reader.schema.serialize())
         for batch in reader:
             if batch.num_rows:
