@@ -241,6 +241,31 @@ def test_a_key_that_waits_enough_is_refused_at_once() -> None:
     assert gate.waiting(who) == 0
 
 
+def test_many_keys_of_one_organization_hold_no_more_threads_than_one() -> None:
+    """Each that waits holds a thread of the server."""
+    gate, many = Gate(2, 3600), Limits(concurrency=4, places=1)
+    gate.enter(("hostile", "first"), many)
+    for number in range(WAITING):
+        enter_elsewhere(gate, ("hostile", f"key-{number}"), many)
+    with pytest.raises(LimitExceeded, match=f"1 queries of this organization run and {WAITING} wait already"):
+        gate.enter(("hostile", "another"), many)
+    gate.enter(("honest", "k"), many)
+
+
+def test_who_steps_back_for_another_is_woken_when_that_one_is_in() -> None:
+    """Places are free then; nobody else would tell it."""
+    gate, all_ = Gate(8, 3600), Limits()
+    for number in range(5):
+        gate.enter(("busy", str(number)), all_)
+    gate.enter(("calm", "1"), all_)
+    busy = enter_elsewhere(gate, ("busy", "late"), all_)  # the last two places are for others
+    calm = enter_elsewhere(gate, ("calm", "late"), all_)
+    for number in range(3):
+        gate.leave(("busy", str(number)))
+    busy.join()
+    calm.join()
+
+
 def test_two_organizations_do_not_lock_out_a_third() -> None:
     """Whatever two of them ask for, whoever runs nothing gets a place at once."""
     gate, many = Gate(8, 0), Limits(places=6)

@@ -48,7 +48,9 @@ class QueryConfig(Section):
         2, ge=0, le=64, description="processes that a server keeps ready for queries; each runs one at a time"
     )
     spill_bytes: int = Field(
-        10_000_000_000, ge=0, description="bytes of disk for what does not fit into the memory of DuckDB; 0: none"
+        10_000_000_000,
+        ge=0,
+        description="bytes of disk for what does not fit into memory, of all queries together; 0: none",
     )
     max_rows: int = Field(1000, ge=1, description="rows that a terminal table shows at most; files get all rows")
     concurrency: int = Field(8, ge=1, description="queries that a server runs at a time; others wait")

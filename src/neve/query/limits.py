@@ -16,7 +16,7 @@ from neve.errors import LimitExceeded
 if TYPE_CHECKING:
     from neve.query.config import LimitRule, QueryConfig
 
-WAITING = 2  # queries of a key that wait, for each of it that may run: each holds a thread of its server
+WAITING = 2  # queries of a key or an organization that wait, for each that may run: each holds a thread of its server
 RESERVED = 4  # one place in so many is for organizations that have none
 RUNNING = Gauge("neve_query_running", "queries that have a place")
 QUEUED = Gauge("neve_query_waiting", "queries that wait for a place")
@@ -125,9 +125,7 @@ class Gate:
 
     def _wait(self, who: Who, limits: Limits) -> None:
         until = time.monotonic() + self._seconds
-        if limits.concurrency is not None and self.waiting(who) >= limits.concurrency * WAITING:
-            words = f"{self._crowd.inside[who]} queries of this key run and {self.waiting(who)} wait already"
-            raise _refusal(words, "ask again in a while, and fewer at a time")
+        self._check_queue(who, limits)
         self._waiting.setdefault(who, []).append(limits)
         QUEUED.inc()
         try:
@@ -142,6 +140,19 @@ class Gate:
             self._waiting[who].remove(limits)
             if not self._waiting[who]:
                 del self._waiting[who]
+            self._turn.notify_all()  # whoever stepped back for this one looks again
+
+    def _check_queue(self, who: Who, limits: Limits) -> None:
+        """Raise `LimitExceeded` where enough of the key, or of all keys of its organization, wait already."""
+        organization = who[0]
+        together = sum(len(waiting) for other, waiting in self._waiting.items() if other[0] == organization)
+        for whose, most, waiting, inside in (
+            ("key", limits.concurrency, self.waiting(who), self._crowd.inside[who]),
+            ("organization", limits.places, together, self._crowd.of(organization)),
+        ):
+            if most is not None and waiting >= most * WAITING:
+                words = f"{inside} queries of this {whose} run and {waiting} wait already"
+                raise _refusal(words, "ask again in a while, and fewer at a time")
 
     def _is_behind(self, who: Who) -> bool:
         """Whether a query of another organization waits that could run, and that organization runs fewer."""

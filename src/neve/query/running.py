@@ -140,7 +140,7 @@ class Running:
 
     def cancel(self) -> None:
         """End it, from any thread; one that ended is left alone."""
-        if self.state != "running":
+        if self.state != "running" or self._cancelled.is_set():
             return
         self._cancelled.set()
         threading.Thread(target=self._insist, daemon=True).start()

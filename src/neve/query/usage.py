@@ -44,12 +44,13 @@ class DailyUsage:
 
     def charge(self, who: Who, size: int, limits: Limits) -> None:
         """Count bytes that a query is about to read; raises `LimitExceeded` where the day's are used up."""
-        organization, key_id = who
-        key = key_id or NO_KEY
-        with self._lock:
-            self._begin_day()
-            if time.monotonic() >= self._shared_at.get(organization, 0.0):
+        organization, key = who[0], who[1] or NO_KEY
+        if self._is_due(organization):
+            if limits.daily_bytes is None and limits.key_daily_bytes is None:
+                threading.Thread(target=self._share, args=(organization,), daemon=True).start()
+            else:
                 self._share(organization)
+        with self._lock:
             used = self._known.setdefault(organization, Counter())
             _check("organization", used[ALL], size, limits.daily_bytes)
             _check("key", used[key], size, limits.key_daily_bytes)
@@ -58,36 +59,57 @@ class DailyUsage:
 
     def flush(self) -> None:
         """Share what was counted, as a server does before it ends."""
-        with self._lock:
-            for organization in tuple(self._unshared):
-                self._share(organization)
+        for organization in tuple(self._unshared):
+            self._share(organization)
 
-    def _begin_day(self) -> None:
+    def _is_due(self, organization: str) -> bool:
+        """Whether an organization's numbers are to be shared now; whoever asks first does it."""
         day = self._clock().strftime("%Y-%m-%d")
-        if day != self._day:
-            self._day = day
-            self._known, self._unshared, self._shared_at = {}, {}, {}
+        with self._lock:
+            if day != self._day:
+                self._day = day
+                self._known, self._unshared, self._shared_at = {}, {}, {}
+            is_due = time.monotonic() >= self._shared_at.get(organization, 0.0)
+            if is_due:
+                self._shared_at[organization] = time.monotonic() + SHARE_SECONDS
+            return is_due
 
     def _share(self, organization: str) -> None:
-        """Add what is new to the store's numbers, and take those over."""
-        self._shared_at[organization] = time.monotonic() + SHARE_SECONDS
+        """Add what is new to the store's numbers, and take those over; no lock is held while the store is asked."""
         if self._documents is None:
             return
+        with self._lock:
+            day, added = self._day, self._unshared.pop(organization, Counter())
         try:
-            self._known[organization] = self._merge(self._documents, organization)
+            total = _merge(self._documents, f"{day}/{organization}", added)
         except LakeError as error:
             log.warning("the bytes of queries could not be shared", reason=error.message)
+            total = None
+        with self._lock:
+            if day != self._day:
+                return
+            since = self._unshared.setdefault(organization, Counter())
+            if total is None:
+                since.update(added)
+            else:
+                self._known[organization] = total + since
 
-    def _merge(self, documents: Documents, organization: str) -> Counter[str]:
-        added = self._unshared.get(organization, Counter())
-        key = f"{self._day}/{organization}"
-        for _ in range(ATTEMPTS):
-            stored = documents.get(SPACE, key)
-            total = Counter({name: int(str(count)) for name, count in (stored or {}).items()}) + added
-            if not added or documents.swap(SPACE, key, stored, dict(total)):
-                self._unshared.pop(organization, None)
-                return total
-        return self._known.get(organization, Counter())
+
+def _merge(documents: Documents, key: str, added: Counter[str]) -> Counter[str] | None:
+    """Add numbers to a document, and return its own; `None` where others were always quicker."""
+    for _ in range(ATTEMPTS):
+        stored = documents.get(SPACE, key)
+        total = Counter({name: int(str(count)) for name, count in (stored or {}).items()}) + added
+        if not added or documents.swap(SPACE, key, stored, dict(total)):
+            return total
+    return None
+
+
+def forget_days_before(documents: Documents, now: datetime) -> None:
+    """Remove the numbers of other days."""
+    today = f"{now:%Y-%m-%d}/"
+    for key in [key for key, _ in documents.entries(SPACE) if key < today]:
+        documents.delete(SPACE, key)
 
 
 def bytes_of_day(documents: Documents, now: datetime) -> list[tuple[str, int]]:

@@ -17,7 +17,8 @@ import pytest
 from neve.errors import LimitExceeded, QueryError
 from neve.lake.duck_files import path_below
 from neve.query.config import QueryConfig
-from neve.query.engine.pool import WorkerPool
+from neve.query.engine.pool import Worker, WorkerPool
+from neve.query.engine.worker import PART_BYTES, ROW_BYTES
 from neve.query.limits import Limits
 from neve.query.request import Request
 from neve.query.service import Ports, QueryService
@@ -214,6 +215,47 @@ def test_what_can_not_be_interrupted_is_killed(service: QueryService) -> None:
     assert ask(service, COUNT) == [{"n": 8}]
 
 
+def test_a_late_kill_ends_no_other_query(
+    service: QueryService, pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query that ends just when it is killed leaves a worker behind that nobody else may get."""
+    run = pool.run(lambda _root: Written("SELECT 1 AS x"), Limits())
+    run.begin()
+    worker, end = STARTED[-1], Worker.end
+    monkeypatch.setattr(
+        Worker, "end", lambda self, why: None if self is worker and why == "interrupted" else end(self, why)
+    )
+    run._interrupted_at = 0.0  # it did not obey for long
+    run.interrupt()
+    assert [batch.num_rows for batch in run.batches()] == [1]
+    run.close()
+    assert worker not in pool._idle
+    assert not worker.is_alive
+
+
+def test_a_large_batch_comes_in_parts(pool: WorkerPool) -> None:
+    """A server holds parts of several results at a time; a row that is too large is refused."""
+    run = pool.run(lambda _root: Written("SELECT repeat('x', 20000) AS s FROM range(3000)"), Limits())
+    run.begin()
+    batches = list(run.batches())
+    assert sum(batch.num_rows for batch in batches) == 3000
+    assert max(batch.nbytes for batch in batches) <= PART_BYTES
+    run.close()
+    with pytest.raises(QueryError, match="a row of the result has"):
+        run_text(pool, f"SELECT list(repeat('x', 90000)) AS s FROM range({ROW_BYTES // 90000 + 10})")
+
+
+def test_an_idle_worker_lets_go_of_files(service: QueryService, pool: WorkerPool, lake: Lake) -> None:
+    """A link would keep on disk what the lake removes."""
+    assert ask(service, COUNT) == [{"n": 8}]
+    worker = STARTED[-1]
+    assert list(Path(worker.root).iterdir())
+    worker.rest()
+    while list(Path(worker.root).iterdir()):
+        time.sleep(0.001)
+    assert ask(service, COUNT) == [{"n": 8}]
+
+
 def test_the_processor_is_bounded_by_the_system(pool: WorkerPool) -> None:
     """Where the server itself can't end a statement any more, the system does."""
     with pytest.raises(LimitExceeded, match="more than 1 seconds of the processor") as caught:
@@ -264,6 +306,21 @@ def test_results_are_those_of_this_process(lake: Lake, service: QueryService) ->
             tables.append(pa.Table.from_batches(running.batches(), running.schema))
         assert tables[0].equals(tables[1])
     local.close()
+
+
+def test_a_table_of_another_user_can_not_be_linked(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What counts is whether the tables' own files can be, not files that the server makes."""
+    link = os.link
+
+    def refuse(source: str, target: str) -> None:
+        if str(source).endswith(".metadata.json"):
+            raise PermissionError(1, "Operation not permitted", source)
+        link(source, target)
+
+    monkeypatch.setattr("neve.query.engine.pool.os.link", refuse)
+    made = WorkerPool(lake, QueryConfig(threads=1, warm_workers=0))
+    assert made.links is None
+    made.close()
 
 
 def test_where_files_can_not_be_linked_the_warehouse_is_the_wall(lake: Lake, refuse_links: Callable[[], None]) -> None:

@@ -72,4 +72,8 @@ def test_a_worker_has_a_key_to_the_planned_objects_alone(lake: Lake, monkeypatch
             run.begin()
             assert [row["name"] for batch in run.batches() for row in batch.to_pylist()] == secrets
             run.close()
+    run = pool.run(lambda _root: Written(f"SELECT name FROM which_secret('{mine}', 's3')"), Limits())
+    run.begin()
+    assert not list(run.batches())  # a statement without tables has a key to nothing
+    run.close()
     pool.close()

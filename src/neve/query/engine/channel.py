@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import socket
 
 HEADER = struct.Struct(">cQ")
-MOST_JSON_BYTES = 256 * 1024 * 1024  # a statement with the paths of all its files
+MOST_BYTES = 256 * 1024 * 1024  # of a frame: a statement with the paths of all its files, or a slice of a result
 
 
 class Frame(Enum):
@@ -21,6 +21,7 @@ class Frame(Enum):
 
     REQUEST = b"R"  # to the worker: a statement; its first one says how to open DuckDB
     INTERRUPT = b"I"  # to the worker: end the statement of that number
+    REST = b"W"  # to the worker: let go of all files
     READY = b"O"  # from the worker: DuckDB is open
     SCHEMA = b"S"
     BATCH = b"B"
@@ -33,7 +34,7 @@ class ChannelClosed(Exception):
 
 
 class Channel:
-    """One end; a single thread reads, and writers take turns by themselves."""
+    """One end; a single thread reads, and one writes at a time."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
@@ -54,6 +55,8 @@ class Channel:
     def receive(self) -> tuple[Frame, pa.Buffer]:
         """Wait for a frame."""
         kind, size = HEADER.unpack(self._exactly(HEADER.size))
+        if size > MOST_BYTES:
+            raise ChannelClosed  # no side of ours sends that
         return Frame(kind), self._exactly(size)
 
     def shut(self) -> None:

@@ -55,7 +55,15 @@ class Recipe:
         return instance
 
 
-def recipe_of(lake: Lake, config: QueryConfig, memory: str, spill: str, folders: list[str]) -> Recipe:
+@dataclass(frozen=True)
+class Spill:
+    """Where what does not fit into memory goes, and how much of it may."""
+
+    folder: str
+    most_bytes: int
+
+
+def recipe_of(lake: Lake, config: QueryConfig, memory: str, spill: Spill, folders: list[str]) -> Recipe:
     """How to open an instance that reads these folders, and spills into one."""
     on_s3 = lake.lake.on_s3
     return Recipe(
@@ -64,8 +72,8 @@ def recipe_of(lake: Lake, config: QueryConfig, memory: str, spill: str, folders:
         (
             *preparations(lake.s3, on_s3=on_s3, extensions=("httpfs",) if on_s3 else ()),
             *(f"SET GLOBAL {setting}" for setting in SETTINGS),  # for the connections to come
-            f"SET temp_directory = {literal(spill)}",
-            f"SET max_temp_directory_size = '{config.spill_bytes}B'",
+            f"SET temp_directory = {literal(spill.folder)}",
+            f"SET max_temp_directory_size = '{spill.most_bytes}B'",
             *confinement(folders),
         ),
     )
@@ -145,7 +153,8 @@ class DuckEngine:
         with self._lock:
             if memory not in self._instances:
                 folders = [self._lake.lake.location]
-                self._instances[memory] = recipe_of(self._lake, self._config, memory, self._folder(), folders).open()
+                spill = Spill(self._folder(), self._config.spill_bytes)
+                self._instances[memory] = recipe_of(self._lake, self._config, memory, spill, folders).open()
             return self._instances[memory]
 
     def _folder(self) -> str:

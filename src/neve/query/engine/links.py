@@ -10,17 +10,17 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from neve.lake.duck_files import path_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LOCK = "lock"
+LOCK, NEW = "lock", "new-"
 
 
 class LinkedFiles:
@@ -38,12 +38,9 @@ class LinkedFiles:
                 os.unlink(path_below(self._root, path))
         self._offered &= wanted
         for path in wanted - self._offered:
-            self._link(path)
-            self._offered.add(path)
-
-    def _link(self, path: str) -> None:
-        with suppress(FileNotFoundError, FileExistsError):
-            os.link(path, path_below(self._root, path))
+            with suppress(FileNotFoundError):
+                os.link(path, path_below(self._root, path))
+                self._offered.add(path)
 
 
 class LinkFolder:
@@ -52,27 +49,12 @@ class LinkFolder:
     def __init__(self, warehouse: str) -> None:
         above = Path(warehouse.removeprefix("file://")).resolve() / ".query"
         above.mkdir(mode=0o700, exist_ok=True)
-        _sweep(above)
-        self.path = above / uuid4().hex[:8]
-        self.path.mkdir(mode=0o700)
-        self._lock = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-
-    def check(self) -> None:
-        """Raise `OSError` where files of the warehouse can't be linked here."""
-        probe = self.path.parent.parent / f".query-{uuid4().hex}"
-        try:
-            probe.touch(mode=0o600)
-            os.link(probe, self.path / "probe")
-        finally:
-            probe.unlink(missing_ok=True)
-        (self.path / "probe").unlink()
+        sweep(above)
+        self.path, self._lock = make_locked(above)
 
     def make(self) -> str:
         """A folder of links for one worker."""
-        folder = self.path / uuid4().hex[:8]
-        folder.mkdir(mode=0o700)
-        return str(folder)
+        return tempfile.mkdtemp(prefix="", dir=self.path)
 
     def close(self) -> None:
         """Remove all links."""
@@ -80,10 +62,20 @@ class LinkFolder:
         os.close(self._lock)
 
 
-def _sweep(above: Path) -> None:
+def make_locked(above: Path) -> tuple[Path, int]:
+    """A private folder that says by a lock that its owner lives; it gets its name when it is locked."""
+    new = Path(tempfile.mkdtemp(prefix=NEW, dir=above))
+    lock = os.open(new / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    path = above / new.name.removeprefix(NEW)
+    new.rename(path)
+    return path, lock
+
+
+def sweep(above: Path) -> None:
     """Remove the folders of servers that are gone: nobody holds their locks."""
     for folder in above.iterdir():
-        if folder.is_symlink() or not (folder / LOCK).is_file():
+        if folder.name.startswith(NEW) or folder.is_symlink() or not (folder / LOCK).is_file():
             continue
         lock = os.open(folder / LOCK, os.O_RDWR)
         try:

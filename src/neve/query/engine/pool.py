@@ -29,9 +29,11 @@ from prometheus_client import Counter, Gauge
 
 from neve.errors import LimitExceeded, QueryError
 from neve.lake.duck import secret
+from neve.lake.manifest_sources import readable
+from neve.lake.private_folders import user_folder
 from neve.query.engine.channel import Channel, ChannelClosed, Frame, document_of
-from neve.query.engine.duckdb import recipe_of
-from neve.query.engine.links import LinkFolder
+from neve.query.engine.duckdb import Spill, recipe_of
+from neve.query.engine.links import LinkFolder, make_locked, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,10 +51,11 @@ ENDED = Counter("neve_query_workers_ended_total", "processes that were ended or 
 KILL_SECONDS = 0.5  # after which a statement that does not end when it is interrupted is killed
 DRAIN_SECONDS = 1.0  # for what is left of a result that nobody wants
 START_SECONDS = 60.0
-TEND_SECONDS, IDLE_SECONDS = 5.0, 60.0
+TEND_SECONDS, REST_SECONDS, IDLE_SECONDS = 5.0, 30.0, 60.0
 LOG_CHARACTERS = 2000
 # What a process may map beside the memory that DuckDB counts: batches on their way, and what allocators hold back.
 UNCOUNTED_SHARE, UNCOUNTED_BYTES = 0.25, 256 * 1024 * 1024
+FORGET = "DROP SECRET IF EXISTS lake"  # for a statement that reads no objects
 MOST_SCOPES = 1000  # objects that a secret names one by one; beyond that it is for the tables' folders
 # What a process needs of its server's environment; settings, passwords and tokens stay out of it.
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -76,7 +79,7 @@ class Worker:
         self.organization = ""  # whose statement it ran last: what it remembers of files is of use for that one
         self.number = 0
         self.root = pool.links.make() if pool.links else ""
-        self.spill = tempfile.mkdtemp(prefix=f"neve-query-{os.getpid()}-")
+        self.spill = tempfile.mkdtemp(prefix="", dir=pool.spill)
         self._log = Path(self.spill) / "stderr"
         own, other = socket.socketpair()
         with other, self._log.open("wb") as stderr:
@@ -93,6 +96,7 @@ class Worker:
         WORKERS.inc()
         self.channel = Channel(own)
         self.idle_since = 0.0
+        self.is_at_rest = True
         self._lock = threading.Lock()
         self._is_ended = False
         try:
@@ -106,7 +110,8 @@ class Worker:
 
     def _open(self, pool: WorkerPool) -> None:
         folders = [self.root] if self.root else [pool.lake.lake.location]
-        recipe = recipe_of(pool.lake, pool.config, self.memory, self.spill, folders)
+        spill = Spill(self.spill, pool.config.spill_bytes // pool.config.concurrency)
+        recipe = recipe_of(pool.lake, pool.config, self.memory, spill, folders)
         self.channel.send_json(
             Frame.REQUEST,
             {
@@ -126,12 +131,18 @@ class Worker:
         """Whether it can take a statement."""
         return not self._is_ended and self.process.poll() is None
 
+    def rest(self) -> None:
+        """Let go of files: links to them would keep on disk what the lake removes."""
+        self.is_at_rest = True
+        with suppress(ChannelClosed):
+            self.channel.send(Frame.REST)
+
     def end(self, why: str) -> int:
         """Kill it, if it still is there; returns how it ended."""
         with self._lock:
-            if self._is_ended:
-                return self.process.returncode or 0
-            self._is_ended = True
+            is_first, self._is_ended = not self._is_ended, True
+        if not is_first:
+            return self.process.wait()
         with suppress(ProcessLookupError):
             self.process.kill()
         ended = self.process.wait()
@@ -230,12 +241,13 @@ class WorkerRun:
         """Give the worker back; one that still works for a result that nobody wants is interrupted or ended first."""
         with self._lock:
             worker, self._worker = self._worker, None
+            is_killed = self._killed  # by a thread that may not have done it yet
         if worker is None:
             return
         if self._is_sent and not self._is_over:
             self._drain(worker)
         is_free = self._is_over or not self._is_sent
-        self._pool.give_back(worker, is_good=is_free and not self._is_worn)
+        self._pool.give_back(worker, is_good=is_free and not self._is_worn and not is_killed)
 
     def _drain(self, worker: Worker) -> None:
         until = time.monotonic() + DRAIN_SECONDS
@@ -311,11 +323,12 @@ class WorkerPool:
         self.lake = lake
         self.config = config
         self.environment = _environment(needs_aws=lake.lake.on_s3 and not lake.s3.access_key)
-        self.links = None if lake.lake.on_s3 else _link_folder(lake.lake.location)
+        self.links = None if lake.lake.on_s3 else _link_folder(lake)
         self._idle: list[Worker] = []
         self._lock = threading.Lock()
         self._is_closed = False
         self._ended = threading.Event()
+        self.spill, self._spill_lock = _spill_folder()
         threading.Thread(target=self._tend, daemon=True, name="query-workers").start()
 
     def run(self, write: Write, limits: Limits, organization: str = "") -> WorkerRun:
@@ -348,7 +361,7 @@ class WorkerPool:
         with self._lock:
             keep = is_good and worker.is_alive and not self._is_closed and len(self._idle) < self.config.concurrency
             if keep:
-                worker.idle_since = time.monotonic()
+                worker.idle_since, worker.is_at_rest = time.monotonic(), False
                 self._idle.append(worker)
         if not keep:
             worker.end("" if is_good else "replaced")
@@ -358,7 +371,9 @@ class WorkerPool:
         s3 = self.lake.s3
         if not self.lake.lake.on_s3 or not s3.access_key:
             return []
-        scope = files if 0 < len(files) <= MOST_SCOPES else (self.lake.lake.location.rstrip("/") + "/",)
+        if not files:
+            return [FORGET]
+        scope = files if len(files) <= MOST_SCOPES else (self.lake.lake.location.rstrip("/") + "/",)
         return [secret(s3, scope)]
 
     def close(self) -> None:
@@ -371,6 +386,8 @@ class WorkerPool:
             worker.end("")
         if self.links is not None:
             self.links.close()
+        shutil.rmtree(self.spill, ignore_errors=True)
+        os.close(self._spill_lock)
 
     def _start(self, memory: str) -> Worker:
         try:
@@ -381,10 +398,15 @@ class WorkerPool:
             ) from error
 
     def _tend(self) -> None:
-        """Keep enough workers ready, and end those that a burst of queries left behind."""
+        """Keep enough workers ready, let idle ones go of files, and end those that a burst of queries left behind."""
         while not self._ended.is_set():
             for worker in self._surplus():
                 worker.end("")
+            with self._lock:
+                before = time.monotonic() - REST_SECONDS
+                for worker in self._idle:
+                    if not worker.is_at_rest and worker.idle_since < before:
+                        worker.rest()
             if not self._warm_up():
                 self._ended.wait(TEND_SECONDS)
 
@@ -420,17 +442,31 @@ def _environment(*, needs_aws: bool) -> dict[str, str]:
     return kept
 
 
-def _link_folder(warehouse: str) -> LinkFolder | None:
+def _link_folder(lake: Lake) -> LinkFolder | None:
     """Where workers find their files; none where files can't be linked, and workers may read the whole warehouse."""
+    folder = None
     try:
-        folder = LinkFolder(warehouse)
+        folder = LinkFolder(lake.lake.location)
+        _try_link(lake, Path(folder.path))
     except OSError as error:
-        log.warning("query workers may read the whole warehouse: files can't be linked", error=str(error))
-        return None
-    try:
-        folder.check()
-    except OSError as error:
-        folder.close()
-        log.warning("query workers may read the whole warehouse: files can't be linked", error=str(error))
+        if folder is not None:
+            folder.close()
+        log.warning("query workers may read the whole warehouse: its files can't be linked", error=str(error))
         return None
     return folder
+
+
+def _try_link(lake: Lake, folder: Path) -> None:
+    """Raise `OSError` where a file of a table can't be linked: it may be another user's, or on another disk."""
+    for name in lake.table_names():
+        location = lake.table(name).metadata_location
+        if location.startswith(("/", "file:")):
+            os.link(readable(location), folder / "probe")
+            (folder / "probe").unlink()
+
+
+def _spill_folder() -> tuple[Path, int]:
+    """A private folder for what does not fit into memory; those of servers that were killed are removed."""
+    above = Path(user_folder("neve-query"))
+    sweep(above)
+    return make_locked(above)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow as pa
 
 from neve.errors import QueryError
 from neve.query.engine.channel import Channel, ChannelClosed, Frame, document_of
@@ -29,6 +30,7 @@ from neve.query.sql.written import Written, check_written
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+PART_BYTES, ROW_BYTES = 8 * 1024 * 1024, 128 * 1024 * 1024
 RECURSION = 12_000  # a parse tree in JSON is deeper than Python usually goes
 
 
@@ -54,7 +56,7 @@ class Worker:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._running = Running()
-        self._requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
 
     def serve(self) -> None:
         """Open DuckDB, then answer."""
@@ -67,7 +69,11 @@ class Worker:
         limit_memory(opening["more_bytes"])
         self._channel.send(Frame.READY)
         while True:
-            self._answer(self._requests.get())
+            request = self._requests.get()
+            if request is not None:
+                self._answer(request)
+            elif self._files is not None:
+                self._files.offer(())
 
     def _listen(self) -> None:
         """Take requests and interruptions; a server that is gone ends this process, whatever it does."""
@@ -79,7 +85,7 @@ class Worker:
             if frame == Frame.INTERRUPT:
                 self._running.interrupt(document_of(payload)["number"])
             else:
-                self._requests.put(document_of(payload))
+                self._requests.put(document_of(payload) if frame == Frame.REQUEST else None)
 
     def _answer(self, request: dict[str, Any]) -> None:
         limit_processor(request["cpu_seconds"])
@@ -111,8 +117,24 @@ class Worker:
         reader = connection.execute(written.sql()).to_arrow_reader(BATCH_ROWS)
         self._channel.send(Frame.SCHEMA, reader.schema.serialize())
         for batch in reader:
-            if batch.num_rows:
-                yield batch.serialize()
+            yield from (part.serialize() for part in slices_of(batch))
+
+
+def slices_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch in parts that its server can hold, several at a time; raises `LimitExceeded` for a row that it can't."""
+    todo = [batch] if batch.num_rows else []
+    while todo:
+        part = todo.pop()
+        size = pa.ipc.get_record_batch_size(part)
+        if size <= PART_BYTES or (part.num_rows == 1 and size <= ROW_BYTES):
+            yield part
+        elif part.num_rows == 1:
+            raise QueryError(
+                f"a row of the result has {size:,} bytes, at most {ROW_BYTES:,} are sent", hint="ask for fewer columns"
+            )
+        else:
+            half = part.num_rows // 2
+            todo += [part.slice(half), part.slice(0, half)]
 
 
 def limit_memory(more_bytes: int) -> None:
