@@ -30,6 +30,7 @@ TARGETS = "tests.fuzz.targets"
 MOST_INPUT = 96 * 1024 * 1024
 MOST_GUIDED = 64 * 1024  # an input that libFuzzer makes
 MOST_CHANGES = 4
+NEVER = 10**6  # seconds of wall time until libFuzzer takes an input for hanging; a busy machine is no hang
 SPARE_MB = 512  # above the bound, so that what breaks it is measured and not only refused
 KILO = 1024
 
@@ -195,7 +196,7 @@ def run_guided(runner: Runner, seed: int, seconds: int, corpus: Path) -> None:
     limits = [
         "-rss_limit_mb=0",
         "-malloc_limit_mb=0",
-        "-timeout=0",
+        f"-timeout={NEVER}",
         f"-max_len={MOST_GUIDED}",
         f"-artifact_prefix={corpus.parent}/",
     ]
