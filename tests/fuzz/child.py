@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import mmap
+import os
 import random
 import struct
 import sys
@@ -91,6 +92,7 @@ class Runner:
     cpu_seconds: int
     base_kb: int = 0
     label: str = ""  # of the bomb that runs
+    is_spent: bool = False  # an input took too much memory
     seen: set[str] = field(default_factory=set)
 
     def limit(self) -> None:
@@ -119,6 +121,8 @@ class Runner:
             self._report("memory" if isinstance(error, MemoryError) else "crash", error, data)
         self._judge_memory(data)
         self.note.end()
+        if self.is_spent:
+            os._exit(0)  # what was taken is not all given back: the next input begins in a new process
 
     def _judge_memory(self, data: bytes) -> None:
         peak = _peak_kb()
@@ -126,9 +130,9 @@ class Runner:
         if self.base_kb and peak - self.base_kb > self.memory_mb * KILO:
             grown = MemoryError(f"{(peak - self.base_kb) // KILO} MB beyond {self.base_kb // KILO} MB")
             self._report("memory", grown, data)
-            self.base_kb = peak  # the peak never falls: from here on only more is told
 
     def _report(self, kind: str, error: BaseException, data: bytes) -> None:
+        self.is_spent |= kind == "memory"
         frames = traceback.extract_tb(error.__traceback__)
         where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
         signature = f"{kind} {type(error).__name__} {where}"
