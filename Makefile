@@ -8,10 +8,11 @@ BENCH ?= all
 CHAOS ?=
 RACE ?=
 SOAK ?=
+FUZZ ?=
 UP ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test test-fast test-spark test-e2e test-kills test-long chaos race soak up check format bench docs lock parts parts-cheap clean
+.PHONY: help setup jars demo test test-fast test-spark test-e2e test-kills test-long chaos race soak fuzz up check format bench docs lock parts parts-cheap clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +70,9 @@ race: setup ## fifty rounds of writing, compacting and killing, about 20 minutes
 
 soak: setup ## 20 minutes of `neve serve` under load, judged at the end; SOAK="--seconds 120 --rate 500 --kill" for others
 	@$(BIN)/python -m tests.soak $(SOAK)
+
+fuzz: $(READY) ## five minutes of hostile bytes and statements in limited processes; FUZZ="--minutes 30 --target query" for others
+	@$(BIN)/python -m tests.fuzz $(FUZZ)
 
 check: $(READY) ## format, lint, types, import direction
 	@$(BIN)/ruff format --check .

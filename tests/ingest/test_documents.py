@@ -39,6 +39,16 @@ def test_a_line_that_is_no_object_is_refused_alone(line: str) -> None:
     assert bad.detail == "the line is not a JSON object with each key once"
 
 
+def test_a_line_that_is_nested_too_deep_is_refused_alone() -> None:
+    """No protobuf reader would open it; brackets inside of texts are no levels."""
+    deep = '{"a": ' + "[" * 40 + "]" * 40 + "}"
+    found = read("logs.jsonl", lines({"message": "[" * 90}, deep, {"message": "b", "a": [[[1]]]}))
+    assert messages(found) == ["[" * 90, "b"]
+    [bad] = found.rejected
+    assert (bad.reason, bad.message, bad.payload) == ("malformed_line", 1, deep.encode())
+    assert bad.detail == "the record is nested 41 levels deep, expected 31 at most"
+
+
 def test_windows_lines_are_lines() -> None:
     """A carriage return before the line's end is space."""
     assert messages(read("logs.jsonl", b'{"message": "a"}\r\n\r\n{"message": "b"}\r\n')) == ["a", "b"]
@@ -113,7 +123,10 @@ def test_a_column_may_be_called_given(form: Format) -> None:
         (b"", "not a CSV file with a header"),
         (b"a,a\n1,2\n", "must name each column once, got ['a', 'a']"),
         (b"a,,b\n1,2,3\n", "must name each column once, got ['a', '', 'b']"),
-        (b"message\n\xff\xfe\n", "not a CSV file with a header"),
+        (b"message\n\xff\xfe\n", "not a CSV file in UTF-8"),
+        (b"message,\x97\n1,2\n", "not a CSV file in UTF-8"),
+        (b"a,b\n1,2\n\xff,3,4\n", "not a CSV file in UTF-8"),
+        (b"a\rb,c\n1,2\n", "not a CSV file with a header"),
     ],
 )
 def test_a_csv_file_that_cannot_be_read_as_a_whole(text: bytes, words: str) -> None:

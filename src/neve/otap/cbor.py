@@ -52,7 +52,9 @@ def _unpack(ser: bytes, is_map: bool) -> bytes:
         if not isinstance(plain, dict if is_map else list):
             raise UnreadableValue(f"CBOR holds {type(plain).__name__}, expected a {'map' if is_map else 'slice'}")
         return _inner(_value(plain, MOST_LEVELS))
-    except (cbor2.CBORDecodeError, TypeError, RecursionError) as error:
+    except UnreadableValue:
+        raise
+    except (cbor2.CBORDecodeError, TypeError, ValueError, RecursionError) as error:
         raise UnreadableValue(f"a value is no CBOR that OTAP knows: {error}") from None
 
 

@@ -24,6 +24,7 @@ CACHED_BYTES = 1024  # a larger value is rarely sent twice, and thousands of the
 # A map in a map is three messages deeper on the wire, and protobuf's readers stop at a hundred. So many levels leave
 # room for the messages around a value wherever it stands, so that what was accepted can be read by everyone.
 MOST_LEVELS = 30
+LONGEST_INTEGER = 400  # digits; a double ends at 309
 
 M = TypeVar("M", bound=Message)
 
@@ -68,7 +69,7 @@ def parse_nested(text: str, kind: str) -> AnyValue:
     """The value that `render_array` or `render_map` made this text and type from."""
     if kind.startswith(EXACT):
         return AnyValue.FromString(base64.b64decode(kind.removeprefix(EXACT)))
-    return to_value(json.loads(text))
+    return to_value(json.loads(text, parse_int=_integer))
 
 
 def _render(value: AnyValue, kind: str) -> Rendered:
@@ -131,7 +132,7 @@ def to_value(plain: Any) -> AnyValue:  # noqa: PLR0911 - one way out for each ty
         case int() if -(2**63) <= plain < 2**63:
             return AnyValue(int_value=plain)
         case int() | float():
-            return AnyValue(double_value=float(plain))  # OTLP has no larger integer
+            return AnyValue(double_value=_double(plain))  # OTLP has no larger integer
         case str():
             return AnyValue(string_value=plain)
         case list():
@@ -140,3 +141,20 @@ def to_value(plain: Any) -> AnyValue:  # noqa: PLR0911 - one way out for each ty
             entries = [KeyValue(key=key, value=to_value(item)) for key, item in plain.items()]
             return AnyValue(kvlist_value=KeyValueList(values=entries))
     raise TypeError(f"JSON can't say {plain!r}")
+
+
+def _integer(digits: str) -> int | float:
+    """An integer of JSON; one so long that Python would refuse to read it is no longer exact in OTLP anyway."""
+    return int(digits) if len(digits) <= LONGEST_INTEGER else float(digits)
+
+
+def _double(number: int | float) -> float:
+    """The nearest double, which is infinite where there is none.
+
+    >>> _double(10**400), _double(-(10**400))
+    (inf, -inf)
+    """
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
+import re
 from dataclasses import dataclass
+from itertools import accumulate
 
 import duckdb
 import numpy as np
@@ -18,9 +21,14 @@ from neve.ingest.files.formats import Format
 from neve.ingest.files.mapping import NANOS, TYPED_TIME
 from neve.lake.duck import literal
 from neve.otlp import Rejected
+from neve.otlp.values import MOST_LEVELS
 
 MOST_UNPACKED = 1024 * 1024 * 1024
 ROWS_AT_ONCE = 4096  # of a Parquet file
+DEEPEST = MOST_LEVELS + 1  # the record itself, and the levels of a value
+CHECKED_BYTES = 1024 * 1024  # of UTF-8 that are checked at once
+STRINGS, BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL), re.compile(r"[\[\]{}]")
+ERRORS = (duckdb.Error, UnicodeDecodeError)  # DuckDB may cut the words of an error inside of a letter
 HEADER_AND_ONE = 2  # pyarrow counts lines from 1 and the header with them
 OBJECTS = "SELECT CASE WHEN json_valid(line) THEN json_type(line) = 'OBJECT' END FROM given_lines"
 # Only a map that is made from entries is looked at for keys that stand twice.
@@ -72,7 +80,7 @@ def _as_json(table: pa.Table, engine: duckdb.DuckDBPyConnection) -> pa.StringArr
     try:
         engine.register("given_rows", table.rename_columns(numbered))
         return _column(engine, f"SELECT json_object({pairs}) FROM given_rows")  # noqa: S608 - names are literals
-    except duckdb.Error as error:
+    except ERRORS as error:
         raise InputError(f"a column can't be said in JSON: {str(error).splitlines()[0]}") from error
 
 
@@ -98,13 +106,59 @@ def _json_lines(data: bytes, engine: duckdb.DuckDBPyConnection) -> Documents:
 def _are_maps(engine: duckdb.DuckDBPyConnection) -> bool:
     try:
         engine.execute(ALL_MAPS).fetchall()
-    except duckdb.Error:
+    except ERRORS:
         return False
     return True
 
 
+def without_deep(documents: Documents) -> Documents:
+    """The records that are nested no deeper than the wire can say; the others are refused one by one."""
+    texts = documents.texts
+    brackets = pc.add(pc.count_substring(texts, "["), pc.count_substring(texts, "{"))
+    suspects = np.flatnonzero(pc.greater(brackets, DEEPEST).to_numpy(zero_copy_only=False)).tolist()
+    deep = {row: levels for row in suspects if (levels := _depth(texts[row].as_py())) > DEEPEST}
+    if not deep:
+        return documents
+    rejected = tuple(
+        Rejected(
+            "malformed_line",
+            f"the record is nested {levels} levels deep, expected {DEEPEST} at most",
+            documents.positions[row].as_py(),
+            texts[row].as_py().encode(),
+            Format.JSON_LINES,
+        )
+        for row, levels in deep.items()
+    )
+    keep = pa.array([row not in deep for row in range(len(texts))])
+    return Documents(texts.filter(keep), documents.positions.filter(keep), (*documents.rejected, *rejected))
+
+
+def _depth(text: str) -> int:
+    """How deep JSON is nested.
+
+    >>> _depth('{"a": [1, "[[[", {}]}')
+    3
+    """
+    steps = (1 if bracket in "[{" else -1 for bracket in BRACKETS.findall(STRINGS.sub("", text)))
+    return max(accumulate(steps), default=0)
+
+
+def _header(data: bytes) -> list[str]:
+    """The names of a CSV file's columns."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for start in range(0, len(data), CHECKED_BYTES):
+            decoder.decode(data[start : start + CHECKED_BYTES])
+        decoder.decode(b"", final=True)
+        return next(csv.reader(io.StringIO(data.split(b"\n", 1)[0].decode())), [])
+    except UnicodeDecodeError as error:
+        raise InputError(f"not a CSV file in UTF-8: {error}") from error
+    except csv.Error as error:
+        raise InputError(f"not a CSV file with a header: {error}") from error
+
+
 def _csv(data: bytes) -> tuple[pa.Table, tuple[Rejected, ...]]:
-    header = next(csv.reader(io.StringIO(data.split(b"\n", 1)[0].decode(errors="replace"))), [])
+    header = _header(data)
     if len(set(header)) != len(header) or not all(header):
         raise InputError(f"the first line of a CSV file must name each column once, got {header!r}")
     rejected: list[Rejected] = []

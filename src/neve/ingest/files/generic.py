@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neve.ingest.files.documents import MOST_UNPACKED, read_documents
+from neve.ingest.files.documents import MOST_UNPACKED, read_documents, without_deep
 from neve.ingest.files.formats import Format
 from neve.ingest.files.mapping import mapping_query
 from neve.model.signals import Signal
@@ -63,7 +63,7 @@ class GenericReader:
     def read(self, form: Format, data: bytes) -> Generic:
         """A file's records as OTLP; raises `InputError` when the file as a whole can't be read."""
         engine = _engine()
-        documents = read_documents(form, data, engine, self.most)
+        documents = without_deep(read_documents(form, data, engine, self.most))
         if len(documents.texts) == 0:
             return Generic(pa.array([], pa.binary()), documents.rejected)
         engine.register("given_documents", pa.table({"position": documents.positions, "document": documents.texts}))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 OWN = {"has_term", "has_phrase"}
+MAX_DIGITS = 1000  # of a number; no type of DuckDB holds a third of it
 
 
 def check_shape(tree: exp.Expr) -> None:
@@ -27,6 +28,12 @@ def check_shape(tree: exp.Expr) -> None:
 def _select(node: exp.Expr) -> None:
     if not node.expressions:
         raise QueryError("a SELECT needs something to select")
+
+
+def _literal(node: exp.Expr) -> None:
+    """Reading a longer number fails in some places and takes long in others."""
+    if not node.is_string and len(node.name) > MAX_DIGITS:
+        raise QueryError(f"a number has {len(node.name):,} digits, expected {MAX_DIGITS:,} at most")
 
 
 def _join(node: exp.Expr) -> None:
@@ -72,6 +79,7 @@ def _unnest(node: exp.Expr) -> None:
 
 _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Select: _select,
+    exp.Literal: _literal,
     exp.Join: _join,
     exp.Pivot: _pivot,
     exp.Dot: _dot,
