@@ -17,8 +17,9 @@ import pytest
 from neve.errors import LimitExceeded, QueryError
 from neve.lake.duck_files import path_below
 from neve.query.config import QueryConfig
-from neve.query.engine.pool import Worker, WorkerPool
-from neve.query.engine.worker import PART_BYTES, ROW_BYTES
+from neve.query.engine.pool import WorkerPool
+from neve.query.engine.process import WorkerProcess
+from neve.query.engine.worker import PART_BYTES, slices_of
 from neve.query.limits import Limits
 from neve.query.request import Request
 from neve.query.service import Ports, QueryService
@@ -221,9 +222,9 @@ def test_a_late_kill_ends_no_other_query(
     """A query that ends just when it is killed leaves a worker behind that nobody else may get."""
     run = pool.run(lambda _root: Written("SELECT 1 AS x"), Limits())
     run.begin()
-    worker, end = STARTED[-1], Worker.end
+    worker, end = STARTED[-1], WorkerProcess.end
     monkeypatch.setattr(
-        Worker, "end", lambda self, why: None if self is worker and why == "interrupted" else end(self, why)
+        WorkerProcess, "end", lambda self, why: None if self is worker and why == "interrupted" else end(self, why)
     )
     run._interrupted_at = 0.0  # it did not obey for long
     run.interrupt()
@@ -241,8 +242,17 @@ def test_a_large_batch_comes_in_parts(pool: WorkerPool) -> None:
     assert sum(batch.num_rows for batch in batches) == 3000
     assert max(batch.nbytes for batch in batches) <= PART_BYTES
     run.close()
-    with pytest.raises(QueryError, match="a row of the result has"):
-        run_text(pool, f"SELECT list(repeat('x', 90000)) AS s FROM range({ROW_BYTES // 90000 + 10})")
+
+
+def test_a_row_that_no_server_should_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch is cut down to single rows, not further."""
+    monkeypatch.setattr("neve.query.engine.worker.PART_BYTES", 1000)
+    monkeypatch.setattr("neve.query.engine.worker.ROW_BYTES", 5000)
+    texts = pa.RecordBatch.from_pydict({"s": ["a" * 4000, "b" * 10, "c" * 4000]})
+    assert pa.Table.from_batches(slices_of(texts)).column("s").to_pylist() == texts.column("s").to_pylist()
+    assert [part.num_rows for part in slices_of(texts)] == [1, 1, 1]
+    with pytest.raises(QueryError, match="a row of the result has .* bytes, at most 5,000 are sent"):
+        list(slices_of(pa.RecordBatch.from_pydict({"s": ["x", "y" * 6000]})))
 
 
 def test_an_idle_worker_lets_go_of_files(service: QueryService, pool: WorkerPool, lake: Lake) -> None:

@@ -18,4 +18,4 @@ def run_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(command: list[str], **more: Any) -> Any:
         return started([command[0], "-c", WORKER, command[-1]], **more)
 
-    monkeypatch.setattr("neve.query.engine.pool.subprocess.Popen", start)
+    monkeypatch.setattr("neve.query.engine.process.subprocess.Popen", start)

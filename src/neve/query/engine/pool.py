@@ -11,29 +11,24 @@ import os
 import re
 import shutil
 import signal
-import socket
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 import structlog
-from prometheus_client import Counter, Gauge
 
 from neve.errors import LimitExceeded, QueryError
 from neve.lake.duck import secret
 from neve.lake.manifest_sources import readable
 from neve.lake.private_folders import user_folder
-from neve.query.engine.channel import Channel, ChannelClosed, Frame, document_of
-from neve.query.engine.duckdb import Spill, recipe_of
+from neve.query.engine.channel import ChannelClosed, Frame, document_of
 from neve.query.engine.links import LinkFolder, make_locked, sweep
+from neve.query.engine.process import Place, WorkerProcess, environment_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,114 +40,12 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-WORKERS = Gauge("neve_query_workers", "processes that run statements, idle ones among them")
-ENDED = Counter("neve_query_workers_ended_total", "processes that were ended or died while they ran one", ["why"])
 
 KILL_SECONDS = 0.5  # after which a statement that does not end when it is interrupted is killed
 DRAIN_SECONDS = 1.0  # for what is left of a result that nobody wants
-START_SECONDS = 60.0
 TEND_SECONDS, REST_SECONDS, IDLE_SECONDS = 5.0, 30.0, 60.0
-LOG_CHARACTERS = 2000
-# What a process may map beside the memory that DuckDB counts: batches on their way, and what allocators hold back.
-UNCOUNTED_SHARE, UNCOUNTED_BYTES = 0.25, 256 * 1024 * 1024
 FORGET = "DROP SECRET IF EXISTS lake"  # for a statement that reads no objects
 MOST_SCOPES = 1000  # objects that a secret names one by one; beyond that it is for the tables' folders
-# What a process needs of its server's environment; settings, passwords and tokens stay out of it.
-ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
-UNITS = {"MB": 10**6, "GB": 10**9}
-
-
-def bytes_of(memory: str) -> int:
-    """A size as settings write it.
-
-    >>> bytes_of("512MB")
-    512000000
-    """
-    return int(memory[:-2]) * UNITS[memory[-2:]]
-
-
-class Worker:
-    """One process, as its server sees it."""
-
-    def __init__(self, pool: WorkerPool, memory: str) -> None:
-        self.memory = memory
-        self.organization = ""  # whose statement it ran last: what it remembers of files is of use for that one
-        self.number = 0
-        self.root = pool.links.make() if pool.links else ""
-        self.spill = tempfile.mkdtemp(prefix="", dir=pool.spill)
-        self._log = Path(self.spill) / "stderr"
-        own, other = socket.socketpair()
-        with other, self._log.open("wb") as stderr:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "neve.query.engine.worker", str(other.fileno())],
-                pass_fds=[other.fileno()],
-                cwd=self.spill,
-                env=pool.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                start_new_session=True,  # a Ctrl-C is for the server, which ends its workers itself
-            )
-        WORKERS.inc()
-        self.channel = Channel(own)
-        self.idle_since = 0.0
-        self.is_at_rest = True
-        self._lock = threading.Lock()
-        self._is_ended = False
-        try:
-            self._open(pool)
-        except ChannelClosed:
-            log.error(
-                "a process for queries did not start", stderr=self._log.read_text(errors="replace")[-LOG_CHARACTERS:]
-            )
-            self.end("start")
-            raise
-
-    def _open(self, pool: WorkerPool) -> None:
-        folders = [self.root] if self.root else [pool.lake.lake.location]
-        spill = Spill(self.spill, pool.config.spill_bytes // pool.config.concurrency)
-        recipe = recipe_of(pool.lake, pool.config, self.memory, spill, folders)
-        self.channel.send_json(
-            Frame.REQUEST,
-            {
-                "memory": recipe.memory,
-                "threads": recipe.threads,
-                "statements": recipe.statements,
-                "root": self.root,
-                "more_bytes": int(bytes_of(self.memory) * (1 + UNCOUNTED_SHARE)) + UNCOUNTED_BYTES,
-            },
-        )
-        self.channel.set_timeout(START_SECONDS)
-        self.channel.receive()
-        self.channel.set_timeout(None)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether it can take a statement."""
-        return not self._is_ended and self.process.poll() is None
-
-    def rest(self) -> None:
-        """Let go of files: links to them would keep on disk what the lake removes."""
-        self.is_at_rest = True
-        with suppress(ChannelClosed):
-            self.channel.send(Frame.REST)
-
-    def end(self, why: str) -> int:
-        """Kill it, if it still is there; returns how it ended."""
-        with self._lock:
-            is_first, self._is_ended = not self._is_ended, True
-        if not is_first:
-            return self.process.wait()
-        with suppress(ProcessLookupError):
-            self.process.kill()
-        ended = self.process.wait()
-        self.channel.shut()
-        for folder in filter(None, (self.root, self.spill)):
-            shutil.rmtree(folder, ignore_errors=True)
-        WORKERS.dec()
-        if why:
-            ENDED.labels(why).inc()
-        return ended
 
 
 @dataclass(frozen=True)
@@ -171,7 +64,7 @@ class WorkerRun:
     def __init__(self, pool: WorkerPool, statement: Statement) -> None:
         self._pool = pool
         self._statement = statement
-        self._worker: Worker | None = None
+        self._worker: WorkerProcess | None = None
         self._schema = pa.schema([])
         self._is_over = False
         self._is_sent = False  # only then is there anything to interrupt
@@ -249,7 +142,7 @@ class WorkerRun:
         is_free = self._is_over or not self._is_sent
         self._pool.give_back(worker, is_good=is_free and not self._is_worn and not is_killed)
 
-    def _drain(self, worker: Worker) -> None:
+    def _drain(self, worker: WorkerProcess) -> None:
         until = time.monotonic() + DRAIN_SECONDS
         try:
             worker.channel.send_json(Frame.INTERRUPT, {"number": worker.number})
@@ -261,7 +154,7 @@ class WorkerRun:
         except ChannelClosed:
             self._is_over = False
 
-    def _receive(self, worker: Worker) -> tuple[Frame, pa.Buffer]:
+    def _receive(self, worker: WorkerProcess) -> tuple[Frame, pa.Buffer]:
         """The next frame; raises the error that one holds."""
         frame, payload = worker.channel.receive()
         if frame == Frame.END:
@@ -273,7 +166,7 @@ class WorkerRun:
             raise error
         return frame, payload
 
-    def _death(self, worker: Worker) -> Exception:
+    def _death(self, worker: WorkerProcess) -> Exception:
         """What became of a worker that is gone, in words."""
         ended = worker.end("" if self._killed else "died")
         if self._killed:
@@ -320,15 +213,16 @@ class WorkerPool:
     """As many workers as there are statements at a time; some stay when nothing runs."""
 
     def __init__(self, lake: Lake, config: QueryConfig) -> None:
-        self.lake = lake
         self.config = config
-        self.environment = _environment(needs_aws=lake.lake.on_s3 and not lake.s3.access_key)
+        self._lake = lake
         self.links = None if lake.lake.on_s3 else _link_folder(lake)
-        self._idle: list[Worker] = []
+        self._idle: list[WorkerProcess] = []
         self._lock = threading.Lock()
         self._is_closed = False
         self._ended = threading.Event()
-        self.spill, self._spill_lock = _spill_folder()
+        self._spill, self._spill_lock = _spill_folder()
+        self.environment = environment_of(needs_aws=lake.lake.on_s3 and not lake.s3.access_key)
+        self._place = Place(lake, config, self.environment, self.links, self._spill)
         threading.Thread(target=self._tend, daemon=True, name="query-workers").start()
 
     def run(self, write: Write, limits: Limits, organization: str = "") -> WorkerRun:
@@ -338,7 +232,7 @@ class WorkerPool:
         memory = limits.memory or self.config.memory_limit
         return WorkerRun(self, Statement(write, memory, organization, cpu_seconds))
 
-    def take(self, statement: Statement) -> Worker:
+    def take(self, statement: Statement) -> WorkerProcess:
         """An idle worker, best one that knows the organization's files; a new one where there is none."""
         with self._lock:
             fitting = [one for one in self._idle if one.memory == statement.memory and one.is_alive]
@@ -356,7 +250,7 @@ class WorkerPool:
         worker.organization = statement.organization
         return worker
 
-    def give_back(self, worker: Worker, *, is_good: bool) -> None:
+    def give_back(self, worker: WorkerProcess, *, is_good: bool) -> None:
         """Keep a worker for the next statement, unless it is of no more use or there are enough."""
         with self._lock:
             keep = is_good and worker.is_alive and not self._is_closed and len(self._idle) < self.config.concurrency
@@ -368,12 +262,12 @@ class WorkerPool:
 
     def grants(self, files: tuple[str, ...]) -> list[str]:
         """The statements that let a worker read these objects and no others; local files are linked instead."""
-        s3 = self.lake.s3
-        if not self.lake.lake.on_s3 or not s3.access_key:
+        s3 = self._lake.s3
+        if not self._lake.lake.on_s3 or not s3.access_key:
             return []
         if not files:
             return [FORGET]
-        scope = files if len(files) <= MOST_SCOPES else (self.lake.lake.location.rstrip("/") + "/",)
+        scope = files if len(files) <= MOST_SCOPES else (self._lake.lake.location.rstrip("/") + "/",)
         return [secret(s3, scope)]
 
     def close(self) -> None:
@@ -386,12 +280,12 @@ class WorkerPool:
             worker.end("")
         if self.links is not None:
             self.links.close()
-        shutil.rmtree(self.spill, ignore_errors=True)
+        shutil.rmtree(self._spill, ignore_errors=True)
         os.close(self._spill_lock)
 
-    def _start(self, memory: str) -> Worker:
+    def _start(self, memory: str) -> WorkerProcess:
         try:
-            return Worker(self, memory)
+            return WorkerProcess(self._place, memory)
         except (ChannelClosed, OSError) as error:
             raise QueryError(
                 "a process for the query did not start", hint="ask again; the server's log says more"
@@ -410,7 +304,7 @@ class WorkerPool:
             if not self._warm_up():
                 self._ended.wait(TEND_SECONDS)
 
-    def _surplus(self) -> list[Worker]:
+    def _surplus(self) -> list[WorkerProcess]:
         """Take out idle workers that died, and those beyond the warm ones that were not used for a while."""
         before = time.monotonic() - IDLE_SECONDS
         with self._lock:
@@ -426,20 +320,12 @@ class WorkerPool:
             if self._is_closed or len(self._idle) >= self.config.warm_workers:
                 return False
         try:
-            worker = Worker(self, self.config.memory_limit)
+            worker = WorkerProcess(self._place, self.config.memory_limit)
         except (ChannelClosed, OSError) as error:
             log.warning("a process for queries did not start", error=str(error) or type(error).__name__)
             return False
         self.give_back(worker, is_good=True)
         return True
-
-
-def _environment(*, needs_aws: bool) -> dict[str, str]:
-    kept: dict[str, Any] = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
-    kept["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # others map a gigabyte in advance
-    if needs_aws:
-        kept |= {name: value for name, value in os.environ.items() if name.startswith("AWS_") or name == "HOME"}
-    return kept
 
 
 def _link_folder(lake: Lake) -> LinkFolder | None:

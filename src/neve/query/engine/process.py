@@ -1,0 +1,151 @@
+"""One process that runs statements, as its server sees it: how it is started, let rest and ended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+from prometheus_client import Counter, Gauge
+
+from neve.query.engine.channel import Channel, ChannelClosed, Frame
+from neve.query.engine.duckdb import Spill, recipe_of
+
+if TYPE_CHECKING:
+    from neve.lake.lake import Lake
+    from neve.query.config import QueryConfig
+    from neve.query.engine.links import LinkFolder
+
+log = structlog.get_logger(__name__)
+
+WORKERS = Gauge("neve_query_workers", "processes that run statements, idle ones among them")
+ENDED = Counter("neve_query_workers_ended_total", "processes that were ended or died while they ran one", ["why"])
+START_SECONDS = 60.0
+LOG_CHARACTERS = 2000
+# What a process may map beside the memory that DuckDB counts: batches on their way, and what allocators hold back.
+UNCOUNTED_SHARE, UNCOUNTED_BYTES = 0.25, 256 * 1024 * 1024
+# What a process needs of its server's environment; settings, passwords and tokens stay out of it.
+ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
+UNITS = {"MB": 10**6, "GB": 10**9}
+
+
+@dataclass(frozen=True)
+class Place:
+    """What all processes of a server share: the lake, the settings, and their folders."""
+
+    lake: Lake
+    config: QueryConfig
+    environment: dict[str, str]
+    links: LinkFolder | None
+    spill: Path
+
+
+def bytes_of(memory: str) -> int:
+    """A size as settings write it.
+
+    >>> bytes_of("512MB")
+    512000000
+    """
+    return int(memory[:-2]) * UNITS[memory[-2:]]
+
+
+class WorkerProcess:
+    """One process, as its server sees it."""
+
+    def __init__(self, place: Place, memory: str) -> None:
+        self.memory = memory
+        self.organization = ""  # whose statement it ran last: what it remembers of files is of use for that one
+        self.number = 0
+        self.root = place.links.make() if place.links else ""
+        self.spill = tempfile.mkdtemp(prefix="", dir=place.spill)
+        self._log = Path(self.spill) / "stderr"
+        own, other = socket.socketpair()
+        with other, self._log.open("wb") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "neve.query.engine.worker", str(other.fileno())],
+                pass_fds=[other.fileno()],
+                cwd=self.spill,
+                env=place.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                start_new_session=True,  # a Ctrl-C is for the server, which ends its workers itself
+            )
+        WORKERS.inc()
+        self.channel = Channel(own)
+        self.idle_since = 0.0
+        self.is_at_rest = True
+        self._lock = threading.Lock()
+        self._is_ended = False
+        try:
+            self._open(place)
+        except ChannelClosed:
+            log.error(
+                "a process for queries did not start", stderr=self._log.read_text(errors="replace")[-LOG_CHARACTERS:]
+            )
+            self.end("start")
+            raise
+
+    def _open(self, place: Place) -> None:
+        folders = [self.root] if self.root else [place.lake.lake.location]
+        spill = Spill(self.spill, place.config.spill_bytes // place.config.concurrency)
+        recipe = recipe_of(place.lake, place.config, self.memory, spill, folders)
+        self.channel.send_json(
+            Frame.REQUEST,
+            {
+                "memory": recipe.memory,
+                "threads": recipe.threads,
+                "statements": recipe.statements,
+                "root": self.root,
+                "more_bytes": int(bytes_of(self.memory) * (1 + UNCOUNTED_SHARE)) + UNCOUNTED_BYTES,
+            },
+        )
+        self.channel.set_timeout(START_SECONDS)
+        self.channel.receive()
+        self.channel.set_timeout(None)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can take a statement."""
+        return not self._is_ended and self.process.poll() is None
+
+    def rest(self) -> None:
+        """Let go of files: links to them would keep on disk what the lake removes."""
+        self.is_at_rest = True
+        with suppress(ChannelClosed):
+            self.channel.send(Frame.REST)
+
+    def end(self, why: str) -> int:
+        """Kill it, if it still is there; returns how it ended."""
+        with self._lock:
+            is_first, self._is_ended = not self._is_ended, True
+        if not is_first:
+            return self.process.wait()
+        with suppress(ProcessLookupError):
+            self.process.kill()
+        ended = self.process.wait()
+        self.channel.shut()
+        for folder in filter(None, (self.root, self.spill)):
+            shutil.rmtree(folder, ignore_errors=True)
+        WORKERS.dec()
+        if why:
+            ENDED.labels(why).inc()
+        return ended
+
+
+def environment_of(*, needs_aws: bool) -> dict[str, str]:
+    """What processes get of this one's environment; where keys come from AWS itself, what leads to those too."""
+    kept: dict[str, str] = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    kept["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # others map a gigabyte in advance
+    if needs_aws:
+        kept |= {name: value for name, value in os.environ.items() if name.startswith("AWS_") or name == "HOME"}
+    return kept
