@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -91,3 +92,18 @@ def test_a_store_that_is_away_stops_no_query(documents: SqlDocuments, monkeypatc
             usage.charge(("acme", "a"), 60, HUNDRED)
     usage.flush()
     assert bytes_of_day(documents, NOON) == [("acme", 60)]
+
+
+def test_days_that_are_over_are_forgotten(documents: SqlDocuments) -> None:
+    """The store does not grow by a document a day and organization."""
+    now = [NOON]
+    usage = DailyUsage(documents, lambda: now[0])
+    usage.charge(("acme", "a"), 60, Limits())
+    usage.flush()
+    assert bytes_of_day(documents, NOON) == [("acme", 60)]
+    now[0] += timedelta(days=1)
+    usage.charge(("acme", "a"), 7, Limits())
+    usage.flush()
+    while bytes_of_day(documents, NOON):
+        time.sleep(0.001)
+    assert bytes_of_day(documents, now[0]) == [("acme", 7)]

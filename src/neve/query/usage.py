@@ -69,10 +69,21 @@ class DailyUsage:
             if day != self._day:
                 self._day = day
                 self._known, self._unshared, self._shared_at = {}, {}, {}
+                threading.Thread(target=self._forget, args=(day,), daemon=True).start()
             is_due = time.monotonic() >= self._shared_at.get(organization, 0.0)
             if is_due:
                 self._shared_at[organization] = time.monotonic() + SHARE_SECONDS
             return is_due
+
+    def _forget(self, day: str) -> None:
+        """Remove the numbers of days that are over."""
+        if self._documents is None:
+            return
+        try:
+            for key in [key for key, _ in self._documents.entries(SPACE) if key < day]:
+                self._documents.delete(SPACE, key)
+        except LakeError as error:
+            log.warning("the bytes of queries of past days could not be removed", reason=error.message)
 
     def _share(self, organization: str) -> None:
         """Add what is new to the store's numbers, and take those over; no lock is held while the store is asked."""
@@ -103,13 +114,6 @@ def _merge(documents: Documents, key: str, added: Counter[str]) -> Counter[str] 
         if not added or documents.swap(SPACE, key, stored, dict(total)):
             return total
     return None
-
-
-def forget_days_before(documents: Documents, now: datetime) -> None:
-    """Remove the numbers of other days."""
-    today = f"{now:%Y-%m-%d}/"
-    for key in [key for key, _ in documents.entries(SPACE) if key < today]:
-        documents.delete(SPACE, key)
 
 
 def bytes_of_day(documents: Documents, now: datetime) -> list[tuple[str, int]]:

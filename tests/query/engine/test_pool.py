@@ -251,7 +251,7 @@ def test_a_row_that_no_server_should_hold_is_refused(monkeypatch: pytest.MonkeyP
     texts = pa.RecordBatch.from_pydict({"s": ["a" * 4000, "b" * 10, "c" * 4000]})
     assert pa.Table.from_batches(slices_of(texts)).column("s").to_pylist() == texts.column("s").to_pylist()
     assert [part.num_rows for part in slices_of(texts)] == [1, 1, 1]
-    with pytest.raises(QueryError, match="a row of the result has .* bytes, at most 5,000 are sent"):
+    with pytest.raises(QueryError, match="a row of the result has"):
         list(slices_of(pa.RecordBatch.from_pydict({"s": ["x", "y" * 6000]})))
 
 
