@@ -1,7 +1,8 @@
 """The hostile organization, a process of its own at a low priority: threads that each attack in one way.
 
-It prints `ready` when its bombs are built, begins at the first line of its input, ends at the second, asks every statement
-that would read foreign rows once more, and prints what it was answered as one line of JSON. Everything large is built once and sent as it is: the service is to be measured.
+It prints `ready` when its bombs are built and begins at the first line of its input. At the second it stops, asks every
+statement that would read foreign rows once more, and prints what it was answered as one line of JSON. Everything large
+is built once and sent as it is: the service is to be measured.
 """
 
 from __future__ import annotations
