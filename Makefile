@@ -9,10 +9,11 @@ CHAOS ?=
 RACE ?=
 SOAK ?=
 FUZZ ?=
+SIEGE ?=
 UP ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test test-fast test-spark test-e2e test-kills test-long chaos race soak fuzz up check format bench docs lock parts parts-cheap clean
+.PHONY: help setup jars demo test test-fast test-spark test-e2e test-kills test-long chaos race soak fuzz siege up check format bench docs lock parts parts-cheap clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +74,9 @@ soak: setup ## 20 minutes of `neve serve` under load, judged at the end; SOAK="-
 
 fuzz: $(READY) ## five minutes of hostile bytes and statements in limited processes; FUZZ="--minutes 30 --target query" for others
 	@$(BIN)/python -m tests.fuzz $(FUZZ)
+
+siege: setup ## five minutes of one hostile organization beside an honest one, judged at the end; SIEGE="--seconds 30" for less
+	@$(BIN)/python -m tests.siege $(SIEGE)
 
 check: $(READY) ## format, lint, types, import direction
 	@$(BIN)/ruff format --check .
