@@ -169,15 +169,16 @@ class Children:
                 raise Refusal(Verdict.UNAVAILABLE, "stopping", "the receiver is stopping")
             if self._idle:
                 return self._idle.pop()
-            child = Child(MODULE, self._config.check_memory_bytes)
+            try:
+                child = Child(MODULE, self._config.check_memory_bytes)
+            except ChildFailed as error:
+                raise _no_start(error) from None
             self._all.add(child)
         try:
             child.wait_ready(START_SECONDS)
         except ChildFailed as error:
             self._give_back(child)
-            raise Refusal(
-                Verdict.UNAVAILABLE, "check_failed", f"the process that checks large messages did not start: {error}"
-            ) from None
+            raise _no_start(error) from None
         return child
 
     def _give_back(self, child: Child) -> None:
@@ -187,6 +188,11 @@ class Children:
                 return
             self._all.discard(child)
         child.close()
+
+
+def _no_start(error: ChildFailed) -> Refusal:
+    words = f"the process that checks large messages did not start: {error.message}"
+    return Refusal(Verdict.UNAVAILABLE, "check_failed", words)
 
 
 def answer_request(header: Header, body: bytes) -> tuple[Header, bytes]:

@@ -51,11 +51,13 @@ def test_nothing_is_condemned_where_no_process_starts(monkeypatch: pytest.Monkey
     with pytest.raises(StreamFailed, match="did not start: its process ended with code 1"):
         killers_of([(0, frame(Kind.LOGS, logs(2)))], IngestConfig())
 
-    def refuse(*_arguments: object) -> None:
+    def refuse(*_arguments: object, **_options: object) -> None:
         raise BlockingIOError("Resource temporarily unavailable")
 
-    monkeypatch.setattr(isolate, "Child", refuse)
-    with pytest.raises(StreamFailed, match="did not start: Resource temporarily unavailable"):
+    monkeypatch.setattr("subprocess.Popen", refuse)
+    with pytest.raises(
+        StreamFailed, match="did not start: its process could not be started: Resource temporarily unavailable"
+    ):
         killers_of([(0, frame(Kind.LOGS, logs(2)))], IngestConfig())
 
 

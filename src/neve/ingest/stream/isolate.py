@@ -168,29 +168,26 @@ class _Tester:
         return self._child
 
     def _start(self) -> Child:
+        arguments = (self._name, self._config.model_dump_json())
+        child = None
         try:
-            child = Child(MODULE, self._config.isolate_bytes, self._name, self._config.model_dump_json())
-        except OSError as error:
-            raise _no_start(str(error)) from None
-        try:
+            # An executor's worker imports from places that only its own process knows.
+            child = Child(MODULE, self._config.isolate_bytes, *arguments, paths=sys.path)
             child.wait_ready(START_SECONDS)
             child.ask(HARMLESS, b"", FRAME_SECONDS)
         except ChildFailed as error:
-            child.close()
-            raise _no_start(error.message) from None
+            if child is not None:
+                child.close()
+            raise StreamFailed(
+                f"the process that tries messages one by one did not start: {error.message}",
+                hint="nothing is quarantined for that; look at the memory and the processes of the workers",
+            ) from None
         return child
 
     def _drop(self) -> None:
         if self._child is not None:
             self._child.close()
             self._child = None
-
-
-def _no_start(reason: str) -> StreamFailed:
-    return StreamFailed(
-        f"the process that tries messages one by one did not start: {reason}",
-        hint="nothing is quarantined for that; look at the memory and the processes of the workers, and at their log",
-    )
 
 
 def _refuse_lack_of_memory(decoded: Decoded) -> None:
