@@ -20,7 +20,7 @@ import structlog
 from neve.lake.child import Child, ChildFailed, serve_requests
 from neve.model.signals import Signal
 from neve.otlp.batch import Intake
-from neve.otlp.bounds import Bounds
+from neve.otlp.bounds import Bounds, most_entries
 from neve.raw.frame import Encoding
 from neve.receive.examine import Examined, Rules, examine
 from neve.receive.refusal import Refusal, Verdict
@@ -35,6 +35,9 @@ MODULE = "neve.receive.examiners"
 START_SECONDS = 120.0  # a busy machine may take long to import everything
 ATTEMPTS = 2
 JSON_FACTOR = 4
+# What is examined at once, while nobody else is served. Ordinary exports have less than the bytes and are not counted.
+# One of more may have so many entries, which takes about 10 ms where they are as dear as can be (empty metrics).
+INLINE_BYTES, INLINE_ENTRIES = 192 * 1024, 64 * 1024
 
 log = structlog.get_logger("neve.receive")
 
@@ -58,9 +61,17 @@ class Examiners:
         await self._in_thread(Signal.TRACES, b"{}", Intake("", 0))
 
     def is_large(self, body: bytes, encoding: Encoding = Encoding.PROTOBUF) -> bool:
-        """Whether a plain body is examined in another process; JSON takes longer and has one thread for all."""
-        limit = self._config.large_bytes // (JSON_FACTOR if encoding is Encoding.JSON else 1)
-        return self._children is not None and len(body) > limit
+        """Whether a plain body is examined in another process, for its size or for what it may hold.
+
+        JSON takes longer and has one thread for all.
+        """
+        if self._children is None:
+            return False
+        if encoding is Encoding.JSON:
+            return len(body) > self._config.large_bytes // JSON_FACTOR
+        if len(body) > self._config.large_bytes:
+            return True
+        return len(body) > INLINE_BYTES and most_entries(body) > INLINE_ENTRIES
 
     def examine_here(self, signal: Signal, body: bytes, intake: Intake) -> Examined:
         """Examine a protobuf message in this thread; raises `Refusal`."""
