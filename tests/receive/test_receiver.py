@@ -15,6 +15,7 @@ import zstandard
 
 from neve.errors import RawZoneError
 from neve.lake.config import S3Config
+from neve.lake.scopes import Caller
 from neve.model.signals import Signal
 from neve.otlp.json import to_json
 from neve.raw.frame import Encoding, Frame, Kind, Packing
@@ -224,7 +225,7 @@ def test_an_event_is_kept_as_it_came(tmp_path: Path, document: dict[str, Any]) -
     body = json.dumps(document).encode()
 
     async def work(room: Room) -> None:
-        await room.events.accept("acme", body)
+        await room.events.accept(Caller("acme"), body)
         [frame] = room.sink.frames
         assert frame == Frame(Kind.EVENT, "acme", frame.received_unix_nano, body, Encoding.JSON)
 
@@ -246,7 +247,7 @@ def test_a_subscription_is_never_confirmed_by_itself(
 
     async def work(room: Room) -> None:
         for body in bodies:
-            await room.events.accept("acme", body)
+            await room.events.accept(Caller("acme"), body)
         assert room.sink.frames == []
 
     run(work, tmp_path)
@@ -263,7 +264,7 @@ def test_what_is_no_event_is_malformed(tmp_path: Path, body: bytes) -> None:
 
     async def work(room: Room) -> None:
         with pytest.raises(Refusal) as caught:
-            await room.events.accept("acme", body)
+            await room.events.accept(Caller("acme"), body)
         assert caught.value.verdict is Verdict.MALFORMED
 
     run(work, tmp_path)

@@ -103,7 +103,7 @@ class EventDesk:
         """Answer when the notification is durable; forms of other web pages can't send JSON."""
         if (kind := _type_of(headers)) != JSON:
             raise _unsupported("content-type", kind, {JSON: Encoding.JSON})
-        self.receiver.pressure.check()
+        self.receiver.admit(caller)
         try:
             data = await body.read(self.max_body_bytes, self.body_seconds, self.budget, hold)
         except Refusal as refusal:
@@ -111,7 +111,7 @@ class EventDesk:
                 raise
             words = f"the event is larger than {self.max_body_bytes} bytes, send several"
             raise Refusal(Verdict.TOO_LARGE, refusal.reason, words) from None
-        checked = await self.receiver.accept(caller.organization, data)
+        checked = await self.receiver.accept(caller, data)
         answer = {"refused": refused_documents(checked.refused)} if checked.refused else {}
         return HttpReply(200, json.dumps(answer).encode(), CONTENT_TYPES[Encoding.JSON])
 
