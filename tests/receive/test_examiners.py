@@ -177,7 +177,7 @@ def test_an_organization_never_has_all_children() -> None:
         go = asyncio.Event()
 
         async def occupy(organization: str) -> None:
-            async with children._turn(organization):
+            async with children._turns.take(organization):
                 begun.append(organization)
                 await go.wait()
 
@@ -190,10 +190,30 @@ def test_an_organization_never_has_all_children() -> None:
         assert begun == ["hostile", "hostile", "honest"]
         go.set()
         await asyncio.gather(*hostile, honest)
-        assert not children._busy
+        assert not children._turns._lines
         children.close()
 
     asyncio.run(work())
+
+
+def test_small_json_is_read_in_turns_of_organizations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread reads it; who sends much waits for itself, not the others for it."""
+    order: list[str] = []
+
+    def note(_signal: Signal, _body: bytes, _encoding: Encoding, intake: Intake, _rules: Rules) -> Examined:
+        order.append(intake.organization_id)
+        return Examined(Checked(0, Counter()))
+
+    monkeypatch.setattr(module, "examine", note)
+
+    async def work(examiners: Examiners) -> None:
+        senders = ["hostile"] * 5 + ["honest", "other"]
+        intakes = [Intake(organization, NOW) for organization in senders]
+        await asyncio.gather(*(examiners.examine(Signal.LOGS, b"{}", Encoding.JSON, intake) for intake in intakes))
+        assert order == ["hostile", "honest", "other", *["hostile"] * 4]
+        assert not examiners._turns._lines
+
+    run(work)
 
 
 def test_hostile_json_is_refused_before_it_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
@@ -42,6 +42,35 @@ INLINE_BYTES, INLINE_ENTRIES = 192 * 1024, 64 * 1024
 log = structlog.get_logger("neve.receive")
 
 
+@dataclass
+class Line:
+    """The bodies of one organization: the places that they may have at a time, and how many there are."""
+
+    places: asyncio.Semaphore
+    bodies: int = 0
+
+
+class Turns:
+    """Gives each organization a number of places at a time; further bodies of it wait in line, and no others do."""
+
+    def __init__(self, most_each: int) -> None:
+        self._most_each = most_each
+        self._lines: dict[str, Line] = {}
+
+    @asynccontextmanager
+    async def take(self, organization: str) -> AsyncIterator[None]:
+        """Wait for a place and have it."""
+        line = self._lines.setdefault(organization, Line(asyncio.Semaphore(self._most_each)))
+        line.bodies += 1
+        try:
+            async with line.places:
+                yield
+        finally:
+            line.bodies -= 1
+            if not line.bodies:
+                del self._lines[organization]
+
+
 class Examiners:
     """The thread that reads small JSON bodies, and the processes for large bodies of either encoding."""
 
@@ -49,6 +78,7 @@ class Examiners:
         self._config = config
         self._rules = Rules.of(config)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="otlp-json")
+        self._turns = Turns(1)
         self._children = Children(config) if config.check_processes else None
 
     async def warm_up(self) -> None:
@@ -63,7 +93,7 @@ class Examiners:
     def is_large(self, body: bytes, encoding: Encoding = Encoding.PROTOBUF) -> bool:
         """Whether a plain body is examined in another process, for its size or for what it may hold.
 
-        JSON takes longer and has one thread for all.
+        JSON takes longer and has one thread for all, in turns by organization.
         """
         if self._children is None:
             return False
@@ -92,8 +122,9 @@ class Examiners:
             self._children.close()
 
     async def _in_thread(self, signal: Signal, text: bytes, intake: Intake) -> Examined:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, examine, signal, text, Encoding.JSON, intake, self._rules)
+        async with self._turns.take(intake.organization_id):
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._thread, examine, signal, text, Encoding.JSON, intake, self._rules)
 
 
 class Children:
@@ -101,9 +132,7 @@ class Children:
 
     def __init__(self, config: ReceiverConfig) -> None:
         self._config = config
-        self._most_each = max(1, config.check_processes - 1)
-        self._busy: Counter[str] = Counter()
-        self._freed = asyncio.Condition()
+        self._turns = Turns(max(1, config.check_processes - 1))
         self._threads = ThreadPoolExecutor(config.check_processes, thread_name_prefix="otlp-large")
         self._lock = threading.Lock()
         self._idle: list[Child] = []
@@ -112,7 +141,7 @@ class Children:
 
     async def examine(self, signal: Signal, body: bytes, encoding: Encoding, intake: Intake) -> Examined:
         """What a child finds; raises `Refusal` with its words, or because it ended."""
-        async with self._turn(intake.organization_id):
+        async with self._turns.take(intake.organization_id):
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._threads, self._ask, signal, body, encoding, intake)
 
@@ -132,20 +161,6 @@ class Children:
         for child in busy:
             child.kill()  # the thread that waits for it closes it
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-    @asynccontextmanager
-    async def _turn(self, organization: str) -> AsyncIterator[None]:
-        """Wait until an organization may have another child."""
-        async with self._freed:
-            await self._freed.wait_for(lambda: self._busy[organization] < self._most_each)
-            self._busy[organization] += 1
-        try:
-            yield
-        finally:
-            async with self._freed:
-                self._busy[organization] -= 1
-                self._busy += Counter()  # forget who has none
-                self._freed.notify_all()
 
     def _ask(self, signal: Signal, body: bytes, encoding: Encoding, intake: Intake) -> Examined:
         header = {
