@@ -131,7 +131,7 @@ class HttpDoor:
         headers: Headers = dict(scope["headers"])
         body = Body(headers, receive)
         try:
-            reply = await self._serve(headers, body)
+            reply = await self._serve(headers, body, (scope.get("client") or ("",))[0])
         except ClientGone:
             self.metrics.abandoned(HTTP)
             return
@@ -145,10 +145,10 @@ class HttpDoor:
         self.metrics.answered(self.desk.signal, HTTP, str(reply.status))
         await reply.send(send)
 
-    async def _serve(self, headers: Headers, body: Body) -> HttpReply:
+    async def _serve(self, headers: Headers, body: Body, peer: str) -> HttpReply:
         try:
             key = key_of(_text(headers, b"authorization"), _text(headers, b"x-api-key"))
-            caller = await self.guard.caller(key, self.desk.scope)
+            caller = await self.guard.caller(key, self.desk.scope, peer)
             with self.budget.hold() as hold:
                 return await self.desk.take(caller, headers, body, hold)
         except (Refusal, ClientGone):
