@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from neve.ingest.watch.config import WatchConfig
 from neve.lake.keys import Keys
 from neve.lake.scopes import ALL_SCOPES, Scope
 from neve.lake.state import State
@@ -125,6 +126,32 @@ def test_an_event_announces_a_bounded_number_of_files(open_receiver: Running) ->
     assert announce(open_receiver, {"paths": paths[1:]}).status == 200
     refused = announce(open_receiver, {"paths": [path.replace("acme", "b") for path in paths[1:]]})
     assert (refused.status, len(refused.json["details"])) == (403, 100)
+
+
+def test_one_organization_does_not_fill_the_zone_of_events(
+    loop_thread: LoopThread, tmp_path: Path, keys: Callable[..., str]
+) -> None:
+    """It is refused at its share of the backlog; the announcements of others are taken."""
+    raw = {"max_backlog_bytes": 1024 * 1024, "segment_seconds": 3600}
+    settings = settings_for(tmp_path, raw, auth="keys", backlog_share=0.25)
+    places = WatchConfig(places={"acme": ["s3://raw/acme"], "umbrella": ["s3://raw/umbrella"]})
+    hostile, honest = (keys(organization, Scope.ANNOUNCE) for organization in ("acme", "umbrella"))
+    padded, headers = json.dumps(GOOD).encode() + b" " * 100 * 1024, JSON | {"x-api-key": hostile}
+    with loop_thread.receiver(tmp_path, settings.model_copy(update={"watch": places})) as receiver:
+        assert [receiver.post(PATH, padded, headers).status for _ in range(5)] == [200, 200, 200, 429, 429]
+        assert announce(receiver, {"path": "s3://raw/umbrella/a.json"}, honest).status == 200
+        assert receiver.counted("neve_receiver_refusals_total", reason="backlog_share") == 2
+
+
+def test_announcements_count_against_the_quota(start: Callable[..., Running], keys: Callable[..., str]) -> None:
+    """In bytes, with what the organization sends otherwise."""
+    limit = {"organization": "acme", "bytes_per_second": 1, "burst_seconds": 1}
+    receiver, key = start(auth="keys", limits=[limit]), keys("acme", Scope.ANNOUNCE, Scope.WRITE)
+    assert announce(receiver, GOOD, key).status == 200
+    reply = announce(receiver, GOOD, key)
+    assert (reply.status, int(reply.headers["retry-after"]) > 10) == (429, True)
+    reply = receiver.post("/v1/traces", traces(), {"content-type": "application/x-protobuf", "x-api-key": key})
+    assert reply.status == 429
 
 
 def test_a_full_zone_of_events_leaves_otlp_ready(

@@ -19,6 +19,9 @@ def handle(header: Header, body: bytes) -> tuple[Header, bytes]:
             KEPT.append(bytearray(header["bytes"]))
         case "die":
             os.kill(os.getpid(), header["signal"])
+        case "look around":
+            folder = os.getcwd()
+            return {"environment": dict(os.environ), "folder": folder, "files": os.listdir(folder)}, b""
         case "hang":
             time.sleep(600)
     return {"pid": os.getpid()}, body

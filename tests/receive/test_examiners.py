@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +16,9 @@ from neve.otlp.batch import Intake
 from neve.otlp.json import to_json
 from neve.raw.frame import Encoding
 from neve.receive import examiners as module
+from neve.receive.check import Checked
 from neve.receive.config import ReceiverConfig
-from neve.receive.examine import Rules, examine
+from neve.receive.examine import Examined, Rules, examine
 from neve.receive.examiners import Children, Examiners
 from neve.receive.refusal import Refusal, Verdict
 from tests.receive.doubles import field, span, traces_of
@@ -83,6 +85,27 @@ def test_only_large_bodies_go_to_a_child(monkeypatch: pytest.MonkeyPatch) -> Non
         assert asked == [len(traces(3))]
 
     run(work)
+
+
+def test_a_body_of_many_entries_is_large_below_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes long to examine is examined elsewhere; ordinary exports of the same size are not."""
+    asked: list[int] = []
+    monkeypatch.setattr(Children, "examine", lambda _self, _signal, body, *_rest: _found(asked, body))
+    dense = field(1, field(2, b"\x12\x00" * 400_000))
+    ordinary = traces(3500)
+    assert module.INLINE_BYTES < len(ordinary) < len(dense) < 1024 * 1024
+
+    async def work(examiners: Examiners) -> None:
+        for body in (dense, ordinary, b"\x0a\x00" * 1000):
+            await examiners.examine(Signal.TRACES, body, Encoding.PROTOBUF, INTAKE)
+        assert asked == [len(dense)]
+
+    run(work, large_bytes=1024 * 1024)
+
+
+async def _found(asked: list[int], body: bytes) -> Examined:
+    asked.append(len(body))
+    return Examined(Checked(0, Counter()))
 
 
 def test_a_body_whose_child_was_killed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +177,7 @@ def test_an_organization_never_has_all_children() -> None:
         go = asyncio.Event()
 
         async def occupy(organization: str) -> None:
-            async with children._turn(organization):
+            async with children._turns.take(organization):
                 begun.append(organization)
                 await go.wait()
 
@@ -167,10 +190,30 @@ def test_an_organization_never_has_all_children() -> None:
         assert begun == ["hostile", "hostile", "honest"]
         go.set()
         await asyncio.gather(*hostile, honest)
-        assert not children._busy
+        assert not children._turns._lines
         children.close()
 
     asyncio.run(work())
+
+
+def test_small_json_is_read_in_turns_of_organizations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread reads it; who sends much waits for itself, not the others for it."""
+    order: list[str] = []
+
+    def note(_signal: Signal, _body: bytes, _encoding: Encoding, intake: Intake, _rules: Rules) -> Examined:
+        order.append(intake.organization_id)
+        return Examined(Checked(0, Counter()))
+
+    monkeypatch.setattr(module, "examine", note)
+
+    async def work(examiners: Examiners) -> None:
+        senders = ["hostile"] * 5 + ["honest", "other"]
+        intakes = [Intake(organization, NOW) for organization in senders]
+        await asyncio.gather(*(examiners.examine(Signal.LOGS, b"{}", Encoding.JSON, intake) for intake in intakes))
+        assert order == ["hostile", "honest", "other", *["hostile"] * 4]
+        assert not examiners._turns._lines
+
+    run(work)
 
 
 def test_hostile_json_is_refused_before_it_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from neve.raw.frame import MAGIC
 from neve.raw.zone import RawZone
 from neve.receive.budget import Budget
 from neve.receive.config import ReceiverConfig, check_receiver
-from neve.receive.keys import MOST_KNOWN, NEW_BURST_SECONDS, NEW_PER_SECOND, KeyDoor, OpenDoor, key_of
+from neve.receive.keys import MOST_KNOWN, NEW_BURST_SECONDS, NEW_PER_SECOND, PEER_SHARE, KeyDoor, OpenDoor, key_of
 from neve.receive.pressure import Pressure
 from neve.receive.refusal import Refusal, Verdict
 
@@ -36,10 +36,10 @@ class Book:
         return Caller(self.keys[text], text[0], scopes) if text in self.keys else None
 
 
-def ask(door: KeyDoor | OpenDoor, key: str | None) -> str | Verdict:
+def ask(door: KeyDoor | OpenDoor, key: str | None, peer: str = "") -> str | Verdict:
     """Who a key speaks for, or why it speaks for nobody."""
     try:
-        return asyncio.run(door.organization(key))
+        return asyncio.run(door.caller(key, Scope.WRITE, peer)).organization
     except Refusal as refusal:
         return refusal.verdict
 
@@ -121,11 +121,33 @@ def test_unknown_keys_are_looked_up_only_so_often() -> None:
     assert ask(door, "new") == "umbrella"
 
 
+def test_who_tries_out_keys_keeps_out_itself() -> None:
+    """A good key that was never seen is looked up while another address tries out as many as it may, from the start."""
+    book, now = Book(good="acme"), [0.0]
+    door = KeyDoor(book, 5.0, clock=lambda: now[0])
+    for number in range(2000):
+        now[0] += 0.01
+        ask(door, f"guess-{number}", f"2001:db8::{number:x}")
+    assert book.looks <= (NEW_BURST_SECONDS + 20) * NEW_PER_SECOND * PEER_SHARE + 1
+    assert ask(door, "good", "2001:db8::7") is Verdict.BUSY
+    assert ask(door, "good", "192.0.2.7") == "acme"
+
+
+def test_many_addresses_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What all of them together may try out; and only so many are remembered."""
+    monkeypatch.setattr("neve.receive.keys.MOST_PEERS", 10)
+    book = Book()
+    door = KeyDoor(book, 5.0, clock=lambda: 0.0)
+    for number in range(1000):
+        ask(door, f"guess-{number}", f"192.0.{number // 250}.{number % 250}")
+    assert (book.looks, len(door._new_of)) == (NEW_PER_SECOND * NEW_BURST_SECONDS, 10)
+
+
 def test_good_keys_cost_nothing() -> None:
     """A receiver that was just started learns a thousand of them at once."""
     names = {f"key-{number}": "acme" for number in range(1000)}
     door = KeyDoor(Book(**names), 5.0, clock=lambda: 0.0)
-    assert {ask(door, name) for name in names} == {"acme"}
+    assert {ask(door, name, "192.0.2.7") for name in names} == {"acme"}
 
 
 def test_a_store_that_fails_is_no_verdict_on_a_key() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,15 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from neve.errors import RawZoneError
 from neve.lake.config import S3Config
+from neve.lake.scopes import Caller
 from neve.model.signals import Signal
 from neve.otlp.json import to_json
 from neve.raw.frame import Encoding, Frame, Kind, Packing
 from neve.raw.group import GroupCommit
 from neve.raw.zone import RawZone
-from neve.receive.budget import Budget
+from neve.receive.budget import Budget, Hold
 from neve.receive.config import ReceiverConfig
 from neve.receive.events import CheckedEvent, EventReceiver
 from neve.receive.examiners import Examiners
@@ -26,7 +29,8 @@ from neve.receive.metrics import ReceiverMetrics
 from neve.receive.pressure import Pressure
 from neve.receive.receiver import Export, Receiver
 from neve.receive.refusal import Refusal, Verdict
-from tests.receive.doubles import MemorySink, span, traces_of
+from neve.receive.unpack import unpack
+from tests.receive.doubles import MemorySink, field, span, traces_of
 from tests.telemetry import traces
 
 DAY = 86_400 * 1_000_000_000
@@ -91,6 +95,31 @@ def test_a_packed_message_is_kept_as_it_was_sent(tmp_path: Path, large: bool) ->
         assert (frame.kind, frame.organization_id, frame.payload) == (Kind.TRACES, "acme", body)
         assert (frame.encoding, frame.packing) == (Encoding.PROTOBUF, Packing.GZIP)
         assert (answer.records, answer.message) == (3000 if large else 3, "")
+
+    run(work, tmp_path)
+
+
+@pytest.mark.parametrize(("packing", "pack"), [(Packing.GZIP, gzip.compress), (Packing.ZSTD, zstandard.compress)])
+def test_a_short_body_that_is_long_inside_is_unpacked_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: Packing, pack: Callable[[bytes], bytes]
+) -> None:
+    """Two kilobytes may be 63 MB, which nobody is to wait for; where it is short inside, no thread is needed."""
+    where: list[tuple[bool, int]] = []
+
+    def unpack_and_note(body: bytes, packing: Packing, limit: int, hold: Hold) -> bytes:
+        plain = unpack(body, packing, limit, hold)
+        where.append((threading.current_thread() is threading.main_thread(), len(plain)))
+        return plain
+
+    monkeypatch.setattr("neve.receive.receiver.unpack", unpack_and_note)
+    long = field(9, bytes(4_000_000)) + traces(3)  # a field that no decoder knows
+    assert len(pack(long)) < 16 * 1024
+
+    async def work(room: Room) -> None:
+        assert (await room.accept(pack(traces(3)), packing=packing)).records == 3
+        assert where == []
+        assert (await room.accept(pack(long), packing=packing)).records == 3
+        assert where == [(False, len(long))]
 
     run(work, tmp_path)
 
@@ -196,7 +225,7 @@ def test_an_event_is_kept_as_it_came(tmp_path: Path, document: dict[str, Any]) -
     body = json.dumps(document).encode()
 
     async def work(room: Room) -> None:
-        await room.events.accept("acme", body)
+        await room.events.accept(Caller("acme"), body)
         [frame] = room.sink.frames
         assert frame == Frame(Kind.EVENT, "acme", frame.received_unix_nano, body, Encoding.JSON)
 
@@ -218,7 +247,7 @@ def test_a_subscription_is_never_confirmed_by_itself(
 
     async def work(room: Room) -> None:
         for body in bodies:
-            await room.events.accept("acme", body)
+            await room.events.accept(Caller("acme"), body)
         assert room.sink.frames == []
 
     run(work, tmp_path)
@@ -235,7 +264,7 @@ def test_what_is_no_event_is_malformed(tmp_path: Path, body: bytes) -> None:
 
     async def work(room: Room) -> None:
         with pytest.raises(Refusal) as caught:
-            await room.events.accept("acme", body)
+            await room.events.accept(Caller("acme"), body)
         assert caught.value.verdict is Verdict.MALFORMED
 
     run(work, tmp_path)

@@ -14,7 +14,7 @@ from neve.ingest.stream.open_frames import unpack as unpack_frame
 from neve.raw.frame import Frame, Kind, Packing
 from neve.receive.budget import Budget
 from neve.receive.refusal import Refusal, Verdict
-from neve.receive.unpack import MOST_MEMBERS, unpack
+from neve.receive.unpack import MOST_MEMBERS, unpack, unpack_short
 
 MB = 1024 * 1024
 TEXT = random.Random(7).randbytes(3000) + b"telemetry " * 50_000
@@ -135,3 +135,26 @@ def test_ingestion_unpacks_what_was_received(packing: Packing, pack: Callable[[b
     bodies = [pack(text)] + ([pack(text) + pack(b"more")] if packing in (Packing.GZIP, Packing.ZSTD) else [])
     for body in bodies:
         assert unpack_frame(Frame(Kind.TRACES, "acme", 1, body, packing=packing), 64 * MB) == run(body, packing)
+
+
+def stream_zstd(data: bytes) -> bytes:
+    """As a sender writes that does not know the size before."""
+    packer = zstandard.ZstdCompressor().compressobj()
+    return packer.compress(data) + packer.flush()
+
+
+@pytest.mark.parametrize(
+    ("packing", "pack"), [*PACKERS[1:4], (Packing.ZSTD, stream_zstd)], ids=["gzip", "zstd", "zlib", "zstd stream"]
+)
+def test_short_bodies_are_unpacked_up_to_a_size(packing: Packing, pack: Callable[[bytes], bytes]) -> None:
+    """What is longer, broken or of several members is left for who looks closer; no more is ever unpacked."""
+    text = TEXT[:5000]
+    body = pack(text)
+    assert unpack_short(body, packing, 5000) == text
+    for other in (body[:-3], body + body, body + b"x", b"", b"no such thing", pack(b"x" + text)):
+        assert unpack_short(other, packing, 5000) is None
+    bomb = pack(bytes(64 * MB))
+    tracemalloc.start()
+    assert unpack_short(bomb, packing, 64 * 1024) is None
+    assert tracemalloc.get_traced_memory()[1] < MB
+    tracemalloc.stop()

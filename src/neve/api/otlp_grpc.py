@@ -88,7 +88,7 @@ class GrpcDoor(grpc.GenericRpcHandler):  # type: ignore[misc]
             # gRPC does not tell which host was called. No browser gets here: none speaks HTTP/2 without TLS.
             receiver_rules(self.receiver.config).check_forwarded(name.encode() for name in metadata)
             key = key_of(metadata.get("authorization"), metadata.get("x-api-key"))
-            caller = await self.guard.caller(key, Scope.WRITE)
+            caller = await self.guard.caller(key, Scope.WRITE, context.peer())
             self.receiver.admit(caller)
         except Refusal as refusal:
             return refusal.detached()

@@ -103,7 +103,7 @@ class EventDesk:
         """Answer when the notification is durable; forms of other web pages can't send JSON."""
         if (kind := _type_of(headers)) != JSON:
             raise _unsupported("content-type", kind, {JSON: Encoding.JSON})
-        self.receiver.pressure.check()
+        self.receiver.admit(caller)
         try:
             data = await body.read(self.max_body_bytes, self.body_seconds, self.budget, hold)
         except Refusal as refusal:
@@ -111,7 +111,7 @@ class EventDesk:
                 raise
             words = f"the event is larger than {self.max_body_bytes} bytes, send several"
             raise Refusal(Verdict.TOO_LARGE, refusal.reason, words) from None
-        checked = await self.receiver.accept(caller.organization, data)
+        checked = await self.receiver.accept(caller, data)
         answer = {"refused": refused_documents(checked.refused)} if checked.refused else {}
         return HttpReply(200, json.dumps(answer).encode(), CONTENT_TYPES[Encoding.JSON])
 
@@ -131,7 +131,7 @@ class HttpDoor:
         headers: Headers = dict(scope["headers"])
         body = Body(headers, receive)
         try:
-            reply = await self._serve(headers, body)
+            reply = await self._serve(headers, body, (scope.get("client") or ("",))[0])
         except ClientGone:
             self.metrics.abandoned(HTTP)
             return
@@ -145,10 +145,10 @@ class HttpDoor:
         self.metrics.answered(self.desk.signal, HTTP, str(reply.status))
         await reply.send(send)
 
-    async def _serve(self, headers: Headers, body: Body) -> HttpReply:
+    async def _serve(self, headers: Headers, body: Body, peer: str) -> HttpReply:
         try:
             key = key_of(_text(headers, b"authorization"), _text(headers, b"x-api-key"))
-            caller = await self.guard.caller(key, self.desk.scope)
+            caller = await self.guard.caller(key, self.desk.scope, peer)
             with self.budget.hold() as hold:
                 return await self.desk.take(caller, headers, body, hold)
         except (Refusal, ClientGone):

@@ -43,7 +43,7 @@ class Viewers:
         if self.group_token and hmac.compare_digest(token.encode(), self.group_token.encode()):
             return
         key = key_of(request.headers.get("authorization"), request.headers.get("x-api-key"))
-        await self.guard.caller(key, Scope.METRICS)
+        await self.guard.caller(key, Scope.METRICS, request.client.host if request.client else "")
 
     async def include(self, request: Request) -> bool:
         """Whether the caller of a request is one of them."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from neve.app.settings import Settings
     from neve.errors import RawZoneError
+    from neve.lake.scopes import Caller
     from neve.raw.frame import Frame
     from neve.receive.answer import Answer
     from neve.receive.budget import Hold
@@ -50,7 +51,7 @@ class TraceReceiver(Receiver):
 class NoEvents(EventReceiver):
     """Takes no notifications."""
 
-    async def accept(self, _organization: str, _body: bytes) -> CheckedEvent:
+    async def accept(self, _caller: Caller, _body: bytes) -> CheckedEvent:
         """Refuse it."""
         raise _no_place(f"notifications are not taken here: this receiver feeds tail sampling in memory ({HINT})")
 

@@ -67,9 +67,13 @@ async def receiver_parts(settings: Settings) -> AsyncIterator[ReceiverParts]:
     check_receiver(config)
     check_agreement(settings)
     async with AsyncExitStack() as parts:
-        usage = Usage(share_bytes(settings))
+        usage, event_usage, quotas = (
+            Usage(share_bytes(settings)),
+            Usage(share_bytes(settings)),
+            Quotas(config.limits),
+        )
         pressure, otlp = await _zone(settings, OTLP, parts, usage)
-        event_pressure, events = await _zone(settings, EVENTS, parts)
+        event_pressure, events = await _zone(settings, EVENTS, parts, event_usage)
         examiners, metrics, budget = (
             Examiners(config),
             ReceiverMetrics(),
@@ -94,13 +98,13 @@ async def receiver_parts(settings: Settings) -> AsyncIterator[ReceiverParts]:
             pressure,
             examiners,
             metrics,
-            Quotas(config.limits),
+            quotas,
             usage,
         )
         checks = EventChecks(build_places(settings, build_lake(settings)), settings.watch.max_objects)
         yield ReceiverParts(
             receiver,
-            EventReceiver(events, event_pressure, config.max_nesting, checks.check),
+            EventReceiver(events, event_pressure, config.max_nesting, checks.check, quotas, event_usage),
             guard_of(settings, parts),
         )
 
@@ -139,21 +143,18 @@ def share_bytes(settings: Settings) -> int:
     return int(settings.raw.max_backlog_bytes * settings.receiver.backlog_share)
 
 
-async def _zone(
-    settings: Settings, name: str, parts: AsyncExitStack, usage: Usage | None = None
-) -> tuple[Pressure, GroupCommit]:
+async def _zone(settings: Settings, name: str, parts: AsyncExitStack, usage: Usage) -> tuple[Pressure, GroupCommit]:
     """A writer of a zone and the watcher of its backlog, which tells `usage` what of it was ingested."""
     raw = settings.raw
     writer = open_writer(raw, settings.s3, name)
     parts.push_async_callback(writer.close)
-    used = usage or Usage()
 
     def settle(segments: Sequence[Segment], mark: int) -> None:
-        used.settle(writer.own_backlog(segments) + used.added - mark)
+        usage.settle(writer.own_backlog(segments) + usage.added - mark)
 
     zone = RawZone.of(raw.location, settings.s3, name)
     min_free_bytes = raw.min_free_bytes if name == OTLP else 0  # the zones share one disk, which is watched once
-    pressure = Pressure(zone, raw.max_backlog_bytes, min_free_bytes, settle, lambda: used.added)
+    pressure = Pressure(zone, raw.max_backlog_bytes, min_free_bytes, settle, lambda: usage.added)
     await pressure.look()
     if pressure.room_problem is not None:
         log.warning(

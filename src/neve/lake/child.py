@@ -3,6 +3,9 @@
 The parent sends a request, a small JSON header and a body of bytes, over the child's standard input and gets an answer
 of the same form. A child ends when its input does, so that none outlives its parent. It is started as a module of its
 own, never forked: the parents have threads, and Arrow's and gRPC's do not survive a fork.
+
+A child gets no settings, passwords or tokens of its parent's environment, works in an empty folder of its own, and
+imports nothing from the folder that its parent was started in.
 """
 
 from __future__ import annotations
@@ -12,25 +15,29 @@ import json
 import os
 import resource
 import select
+import shutil
 import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neve.errors import NeveError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 HEADER = struct.Struct("<IQ")  # length of the JSON, length of the body
 READY = "ready"
 STATM = Path("/proc/self/statm")
 PIECE = 1024 * 1024
 MOST_USED = 0.5  # of its memory; a child that keeps more is replaced, or a later request would pay for an earlier one
+# What a process needs of its parent's environment; settings, passwords and tokens stay out of it.
+ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 Header = dict[str, Any]
 
@@ -49,13 +56,23 @@ class ChildFailed(NeveError):
 class Child:
     """A process that answers requests, one at a time; used by one thread at a time."""
 
-    def __init__(self, module: str, memory_bytes: int, *arguments: str) -> None:
+    def __init__(self, module: str, memory_bytes: int, *arguments: str, paths: Sequence[str] = ()) -> None:
+        """Start a module; `paths` are further places to import from. Raises `ChildFailed` where none can be started."""
         self._memory_bytes = memory_bytes
         self._used = 0
-        command = [sys.executable, "-m", module, str(memory_bytes), *arguments]
-        requests, self._requests = _pipe()
-        self._answers, answers = _pipe()
-        self._process = subprocess.Popen(command, stdin=requests, stdout=answers)
+        command = [sys.executable, "-P", "-m", module, str(memory_bytes), *arguments]
+        with ExitStack() as made:
+            try:
+                self._folder = tempfile.mkdtemp(prefix="neve-child-")
+                made.callback(shutil.rmtree, self._folder, ignore_errors=True)
+                requests, self._requests = _pipe(made)
+                self._answers, answers = _pipe(made)
+                self._process = subprocess.Popen(
+                    command, stdin=requests, stdout=answers, cwd=self._folder, env=minimal_environment(paths=paths)
+                )
+            except OSError as error:
+                raise ChildFailed(f"its process could not be started: {error}") from None
+            made.pop_all()
         os.close(requests)
         os.close(answers)
 
@@ -100,11 +117,27 @@ class Child:
         self.kill()
         os.close(self._requests)
         os.close(self._answers)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _pipe() -> tuple[int, int]:
+def minimal_environment(*, needs_aws: bool = False, paths: Sequence[str] = ()) -> dict[str, str]:
+    """The environment of a process that is not trusted with its parent's; `paths` come first when it imports."""
+    kept = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    kept["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # others map a gigabyte in advance
+    if needs_aws:
+        kept |= {name: value for name, value in os.environ.items() if name.startswith("AWS_") or name == "HOME"}
+    # Relative paths would be others in its folder; an empty one means the folder of the parent, which nobody has named.
+    named = filter(None, (*paths, *kept.pop("PYTHONPATH", "").split(os.pathsep)))
+    if wanted := dict.fromkeys(map(os.path.abspath, named)):
+        kept["PYTHONPATH"] = os.pathsep.join(wanted)
+    return kept
+
+
+def _pipe(made: ExitStack) -> tuple[int, int]:
     """A pipe that holds as much as is written at once; a shorter one works too, with more turns."""
     ends = os.pipe()
+    for end in ends:
+        made.callback(os.close, end)
     with suppress(OSError):
         fcntl.fcntl(ends[0], fcntl.F_SETPIPE_SZ, PIECE)
     return ends

@@ -14,6 +14,9 @@ from neve.otlp.columns import integers, optional, required, some_bytes, some_tex
 from neve.otlp.texts import KINDS, UNSET, decode_values, encode_values, nulls
 
 MILLISECOND = 1_000_000  # in nanoseconds
+# How far a whole millisecond may be off that was a floating-point number of seconds, or of nanoseconds, on its way: a
+# double keeps 238 ns of today's seconds and 256 ns of today's nanoseconds apart.
+FLOAT_ERROR = 256
 
 
 def check_logs(logs: pa.RecordBatch, intake: Intake) -> list[Check]:
@@ -69,8 +72,12 @@ def encode_logs(rows: pa.RecordBatch) -> dict[str, pa.Array]:
 
 def coarse_times(columns: Mapping[str, pa.Array]) -> npt.NDArray[np.bool_]:
     """Which records have no time finer than a millisecond: such a record may equal another by chance."""
-    times = [columns[name].to_numpy() for name in ("time_unix_nano", "observed_time_unix_nano")]
-    coarse: npt.NDArray[np.bool_] = (times[0] % MILLISECOND == 0) & (times[1] % MILLISECOND == 0)
+    return _is_coarse(columns["time_unix_nano"]) & _is_coarse(columns["observed_time_unix_nano"])
+
+
+def _is_coarse(times: pa.Int64Array) -> npt.NDArray[np.bool_]:
+    rest = times.to_numpy() % MILLISECOND
+    coarse: npt.NDArray[np.bool_] = (rest <= FLOAT_ERROR) | (rest >= MILLISECOND - FLOAT_ERROR)
     return coarse
 
 

@@ -69,7 +69,10 @@ class ReceiverConfig(Section):
         256 * MB, ge=MB, description="senders are told to come back while requests of this size are being worked on"
     )
     large_bytes: int = Field(
-        MB, ge=16 * 1024, description="unpacked messages larger than this are checked in a process of their own"
+        MB,
+        ge=16 * 1024,
+        description="unpacked messages larger than this are checked in a process of their own; above 192 kB also "
+        "those that may hold more than 65536 entries",
     )
     check_processes: int = Field(
         2, ge=0, le=64, description="how many processes check large messages; 0 checks them in the receiver itself"

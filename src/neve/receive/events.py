@@ -7,17 +7,20 @@ import json
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from neve.errors import InputError, RawZoneError
-from neve.raw.frame import Encoding, Frame, Kind
+from neve.raw.frame import Encoding, Frame, Kind, stored_bytes
 from neve.receive.examine import check_json
+from neve.receive.quotas import Quotas
 from neve.receive.refusal import Refusal, Verdict, malformed
+from neve.receive.usage import Usage
 
 if TYPE_CHECKING:
+    from neve.lake.scopes import Caller
     from neve.receive.pressure import Pressure
     from neve.receive.receiver import Appender
 
@@ -59,9 +62,19 @@ class EventReceiver:
     pressure: Pressure
     max_nesting: int
     check: CheckEvent
+    quotas: Quotas = field(default_factory=Quotas)  # those of OTLP, too: a caller has one allowance of bytes
+    usage: Usage = field(default_factory=Usage)  # of the zone of events
 
-    async def accept(self, organization: str, body: bytes) -> CheckedEvent:
+    def admit(self, caller: Caller) -> None:
+        """Raise `Refusal` where nothing of a caller is taken now; asked before its notification is read."""
+        self.pressure.check()
+        self.usage.check(caller.organization)
+        self.quotas.check(caller)
+
+    async def accept(self, caller: Caller, body: bytes) -> CheckedEvent:
         """Return when the notification is durable; raises `Refusal` where none of its files is ingested."""
+        organization = caller.organization
+        self.quotas.charge(caller, len(body), 0)  # also where it is refused: to look at it is most of the work
         document = _parse(body, self.max_nesting)
         if document.get("Type") == CONFIRMATION:
             _log_confirmation(organization, document)
@@ -79,11 +92,13 @@ class EventReceiver:
         return checked
 
     async def _keep(self, organization: str, body: bytes) -> None:
+        frame = Frame(Kind.EVENT, organization, time.time_ns(), body, Encoding.JSON)
         try:
-            await self.appender.append(Frame(Kind.EVENT, organization, time.time_ns(), body, Encoding.JSON))
+            await self.appender.append(frame)
         except RawZoneError as error:
             raise self.pressure.failed(error) from error
         self.pressure.worked()
+        self.usage.kept(organization, len(body), 0, stored_bytes(frame))
 
 
 def refused_documents(refused: tuple[RefusedFile, ...]) -> list[dict[str, str]]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
@@ -20,7 +20,7 @@ import structlog
 from neve.lake.child import Child, ChildFailed, serve_requests
 from neve.model.signals import Signal
 from neve.otlp.batch import Intake
-from neve.otlp.bounds import Bounds
+from neve.otlp.bounds import Bounds, most_entries
 from neve.raw.frame import Encoding
 from neve.receive.examine import Examined, Rules, examine
 from neve.receive.refusal import Refusal, Verdict
@@ -35,8 +35,40 @@ MODULE = "neve.receive.examiners"
 START_SECONDS = 120.0  # a busy machine may take long to import everything
 ATTEMPTS = 2
 JSON_FACTOR = 4
+# What is examined at once, while nobody else is served. Ordinary exports have less than the bytes and are not counted.
+# One of more may have so many entries, which takes about 10 ms where they are as dear as can be (empty metrics).
+INLINE_BYTES, INLINE_ENTRIES = 192 * 1024, 64 * 1024
 
 log = structlog.get_logger("neve.receive")
+
+
+@dataclass
+class Line:
+    """The bodies of one organization: the places that they may have at a time, and how many there are."""
+
+    places: asyncio.Semaphore
+    bodies: int = 0
+
+
+class Turns:
+    """Gives each organization a number of places at a time; further bodies of it wait in line, and no others do."""
+
+    def __init__(self, most_each: int) -> None:
+        self._most_each = most_each
+        self._lines: dict[str, Line] = {}
+
+    @asynccontextmanager
+    async def take(self, organization: str) -> AsyncIterator[None]:
+        """Wait for a place and have it."""
+        line = self._lines.setdefault(organization, Line(asyncio.Semaphore(self._most_each)))
+        line.bodies += 1
+        try:
+            async with line.places:
+                yield
+        finally:
+            line.bodies -= 1
+            if not line.bodies:
+                del self._lines[organization]
 
 
 class Examiners:
@@ -46,6 +78,7 @@ class Examiners:
         self._config = config
         self._rules = Rules.of(config)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="otlp-json")
+        self._turns = Turns(1)
         self._children = Children(config) if config.check_processes else None
 
     async def warm_up(self) -> None:
@@ -58,9 +91,17 @@ class Examiners:
         await self._in_thread(Signal.TRACES, b"{}", Intake("", 0))
 
     def is_large(self, body: bytes, encoding: Encoding = Encoding.PROTOBUF) -> bool:
-        """Whether a plain body is examined in another process; JSON takes longer and has one thread for all."""
-        limit = self._config.large_bytes // (JSON_FACTOR if encoding is Encoding.JSON else 1)
-        return self._children is not None and len(body) > limit
+        """Whether a plain body is examined in another process, for its size or for what it may hold.
+
+        JSON takes longer and has one thread for all, in turns by organization.
+        """
+        if self._children is None:
+            return False
+        if encoding is Encoding.JSON:
+            return len(body) > self._config.large_bytes // JSON_FACTOR
+        if len(body) > self._config.large_bytes:
+            return True
+        return len(body) > INLINE_BYTES and most_entries(body) > INLINE_ENTRIES
 
     def examine_here(self, signal: Signal, body: bytes, intake: Intake) -> Examined:
         """Examine a protobuf message in this thread; raises `Refusal`."""
@@ -81,8 +122,9 @@ class Examiners:
             self._children.close()
 
     async def _in_thread(self, signal: Signal, text: bytes, intake: Intake) -> Examined:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, examine, signal, text, Encoding.JSON, intake, self._rules)
+        async with self._turns.take(intake.organization_id):
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._thread, examine, signal, text, Encoding.JSON, intake, self._rules)
 
 
 class Children:
@@ -90,9 +132,7 @@ class Children:
 
     def __init__(self, config: ReceiverConfig) -> None:
         self._config = config
-        self._most_each = max(1, config.check_processes - 1)
-        self._busy: Counter[str] = Counter()
-        self._freed = asyncio.Condition()
+        self._turns = Turns(max(1, config.check_processes - 1))
         self._threads = ThreadPoolExecutor(config.check_processes, thread_name_prefix="otlp-large")
         self._lock = threading.Lock()
         self._idle: list[Child] = []
@@ -101,7 +141,7 @@ class Children:
 
     async def examine(self, signal: Signal, body: bytes, encoding: Encoding, intake: Intake) -> Examined:
         """What a child finds; raises `Refusal` with its words, or because it ended."""
-        async with self._turn(intake.organization_id):
+        async with self._turns.take(intake.organization_id):
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._threads, self._ask, signal, body, encoding, intake)
 
@@ -121,20 +161,6 @@ class Children:
         for child in busy:
             child.kill()  # the thread that waits for it closes it
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-    @asynccontextmanager
-    async def _turn(self, organization: str) -> AsyncIterator[None]:
-        """Wait until an organization may have another child."""
-        async with self._freed:
-            await self._freed.wait_for(lambda: self._busy[organization] < self._most_each)
-            self._busy[organization] += 1
-        try:
-            yield
-        finally:
-            async with self._freed:
-                self._busy[organization] -= 1
-                self._busy += Counter()  # forget who has none
-                self._freed.notify_all()
 
     def _ask(self, signal: Signal, body: bytes, encoding: Encoding, intake: Intake) -> Examined:
         header = {
@@ -169,15 +195,16 @@ class Children:
                 raise Refusal(Verdict.UNAVAILABLE, "stopping", "the receiver is stopping")
             if self._idle:
                 return self._idle.pop()
-            child = Child(MODULE, self._config.check_memory_bytes)
+            try:
+                child = Child(MODULE, self._config.check_memory_bytes)
+            except ChildFailed as error:
+                raise _no_start(error) from None
             self._all.add(child)
         try:
             child.wait_ready(START_SECONDS)
         except ChildFailed as error:
             self._give_back(child)
-            raise Refusal(
-                Verdict.UNAVAILABLE, "check_failed", f"the process that checks large messages did not start: {error}"
-            ) from None
+            raise _no_start(error) from None
         return child
 
     def _give_back(self, child: Child) -> None:
@@ -187,6 +214,11 @@ class Children:
                 return
             self._all.discard(child)
         child.close()
+
+
+def _no_start(error: ChildFailed) -> Refusal:
+    words = f"the process that checks large messages did not start: {error.message}"
+    return Refusal(Verdict.UNAVAILABLE, "check_failed", words)
 
 
 def answer_request(header: Header, body: bytes) -> tuple[Header, bytes]:

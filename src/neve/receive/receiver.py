@@ -15,7 +15,7 @@ from neve.raw.frame import Encoding, Frame, Kind, Packing, stored_bytes
 from neve.receive.answer import Answer
 from neve.receive.quotas import Quotas
 from neve.receive.refusal import Refusal
-from neve.receive.unpack import unpack
+from neve.receive.unpack import unpack, unpack_short
 from neve.receive.usage import Usage
 
 if TYPE_CHECKING:
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from neve.receive.pressure import Pressure
 
 KINDS = {Signal.TRACES: Kind.TRACES, Signal.LOGS: Kind.LOGS, Signal.METRICS: Kind.METRICS}
-# Unpacking lets other threads run; below this size, changing threads costs more than it gives.
-INLINE_BYTES = 16 * 1024
+# Unpacking lets other threads run. Changing threads costs more than it gives for bodies that are shorter than this,
+# packed and unpacked.
+INLINE_PACKED, INLINE_PLAIN = 16 * 1024, 64 * 1024
 
 
 class Appender(Protocol):
@@ -97,8 +98,14 @@ class Receiver:
 
     async def _open(self, export: Export, intake: Intake, hold: Hold) -> tuple[bytes, Examined | None]:
         """The plain body; what was found of it where it was examined in the same thread."""
-        if export.packing is Packing.NONE or len(export.body) <= INLINE_BYTES:
+        if export.packing is Packing.NONE:
             return self._unpack(export, hold), None
+        if len(export.body) <= INLINE_PACKED:
+            most = min(INLINE_PLAIN, self.config.max_message_bytes)
+            plain = unpack_short(export.body, export.packing, most)
+            if plain is not None:
+                hold.grow(len(plain))
+                return plain, None
         return await asyncio.to_thread(self._unpack_and_examine, export, intake, hold)
 
     def _unpack_and_examine(self, export: Export, intake: Intake, hold: Hold) -> tuple[bytes, Examined | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -12,11 +12,13 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeL
 from neve.errors import StreamFailed
 from neve.ingest.config import IngestConfig
 from neve.ingest.publish import Publisher
+from neve.ingest.stream import isolate
 from neve.ingest.stream.batch import StreamWriter
 from neve.ingest.stream.isolate import killers_of
 from neve.ingest.stream.job import StreamJob
 from neve.ingest.stream.raw import RawStream
 from neve.ingest.stream.raw_feed import RawFeed
+from neve.lake.child import Child
 from neve.raw.frame import Kind
 from tests.ingest.stream import killer
 from tests.ingest.stream.frames import frame, raw_config, receive, zone_of
@@ -41,6 +43,47 @@ def test_the_frame_that_ends_a_process_is_found() -> None:
     found = killers_of(frames, IngestConfig(), killer.decode)
     assert list(found) == [1]
     assert "ended by SIGKILL" in found[1]
+
+
+def test_nothing_is_condemned_where_no_process_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch fails and comes again: what is wrong is wrong with the machine."""
+    monkeypatch.setattr(isolate, "MODULE", "tests.ingest.stream.missing")
+    with pytest.raises(StreamFailed, match="did not start: its process ended with code 1"):
+        killers_of([(0, frame(Kind.LOGS, logs(2)))], IngestConfig())
+
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr("subprocess.Popen", refuse)
+    with pytest.raises(
+        StreamFailed, match="did not start: its process could not be started: Resource temporarily unavailable"
+    ):
+        killers_of([(0, frame(Kind.LOGS, logs(2)))], IngestConfig())
+
+
+def test_nothing_is_condemned_where_harmless_frames_end_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each child shows first that it can decode one."""
+    ask = Child.ask
+
+    def kill(child: Child, header: Any, body: bytes, seconds: float) -> Any:
+        if "kind" in header:
+            child.kill()
+        return ask(child, header, body, seconds)
+
+    monkeypatch.setattr(Child, "ask", kill)
+    with pytest.raises(StreamFailed, match="ended by SIGKILL"):
+        killers_of([(0, frame(Kind.LOGS, logs(2)))], IngestConfig())
+
+
+@pytest.mark.parametrize("frames", [1, 3])
+def test_a_whole_batch_is_condemned_last(frames: int) -> None:
+    """Where every message ends its process, the batch fails some more times before that is believed."""
+    for failures in range(2, isolate.CERTAIN_FAILURES):
+        with pytest.raises(StreamFailed, match=f"each of the {frames} messages"):
+            isolate.check_credible(frames, frames, failures)
+    isolate.check_credible(frames, frames, isolate.CERTAIN_FAILURES)
+    isolate.check_credible(frames, frames - 1, 2)
+    isolate.check_credible(0, 0, 2)
 
 
 def test_how_often_a_batch_began_is_remembered(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ class QueryDoor:
 
     async def _caller(self, request: Request) -> Caller:
         key = key_of(request.headers.get("authorization"), request.headers.get("x-api-key"))
-        return await self.guard.caller(key, self.scope)
+        return await self.guard.caller(key, self.scope, request.client.host if request.client else "")
 
     def _no_such_method(self, request: Request) -> Failure:
         path = request.url.path

@@ -3,6 +3,9 @@
 A batch that failed twice may hold such a frame: of a bug in a native library, or of memory. Each frame of its segments
 is decoded once more, alone, in a child process with a memory limit. A frame that ends two children is the culprit. It
 goes to quarantine with its bytes, and the rest of the batch is taken in as always.
+
+No frame pays for what is wrong with the machine: children that don't start, or that die of a frame without records,
+fail the batch, which comes again. So do batches of which every frame seems to be a culprit, for a number of times.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import structlog
 
+from neve.errors import StreamFailed
 from neve.ingest.chunks import cut
 from neve.ingest.config import IngestConfig
 from neve.ingest.decoder import decode_all
@@ -37,33 +41,67 @@ MODULE = "neve.ingest.stream.isolate"
 START_SECONDS = 300.0
 FRAME_SECONDS = 600.0  # a worker that decodes one message for longer holds up the stream as surely as a dead one
 ATTEMPTS = 2
-SCHEMA = "segment long, place long, reason string"
+CERTAIN_FAILURES = 10  # of a batch; then it is believed that every frame of it ends processes
+HARMLESS = {
+    "kind": Kind.LOGS.value,
+    "organization": "",
+    "received": 0,
+    "encoding": Encoding.PROTOBUF.value,
+    "packing": Packing.NONE.value,
+}
+SCHEMA = "segment long, frames long, places array<long>, reasons array<string>"
 
 log = structlog.get_logger("neve.ingest")
 
 
 def find_killers(
-    spark: SparkSession, zone: RawZone, segments: Sequence[Segment], config: IngestConfig, decode_messages: Decode
+    spark: SparkSession,
+    zone: RawZone,
+    segments: Sequence[Segment],
+    config: IngestConfig,
+    decode_messages: Decode,
+    failures: int,
 ) -> dict[str, dict[int, str]]:
-    """The frames of segments that end a process, by path and place, each with how it ended; Spark shares the work."""
+    """The frames of segments that end a process, by path and place, each with how it ended; Spark shares the work.
+
+    Raises `StreamFailed` where the cause may be another one than the frames; `failures` are those of the batch so far.
+    """
 
     def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                found = killers_of(_frames(zone, segments[index]), config, decode_messages)
+                frames = _frames(zone, segments[index])
+                found = killers_of(frames, config, decode_messages)
                 columns = {
-                    "segment": pa.array([index] * len(found), pa.int64()),
-                    "place": pa.array(list(found), pa.int64()),
-                    "reason": pa.array(list(found.values()), pa.string()),
+                    "segment": pa.array([index], pa.int64()),
+                    "frames": pa.array([len(frames)], pa.int64()),
+                    "places": pa.array([list(found)], pa.list_(pa.int64())),
+                    "reasons": pa.array([list(found.values())], pa.list_(pa.string())),
                 }
                 yield pa.RecordBatch.from_pydict(columns)
 
     rows = spark.range(0, len(segments), 1, len(segments)).mapInArrow(look, SCHEMA).collect()
+    check_credible(sum(row.frames for row in rows), sum(len(row.places) for row in rows), failures)
     killers: dict[str, dict[int, str]] = {}
     for row in rows:
-        killers.setdefault(segments[row.segment].path, {})[row.place] = row.reason
-        log.error("a message ends its worker", segment=segments[row.segment].path, place=row.place, reason=row.reason)
+        path = segments[row.segment].path
+        for place, reason in zip(row.places, row.reasons, strict=True):
+            killers.setdefault(path, {})[place] = reason
+            log.error("a message ends its worker", segment=path, place=place, reason=reason)
     return killers
+
+
+def check_credible(frames: int, killers: int, failures: int) -> None:
+    """Raise `StreamFailed` where every frame of a batch ends processes: the machine is the likelier cause, for a while.
+
+    Not for ever: a sender of nothing but such messages would hold up everybody.
+    """
+    if frames and killers == frames and failures < CERTAIN_FAILURES:
+        raise StreamFailed(
+            f"each of the {frames} messages of a batch ended the process that decoded it "
+            f"(failure {failures} of the batch; they are quarantined after {CERTAIN_FAILURES})",
+            hint="look at the memory of the workers, and at ingest.isolate_bytes",
+        )
 
 
 def killers_of(
@@ -111,8 +149,9 @@ class _Tester:
         }
         failure = ""
         for _attempt in range(ATTEMPTS):
+            child = self._ready()  # outside of the try: that none starts is no fault of the frame
             try:
-                self._ready().ask(header, frame.payload, FRAME_SECONDS)
+                child.ask(header, frame.payload, FRAME_SECONDS)
             except ChildFailed as error:
                 failure = error.message
                 self._drop()
@@ -121,13 +160,29 @@ class _Tester:
         return failure
 
     def _ready(self) -> Child:
+        """A child; a new one has decoded a harmless frame, so that the last attempt always follows such a success."""
         if self._child is not None and not self._child.is_fit:
             self._drop()
         if self._child is None:
-            arguments = (self._name, self._config.model_dump_json())
-            self._child = Child(MODULE, self._config.isolate_bytes, *arguments)
-            self._child.wait_ready(START_SECONDS)
+            self._child = self._start()
         return self._child
+
+    def _start(self) -> Child:
+        arguments = (self._name, self._config.model_dump_json())
+        child = None
+        try:
+            # An executor's worker imports from places that only its own process knows.
+            child = Child(MODULE, self._config.isolate_bytes, *arguments, paths=sys.path)
+            child.wait_ready(START_SECONDS)
+            child.ask(HARMLESS, b"", FRAME_SECONDS)
+        except ChildFailed as error:
+            if child is not None:
+                child.close()
+            raise StreamFailed(
+                f"the process that tries messages one by one did not start: {error.message}",
+                hint="nothing is quarantined for that; look at the memory and the processes of the workers",
+            ) from None
+        return child
 
     def _drop(self) -> None:
         if self._child is not None:

@@ -92,7 +92,7 @@ class RawStream:
         begun = zone.begin(segments)
         if begun > FAILURES:
             log.warning("a batch fails again and again: its messages are tried one by one", failures=begun - 1)
-            killers = find_killers(spark, zone, segments, config, self.decode)
+            killers = find_killers(spark, zone, segments, config, self.decode, begun - 1)
         groups = share_out(segments, config.task_bytes, parallelism(spark))
         result = self.writer.take(RawWork(spark, zone, groups, killers, self.decode))
         self.feed.finished(result.positions)
