@@ -49,7 +49,7 @@ class Client:
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Iterator[http.client.HTTPResponse]:
         """A request whose answer is not read yet; the connection ends with the block."""
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=60)
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=600)
         try:
             connection.request(method, path, body, dict(headers or {}))
             yield connection.getresponse()
@@ -91,5 +91,5 @@ def serving(
         yield Client(sock.getsockname()[1])
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(600)
         assert not thread.is_alive()

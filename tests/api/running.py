@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,13 +28,21 @@ from neve.raw.frame import Frame, decode
 from neve.raw.zone import OTLP, RawZone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from neve.api.addresses import Addresses
 
 HOST = "127.0.0.1"
 PROTOBUF = {"content-type": "application/x-protobuf"}
 JSON = {"content-type": "application/json"}
+
+
+def until(reached: Callable[[], object], seconds: float = 600) -> None:
+    """Wait for something, as long as a busy machine takes; the limit ends a test that hangs."""
+    end = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.01)
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ class Running:
 
     def post(self, path: str, body: bytes, headers: Mapping[str, str] = PROTOBUF, method: str = "POST") -> Reply:
         """One request on a connection of its own."""
-        connection = http.client.HTTPConnection(HOST, self.http_port, timeout=20)
+        connection = http.client.HTTPConnection(HOST, self.http_port, timeout=600)
         try:
             connection.request(method, path, body, dict(headers))
             response = connection.getresponse()
@@ -140,6 +149,16 @@ class LoopThread:
         self.loop.close()
 
     @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Nothing is served while the block runs."""
+        go_on = threading.Event()
+        self.loop.call_soon_threadsafe(go_on.wait)
+        try:
+            yield
+        finally:
+            go_on.set()
+
+    @contextmanager
     def receiver(self, folder: Path, settings: Settings) -> Iterator[Running]:
         """A receiver in this process; one without HTTP is asked where those who watch ask."""
         context = running_receiver(settings)
@@ -150,7 +169,7 @@ class LoopThread:
             self._wait(context.__aexit__(None, None, None))
 
     def _wait(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(600)
 
 
 def running_at(http_address: str | None, grpc_address: str | None, folder: Path) -> Running:

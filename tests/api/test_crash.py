@@ -12,7 +12,7 @@ import pytest
 from neve.lake.config import S3Config
 from neve.raw.frame import decode
 from neve.raw.zone import OTLP, RawZone
-from tests.api.running import HOST, PROTOBUF, Running, receiver_process
+from tests.api.running import HOST, PROTOBUF, Running, receiver_process, until
 from tests.telemetry import traces
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
@@ -45,7 +45,7 @@ class Senders:
             thread.join()
 
     def _over_http(self, name: str) -> None:
-        connection = http.client.HTTPConnection(HOST, self._receiver.http_port, timeout=10)
+        connection = http.client.HTTPConnection(HOST, self._receiver.http_port, timeout=600)
         try:
             for number in range(100_000):
                 body = traces(20, service=f"{name}-{number}")
@@ -65,7 +65,7 @@ class Senders:
             try:
                 for number in range(100_000):
                     body = traces(20, service=f"{name}-{number}")
-                    call(body, timeout=10)
+                    call(body, timeout=600)
                     self.acknowledged.append(body)
             except grpc.RpcError:
                 pass
@@ -79,7 +79,8 @@ def test_kill_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path: Path) 
     for round_number in range(3):
         with receiver_process(tmp_path, raw={"segment_bytes": 65_536}) as (process, receiver):
             senders = Senders(receiver, f"round{round_number}")
-            time.sleep(0.5 + 0.37 * round_number)
+            until(lambda senders=senders: len(senders.acknowledged) > 20)
+            time.sleep(0.37 * round_number)
             process.send_signal(signal.SIGKILL)
             senders.join()
         assert len(senders.acknowledged) > 20
@@ -95,9 +96,9 @@ def test_a_receiver_that_is_told_to_stop_finishes_and_seals(tmp_path: Path) -> N
     """Every request is answered or refused, nothing is left open, and it ends well."""
     with receiver_process(tmp_path) as (process, receiver):
         senders = Senders(receiver, "last")
-        time.sleep(0.5)
+        until(lambda: len(senders.acknowledged) > 20)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(15) == 0
+        assert process.wait(600) == 0
         senders.join()
     assert list((tmp_path / "raw").glob("**/*.open")) == []
     assert len(senders.acknowledged) > 20

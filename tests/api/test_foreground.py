@@ -39,7 +39,7 @@ def test_the_board_hears_of_what_ails_the_receiver(tmp_path: Path, monkeypatch: 
     def visit(place: str) -> None:
         try:
             with pytest.raises(HTTPError):
-                urlopen(Request(f"{place}/v1/traces", traces(), PROTOBUF), timeout=10)  # noqa: S310 - loopback
+                urlopen(Request(f"{place}/v1/traces", traces(), PROTOBUF), timeout=600)  # noqa: S310 - loopback
             wait_until(is_ill)
         finally:
             os.kill(os.getpid(), signal.SIGTERM)

@@ -4,7 +4,6 @@ import gzip
 import http.client
 import random
 import socket
-import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
@@ -16,10 +15,10 @@ import zstandard
 
 from neve.model.signals import Signal
 from neve.otlp.json import to_json
-from tests.api.running import HOST, Running
+from tests.api.running import HOST, Running, until
 from tests.telemetry import logs, metrics, traces
 
-SECONDS = 6.0
+REQUESTS = 300
 HTTP_STATUSES = {"200", "400", "413", "415"}
 GRPC_CODES = {"OK", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"}
 SAMPLES = {"traces": traces(3), "logs": logs(3), "metrics": metrics(3)}
@@ -69,15 +68,14 @@ def a_request(seeded: random.Random) -> tuple[str, bytes, dict[str, str]]:
 
 @pytest.mark.long
 def test_fuzzed_bodies_are_answered_and_counted(open_receiver: Running) -> None:
-    """Over both protocols for a few seconds, always the same ones."""
+    """Over both protocols, always the same ones."""
     seeded = random.Random(2026)
     before = open_receiver.counted("neve_receiver_requests_total")
     refused = open_receiver.counted("neve_receiver_refusals_total")
     answers: Counter[str] = Counter()
-    connection = http.client.HTTPConnection(HOST, open_receiver.http_port, timeout=10)
-    deadline = time.monotonic() + SECONDS
+    connection = http.client.HTTPConnection(HOST, open_receiver.http_port, timeout=600)
     with open_receiver.channel() as channel:
-        while time.monotonic() < deadline:
+        for _ in range(REQUESTS):
             signal, body, headers = a_request(seeded)
             if seeded.random() < 0.3:
                 answers[_over_grpc(channel, signal, body)] += 1
@@ -98,7 +96,7 @@ def test_fuzzed_bodies_are_answered_and_counted(open_receiver: Running) -> None:
 def _over_grpc(channel: grpc.Channel, signal: str, body: bytes) -> str:
     method = f"/opentelemetry.proto.collector.{SERVICES[signal]}Service/Export"
     try:
-        channel.unary_unary(method)(body, timeout=10)
+        channel.unary_unary(method)(body, timeout=600)
     except grpc.RpcError as error:
         return str(error.code().name)
     return "OK"
@@ -115,7 +113,7 @@ def test_garbage_on_the_wire_harms_nobody(open_receiver: Running) -> None:
     http_2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9) + b"\x00\x00\x08\x04\x00\x00\x00\x00\x00" + bytes(8)
     for _ in range(300):
         port, start = seeded.choice([(open_receiver.http_port, http_1 + body), (open_receiver.grpc_port, http_2)])
-        with suppress(OSError), socket.create_connection((HOST, port), 5) as connection:
+        with suppress(OSError), socket.create_connection((HOST, port), 600) as connection:
             connection.sendall(mutated(seeded, start))
             connection.shutdown(socket.SHUT_WR)
             connection.settimeout(0.01)
@@ -123,5 +121,4 @@ def test_garbage_on_the_wire_harms_nobody(open_receiver: Running) -> None:
     assert open_receiver.post("/v1/traces", body).status == 200
     with open_receiver.channel() as channel:
         assert _over_grpc(channel, "traces", body) == "OK"
-    time.sleep(0.1)
-    assert open_receiver.counted("neve_receiver_inflight_bytes") == 0
+    until(lambda: open_receiver.counted("neve_receiver_inflight_bytes") == 0)

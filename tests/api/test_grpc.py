@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
@@ -17,7 +18,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
 from neve.raw.frame import Kind, Packing
-from tests.api.running import Running
+from tests.api.running import Running, until
 from tests.receive.doubles import deep_traces, span, traces_of
 from tests.telemetry import logs, metrics, traces
 
@@ -32,7 +33,7 @@ SERVICES: list[tuple[Any, Any, Callable[..., bytes], Kind]] = [
 def refusal(running: Running, body: bytes, **options: Any) -> grpc.RpcError:
     """Send bytes and get the error that comes back."""
     with running.channel(**options) as channel, pytest.raises(grpc.RpcError) as caught:
-        channel.unary_unary(EXPORT)(body, timeout=20)
+        channel.unary_unary(EXPORT)(body, timeout=600)
     return caught.value
 
 
@@ -64,7 +65,7 @@ def test_every_signal_is_taken_in_every_packing(
     """The answer says nothing of a partial success, and the zone holds the message packed as it came."""
     before = len(open_receiver.frames())
     with open_receiver.channel(compression=compression) as channel:
-        response = stub(channel).Export(kind.FromString(make(50, service="grpc")), timeout=20)
+        response = stub(channel).Export(kind.FromString(make(50, service="grpc")), timeout=600)
     assert not response.HasField("partial_success")
     [frame] = open_receiver.frames()[before:]
     assert (frame.kind, frame.packing, frame.organization_id) == (frame_kind, packing, "acme")
@@ -75,7 +76,7 @@ def test_partial_success_is_told(open_receiver: Running) -> None:
     """How many and why."""
     request = ExportTraceServiceRequest.FromString(traces_of(span(), span(trace_id=b"x")))
     with open_receiver.traces() as stub:
-        response = stub.Export(request, timeout=20)
+        response = stub.Export(request, timeout=600)
     assert response.partial_success.rejected_spans == 1
     assert "1 of 2 spans" in response.partial_success.error_message
 
@@ -92,14 +93,14 @@ def test_deep_values_and_empty_messages_are_taken(open_receiver: Running) -> Non
     """One is quarantined later, of the other there is nothing to keep."""
     with open_receiver.channel() as channel:
         call = channel.unary_unary(EXPORT)
-        assert call(deep_traces(10_000), timeout=20) == b""
-        assert call(b"", timeout=20) == b""
+        assert call(deep_traces(10_000), timeout=600) == b""
+        assert call(b"", timeout=600) == b""
 
 
 def test_unknown_methods_are_unimplemented(open_receiver: Running) -> None:
     """As gRPC says it."""
     with open_receiver.channel() as channel, pytest.raises(grpc.RpcError) as caught:
-        channel.unary_unary("/opentelemetry.proto.collector.profiles.v1.ProfilesService/Export")(b"", timeout=20)
+        channel.unary_unary("/opentelemetry.proto.collector.profiles.v1.ProfilesService/Export")(b"", timeout=600)
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
@@ -111,20 +112,25 @@ def test_a_message_over_size_is_refused_for_good(start: Callable[..., Running]) 
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert not status_of(error).details
     with receiver.traces() as stub:
-        stub.Export(ExportTraceServiceRequest.FromString(traces()), timeout=20)
+        stub.Export(ExportTraceServiceRequest.FromString(traces()), timeout=600)
+
+
+def holds(receiver: Running, size: int) -> bool:
+    """Whether messages of so many bytes are being worked on."""
+    return receiver.counted("neve_receiver_inflight_bytes") == size
 
 
 def test_a_slow_disk_becomes_pressure(start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages of callers who gave up still wait for the disk and count; more come with a time to come back."""
     receiver = start(max_inflight_bytes=1024 * 1024, max_message_bytes=512 * 1024, retry_after_seconds=7)
     body, mended = traces(6000), threading.Event()
-    monkeypatch.setattr("os.fdatasync", lambda _file: mended.wait(20))
+    monkeypatch.setattr("os.fdatasync", lambda _file: mended.wait(600))
     with receiver.channel() as channel:
         call = channel.unary_unary(EXPORT)
-        for _ in range(2):
-            with pytest.raises(grpc.RpcError) as caught:
-                call(body, timeout=0.3)
-            assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        for number in (1, 2):
+            given_up = call.future(body)
+            until(partial(holds, receiver, number * len(body)))
+            assert given_up.cancel()
         assert receiver.counted("neve_receiver_inflight_bytes") == 2 * len(body)
         error = refusal(receiver, body)
         assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -134,9 +140,9 @@ def test_a_slow_disk_becomes_pressure(start: Callable[..., Running], monkeypatch
         assert info.retry_delay.seconds == 7
         assert receiver.post("/v1/traces", body).status == 429
         mended.set()
-        assert call(body, timeout=20) == b""
-    assert receiver.counted("neve_receiver_inflight_bytes") == 0
-    assert receiver.counted("neve_receiver_abandoned_total", transport="grpc") == 2
+        assert call(body, timeout=600) == b""
+    until(lambda: receiver.counted("neve_receiver_inflight_bytes") == 0)
+    until(lambda: receiver.counted("neve_receiver_abandoned_total", transport="grpc") == 2)
 
 
 def test_large_metadata_is_refused(start: Callable[..., Running]) -> None:
@@ -145,9 +151,9 @@ def test_large_metadata_is_refused(start: Callable[..., Running]) -> None:
     with receiver.channel() as channel:
         call = channel.unary_unary(EXPORT)
         with pytest.raises(grpc.RpcError) as caught:
-            call(traces(), metadata=[("x-flood", "y" * 10_000)], timeout=20)
+            call(traces(), metadata=[("x-flood", "y" * 10_000)], timeout=600)
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert call(traces(), timeout=20) == b""
+        assert call(traces(), timeout=600) == b""
 
 
 def test_a_client_that_sends_nothing_is_given_up(start: Callable[..., Running]) -> None:
@@ -156,11 +162,11 @@ def test_a_client_that_sends_nothing_is_given_up(start: Callable[..., Running]) 
     hold = threading.Event()
 
     def nothing() -> Any:
-        hold.wait(10)
+        hold.wait(600)
         yield b""
 
     with receiver.channel() as channel, pytest.raises(grpc.RpcError) as caught:
-        channel.stream_unary(EXPORT)(nothing(), timeout=20)
+        channel.stream_unary(EXPORT)(nothing(), timeout=600)
     hold.set()
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
@@ -172,12 +178,12 @@ def test_calls_reserve_room_before_they_are_read(start: Callable[..., Running]) 
 
     def later() -> Any:
         sent.release()
-        go.wait(20)
+        go.wait(600)
         yield traces(3)
 
     with receiver.channel() as channel:
         call = channel.stream_unary(EXPORT)
-        waiting = [call.future(later(), timeout=30) for _ in range(6)]
+        waiting = [call.future(later(), timeout=600) for _ in range(6)]
         for _ in waiting:
             sent.acquire()
         held: set[float] = set()
@@ -203,6 +209,6 @@ def test_connections_are_bounded(start: Callable[..., Running]) -> None:
                     call(traces(), timeout=3)
                 assert caught.value.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
             else:
-                assert call(traces(), timeout=20) == b""
+                assert call(traces(), timeout=600) == b""
                 calls.append(call)
-        assert [call(traces(), timeout=20) for call in calls] == [b"", b""]
+        assert [call(traces(), timeout=600) for call in calls] == [b"", b""]

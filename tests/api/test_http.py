@@ -4,7 +4,6 @@ import gzip
 import http.client
 import json
 import socket
-import time
 import zlib
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -19,7 +18,7 @@ from neve.model.signals import Signal
 from neve.otlp.json import to_json
 from neve.raw.frame import Encoding, Kind, Packing
 from neve.raw.zone import EVENTS
-from tests.api.running import JSON, PROTOBUF, Running
+from tests.api.running import JSON, PROTOBUF, Running, until
 from tests.receive.doubles import deep_traces, span, traces_of
 from tests.telemetry import logs, metrics, traces
 
@@ -153,7 +152,7 @@ def test_a_message_over_size_is_refused(start: Callable[..., Running]) -> None:
 def test_a_connection_survives_a_refusal(start: Callable[..., Running]) -> None:
     """The rest of a refused body is read and thrown away, so that the next request is understood."""
     receiver = start(max_message_bytes=10_000, grpc=False)
-    connection = http.client.HTTPConnection("127.0.0.1", receiver.http_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", receiver.http_port, timeout=600)
     for body, expected in ((bytes(300_000), 413), (traces(), 200), (b"\xff", 400), (traces(), 200)):
         connection.request("POST", "/v1/traces", body, PROTOBUF)
         response = connection.getresponse()
@@ -175,12 +174,12 @@ def test_more_than_the_budget_is_told_to_come_back(start: Callable[..., Running]
         for _ in range(2):
             connection = slow.enter_context(socket.create_connection(("127.0.0.1", receiver.http_port)))
             connection.sendall(head + bytes(450_000))
-        time.sleep(0.2)
+        until(lambda: receiver.counted("neve_receiver_inflight_bytes") >= 900_000)
         reply = receiver.post("/v1/traces", body)
         assert (reply.status, reply.headers["retry-after"]) == (429, "7")
         assert receiver.post("/v1/traces", packed, PROTOBUF | {"content-encoding": "gzip"}).status == 429
         assert receiver.post("/v1/traces", traces()).status == 200
-    time.sleep(0.1)
+    until(lambda: receiver.counted("neve_receiver_inflight_bytes") == 0)
     assert receiver.post("/v1/traces", body).status == 200
     assert receiver.counted("neve_receiver_inflight_bytes") == 0
 

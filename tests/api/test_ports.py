@@ -33,7 +33,7 @@ def test_a_port_that_is_left_soon_is_waited_for() -> None:
     port = former.getsockname()[1]
     threading.Timer(0.7, former.close).start()
     with capture_logs() as said:
-        claimed = await_ports(settings_at(port), ["api"], within_seconds=20)
+        claimed = await_ports(settings_at(port), ["api"], within_seconds=600)
     assert claimed["NEVE_QUERY__PORT"] == str(port)
     assert [line["event"] for line in said] == ["waiting for a port to be left"]
 

@@ -27,7 +27,7 @@ def refused_call(receiver: Running, headers: dict[str, str]) -> grpc.RpcError:
     """What a caller over gRPC is told."""
     metadata = [("x-api-key", headers["x-api-key"])]
     with receiver.channel() as channel, pytest.raises(grpc.RpcError) as caught:
-        channel.unary_unary(EXPORT)(traces(), metadata=metadata, timeout=20)
+        channel.unary_unary(EXPORT)(traces(), metadata=metadata, timeout=600)
     return caught.value
 
 

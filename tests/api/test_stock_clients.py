@@ -23,7 +23,7 @@ def generate(program: Path, kind: str, endpoint: str, *options: str) -> None:
     """Send telemetry with telemetrygen."""
     amount = ["--traces" if kind == "traces" else f"--{kind}", str(COUNT)]
     command = [str(program), kind, "--otlp-insecure", "--otlp-endpoint", endpoint, "--rate", "0", *amount, *options]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, check=True, capture_output=True, timeout=600)
 
 
 def records(receiver: Running) -> dict[Signal, int]:

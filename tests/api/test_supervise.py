@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,11 +13,12 @@ from structlog.testing import capture_logs
 
 from neve.api import supervise
 from neve.app.serve.household import Household
+from neve.app.serve.part import PartState
 from neve.app.settings import Settings
 from neve.app.wiring import build_documents
 from neve.errors import LakeError, NeveError
 from neve.work.board import Board
-from tests.app.serve.little import QUICK, Failing, Steady
+from tests.app.serve.little import QUICK, Failing, Steady, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,16 +28,29 @@ def test_who_is_not_ready_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Again and again, with what it failed of last, until all are ready."""
     monkeypatch.setattr(supervise, "LATE_SECONDS", 0.1)
     tend = Failing(NeveError("the process tend ended: exit code 1"), times=1, name="tend")
-    slow = QUICK.model_copy(update={"restart_first_seconds": 0.5, "restart_most_seconds": 0.5})
-    household = Household([Steady("receiver"), tend], slow)
+    household = Household([Steady("receiver"), tend], QUICK)
+
+    class NamedTwice(threading.Event):
+        """The pause after a failure, which lasts until it was named twice."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            if timeout is not None:
+                wait_until(lambda: len(named()) > 1)
+                return self.is_set()
+            return super().wait()
+
+    def named() -> list[Any]:
+        return [line for line in said if line["event"] == "processes are not ready"]
 
     async def start() -> bool:
         household.start()
+        wait_until(lambda: [status.state for status in household.statuses()] == [PartState.RUNNING, PartState.FAILED])
         return await supervise._runs(household, asyncio.Event())
 
+    household._keepers[1]._stop = NamedTwice()
     with capture_logs() as said:
         assert asyncio.run(start())
-    late = [line for line in said if line["event"] == "processes are not ready"]
+    late = named()
     assert len(late) > 1
     assert all([*line["waiting_for"]] == ["tend"] for line in late)
     assert late[0]["waiting_for"]["tend"] == "failed: the process tend ended: exit code 1"

@@ -38,8 +38,8 @@ class Idle:
     name = "raw"
     lake = None
 
-    def __init__(self, failures: int) -> None:
-        self.failures = failures
+    def __init__(self, failures: int, well: Callable[[], None] = lambda: None) -> None:
+        self.failures, self.well = failures, well
         self.stopped = threading.Event()
 
     def run(self, *, until_caught_up: bool = False, well: Callable[[], None] = lambda: None) -> StreamResult:
@@ -50,7 +50,8 @@ class Idle:
             self.failures -= 1
             raise StreamFailed("the stream raw ended: the store is away")
         well()
-        self.stopped.wait(10)
+        self.well()
+        self.stopped.wait()
         return RESULT
 
     def stop(self) -> None:
@@ -69,9 +70,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_stream_that_recovers_says_so(failures: int, expected: list[str | None]) -> None:
     """As soon as it has looked for data without an error; one that never failed has nothing to say."""
-    job, stop, told = Idle(failures), threading.Event(), list[str | None]()
-    ending = threading.Timer(0.5, stop.set)
-    ending.start()
+    stop, told = threading.Event(), list[str | None]()
+    job = Idle(failures, stop.set)
 
     def tell(error: BaseException | None) -> None:
         told.append(error.message if isinstance(error, StreamFailed) else None)

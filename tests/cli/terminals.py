@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ROWS, COLUMNS = 12, 80
-SECONDS = 60
+SECONDS = 600
 
 
 def in_terminal(command: Sequence[str], typed: str = "", **variables: str) -> list[str]:

@@ -135,7 +135,7 @@ def test_it_says_where_it_listens_and_ends_when_told(tmp_path: Path, as_json: bo
     assert process.stdout is not None
     first = process.stdout.readline()
     process.send_signal(signal.SIGTERM)
-    rest, errors = process.communicate(timeout=30)
+    rest, errors = process.communicate(timeout=600)
     assert process.returncode == 0
     if as_json:
         assert json.loads(first + rest) == {

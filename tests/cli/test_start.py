@@ -4,9 +4,7 @@ import errno
 import io
 import subprocess
 import sys
-import time
 from contextlib import redirect_stdout
-from pathlib import Path
 
 import pytest
 
@@ -49,26 +47,19 @@ try:
     main()
 finally:
     print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
+    print(len(sys.modules), file=sys.stderr)
 """
+MOST_MODULES = 300  # about 200 are loaded, two thirds of them by Click and the standard library
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["query", "--help"], ["ingest", "files", "-h"], ["--version"]])
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
-    """Neither engines nor the configuration are loaded to print a page of text."""
+    """Neither engines nor the configuration are loaded to print a page of text, nor many modules at all."""
     ended = subprocess.run([sys.executable, "-c", ASK, *arguments], capture_output=True, text=True, check=True)
-    assert ended.stderr.strip() == "[]"
+    heavy, modules = ended.stderr.splitlines()
+    assert heavy == "[]"
+    assert int(modules) < MOST_MODULES
     assert "neve" in ended.stdout
-
-
-def test_help_answers_at_once() -> None:
-    """In half a second, at the best of three."""
-    command = [str(Path(sys.executable).with_name("neve")), "--help"]
-    seconds = []
-    for _ in range(3):
-        started = time.monotonic()
-        subprocess.run(command, capture_output=True, check=True)
-        seconds.append(time.monotonic() - started)
-    assert min(seconds) < 0.5
 
 
 def test_every_command_is_listed_and_explained() -> None:

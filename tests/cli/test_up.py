@@ -182,7 +182,7 @@ def test_it_serves_and_sends_until_it_is_told_to_stop(tmp_path: Path) -> None:
     raw = tmp_path / "demo" / "lake" / "raw"
     _await(lambda: any(path.stat().st_size for path in raw.rglob("*") if path.is_file()))
     process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=60)
+    rest, _ = process.communicate(timeout=600)
     assert process.returncode == 0
     last = json.loads(rest)
     assert first["http"].startswith("http://127.0.0.1:")
@@ -192,7 +192,7 @@ def test_it_serves_and_sends_until_it_is_told_to_stop(tmp_path: Path) -> None:
     assert not [one for one in started if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
 
-def _await(happened: Callable[[], bool], seconds: float = 60.0) -> None:
+def _await(happened: Callable[[], bool], seconds: float = 600.0) -> None:
     deadline = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < deadline

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from neve.lake.bus import Bus, Message, Reader
     from neve.lake.state_config import StateConfig
 
-PATIENCE = 30.0
+PATIENCE = 600.0
 _numbers = itertools.count()
 # For a process of its own: what `Place.open` does here.
 OPENED = """

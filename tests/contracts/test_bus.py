@@ -218,7 +218,7 @@ def test_nothing_is_published_and_nothing_comes(bus: Bus) -> None:
         assert reader.take(10) == []
         begun = time.monotonic()
         assert reader.take(10, 0.3) == []
-        assert 0.25 < time.monotonic() - begun < PATIENCE
+        assert time.monotonic() - begun > 0.25
         reader.done()
         bus.publish(OTHER, numbered(1))
         assert numbers(taken(reader, 1)) == [1]
@@ -232,7 +232,7 @@ def test_a_message_does_not_wait_for_others(bus: Bus) -> None:
         threading.Timer(0.2, bus.publish, (TOPIC, numbered(2))).start()
         begun = time.monotonic()
         assert numbers(reader.take(100, PATIENCE)) == [2]
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < PATIENCE
 
 
 def test_what_not_every_bus_can_carry_is_refused(bus: Bus) -> None:

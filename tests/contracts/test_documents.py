@@ -253,9 +253,10 @@ def test_no_increment_is_lost_between_threads(documents: Documents) -> None:
 
 def test_the_clock_is_the_stores(documents: Documents) -> None:
     """It goes on, in UTC; here store and test share a machine."""
-    first, second = documents.now(), documents.now()
+    before, first, second, after = datetime.now(UTC), documents.now(), documents.now(), datetime.now(UTC)
     assert first <= second
-    assert abs(second - datetime.now(UTC)) < timedelta(seconds=5)
+    assert before - timedelta(seconds=5) < first
+    assert second < after + timedelta(seconds=5)
     assert first.tzinfo is UTC
 
 

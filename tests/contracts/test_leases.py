@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 NAME = "compact:telemetry.spans"
 LONG = 600.0  # longer than any test
 SHORT = 1.5
-KEPT = 3.0  # a machine that stands still for two thirds of it would lose the lease
-PATIENCE = 30.0
+KEPT = 6.0  # a machine that stands still for two thirds of it would lose the lease
+PATIENCE = 600.0
 HOLD = """
 import time
 from neve.lake.leases import hold
@@ -162,16 +162,15 @@ def test_a_killed_holder_is_followed_after_its_time(store: StateConfig, document
     assert dead is not None
     assert (dead.owner, dead.what) == ("doomed", "a rewrite")
     taken = None
-    until = time.monotonic() + PATIENCE
-    while taken is None and time.monotonic() < until:
+    while taken is None:
+        began = documents.now()
         try:
             with hold(documents, NAME, owner="b", seconds=LONG) as lease:
                 taken = lease.holder
         except LeaseTaken:
+            assert began < dead.until  # the first attempt after that gets it
             time.sleep(0.02)
-    assert taken is not None
     assert taken.since >= dead.until
-    assert taken.since - dead.until < timedelta(seconds=5)
     assert taken.epoch > dead.epoch
 
 
@@ -259,9 +258,9 @@ def test_the_background_notices_a_loss(documents: Documents) -> None:
             time.sleep(SHORT)
             other.check()
         assert describe(documents, NAME) is None
-        time.sleep(SHORT / 2)
+        while [thread for thread in threading.enumerate() if thread.name == f"lease {NAME}"]:
+            time.sleep(0.02)
         assert describe(documents, NAME) is None
-        assert not [thread for thread in threading.enumerate() if thread.name == f"lease {NAME}"]
 
 
 def test_a_person_ends_a_dead_holders_lease(documents: Documents) -> None:

@@ -171,7 +171,7 @@ def test_what_is_refused_for_now_is_sent_again_unchanged(reel: Reel) -> None:
     with _receiver() as (address, taken):
         live = Live(reel, [address], lambda signal, number: told.append((signal, number)))
         live.start()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 600
         while min(Counter(signal for signal, _ in told)[kind] for kind in Signal) < 3 and time.monotonic() < deadline:
             time.sleep(0.05)
         assert live.stop()
@@ -180,7 +180,7 @@ def test_what_is_refused_for_now_is_sent_again_unchanged(reel: Reel) -> None:
     assert Counter(told) == dict.fromkeys(told, 1)
     assert {(signal, live.tape.message(signal, number)) for signal, number in told} == set(taken)
     assert live.sent.messages == len(told)
-    assert abs(live.tape.due(*told[0]) - time.time_ns()) < 60 * SECOND
+    assert abs(live.tape.due(*told[0]) - time.time_ns()) < 3600 * SECOND
 
 
 def test_what_is_refused_for_good_is_counted_and_said(reel: Reel) -> None:
@@ -188,7 +188,7 @@ def test_what_is_refused_for_good_is_counted_and_said(reel: Reel) -> None:
     with _receiver(status=400) as (address, taken):
         live = Live(reel, [address])
         live.start()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 600
         while live.sent.refused < 3 and time.monotonic() < deadline:
             time.sleep(0.05)
         live.stop()
@@ -204,7 +204,7 @@ def test_another_receiver_is_tried_where_one_is_gone(reel: Reel) -> None:
     with _receiver() as (address, _taken):
         live = Live(reel, ["http://127.0.0.1:9", address], lambda _signal, _number: told.set())
         live.start()
-        assert told.wait(20)
+        assert told.wait(600)
         live.stop()
 
 

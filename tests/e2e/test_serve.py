@@ -41,7 +41,7 @@ def house(tmp_path: Path) -> Iterator[House]:
 
 def post(url: str, body: bytes, kind: str) -> Any:
     """What is answered, as JSON; nothing where the server can't now."""
-    answer = urllib3.request("POST", url, body=body, headers={"content-type": kind}, timeout=60, retries=False)
+    answer = urllib3.request("POST", url, body=body, headers={"content-type": kind}, timeout=600, retries=False)
     assert answer.status in (200, 503), answer.data
     return json.loads(answer.data or b"{}") if answer.status == 200 else None
 
@@ -59,6 +59,6 @@ def test_the_whole_group_has_one_spark(house: House) -> None:
     assert answer["statistics"]["engine"] == "spark"
     group = psutil.Process(house.service.pid).children(recursive=True)
     assert sum(process.name() == "java" for process in group) == 1
-    assert urllib3.request("GET", f"{addresses['health']}/readyz", timeout=10).status == 200
+    assert urllib3.request("GET", f"{addresses['health']}/readyz", timeout=600).status == 200
     assert house.service.end(60) == 0, house.service.tail()
     assert house.errors == 0, house.service.tail()

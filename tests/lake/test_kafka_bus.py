@@ -52,7 +52,7 @@ def test_a_topic_is_made_with_what_is_configured(bus: KafkaBus, config: BusConfi
     admin = AdminClient({"bootstrap.servers": config.bootstrap_servers})
     for topic in ("published", "read"):
         name = config.prefix + topic
-        assert len(admin.list_topics(timeout=20).topics[name].partitions) == 2
+        assert len(admin.list_topics(timeout=600).topics[name].partitions) == 2
         resource = ConfigResource(ResourceType.TOPIC, name)
         entries = admin.describe_configs([resource])[resource].result(20)
         assert entries["retention.ms"].value == "3600000"

@@ -22,13 +22,14 @@ class SlowSink(MemorySink):
 
     def __init__(self) -> None:
         super().__init__()
-        self.leave = threading.Event()
+        self.began, self.leave = threading.Event(), threading.Event()
         self.groups: list[int] = []
         self.closed = False
 
     def write(self, pieces: Sequence[bytes]) -> None:
         """Wait, then keep or fail."""
-        self.leave.wait(10)
+        self.began.set()
+        self.leave.wait()
         self.groups.append(len(pieces) // 2)
         super().write(pieces)
 
@@ -58,7 +59,7 @@ def test_a_group_fails_as_a_whole_and_the_next_does_not(error: Exception, words:
         sink = SlowSink()
         writer = GroupCommit(sink)
         first = asyncio.create_task(writer.append(frame(0)))
-        await asyncio.sleep(0.1)  # it is being written, and these three wait for the next group
+        await asyncio.to_thread(sink.began.wait)  # it is being written, and these three wait for the next group
         others = [asyncio.create_task(writer.append(frame(number))) for number in (1, 2, 3)]
         await asyncio.sleep(0)
         assert writer.waiting_bytes > 0

@@ -102,7 +102,7 @@ class Bench:
 
     def end(self, process: subprocess.Popen[str]) -> str:
         """Wait for a run's end; what it still said."""
-        said, _ = process.communicate(timeout=120)
+        said, _ = process.communicate(timeout=600)
         return said
 
     @property

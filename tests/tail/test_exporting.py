@@ -260,7 +260,7 @@ def test_two_processes_of_one_selector_bring_each_span_once(desk: Desk) -> None:
     slow = Slow()
     first = threading.Thread(target=lambda: _export(desk, slow))
     first.start()
-    assert slow.began.wait(20)
+    assert slow.began.wait(600)
     (second,) = _export(desk, slow)
     slow.go_on.set()
     first.join()
@@ -304,7 +304,7 @@ class Slow(Box):
     def deliver(self, batch: pa.RecordBatch, batch_id: str) -> Delivery:
         """Take a batch when it may."""
         self.began.set()
-        assert self.go_on.wait(20)
+        assert self.go_on.wait(600)
         return super().deliver(batch, batch_id)
 
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from neve.app.serve.part import Say
 
-QUICK = ServeConfig(drain_seconds=1, restart_first_seconds=0.02, restart_most_seconds=0.1)
+# Failures are followed by a new start at once; the end may take as long as a busy machine makes it.
+QUICK = ServeConfig(drain_seconds=600, restart_first_seconds=0.02, restart_most_seconds=0.1)
 
 
 @dataclass
@@ -22,14 +23,18 @@ class Steady:
     """A part that runs until it is told to stop, and finishes its work then."""
 
     name: str = "steady"
-    finishes_seconds: float = 0.0
     finished: bool = False
+    may_finish: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        """Let it finish as soon as it is told to stop."""
+        self.may_finish.set()
 
     def run(self, stop: threading.Event, say: Say) -> None:
         """Wait."""
         say({"calm": True})
         stop.wait()
-        time.sleep(self.finishes_seconds)
+        self.may_finish.wait()
         self.finished = True
 
 
@@ -67,7 +72,7 @@ class Deaf:
         self.wakes.wait()
 
 
-def wait_until(happened: Callable[[], bool], seconds: float = 10.0) -> None:
+def wait_until(happened: Callable[[], bool], seconds: float = 600.0) -> None:
     """Return when something has happened; fails when it does not in time."""
     deadline = time.monotonic() + seconds
     while not happened():

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,7 @@ READY = "import json, sys, time; print('hello'); print(json.dumps({'http': 'ther
 WELL = "import signal; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0));"
 BADLY = "import signal; signal.signal(signal.SIGTERM, lambda *_: sys.exit(3));"
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-WAIT = "time.sleep(60)"
+WAIT = "time.sleep(3600)"
 CHILD = """
 import signal, sys, time
 from neve.app.serve.lifeline import drain_with_parent
@@ -38,14 +37,14 @@ def end(*_):
 signal.signal(signal.SIGTERM, end)
 drain_with_parent(int(sys.argv[1]))
 print("ready", flush=True)
-time.sleep(60)
+time.sleep(3600)
 """
 PARENT = f"""
 import subprocess, sys, time
 from neve.app.serve.lifeline import Lifeline
 lifeline = Lifeline()
 subprocess.Popen([sys.executable, "-c", {CHILD!r}, str(lifeline.far_end)], pass_fds=[lifeline.far_end])
-time.sleep(60)
+time.sleep(3600)
 """
 
 HARD_OF_HEARING = CHILD.replace("signal.signal(signal.SIGTERM, end)", "signal.signal(signal.SIGTERM, signal.SIG_IGN)")
@@ -59,7 +58,7 @@ def lifeline() -> Iterator[Lifeline]:
         yield held
 
 
-def child(lifeline: Lifeline, code: str, patience: float = 10.0) -> Child:
+def child(lifeline: Lifeline, code: str, patience: float = 600.0) -> Child:
     """A process that runs some Python."""
     return Child("little", [sys.executable, "-c", code], os.environ, lifeline.far_end, patience)
 
@@ -90,7 +89,7 @@ def test_a_process_that_ends_by_itself_has_failed(lifeline: Lifeline, code: str,
 
 def test_a_command_that_can_not_be_started_has_failed(lifeline: Lifeline) -> None:
     """As any other part that is to be tried again."""
-    patient = QUICK.model_copy(update={"restart_first_seconds": 60.0, "restart_most_seconds": 60.0})
+    patient = QUICK.model_copy(update={"restart_first_seconds": 3600.0, "restart_most_seconds": 3600.0})
     household = Household([Child("little", ["/nowhere/neve"], {}, lifeline.far_end, 1.0)], patient)
     household.start()
     wait_until(lambda: household.statuses()[0].state == PartState.FAILED)
@@ -98,11 +97,10 @@ def test_a_command_that_can_not_be_started_has_failed(lifeline: Lifeline) -> Non
     assert household.stop()
 
 
-@pytest.mark.parametrize(("habit", "patience", "words"), [(DEAF, 0.2, "SIGKILL"), (BADLY, 10.0, "exit code 3")])
+@pytest.mark.parametrize(("habit", "patience", "words"), [(DEAF, 0.2, "SIGKILL"), (BADLY, 600.0, "exit code 3")])
 def test_a_process_that_does_not_end_well(lifeline: Lifeline, habit: str, patience: float, words: str) -> None:
     """One that does not end in time is killed; either is seen at the end."""
-    config = QUICK.model_copy(update={"drain_seconds": 10.0})
-    household = Household([child(lifeline, f"import sys;{habit}{READY}{WAIT}", patience)], config)
+    household = Household([child(lifeline, f"import sys;{habit}{READY}{WAIT}", patience)], QUICK)
     household.start()
     wait_until(lambda: household.is_running)
     assert not household.stop()
@@ -112,7 +110,7 @@ def test_a_process_that_does_not_end_well(lifeline: Lifeline, habit: str, patien
 
 def test_a_process_that_is_told_before_it_is_ready_ends_well(lifeline: Lifeline) -> None:
     """It has nothing to finish, so it may die of it."""
-    household = Household([child(lifeline, f"import time;{WAIT}")], QUICK.model_copy(update={"drain_seconds": 10.0}))
+    household = Household([child(lifeline, f"import time;{WAIT}")], QUICK)
     household.start()
     wait_until(lambda: household.statuses()[0].state == PartState.STARTED)
     assert household.stop()
@@ -149,11 +147,9 @@ def test_an_orphan_that_does_not_end_is_ended() -> None:
         assert parent.stdout is not None
         assert parent.stdout.readline() == "ready\n"
         parent.kill()
-        began = time.monotonic()
         assert "finished\n" not in parent.stdout.read().splitlines(
             keepends=True
         )  # which ends with the last process that holds it
-        assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize(("config", "named"), [(None, []), ("conf/neve.yaml", ["--config", "conf/neve.yaml"])])

@@ -65,11 +65,11 @@ class Running:
     def end(self) -> None:
         """Tell it to stop, and wait for it."""
         self.stop.set()
-        self.thread.join(20)
+        self.thread.join(600)
         assert not self.thread.is_alive()
 
 
-def until(seen: Callable[[], object], seconds: float = 20) -> None:
+def until(seen: Callable[[], object], seconds: float = 600.0) -> None:
     """Wait for something to happen."""
     deadline = time.monotonic() + seconds
     while not seen():
@@ -158,6 +158,6 @@ def test_tables_that_are_noted_are_announced_and_kept_while_the_bus_is_away(lake
     until(lambda: any("error" in words for words in said))
     bus.away = False
     stop.set()
-    thread.join(20)
+    thread.join(600)
     with bus.reader("any", ["other.metrics"]) as reader:
         assert [message.key for message in reader.take(10)] == ["metrics"]

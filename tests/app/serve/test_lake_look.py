@@ -39,7 +39,7 @@ def test_a_group_starts_while_its_catalog_is_away() -> None:
     with capture_logs() as said:
         look = look_at_lake(AWAY, GROUP)
         assert look is not None
-        look.join(60)
+        look.join(600)
     [line] = said
     assert (line["log_level"], line["event"].partition(":")[0]) == ("warning", "catalog does not answer")
     assert "can't open the rest catalog" in line["error"]
@@ -63,5 +63,5 @@ def test_a_server_without_tables_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
     with capture_logs() as said:
         look = look_at_lake(AWAY, GROUP)
         assert look is not None
-        look.join(60)
+        look.join(600)
     assert [(line["event"], line["hint"]) for line in said] == [("the lake has no tables", "run `neve init`")]

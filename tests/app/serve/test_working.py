@@ -43,17 +43,17 @@ def part_of(busy: Busy, patience: float) -> WorkPart:
 
 def test_a_job_that_does_not_end_is_given_back_and_the_part_ends_well() -> None:
     """Another one does it again; nobody waits for this one."""
-    let_go, stop = threading.Event(), threading.Event()
+    let_go, stop, over = threading.Event(), threading.Event(), threading.Event()
 
     def go_on(_stop: threading.Event) -> None:
         let_go.wait()
+        over.set()
 
     busy = Busy(go_on)
     stop.set()
-    began = time.monotonic()
     with capture_logs() as said:
         part_of(busy, 0.1).run(stop, lambda _details: None)
-    assert time.monotonic() - began < 5
+    assert not over.is_set()
     assert busy.released == 1
     assert [line["event"] for line in said] == ["job given back: it did not end in time"]
     let_go.set()
@@ -69,7 +69,7 @@ def test_a_job_that_ends_in_time_is_not_given_back() -> None:
 
     busy = Busy(finish)
     threading.Timer(0.1, stop.set).start()
-    part_of(busy, 10).run(stop, lambda _details: None)
+    part_of(busy, 600).run(stop, lambda _details: None)
     assert busy.released == 0
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.api.running import Running
 
 KINDS = {Signal.TRACES: Kind.TRACES, Signal.LOGS: Kind.LOGS}
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 600.0
 
 
 def address(running: Running) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import structlog
 
+from neve.app.telemetry import post
 from neve.app.telemetry.config import TelemetryConfig
 from neve.app.telemetry.outbox import BATCH, Away, Outbox, Refused
 from neve.app.telemetry.traces import span
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import io
     from collections.abc import Sequence
     from pathlib import Path
+
+    import pytest
 
     from tests.app.telemetry.conftest import Start
 
@@ -38,34 +40,30 @@ def free_port() -> int:
 
 
 def test_nobody_listens(start: Start, lines: io.StringIO) -> None:
-    """Work goes on at its pace, what has no room is counted, the end is quick, and the log says it once a signal."""
+    """Nobody waits for room, nor the end for its time; drops are counted, and the log says it once a signal."""
     full, stopped = dropped("traces", "full"), dropped("traces", "stopped")
-    sending = start(f"http://127.0.0.1:{free_port()}", max_queue=100)
+    sending = start(f"http://127.0.0.1:{free_port()}", max_queue=100, drain_seconds=600)
     eventually(lambda: counted("neve_telemetry_queue", signal="traces") == 0)
-    began = time.perf_counter()
     for _ in range(1000):
         with span("job"):
             pass
-    assert time.perf_counter() - began < 1.0
     assert dropped("traces", "full") - full == 900
     eventually(lambda: lines.getvalue().count("own telemetry is not taken") == 2)
-    ending = time.perf_counter()
     sending.close()
-    assert time.perf_counter() - ending < 1.0
     assert dropped("traces", "stopped") - stopped == 100
     assert lines.getvalue().count("own telemetry is not taken") == 2
 
 
-def test_a_receiver_that_never_answers_is_not_waited_for(start: Start) -> None:
-    """The end comes when the time for it is over."""
+def test_a_receiver_that_never_answers_is_not_waited_for(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end comes when the time for it is over, while the answer is still awaited."""
+    monkeypatch.setattr(post, "TIMEOUT_SECONDS", 3600)
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         stopped = dropped("traces", "stopped")
         sending = start(f"http://127.0.0.1:{silent.getsockname()[1]}", drain_seconds=0.3)
         with span("job"):
             pass
-        began = time.perf_counter()
         sending.close()
-        assert time.perf_counter() - began < 2.0
+        assert sending._spans._thread.is_alive()
         assert dropped("traces", "stopped") - stopped == 1
 
 
@@ -110,7 +108,7 @@ def test_headers_and_the_key_are_sent(start: Start) -> None:
         sending = start(None, endpoint=place, headers={"Authorization": "Basic abc"}, key="nk_secret")
         with span("job"):
             pass
-        listening.join(10)
+        listening.join(600)
         sending.close()
     assert heard[0].startswith(b"POST /otlp/v1/traces HTTP/1.1\r\n")
     lines = heard[0].lower().split(b"\r\n")
@@ -146,7 +144,7 @@ def test_what_was_not_taken_comes_again_in_its_order() -> None:
         box.put(number)
     eventually(lambda: sum(map(len, script.sent[2:])) == BATCH + 10)
     box.end()
-    box.wait(5)
+    box.wait(600)
     assert [number for message in script.sent[2:] for number in message] == list(range(BATCH + 10))
 
 
@@ -158,35 +156,36 @@ def test_partly_taken_and_refused_messages_are_done_with() -> None:
     for number in range(3):
         box.put(number)
     box.end()
-    box.wait(5)
+    box.wait(600)
     assert (script.sent, dropped("scripted", "refused") - before) == ([[0, 1, 2]], 1)
     for answer in (Refused("no"), RuntimeError("a bug")):
         other = Scripted(answer)
         box = outbox(other, interval_seconds=60)
         box.put(1)
         box.end()
-        box.wait(5)
+        box.wait(600)
         assert other.sent == [[1]]
     assert dropped("scripted", "refused") - before == 3
 
 
 def test_nobody_waits_while_a_message_is_under_way() -> None:
     """However long a receiver takes."""
-    going, go_on = threading.Event(), threading.Event()
+    going, go_on, sent = threading.Event(), threading.Event(), threading.Event()
 
     def slow(items: Sequence[int]) -> int:
         going.set()
-        go_on.wait(10)
+        go_on.wait()
+        sent.set()
         return len(items)
 
     box: Outbox[int] = Outbox("scripted", slow, TelemetryConfig(interval_seconds=0.01, max_queue=5))
     box.put(0)
-    assert going.wait(10)
-    before, began = dropped("scripted", "full"), time.perf_counter()
+    assert going.wait(600)
+    before = dropped("scripted", "full")
     for number in range(10):
         box.put(number)
-    assert time.perf_counter() - began < 0.1
+    assert not sent.is_set()
     assert dropped("scripted", "full") - before == 6
     go_on.set()
     box.end()
-    box.wait(5)
+    box.wait(600)

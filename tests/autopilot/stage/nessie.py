@@ -55,7 +55,7 @@ class Nessie:
     def _ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})  # noqa: S310
-        with urllib.request.urlopen(request, timeout=10) as reply:  # noqa: S310 - our own loopback
+        with urllib.request.urlopen(request, timeout=600) as reply:  # noqa: S310 - our own loopback
             return json.load(reply)
 
 
@@ -97,5 +97,5 @@ def _java() -> str | None:
 
 
 def _major(path: str) -> int:
-    said = subprocess.run([path, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
+    said = subprocess.run([path, "-version"], capture_output=True, text=True, check=True, timeout=600).stderr
     return major_version(said.split('"')[1])

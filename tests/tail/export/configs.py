@@ -12,4 +12,4 @@ def config(kind: str, **fields: Any) -> DestinationConfig:
 
 def network(kind: str, endpoint: str, **fields: Any) -> DestinationConfig:
     """A section of one that is asked again for a while."""
-    return config(kind, endpoint=endpoint, **{"retry_seconds": 20, "timeout_seconds": 5, **fields})
+    return config(kind, endpoint=endpoint, **{"retry_seconds": 20, "timeout_seconds": 600, **fields})

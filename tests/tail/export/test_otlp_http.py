@@ -204,10 +204,9 @@ def test_an_empty_batch_asks_nobody(server: HttpServer) -> None:
 
 def test_closing_ends_a_delivery_that_waits(server: HttpServer) -> None:
     """A process that stops does not wait for a server that is away."""
-    server.script = [Answer(503)] * 1000
+    server.script = [Answer(503, headers={"retry-after": "1800"})] * 1000
     there = exporter(server.endpoint, retry_seconds=3600)
     threading.Timer(0.3, there.close).start()
-    begun = time.monotonic()
     with pytest.raises(DestinationAway):
         there.deliver(kept_traces(1, 1), "b")
-    assert time.monotonic() - begun < 10
+    assert len(server.asked) == 1

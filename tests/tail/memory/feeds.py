@@ -30,13 +30,14 @@ class Place:
 
     name: str = "place"
     away: bool = False
+    after_seconds: float = 0.01
     got: list[tuple[str, pa.RecordBatch]] = field(default_factory=list)
     closed: bool = False
 
     def deliver(self, batch: pa.RecordBatch, batch_id: str) -> Delivery:
         """Take a batch, or not."""
         if self.away:
-            raise DestinationAway("nobody is there", after_seconds=0.01)
+            raise DestinationAway("nobody is there", after_seconds=self.after_seconds)
         self.got.append((batch_id, batch))
         return Delivery(accepted=batch.num_rows, attempts=1)
 

@@ -44,7 +44,7 @@ class Topic:
     def committed(self, group: str) -> list[int]:
         """Where the group goes on in each partition."""
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": group})
-        places = consumer.committed([TopicPartition(self.name, number) for number in range(2)], timeout=20)
+        places = consumer.committed([TopicPartition(self.name, number) for number in range(2)], timeout=600)
         consumer.close()
         return [place.offset for place in places]
 
@@ -87,12 +87,12 @@ def run_until(settings: Settings, condition: Any) -> Any:
 
     thread = threading.Thread(target=work)
     thread.start()
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
     stop.set()
-    thread.join(40)
+    thread.join(600)
     return runs[0]
 
 

@@ -63,17 +63,17 @@ def running(settings: Settings, **options: Any) -> Iterator[tuple[int, list[Memo
 
     thread = threading.Thread(target=work)
     thread.start()
-    assert is_ready.wait(20)
+    assert is_ready.wait(600)
     try:
         yield ports[0], runs
     finally:
         stop.set()
-        thread.join(30)
+        thread.join(600)
 
 
 def post(port: int, path: str, body: bytes, **headers: str) -> tuple[int, bytes]:
     """One request."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=20)
+    connection = http.client.HTTPConnection(HOST, port, timeout=600)
     try:
         connection.request("POST", path, body, {"content-type": "application/x-protobuf", **headers})
         response = connection.getresponse()
@@ -82,7 +82,7 @@ def post(port: int, path: str, body: bytes, **headers: str) -> tuple[int, bytes]
         connection.close()
 
 
-def until(condition: Any, seconds: float = 15.0) -> None:
+def until(condition: Any, seconds: float = 600.0) -> None:
     """Wait for something to be so."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -150,11 +150,11 @@ def test_told_to_stop(tmp_path: Path) -> None:
                 port = json.loads(process.stdout.readline())[1]
                 with grpc.insecure_channel(f"{HOST}:{port}") as channel:
                     stub: Any = TraceServiceStub(channel)  # type: ignore[no-untyped-call]
-                    stub.Export(ExportTraceServiceRequest.FromString(traces(5)), timeout=10)
+                    stub.Export(ExportTraceServiceRequest.FromString(traces(5)), timeout=600)
                 assert there.taken == []
                 process.send_signal(signal.SIGTERM)
                 said = json.loads(process.stdout.readline())
-                assert process.wait(20) == 0
+                assert process.wait(600) == 0
             finally:
                 process.kill()
         assert said == {"decided": 5, "sampled": 5, "undelivered": {}}
