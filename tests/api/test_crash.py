@@ -39,6 +39,10 @@ class Senders:
         for thread in self._threads:
             thread.start()
 
+    def have_many(self) -> bool:
+        """Whether enough was acknowledged for a kill to hit something."""
+        return len(self.acknowledged) > 20
+
     def join(self) -> None:
         """Wait for all."""
         for thread in self._threads:
@@ -79,7 +83,7 @@ def test_kill_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path: Path) 
     for round_number in range(3):
         with receiver_process(tmp_path, raw={"segment_bytes": 65_536}) as (process, receiver):
             senders = Senders(receiver, f"round{round_number}")
-            until(lambda senders=senders: len(senders.acknowledged) > 20)
+            until(senders.have_many)
             time.sleep(0.37 * round_number)
             process.send_signal(signal.SIGKILL)
             senders.join()

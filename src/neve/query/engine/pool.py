@@ -23,12 +23,13 @@ import pyarrow as pa
 import structlog
 
 from neve.errors import LimitExceeded, QueryError
+from neve.lake.child import minimal_environment
 from neve.lake.duck import secret
 from neve.lake.manifest_sources import readable
 from neve.lake.private_folders import user_folder
 from neve.query.engine.channel import ChannelClosed, Frame, document_of
 from neve.query.engine.links import LinkFolder, make_locked, sweep
-from neve.query.engine.process import Place, WorkerProcess, environment_of
+from neve.query.engine.process import Place, WorkerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -221,7 +222,7 @@ class WorkerPool:
         self._is_closed = False
         self._ended = threading.Event()
         self._spill, self._spill_lock = _spill_folder()
-        self.environment = environment_of(needs_aws=lake.lake.on_s3 and not lake.s3.access_key)
+        self.environment = minimal_environment(needs_aws=lake.lake.on_s3 and not lake.s3.access_key)
         self._place = Place(lake, config, self.environment, self.links, self._spill)
         threading.Thread(target=self._tend, daemon=True, name="query-workers").start()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -33,8 +32,6 @@ START_SECONDS = 60.0
 LOG_CHARACTERS = 2000
 # What a process may map beside the memory that DuckDB counts: batches on their way, and what allocators hold back.
 UNCOUNTED_SHARE, UNCOUNTED_BYTES = 0.25, 256 * 1024 * 1024
-# What a process needs of its server's environment; settings, passwords and tokens stay out of it.
-ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
 UNITS = {"MB": 10**6, "GB": 10**9}
 
 
@@ -140,12 +137,3 @@ class WorkerProcess:
         if why:
             ENDED.labels(why).inc()
         return ended
-
-
-def environment_of(*, needs_aws: bool) -> dict[str, str]:
-    """What processes get of this one's environment; where keys come from AWS itself, what leads to those too."""
-    kept: dict[str, str] = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
-    kept["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # others map a gigabyte in advance
-    if needs_aws:
-        kept |= {name: value for name, value in os.environ.items() if name.startswith("AWS_") or name == "HOME"}
-    return kept
