@@ -84,6 +84,16 @@ def read(form: Format, data: bytes, most: int) -> Any:
     return GenericReader(Signal.LOGS, FieldsConfig(), most).read(form, data)
 
 
+def test_a_value_of_a_dictionary_is_counted_each_time() -> None:
+    """A dictionary holds a megabyte once, and a million rows may share it."""
+    words = pa.DictionaryArray.from_arrays(pa.array([0] * 1000, pa.int8()), ["x" * 1000])
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"message": words}), sink)
+    reader = GenericReader(Signal.LOGS, FieldsConfig(), most=3_000_000)
+    with pytest.raises(FileTooLarge, match="larger than 750000 bytes, which is ingest.max_unpacked_bytes divided by 4"):
+        reader.read(Format.PARQUET, sink.getvalue())
+
+
 def test_a_repeated_value_in_parquet_is_counted_each_time() -> None:
     """A dictionary makes millions of long texts small; in memory each of them is whole."""
     text = pa.array(["x" * 10_000]).dictionary_encode()

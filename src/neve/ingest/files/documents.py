@@ -25,6 +25,7 @@ from neve.otlp.values import MOST_LEVELS
 
 MOST_UNPACKED = 1024 * 1024 * 1024
 ROWS_AT_ONCE = 4096  # of a Parquet file
+PARQUET_SHARE = 4  # its rows are there as columns, as JSON and as messages at the same time
 DEEPEST = MOST_LEVELS + 1  # the record itself, and the levels of a value
 CHECKED_BYTES = 1024 * 1024  # of UTF-8 that are checked at once
 STRINGS, BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL), re.compile(r"[\[\]{}]")
@@ -48,11 +49,12 @@ class Documents:
     rejected: tuple[Rejected, ...] = ()
 
 
-def check_size(size: int, most: int) -> None:
-    """Raise `FileTooLarge` for content that is too large."""
-    if size > most:
+def check_size(size: int, most: int, share: int = 1) -> None:
+    """Raise `FileTooLarge` for content that is larger than a share of what may be unpacked."""
+    if size > most // share:
+        said = "ingest.max_unpacked_bytes" if share == 1 else f"ingest.max_unpacked_bytes divided by {share}"
         raise FileTooLarge(
-            f"its content is larger than {most} bytes, which is ingest.max_unpacked_bytes",
+            f"its content is larger than {most // share} bytes, which is {said}",
             hint="split the file, or raise the setting where the workers have the memory",
         )
 
@@ -199,13 +201,23 @@ def _parquet(data: bytes, most: int) -> pa.Table:
         with pq.ParquetFile(pa.BufferReader(data)) as file:
             pieces, size = [], 0
             for piece in file.iter_batches(ROWS_AT_ONCE):
-                size += piece.nbytes
-                check_size(size, most)
+                size += sum(map(_plain_bytes, piece.columns))
+                check_size(size, most, PARQUET_SHARE)
                 pieces.append(piece)
             table = pa.Table.from_batches(pieces, file.schema_arrow)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"not a Parquet file: {error}") from error
     return pa.table({name: _sayable(table.column(name)) for name in table.column_names})
+
+
+def _plain_bytes(column: pa.Array) -> int:
+    """What a column takes when each row has its own value; in a dictionary, a value that rows share is there once."""
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    values = column.dictionary
+    if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
+        return int(pc.sum(pc.binary_length(values).take(column.indices)).as_py() or 0)
+    return len(column) * (int(values.nbytes) // max(1, len(values)) + 1)
 
 
 def _sayable(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from neve.errors import FileTooLarge
 from neve.ingest.files.documents import MOST_UNPACKED, read_documents, without_deep
 from neve.ingest.files.formats import Format
 from neve.ingest.files.mapping import mapping_query
@@ -62,7 +63,14 @@ class GenericReader:
 
     def read(self, form: Format, data: bytes) -> Generic:
         """A file's records as OTLP; raises `InputError` when the file as a whole can't be read."""
-        engine = _engine()
+        try:
+            return self._read(form, data, _engine())
+        except duckdb.OutOfMemoryException as error:
+            raise FileTooLarge(
+                "its records need more memory than this worker has", hint="split the file, or give workers more memory"
+            ) from error
+
+    def _read(self, form: Format, data: bytes, engine: duckdb.DuckDBPyConnection) -> Generic:
         documents = without_deep(read_documents(form, data, engine, self.most))
         if len(documents.texts) == 0:
             return Generic(pa.array([], pa.binary()), documents.rejected)
