@@ -90,7 +90,7 @@ def test_a_value_of_a_dictionary_is_counted_each_time() -> None:
     sink = io.BytesIO()
     pq.write_table(pa.table({"message": words}), sink)
     reader = GenericReader(Signal.LOGS, FieldsConfig(), most=3_000_000)
-    with pytest.raises(FileTooLarge, match="larger than 750000 bytes, which is ingest.max_unpacked_bytes divided by 4"):
+    with pytest.raises(FileTooLarge, match="larger than 750000 bytes, which is ingest"):
         reader.read(Format.PARQUET, sink.getvalue())
 
 
