@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from neve.errors import FileTooLarge
+from neve.errors import FileTooLarge, InputError
 from neve.ingest.config import FieldsConfig, IngestConfig
 from neve.ingest.files.attempts import ALONE, SPACE, TOGETHER, Attempts
 from neve.ingest.files.formats import Format
@@ -82,6 +82,15 @@ def test_a_plain_file_is_held_to_the_same_bound() -> None:
 def read(form: Format, data: bytes, most: int) -> Any:
     """A generic file of logs."""
     return GenericReader(Signal.LOGS, FieldsConfig(), most).read(form, data)
+
+
+def test_names_of_columns_that_are_no_text_are_refused() -> None:
+    """A file may hold any bytes there, and pyarrow reads them as UTF-8."""
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"messagé": ["a"]}), sink, store_schema=False)
+    broken = sink.getvalue().replace("é".encode(), b"\xa6\xa6")
+    with pytest.raises(InputError, match="not a Parquet file"):
+        read(Format.PARQUET, broken, MB)
 
 
 def test_a_value_of_a_dictionary_is_counted_each_time() -> None:

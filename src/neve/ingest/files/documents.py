@@ -205,7 +205,7 @@ def _parquet(data: bytes, most: int) -> pa.Table:
                 check_size(size, most, PARQUET_SHARE)
                 pieces.append(piece)
             table = pa.Table.from_batches(pieces, file.schema_arrow)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # names of columns may be any bytes
         raise InputError(f"not a Parquet file: {error}") from error
     return pa.table({name: _sayable(table.column(name)) for name in table.column_names})
 
