@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from neve.receive.keys import Guard
     from neve.search.config import SearchConfig
     from neve.search.lookup import SearchIndex
+
+
+SWITCH_SECONDS = 0.001  # threads that plan short queries wait so long for one that reads a long statement
 
 
 def build_query_service(
@@ -92,6 +96,7 @@ class QueryParts:
 async def query_parts(settings: Settings, lake: Lake) -> AsyncIterator[QueryParts]:
     """Queries without a door; at the end, what runs is cancelled and the log is written."""
     check_query(settings.query)
+    sys.setswitchinterval(SWITCH_SECONDS)
     log = QueryLog(lake, settings.query.log_seconds) if settings.query.log else None
     documents = build_documents(settings)
     service = build_query_service(

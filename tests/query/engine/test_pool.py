@@ -7,6 +7,7 @@ import re
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
 
 COUNT = "SELECT count(*) AS n FROM spans"
+LONG = "SELECT count(*) FROM range(3000000) AS a(x), range(300000) AS b(y) WHERE (x * y) % 7 = 3"
 
 
 @pytest.fixture(scope="module")
@@ -264,6 +266,29 @@ def test_an_idle_worker_lets_go_of_files(service: QueryService, pool: WorkerPool
     while list(Path(worker.root).iterdir()):
         time.sleep(0.001)
     assert ask(service, COUNT) == [{"n": 8}]
+
+
+def test_a_long_statement_gives_way_to_short_ones(pool: WorkerPool) -> None:
+    """All threads of its process do, and it runs at full priority again for the next one, or is replaced."""
+    run = pool.run(lambda _root: Written(f"{LONG} UNION ALL SELECT * FROM range(1)"), Limits())
+
+    def begin() -> None:
+        with suppress(duckdb.InterruptException):
+            run.begin()
+
+    thread = threading.Thread(target=begin)
+    thread.start()
+    while not STARTED:
+        time.sleep(0.001)
+    pid = STARTED[-1].process.pid
+    while os.getpriority(os.PRIO_PROCESS, pid) < 10:
+        time.sleep(0.01)
+    while thread.is_alive():
+        run.interrupt()
+        time.sleep(0.01)
+    run.close()
+    assert run_text(pool, "SELECT 1 AS x").num_rows == 1
+    assert os.getpriority(os.PRIO_PROCESS, STARTED[-1].process.pid) == 0
 
 
 def test_the_processor_is_bounded_by_the_system(pool: WorkerPool) -> None:

@@ -71,7 +71,7 @@ class WorkerRun:
         self._is_sent = False  # only then is there anything to interrupt
         self._interrupted_at: float | None = None
         self._killed = False
-        self._is_worn = False  # memory ran out in it: what allocators keep would be missing to the next one
+        self._is_worn = False  # memory ran out, or the priority is low: the next statement would suffer
         self._lock = threading.Lock()
 
     def begin(self) -> None:
@@ -158,13 +158,14 @@ class WorkerRun:
     def _receive(self, worker: WorkerProcess) -> tuple[Frame, pa.Buffer]:
         """The next frame; raises the error that one holds."""
         frame, payload = worker.channel.receive()
-        if frame == Frame.END:
+        if frame in (Frame.END, Frame.ERROR):
             self._is_over = True
-        elif frame == Frame.ERROR:
-            self._is_over = True
-            error = error_of(**document_of(payload))
-            self._is_worn |= isinstance(error, duckdb.OutOfMemoryException)
-            raise error
+            told = document_of(payload)
+            self._is_worn = told.pop("is_worn")
+            if frame == Frame.ERROR:
+                error = error_of(**told)
+                self._is_worn |= isinstance(error, duckdb.OutOfMemoryException)
+                raise error
         return frame, payload
 
     def _death(self, worker: WorkerProcess) -> Exception:

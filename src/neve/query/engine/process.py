@@ -75,7 +75,9 @@ class WorkerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
-                start_new_session=True,  # a Ctrl-C is for the server, which ends its workers itself
+                # A Ctrl-C is for the server, which ends its workers itself. The session stays the same: Linux may share
+                # the processor out among sessions, and a low priority would mean nothing in one of its own.
+                process_group=0,
             )
         WORKERS.inc()
         self.channel = Channel(own)

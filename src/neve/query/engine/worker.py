@@ -13,6 +13,7 @@ import resource
 import socket
 import sys
 import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,9 @@ from neve.query.sql.written import Written, check_written
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# Seconds of the processor after which a statement gives way to others, and how far: short ones stay quick beside it.
+PACES = ((2.0, 10), (10.0, 19))
+PACE_SECONDS = 0.25
 PART_BYTES, ROW_BYTES = 8 * 1024 * 1024, 128 * 1024 * 1024
 RECURSION = 12_000  # a parse tree in JSON is deeper than Python usually goes
 
@@ -50,12 +54,50 @@ class Running:
                     self.connection.interrupt()
 
 
+class Pace:
+    """Lowers the priority of this process while a statement of it runs for long."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._niceness = 0
+        self._works = threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def begin(self) -> None:
+        """A statement begins."""
+        self._began = time.process_time()
+        self._works.set()
+
+    def end(self) -> bool:
+        """The statement ended; whether this process is as quick as before. Few systems let one raise its priority."""
+        self._works.clear()
+        self._began = None
+        if self._niceness:
+            try:
+                set_niceness(0)
+            except OSError:
+                return False
+            self._niceness = 0
+        return True
+
+    def _watch(self) -> None:
+        while self._works.wait():
+            time.sleep(PACE_SECONDS)
+            began = self._began
+            used = time.process_time() - began if began is not None else 0.0
+            niceness = max((niceness for seconds, niceness in PACES if used >= seconds), default=0)
+            if niceness > self._niceness:
+                self._niceness = niceness
+                set_niceness(niceness)
+
+
 class Worker:
     """Answers requests from a channel until it is closed."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._running = Running()
+        self._pace = Pace()
         self._requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
 
     def serve(self) -> None:
@@ -92,16 +134,18 @@ class Worker:
         connection = self._instance.cursor()
         with self._running.lock:
             self._running.number, self._running.connection = request["number"], connection
+        self._pace.begin()
         try:
             for batch in self._run(connection, request):
                 self._channel.send(Frame.BATCH, batch)
-            self._channel.send(Frame.END)
+            self._channel.send_json(Frame.END, {"is_worn": not self._pace.end()})
         except ChannelClosed:
             os._exit(0)
         except Exception as error:  # any error of a statement is an answer
             hint = error.hint if isinstance(error, QueryError) else None
             words = error.message if isinstance(error, QueryError) else str(error)
-            self._channel.send_json(Frame.ERROR, {"kind": type(error).__name__, "words": words, "hint": hint})
+            told = {"kind": type(error).__name__, "words": words, "hint": hint, "is_worn": not self._pace.end()}
+            self._channel.send_json(Frame.ERROR, told)
         finally:
             with self._running.lock:
                 self._running.connection = None
@@ -135,6 +179,14 @@ def slices_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         else:
             half = part.num_rows // 2
             todo += [part.slice(half), part.slice(0, half)]
+
+
+def set_niceness(niceness: int) -> None:
+    """Set the priority of all threads; Linux keeps one for each."""
+    tasks = Path("/proc/self/task")
+    for thread in [int(task.name) for task in tasks.iterdir()] if tasks.is_dir() else [0]:
+        with suppress(ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, thread, niceness)
 
 
 def limit_memory(more_bytes: int) -> None:
