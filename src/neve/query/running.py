@@ -242,6 +242,6 @@ class Running:
 
     def _words(self, error: Exception) -> Exception:
         """An engine's error as users read it; one that an interruption caused says why there was one."""
-        if isinstance(error, QueryError):
+        if isinstance(error, QueryError) and not isinstance(error, LimitExceeded):
             return error
         return self._reason() or said_of(error)

@@ -43,6 +43,7 @@ log = structlog.get_logger(__name__)
 
 
 KILL_SECONDS = 0.5  # after which a statement that does not end when it is interrupted is killed
+CPU_SLACK_SECONDS = 10.0  # so that the time of a query, which has the better words, ends it first
 DRAIN_SECONDS = 1.0  # for what is left of a result that nobody wants
 TEND_SECONDS, REST_SECONDS, IDLE_SECONDS = 5.0, 30.0, 60.0
 FORGET = "DROP SECRET IF EXISTS lake"  # for a statement that reads no objects
@@ -225,12 +226,14 @@ class WorkerPool:
         self._spill, self._spill_lock = _spill_folder()
         self.environment = minimal_environment(needs_aws=lake.lake.on_s3 and not lake.s3.access_key)
         self._place = Place(lake, config, self.environment, self.links, self._spill)
-        threading.Thread(target=self._tend, daemon=True, name="query-workers").start()
+        self._tending = threading.Thread(target=self._tend, daemon=True, name="query-workers")
+        self._tending.start()
 
     def run(self, write: Write, limits: Limits, organization: str = "") -> WorkerRun:
         """A statement, within the limits of its sender."""
         threads = self.config.threads or os.cpu_count() or 1
-        cpu_seconds = limits.cpu_seconds or (limits.seconds * threads if limits.seconds else None)
+        in_time = limits.seconds * threads + CPU_SLACK_SECONDS if limits.seconds else None
+        cpu_seconds = limits.cpu_seconds or in_time
         memory = limits.memory or self.config.memory_limit
         return WorkerRun(self, Statement(write, memory, organization, cpu_seconds))
 
@@ -278,6 +281,7 @@ class WorkerPool:
             self._is_closed = True
             idle, self._idle = self._idle, []
         self._ended.set()
+        self._tending.join()  # a worker that it has just started is ended by it
         for worker in idle:
             worker.end("")
         if self.links is not None:

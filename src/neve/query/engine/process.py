@@ -87,10 +87,10 @@ class WorkerProcess:
         self._is_ended = False
         try:
             self._open(place)
-        except ChannelClosed:
-            log.error(
-                "a process for queries did not start", stderr=self._log.read_text(errors="replace")[-LOG_CHARACTERS:]
-            )
+        except BaseException:
+            with suppress(OSError):
+                said = self._log.read_text(errors="replace")[-LOG_CHARACTERS:]
+                log.error("a process for queries did not start", stderr=said)
             self.end("start")
             raise
 
