@@ -1,7 +1,7 @@
 """Attacks on the walls between organizations, made so that any language and any door can be pointed at them.
 
 A door is one way to ask the lake as one organization. `tests/query/test_doors.py` runs everything here through DuckDB
-in this process, in workers, and over HTTP; a door to another language adds its own statements and calls `check_door`.
+in this process, and in workers over HTTP; a door to another language adds its own statements and calls `check_door`.
 The lake has a canary of another organization in every table: a text that no statement holds and no answer may hold.
 """
 

@@ -74,13 +74,13 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
         yield canary_lake(folder)
 
 
-@pytest.fixture(scope="module", params=["in this process", "in workers", "over HTTP"])
+@pytest.fixture(scope="module", params=["in this process", "in workers over HTTP"])
 def door(request: pytest.FixtureRequest, lake: Lake) -> Iterator[Door]:
     """Each way to ask."""
     config = QueryConfig(threads=1, cache_bytes=0, spark_bytes=0, memory_limit="500MB", cpu_seconds=60)
     engine = WorkerPool(lake, config) if request.param != "in this process" else None
     service = QueryService(lake, config, ports=Ports(engine=engine))
-    if request.param == "over HTTP":
+    if engine is not None:
         with serving(service) as client:
             yield HttpDoor(client)
     else:
@@ -104,7 +104,7 @@ def test_no_attack_reads_a_foreign_row(door: Door, lake: Lake) -> None:
     assert OWN in door.ask("SELECT message FROM logs")
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_no_generated_attack_reads_a_foreign_row(door: Door, lake: Lake, data: st.DataObject) -> None:
     """Names, quoting, Unicode, nesting and positions of tables, drawn at random."""
