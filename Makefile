@@ -11,9 +11,15 @@ SOAK ?=
 FUZZ ?=
 SIEGE ?=
 UP ?=
+PROFILE ?= quick
+
+# Workers and the commands that tests start compile each module once, not each of them again.
+unexport PYTHONDONTWRITEBYTECODE
+
+FAST := not spark and not parts and not e2e and not kills and not long
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test test-fast test-spark test-e2e test-kills test-long chaos race soak fuzz siege up check format bench docs lock parts parts-cheap clean
+.PHONY: help setup jars demo test test-fast test-cpu test-spark test-e2e test-kills test-long test-outside chaos race soak fuzz siege up check format bench docs lock parts parts-cheap clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,8 +32,8 @@ $(READY): requirements/dev.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@mkdir -p .make && touch $@
 
-$(JARS): $(READY) src/neve/lake/jars.py
-	@$(BIN)/python -m neve.lake.jars
+$(JARS): $(READY) src/neve/lake/spark/jars.py
+	@$(BIN)/python -m neve.lake.spark.jars
 	@touch $@
 
 setup: $(READY) $(JARS) ## the virtual environment and the jars
@@ -42,14 +48,17 @@ up: setup ## the demo's lake in service, with a shop that sends live, until Ctrl
 
 # One Spark session, servers that are waited for, and the commands of a newcomer leave cores idle: they run side by side.
 test: setup ## the tests: fast ones first, then those on Spark, and beside them real parts and end to end; test-kills and test-long stand apart
-	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not parts and not e2e and not kills and not long"
+	@$(BIN)/python -m pytest -q -n 2 -m "$(FAST)"
 	@$(BIN)/python -m pytest -q -p no:cacheprovider -m "e2e and not kills and not long" > .make/e2e.log 2>&1 & e2e=$$!; \
 	$(BIN)/python -m pytest -q -p no:cacheprovider -m "parts and not spark and not e2e and not kills and not long" > .make/served.log 2>&1 & served=$$!; \
 	$(BIN)/python -m pytest -q -m "spark and not e2e and not kills and not long"; failed=$$?; \
 	wait $$served || failed=1; cat .make/served.log; wait $$e2e || failed=1; cat .make/e2e.log; exit $$failed
 
-test-fast: $(READY) ## the tests that need no JVM
-	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not parts and not e2e and not kills and not long"
+test-fast: $(READY) ## the tests that need no JVM, with a third of the examples of each property
+	@$(BIN)/python -m pytest -q -n 2 -m "$(FAST)" --hypothesis-profile=$(PROFILE)
+
+test-cpu: $(READY) ## the fast tests, and their CPU seconds in total and by file
+	@$(BIN)/python -m pytest -q -n 2 -m "$(FAST)" --hypothesis-profile=$(PROFILE) --cpu-report
 
 test-spark: setup ## the tests that share one Spark session, and those that start real parts
 	@$(BIN)/python -m pytest -q -m "(spark or parts) and not e2e and not kills and not long"
@@ -62,6 +71,9 @@ test-kills: setup ## short runs of chaos and race, killed ingestion, rollups and
 
 test-long: setup ## proofs from many samples, long histories, the autopilot: about fifteen minutes
 	@$(BIN)/python -m pytest -q -m long
+
+test-outside: $(READY) ## tests on public data in the folder NEVE_OUTSIDE; tests/outside/README.md says how to fetch it
+	@$(BIN)/python -m pytest -q -rs -m outside tests/outside
 
 chaos: setup ## ten minutes of sending and killing; CHAOS=--collector sends with the stock collector
 	@$(BIN)/python -m tests.chaos $(CHAOS)

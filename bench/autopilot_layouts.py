@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 
 from bench.autopilot_truth import Before, Errors, Scale, compare, joined
 from neve.autopilot.layout import Layout, PartField
-from neve.autopilot.workload import AllOf, Test
+from neve.predicate.filters import AllOf, Test
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from neve.autopilot.workload import Filter
+    from neve.predicate.filters import Filter
 
 FIRST_DAY, DAYS = date(1992, 1, 2), 2520
 COLUMNS = {

@@ -111,7 +111,7 @@ def canaries() -> Iterator[str]:
 
 def _answers(settings: Settings, lake: Lake) -> list[list[str]]:
     """The answers to the demo's questions, their rows in any order."""
-    from neve.query.run import run_query  # noqa: PLC0415
+    from neve.query.service import run_query  # noqa: PLC0415
 
     found = []
     for question in QUESTIONS:
@@ -130,8 +130,8 @@ def _statements(services: list[str]) -> Iterator[str]:
 
 def _filled(lake: Lake, name: str) -> pa.Table:
     """A table of telemetry, a commit for each file of the collector; all of its rows."""
-    from neve.lake.commits import append_once  # noqa: PLC0415
-    from neve.lake.writer import Target, write_files  # noqa: PLC0415
+    from neve.lake.commit.append import append_once  # noqa: PLC0415
+    from neve.lake.write.table_writer import Target, write_files  # noqa: PLC0415
 
     table, signal = lake.table(name), SIGNALS[name]
     with table.transaction() as transaction:

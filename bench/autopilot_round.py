@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from neve.app.settings import Settings
-    from neve.autopilot.pilot import Pilot
+    from neve.autopilot.attempt_runner import AttemptRunner
     from neve.lake.lake import Lake
 
 
@@ -69,9 +69,9 @@ def _settings(folder: Path, tables: Sequence[str], queries: Sequence[str]) -> Se
 
 def log_queries(lake: Lake, organization: str, statements: Sequence[str], read: int) -> None:
     """Queries in Neve's own table of queries, a minute apart, each as if it had read so many bytes."""
-    from neve.lake.commits import append_once  # noqa: PLC0415
-    from neve.lake.writer import Target, write_files  # noqa: PLC0415
-    from neve.model.queries import QUERIES  # noqa: PLC0415
+    from neve.lake.commit.append import append_once  # noqa: PLC0415
+    from neve.lake.write.table_writer import Target, write_files  # noqa: PLC0415
+    from neve.model.tables import QUERIES  # noqa: PLC0415
 
     now = datetime.now(UTC)
     entries = [
@@ -94,7 +94,7 @@ def log_queries(lake: Lake, organization: str, statements: Sequence[str], read: 
     append_once(table, files, batch_id=f"bench-{organization}", operation="bench")
 
 
-def round_on(pilot: Pilot, table: str) -> Round:
+def round_on(pilot: AttemptRunner, table: str) -> Round:
     """From the log to the merge; ends the benchmark where nothing is recommended or the canary fails."""
     started = time.perf_counter()
     analysis = pilot.survey.analyze()

@@ -14,18 +14,22 @@ import numpy as np
 from pyiceberg.catalog.sql import SqlCatalog
 
 from bench.autopilot_files import written
-from neve.autopilot.estimate.baseline import baseline
-from neve.autopilot.estimate.columns import types_of
-from neve.autopilot.estimate.compiled import compile_filters
-from neve.autopilot.estimate.extent import Extent
-from neve.autopilot.estimate.files import table_files
-from neve.autopilot.estimate.sample import Size, take_sample
-from neve.autopilot.estimate.simulate import Simulator
+from neve.autopilot.config import RecommendConfig
+from neve.autopilot.estimate.columns import find_column_types
+from neve.autopilot.estimate.file_pruning import measure_baseline
+from neve.autopilot.estimate.sample import SampleSize, take_sample
+from neve.autopilot.estimate.simulator import Simulator
+from neve.autopilot.estimate.table_files import TableExtent, read_table_files
 from neve.autopilot.layout import Layout
-from neve.autopilot.recommend.demand import tests_of
-from neve.autopilot.recommend.evaluate import Trial, Workload, estimated, ranked
-from neve.autopilot.recommend.projection import Projection
-from neve.autopilot.recommend_config import RecommendConfig
+from neve.autopilot.recommend.candidates import iter_prunable_tests
+from neve.autopilot.recommend.evaluation import (
+    EvaluationSample,
+    FilterWorkload,
+    Projection,
+    estimate_candidate,
+    rank_candidates,
+)
+from neve.predicate.compiled_filters import compile_filters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,8 +38,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.table import Table
 
-    from neve.autopilot.estimate.compiled import Compiled
-    from neve.autopilot.workload import Filter
+    from neve.predicate.compiled_filters import CompiledFilters
+    from neve.predicate.filters import Filter
 
 ROUNDS = 5
 CONFIG = RecommendConfig()
@@ -107,36 +111,38 @@ class Ground:
 
     name: str
     seed: int
-    compiled: Compiled
-    trial: Trial
-    workload: Workload
+    compiled: CompiledFilters
+    trial: EvaluationSample
+    workload: FilterWorkload
 
     @classmethod
     def of(cls, before: Before, filters: Sequence[Filter], size: Scale, seed: int) -> Ground:
         """The queries, and a sample."""
         table = before.table
-        compiled = compile_filters(filters, types_of(table.schema(), _columns_of(filters)))
-        files = table_files(table, compiled.columns)
-        extent = Extent.of(table, files, compiled, files.bytes // size.files)
+        compiled = compile_filters(filters, find_column_types(table.schema(), _columns_of(filters)))
+        files = read_table_files(table, compiled.columns)
+        extent = TableExtent.of(table, files, compiled, files.bytes // size.files)
         names = sorted({*compiled.columns, *before.columns})
-        how_much = Size(size.sample_rows, size.files, seed, extent.files)
+        how_much = SampleSize(size.sample_rows, size.files, seed, extent.files)
         sample = take_sample(table, files, names, how_much, compiled.columns)
         shares = np.ones(len(compiled.filters))
-        workload = Workload(shares, shares, Projection([], {}, {}))
-        return cls(before.name, seed, compiled, Trial.of(Simulator(sample, compiled, extent), seed), workload)
+        workload = FilterWorkload(shares, shares, Projection([], {}, {}))
+        return cls(
+            before.name, seed, compiled, EvaluationSample.of(Simulator(sample, compiled, extent), seed), workload
+        )
 
     def candidates_per_s(self, layouts: Sequence[Layout]) -> float:
         """How many layouts are ranked in a second."""
         ranking = self.trial.whole.thinned(CONFIG.ranking_rows, self.seed)
         started = time.perf_counter()
         for _round in range(ROUNDS):
-            ranked(ranking, self.workload, layouts)
+            rank_candidates(ranking, self.workload, layouts)
         return ROUNDS * len(layouts) / (time.perf_counter() - started)
 
     def compared(self, layout: Layout, made: Table) -> Compared:
         """The estimate of a layout beside what queries read of a table that has it."""
-        estimate = estimated(self.trial, self.workload, layout, CONFIG)
-        truth = baseline(made, self.compiled, table_files(made, self.compiled.columns)).shares
+        estimate = estimate_candidate(self.trial, self.workload, layout, CONFIG)
+        truth = measure_baseline(made, self.compiled, read_table_files(made, self.compiled.columns)).shares
         errors = 100 * np.abs(estimate.scan.shares - truth)
         saved = self.workload.reduction(layout, truth)
         return Compared(
@@ -194,4 +200,4 @@ def joined(every: Sequence[Errors]) -> Errors:
 
 
 def _columns_of(filters: Sequence[Filter]) -> list[str]:
-    return sorted({test.column for one in filters for test in tests_of(one)})
+    return sorted({test.column for one in filters for test in iter_prunable_tests(one)})

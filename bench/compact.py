@@ -57,9 +57,9 @@ def main() -> None:
 
 def make(folder: Path) -> tuple[int, int, int]:
     """A table of many small files: one commit, sixteen buckets, as often as COMMITS says."""
-    from neve.lake.commits import append_once  # noqa: PLC0415
+    from neve.lake.commit.append import append_once  # noqa: PLC0415
     from neve.lake.tables import init_tables  # noqa: PLC0415
-    from neve.lake.writer import Target, write_files  # noqa: PLC0415
+    from neve.lake.write.table_writer import Target, write_files  # noqa: PLC0415
     from neve.model.signals import Signal  # noqa: PLC0415
     from neve.otlp import Intake, decode  # noqa: PLC0415
 
@@ -169,12 +169,12 @@ def _rolled_back(lake: Lake) -> tuple[int, int]:
 def _ours(lake: Lake, folder: Path) -> None:
     from neve.compact import Compactor  # noqa: PLC0415
     from neve.compact.config import CompactConfig  # noqa: PLC0415
-    from neve.lake.sql_documents import SqlDocuments  # noqa: PLC0415
-    from neve.lake.state import State  # noqa: PLC0415
-    from neve.lake.state_config import StateConfig  # noqa: PLC0415
+    from neve.state.config import StateConfig  # noqa: PLC0415
+    from neve.state.sql_documents import SqlDocuments  # noqa: PLC0415
+    from neve.state.store import StateStore  # noqa: PLC0415
 
     (folder / "state.db").unlink(missing_ok=True)  # nothing is to be learnt from the round before
-    documents = SqlDocuments(State(StateConfig(path=str(folder / "state.db"))))
+    documents = SqlDocuments(StateStore(StateConfig(path=str(folder / "state.db"))))
     config = CompactConfig(deduplicate=False)  # the procedure knows nothing of records that came twice
     result = Compactor(lake, strategy="small_files", documents=documents, config=config).compact("spans")
     if result.files_in < MANY or not result.is_whole:

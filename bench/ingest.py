@@ -136,7 +136,7 @@ class IngestBench:
 
     def lane_without_spark(self) -> int:
         """Decode, and write with Neve's own writer in this process: partitions, sort, statistics."""
-        from neve.lake.writer import Target, write_files  # noqa: PLC0415
+        from neve.lake.write.table_writer import Target, write_files  # noqa: PLC0415
 
         table = pa.Table.from_batches(self._batches())
         write_files(Target.of(self.lake().table("spans")), table)

@@ -16,8 +16,8 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 
 from neve.lake.config import CatalogConfig, LakeConfig
-from neve.lake.jars import cache_dir
 from neve.lake.lake import Lake
+from neve.lake.spark.jars import find_cache_dir
 from neve.lake.tables import init_tables
 from neve.model.tables import SPANS
 
@@ -40,7 +40,7 @@ LEAF_COLUMNS = 60
 
 def lake_of(files: int, sizes: str = MANY) -> Lake:
     """A lake whose spans table has this many data files: of many sizes, or all of a good one."""
-    folder = cache_dir() / "bench" / f"plan-v{VERSION}-{sizes}-{files}"
+    folder = find_cache_dir() / "bench" / f"plan-v{VERSION}-{sizes}-{files}"
     lake, done = _lake(folder), folder.with_suffix(".done")
     if not done.exists():
         print(f"making the metadata of {files:,} files (once, into the cache)", flush=True)

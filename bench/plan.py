@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from bench.metadata import MANY, NOW, WELL, lake_of
 from bench.report import Report
 from neve.compact.config import CompactConfig
-from neve.compact.observe import plan_table
+from neve.compact.planning.table_planning import TablePlanner
 from neve.lake.config import S3Config
-from neve.lake.duck import connect
+from neve.lake.duckdb import connect
 
 if TYPE_CHECKING:
     import duckdb
@@ -87,7 +87,7 @@ def _plan(table: Table) -> Plan:
     def duck() -> duckdb.DuckDBPyConnection:
         return connect(S3Config(), on_s3=False, memory_limit=config.plan_memory)
 
-    return plan_table(table, config, now=NOW, duck=duck)
+    return TablePlanner(table, config, NOW, duck).plan()
 
 
 def _noop_ms() -> float:

@@ -27,9 +27,9 @@ from neve.app.rollup import build_rollup
 from neve.app.search import build_search
 from neve.app.settings import Settings
 from neve.app.wiring import build_lake
-from neve.lake.statistics import table_statistics
+from neve.lake.read.statistics import read_table_statistics
 from neve.lake.tables import init_tables
-from neve.query.engine.pool import WorkerPool
+from neve.query.engine.worker_pool import WorkerPool
 from neve.query.service import no_limits
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def make(settings: Settings, lake: Lake, report: Report) -> Made:
     print(f"  the search index in {time.monotonic() - began:.0f} s", flush=True)
     report.ours["rows"] = sum(made.rows.values())
     for name in SIZED:
-        facts = table_statistics(lake.table(name))
+        facts = read_table_statistics(lake.table(name))
         report.ours |= {f"{name}_mb": facts.bytes / 1e6, f"{name}_files": facts.files}
         print(f"  {name}: {facts.rows:,} rows, {facts.files} files, {facts.bytes / 1e6:,.1f} MB", flush=True)
     return made

@@ -10,11 +10,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from bench.query_data import END, GAUGES, OWNER, PHRASE, RARE, SERVICES, START
-from neve.lake.duck import connect, literal
-from neve.lake.manifest_sources import readable
+from neve.lake.duckdb import connect, quote_literal
+from neve.lake.read.manifests import to_duckdb_path
 from neve.query.request import Request
-from neve.query.sql.statement import marked, parse
-from neve.query.sql.translate import for_duckdb, for_spark
+from neve.query.sql.statement import find_lake_tables, parse, write_for_duckdb, write_for_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from bench.query_data import Made
     from neve.lake.lake import Lake
     from neve.query.config import QueryConfig
+    from neve.query.request import Statistics
     from neve.query.service import QueryService
-    from neve.query.statistics import Statistics
 
     Ask = Callable[[str], "Answer"]
 
@@ -179,8 +178,9 @@ def by_duckdb(lake: Lake, config: QueryConfig) -> Ask:
 
     def ask(sql: str) -> Answer:
         statement = parse(sql, schemas)
-        plain = for_duckdb(
-            statement, {number: f"(SELECT * FROM all_{node.name})" for number, node in marked(statement.tree).items()}
+        plain = write_for_duckdb(
+            statement,
+            {number: f"(SELECT * FROM all_{node.name})" for number, node in find_lake_tables(statement.tree).items()},
         )
         return _duckdb_answer(connection, plain)
 
@@ -195,12 +195,12 @@ def by_spark(lake: Lake) -> Ask:
 
     def ask(sql: str) -> Answer:
         statement = parse(sql, schemas)
-        owned = f"WHERE organization_id = {literal(OWNER)}"
+        owned = f"WHERE organization_id = {quote_literal(OWNER)}"
         sources = {
             number: f"(SELECT * FROM {lake.spark_name(node.name)} {owned})"
-            for number, node in marked(statement.tree).items()
+            for number, node in find_lake_tables(statement.tree).items()
         }
-        text = for_spark(statement, sources)
+        text = write_for_spark(statement, sources)
         began = time.perf_counter()
         table = spark.sql(text).toArrow()
         seconds = time.perf_counter() - began
@@ -228,9 +228,9 @@ def _alike(one: object, other: object) -> bool:
 
 
 def _view(lake: Lake, name: str) -> str:
-    files = (readable(task.file.file_path) for task in lake.table(name).scan().plan_files())
-    every = f"read_parquet([{', '.join(map(literal, files))}])"
-    return f"CREATE VIEW all_{name} AS SELECT * FROM {every} WHERE organization_id = {literal(OWNER)}"
+    files = (to_duckdb_path(task.file.file_path) for task in lake.table(name).scan().plan_files())
+    every = f"read_parquet([{', '.join(map(quote_literal, files))}])"
+    return f"CREATE VIEW all_{name} AS SELECT * FROM {every} WHERE organization_id = {quote_literal(OWNER)}"
 
 
 def _duckdb_answer(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:

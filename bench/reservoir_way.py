@@ -13,10 +13,9 @@ from datasketches import var_opt_sketch  # type: ignore[import-untyped]
 
 from bench.usage import Meter
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
-from neve.lake.session import build_session
-from neve.reservoir.chance import salt_of
-from neve.reservoir.draw import Draw
-from neve.reservoir.transform import weighted_sample, windowed_sample
+from neve.lake.spark.session import build_session
+from neve.reservoir.sampling.methods import Draw, make_salt
+from neve.reservoir.sampling.transform import weighted_sample, windowed_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 K = 100
-DRAW = Draw(("service",), "id", K, salt_of("bench"), "weight")
+DRAW = Draw(("service",), "id", K, make_salt("bench"), "weight")
 EARLY_CUT = "spark.sql.optimizer.windowGroupLimitThreshold"
 BATCH_ROWS = 100_000
 

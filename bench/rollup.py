@@ -19,24 +19,24 @@ from pyiceberg.expressions import And, EqualTo, Reference
 
 from bench.report import Report
 from bench.usage import Meter, Usage
-from neve.lake.commits import append_once
+from neve.lake.commit.append import append_once
 from neve.lake.config import CatalogConfig, LakeConfig, SparkConfig
-from neve.lake.duck import connect, scan
+from neve.lake.duckdb import connect, scan_sql
 from neve.lake.lake import Lake
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
 from neve.lake.tables import init_tables
-from neve.lake.writer import Target, write_files
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.rollups import LEVELS
 from neve.model.tables import METRICS
 from neve.rollup.config import RollupConfig
 from neve.rollup.job import Rollup
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from neve.rollup.result import LevelResult
+    from neve.rollup.job import LevelResult
 
     Ints = npt.NDArray[np.int64]
     Floats = npt.NDArray[np.float64]
@@ -232,7 +232,7 @@ class Place:
             spark_config=SparkConfig(log_file=str(folder / "spark.log")),
         )
         init_tables(self.lake)
-        documents = SqlDocuments(State(StateConfig(path=str(folder / name / "state.db"))))
+        documents = SqlDocuments(StateStore(StateConfig(path=str(folder / name / "state.db"))))
         self.rollup = Rollup(self.lake, RollupConfig(), documents, clock=lambda: now)
         self.points = 0
         self.commits = 0
@@ -328,7 +328,7 @@ def _view(place: Place, name: str, sql: str, columns: tuple[str, ...]) -> tuple[
     taken, rows = [], []
     for _round in range(VIEW_ROUNDS):
         began = time.monotonic()
-        rows = connection.execute(sql.format(table=scan(table))).fetchall()
+        rows = connection.execute(sql.format(table=scan_sql(table))).fetchall()
         taken.append(time.monotonic() - began)
     print(f"  a day's view from {name}: {len(footers)} files, {size:.3f} MB, {1000 * min(taken):.1f} ms", flush=True)
     return rows, size, min(taken)

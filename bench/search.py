@@ -19,21 +19,20 @@ import pyarrow.parquet as pq
 
 from bench.report import Report
 from bench.usage import Meter
-from neve.lake.commits import append_once
+from neve.lake.commit.append import append_once
 from neve.lake.config import CatalogConfig, LakeConfig, SparkConfig
-from neve.lake.duck import connect, literal
+from neve.lake.duckdb import connect, quote_literal
 from neve.lake.lake import Lake
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
 from neve.lake.tables import init_tables
-from neve.lake.writer import Target, write_files
-from neve.model.search import SEARCH_INDEX
-from neve.model.tables import LOGS
+from neve.lake.write.table_writer import Target, write_files
+from neve.model.tables import LOGS, SEARCH_INDEX
 from neve.search.config import SearchConfig
-from neve.search.job import Search
+from neve.search.job import SearchIndexer
 from neve.search.lookup import SearchIndex
 from neve.search.plan import live_files
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,9 +110,9 @@ def hexes(chance: np.random.Generator, size: int) -> pa.Array:
 
 def build(lake: Lake, folder: Path, report: Report) -> None:
     """Index everything."""
-    documents = SqlDocuments(State(StateConfig(path=str(folder / "state.db"))))
+    documents = SqlDocuments(StateStore(StateConfig(path=str(folder / "state.db"))))
     with Meter(with_children=True) as usage:
-        result = Search(lake, SearchConfig(), documents).build()
+        result = SearchIndexer(lake, SearchConfig(), documents).build()
     assert result.committed
     column = sum(message_bytes(lake, file.path) for file in live_files(lake.table(LOGS.name)))
     report.ours |= {
@@ -183,8 +182,8 @@ def timed(index: SearchIndex, paths: Sequence[str], word: str) -> float:
 def scanned(lake: Lake, paths: Sequence[str], word: str) -> float:
     """How long DuckDB takes to find a word in some files."""
     connection = connect(lake.s3, on_s3=False)
-    files = ", ".join(literal(path.removeprefix("file://")) for path in paths)
-    sql = f"SELECT count(*) FROM read_parquet([{files}]) WHERE contains(message, {literal(word)})"
+    files = ", ".join(quote_literal(path.removeprefix("file://")) for path in paths)
+    sql = f"SELECT count(*) FROM read_parquet([{files}]) WHERE contains(message, {quote_literal(word)})"
     connection.execute(sql)
     began = time.perf_counter()
     assert connection.execute(sql).fetchone() == (1,)

@@ -22,17 +22,16 @@ from tests.parts import kafka as broker_part
 from bench.exports import Exports, exports
 from bench.report import Report
 from bench.usage import tree_cpu
-from neve.ingest.config import IngestConfig
-from neve.ingest.publish import Publisher
-from neve.ingest.stream.batch import StreamWriter
+from neve.ingest.batch_writer import Publisher
+from neve.ingest.config import IngestConfig, KafkaConfig
+from neve.ingest.stream.attempts import BatchAttempts
 from neve.ingest.stream.job import StreamJob
 from neve.ingest.stream.kafka import KafkaStream
-from neve.ingest.stream.raw import RawStream
-from neve.ingest.stream.raw_feed import RawFeed
-from neve.ingest.stream.topics import KafkaConfig
+from neve.ingest.stream.raw_zone import RawFeed, RawStream
+from neve.ingest.stream.writer import StreamWriter
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
-from neve.lake.jars import KAFKA
 from neve.lake.lake import Lake
+from neve.lake.spark.jars import KAFKA
 from neve.lake.tables import init_tables
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode
@@ -40,12 +39,15 @@ from neve.raw.config import RawConfig
 from neve.raw.frame import Frame, Kind
 from neve.raw.writer import open_writer
 from neve.raw.zone import OTLP, RawZone
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from neve.ingest.results import StreamResult
     from neve.ingest.stream.job import Stream
-    from neve.ingest.stream.result import StreamResult
 
 SEEDS = (7, 8, 9)
 ROUNDS = 3
@@ -106,7 +108,12 @@ class StreamBench:
         """`neve ingest kafka --available-now`."""
         topics = self._produce()
         config = KafkaConfig.model_validate({"bootstrap_servers": self.bootstrap, "topics": topics})
-        return self._measure(lambda writer: KafkaStream(writer, config, "bench"))
+        documents = SqlDocuments(StateStore(StateConfig(path=str(self.folder / "state.db"))))
+        return self._measure(
+            lambda writer: KafkaStream(
+                writer, config, "bench", BatchAttempts(documents, writer.stream, str(self.folder))
+            )
+        )
 
     def raw(self) -> float:
         """`neve ingest raw --available-now`."""

@@ -13,12 +13,12 @@ from typing import Any
 from bench.tail_data import OWNER, START
 from neve.lake.config import CatalogConfig, LakeConfig, SparkConfig
 from neve.lake.lake import Lake
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 from neve.tail.config import TailConfig
-from neve.tail.job import Selector
-from neve.tail.policy.defaults import default_policies
+from neve.tail.policy.config.loader import build_default_policies
+from neve.tail.selector import TailSelector
 
 SLOW_MS = 2000
 SINGLE_DECISIONS = 300
@@ -33,14 +33,14 @@ def lake_in(folder: Path) -> Lake:
     )
 
 
-def selector_in(folder: Path, name: str, minutes: float, engine: str = "duckdb") -> Selector:
+def selector_in(folder: Path, name: str, minutes: float, engine: str = "duckdb") -> TailSelector:
     """A selector with the default policies, at a moment after the first span."""
-    return Selector(
+    return TailSelector(
         lake_in(folder),
         lake_in(folder),
         TailConfig(name=name, engine=engine),
-        default_policies(slow_ms=SLOW_MS),
-        SqlDocuments(State(StateConfig(path=str(folder / "state.db")))),
+        build_default_policies(slow_ms=SLOW_MS),
+        SqlDocuments(StateStore(StateConfig(path=str(folder / "state.db")))),
         clock=lambda: START + timedelta(minutes=minutes),
     )
 
@@ -52,13 +52,13 @@ def cycle(folder: Path, name: str, minutes: float, engine: str) -> dict[str, Any
 
 def single(folder: Path, name: str) -> dict[str, Any]:
     """Decide about single traces, one after the other, as for a trace that has just become ready."""
-    from neve.tail.explain import judge_trace, single_traces  # noqa: PLC0415 - not for cycles
+    from neve.tail.explain import judge_trace, open_trace_judge  # noqa: PLC0415 - not for cycles
 
     selector = selector_in(folder, name, 120)
     column = selector.lake.table("trace_decisions").scan(selected_fields=("trace_id",), limit=200_000).to_arrow()
     ids = random.Random(3).sample(column.column("trace_id").to_pylist(), SINGLE_DECISIONS)
     times = []
-    with single_traces(selector) as opened:
+    with open_trace_judge(selector) as opened:
         judge_trace(selector, OWNER, ids[0], opened)  # the first one lists the table's files
         for trace_id in ids:
             began = time.perf_counter()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from neve.lake.commits import append_once
-from neve.lake.writer import Target, write_files
+from neve.lake.commit.append import append_once
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.columns import STRING_MAP, TIMESTAMP
 
 if TYPE_CHECKING:

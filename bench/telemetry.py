@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from neve.demo import generate
-from neve.lake.jars import cache_dir
+from neve.lake.spark.jars import find_cache_dir
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ VERSION = 1  # raise it when the generator changes what it writes
 
 def hour(seed: int) -> Path:
     """The folder of one generated hour."""
-    folder = cache_dir() / "bench" / f"v{VERSION}-seed{seed}"
+    folder = find_cache_dir() / "bench" / f"v{VERSION}-seed{seed}"
     done = folder.with_suffix(".done")
     if not done.exists():
         print(f"making an hour of telemetry, seed {seed} (once, into the cache)", flush=True)

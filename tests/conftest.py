@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+import structlog
+from pyiceberg.table.metadata import TableMetadataUtil
 
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
-from neve.lake.jars import ALL, local_paths
 from neve.lake.lake import Lake
-from neve.lake.session import build_session
-from neve.lake.tables import init_tables
+from neve.lake.spark.jars import ALL, local_paths
+from neve.lake.spark.session import build_session
+from tests.empty_tables import create_empty_tables
+from tests.query.quick import connect_quickly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator, Iterator
 
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["tests.parts.fixtures"]
+pytest_plugins = ["tests.parts.fixtures", "tests.cpu_report", "tests.property_profiles"]
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 # A small, quick JVM: start-up costs more than throughput in tests.
@@ -31,11 +35,19 @@ TEST_CONF = {
     "spark.sql.shuffle.partitions": "1",
 }
 _numbers = itertools.count()
-# A machine that pauses for others makes no test wrong, and what lands is judged by the same examples each time; others
-# are looked for with --hypothesis-profile=random.
-settings.register_profile("neve", deadline=None, derandomize=True)
-settings.register_profile("random", deadline=None)
-settings.load_profile("neve")
+# Logs of tests that configure none: rich needs a CPU second to highlight the source of one traceback.
+structlog.get_config()["processors"][-1].exception_formatter = structlog.dev.plain_traceback
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests without the garbage collector, and keep it from walking through modules and tests later on."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -46,6 +58,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("spark")
         if "shared_data" in fixtures:
             item.add_marker("shared_data")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_duckdb() -> Iterator[None]:
+    """Connections that start at once, in this process."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("duckdb.connect", connect_quickly)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_metadata() -> Iterator[None]:
+    """Parse equal texts of a table's metadata once: what is parsed is frozen. Files are read each time."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(TableMetadataUtil, "parse_raw", staticmethod(lru_cache(256)(TableMetadataUtil.parse_raw)))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -83,7 +111,7 @@ def make_lake(tmp_path: Path) -> Callable[..., Lake]:
             spark_config=SparkConfig(master="local[2]", log_file=str(folder / "spark.log")),
         )
         if init:
-            init_tables(lake)
+            create_empty_tables(lake)
         return lake
 
     return make

@@ -10,9 +10,9 @@ from docs.pages import NOTICE
 from docs.pages.markdown import code, codes, fence, page, table
 
 INTRODUCTION = """
-Every command answers `-h` and `--help`. It ends with 0 when it did what it was asked, with 1 and a message on standard
-error when it could not, with 2 when the command line is wrong, and with 130 when it was stopped. Settings come from
-[neve.yaml and NEVE_ variables](configuration.md); an option wins over the setting that it stands for.
+Every command has `-h` and `--help`. Exit codes: 0 for success, 1 with a message on standard error for a failure, 2 for
+a wrong command line, and 130 for an interrupted command. Settings come from
+[neve.yaml and NEVE_ variables](configuration.md). An option overrides its setting.
 """
 SAID_DEFAULT = re.compile(r"\s*\[default: (?P<default>.+)\]\s*$")
 PREFORMATTED = ("\b", r"\b")  # click's mark, also where a raw docstring spells it out
@@ -70,7 +70,7 @@ def _children(context: click.Context) -> str:
         for child in found
         if child is not None and not child.hidden
     ]
-    return table(("Command", "What it does"), rows)
+    return table(("Command", "Description"), rows)
 
 
 def _anchor(context: click.Context, child: click.Command) -> str:
@@ -80,7 +80,7 @@ def _anchor(context: click.Context, child: click.Command) -> str:
 def _arguments(context: click.Context) -> str:
     arguments = [param for param in context.command.params if isinstance(param, click.Argument)]
     rows = [(code(argument.human_readable_name), _how_many(argument)) for argument in arguments]
-    return table(("Argument", "How many"), rows)
+    return table(("Argument", "Count"), rows)
 
 
 def _how_many(argument: click.Argument) -> str:
@@ -92,7 +92,7 @@ def _how_many(argument: click.Argument) -> str:
 
 def _options(context: click.Context) -> str:
     options = [param for param in context.command.params if isinstance(param, click.Option) and not param.hidden]
-    return table(("Option", "Value", "Default", "What it does"), [_option(option) for option in options])
+    return table(("Option", "Value", "Default", "Description"), [_option(option) for option in options])
 
 
 def _option(option: click.Option) -> tuple[str, str, str, str]:

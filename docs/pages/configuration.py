@@ -58,6 +58,7 @@ Two variables are about the process and are no keys:
 | --- | --- |
 | `NEVE_CONFIG` | configuration file, where `--config` is not given |
 | `NEVE_CACHE` | folder of fetched jars; by default `neve` in `XDG_CACHE_HOME`, or in `~/.cache` |
+| `NEVE_OUTSIDE` | folder of public data for `make test-outside`; by default `outside` in the folder of the jars |
 """
 HEADERS = ("Key and variable", "Type", "Default", "Meaning")
 WORDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "`true` or `false`"}

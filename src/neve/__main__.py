@@ -1,4 +1,4 @@
-"""`python -m neve`: the command, for those who know the interpreter and not where its scripts are."""
+"""Entry point of `python -m neve`."""
 
 from neve.cli.main import main
 

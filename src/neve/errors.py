@@ -1,28 +1,30 @@
-r"""The one error tree.
+r"""Errors of Neve, in one tree.
 
-    NeveError                  what a user can act on; everything else is a bug
+    NeveError                  an error that a user can act on; all others are bugs
     ├── ConfigError            a key, its value, what was expected
     ├── EnvironmentFault       Java, a jar or a package that is missing or too old
     ├── WireError              bytes that are not the OTLP message they claim to be
     ├── InputError             a file that can't be read as the format it claims
-    │   ├── UnknownSignal      a file that may hold logs, metrics or traces
-    │   ├── FileTooLarge       a file that is larger than it may be, stored or unpacked
-    │   └── InvalidWeight      a weight that nothing can be sampled by
+    │   ├── UnknownSignal      a file with an undetermined signal: logs, metrics or traces
+    │   ├── UnknownFields      a file without a field that has a known meaning
+    │   ├── UnknownLines       a log file whose lines are of no known format
+    │   ├── FileTooLarge       a file that exceeds the size limit, stored or decompressed
+    │   └── InvalidWeight      a sampling weight that is not valid
     ├── LakeError              the catalog, the warehouse or a table
     │   ├── TableMissing       a table that was never created
     │   ├── IncompatibleTable  a table whose columns can't become the declared ones
     │   ├── CommitConflict     another writer won, and retrying did not help
-    │   ├── CommitUnknown      nobody can tell whether the commit happened
-    │   ├── LeaseTaken         another one holds what is to be held by one alone
-    │   └── LeaseLost          what was held by one alone is held no longer
+    │   ├── CommitUnknown      it is unknown whether the commit happened
+    │   ├── LeaseTaken         another owner holds the lease
+    │   └── LeaseLost          the lease is no longer held
     ├── StreamFailed           a stream ended in an error
-    ├── RawZoneError           what was received could not be made durable
-    ├── Cancelled              work that nobody wants any more, given up before its end
-    └── QueryError             SQL that can't be answered
-        ├── LimitExceeded      SQL that would take more than its sender may have
-        └── QueryCancelled     SQL whose answer nobody wants any more
+    ├── RawZoneError           received bytes could not be made durable
+    ├── Cancelled              work that was cancelled on request
+    └── QueryError             SQL that can't be executed
+        ├── LimitExceeded      SQL that exceeds a limit of its caller
+        └── QueryCancelled     SQL that was cancelled
 
-A message says what failed, the key or record, the value, what was expected and what to do: lower case, no full stop.
+A message has what failed, the key or record, the value, what was expected and what to do: lower case, no full stop.
 """
 
 
@@ -55,7 +57,15 @@ class InputError(NeveError):
 
 
 class UnknownSignal(InputError):
-    """Raised when neither a file's name nor its content tells its signal."""
+    """Raised when neither the name nor the content of a file determines its signal."""
+
+
+class UnknownFields(InputError):
+    """Raised when none of the fields of a file has a meaning that its signal needs."""
+
+
+class UnknownLines(InputError):
+    """Raised when the lines of a log file are not of the stated format, or of no known one."""
 
 
 class FileTooLarge(InputError):
@@ -67,7 +77,7 @@ class InvalidWeight(InputError):
 
 
 class LakeError(NeveError):
-    """Raised when the catalog, the warehouse or a table refuses an operation."""
+    """Raised when the catalog, the warehouse or a table rejects an operation."""
 
 
 class TableMissing(LakeError):
@@ -79,11 +89,11 @@ class IncompatibleTable(LakeError):
 
 
 class CommitConflict(LakeError):
-    """Raised when other writers kept winning until the retries were used up."""
+    """Raised when other writers committed first until the retries were used up."""
 
 
 class CommitUnknown(LakeError):
-    """Raised when a commit may or may not have happened; its files must not be deleted."""
+    """Raised when it is unknown whether a commit happened. Its files must not be deleted."""
 
 
 class LeaseTaken(LakeError):
@@ -91,17 +101,17 @@ class LeaseTaken(LakeError):
 
 
 class LeaseLost(LakeError):
-    """Raised when a holder can't be sure that its lease is still its own; it must not publish what it made."""
+    """Raised when a holder can't be sure that its lease is still valid. The holder must not publish its results."""
 
 
 class StreamFailed(NeveError):
-    """Raised when a stream ends in an error; what it has committed stays, and it can be started again."""
+    """Raised when a stream ends in an error. Its commits stay, and it can be restarted."""
 
 
 class RawZoneError(NeveError):
-    """Raised when received bytes can't be made durable; whoever sent them must send them again.
+    """Raised when received bytes can't be made durable. The client must send them again.
 
-    `public` is the reason as senders are told it: without paths and names of this machine.
+    `public` is the reason in the response to the client: without paths and names of this machine.
     """
 
     def __init__(self, message: str, *, hint: str | None = None, public: str = "") -> None:
@@ -110,15 +120,15 @@ class RawZoneError(NeveError):
 
 
 class Cancelled(NeveError):
-    """Raised when work is given up because it was asked to; nothing failed, and what was done so far stays."""
+    """Raised when work is cancelled on request. Nothing failed, and completed work stays."""
 
 
 class QueryError(NeveError):
-    """Raised when a statement can't be parsed, planned or answered."""
+    """Raised when a statement can't be parsed, planned or executed."""
 
 
 class LimitExceeded(QueryError):
-    """Raised when a statement needs more time, memory, bytes or rows than it may have; `limit` names the setting."""
+    """Raised when a statement needs more time, memory, bytes or rows than allowed. `limit` names the setting."""
 
     def __init__(self, message: str, *, limit: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -126,4 +136,4 @@ class LimitExceeded(QueryError):
 
 
 class QueryCancelled(QueryError):
-    """Raised when a query is ended from elsewhere."""
+    """Raised when a query is cancelled by another caller."""

@@ -9,12 +9,11 @@ import pytest
 
 from neve.api.control.routes import control_routes
 from neve.app.control import Control
-from neve.receive.keys import OpenDoor
+from neve.receive.authentication import OpenGuard
 from tests.api.querying import Client, serving
 from tests.api.running import LoopThread, Running, settings_for
 from tests.app.control_lake import controlled
 from tests.query.lakes import ACME
-from tests.query.quick import connect_quickly
 
 
 @pytest.fixture(scope="session")
@@ -47,8 +46,7 @@ def start(loop_thread: LoopThread, tmp_path: Path) -> Iterator[Callable[..., Run
 @pytest.fixture(scope="session")
 def kept_control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
     """The control of a small lake."""
-    with pytest.MonkeyPatch.context() as patched, controlled(tmp_path_factory.mktemp("controlled")) as found:
-        patched.setattr("duckdb.connect", connect_quickly)
+    with controlled(tmp_path_factory.mktemp("controlled")) as found:
         yield found
 
 
@@ -64,7 +62,7 @@ def control(kept_control: Control) -> Iterator[Control]:
 @pytest.fixture(scope="session")
 def kept_operator(kept_control: Control) -> Iterator[Client]:
     """A server of that control with an open door."""
-    guard = OpenDoor(ACME, admin=True)
+    guard = OpenGuard(ACME, admin=True)
     with serving(None, guard, first=control_routes(kept_control, guard)) as found:
         yield found
 

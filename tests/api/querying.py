@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from starlette.applications import Starlette
 
-from neve.api.listen import listen
-from neve.api.patience import Limits, patient
+from neve.api.ports import listen
 from neve.api.query.routes import query_routes
+from neve.api.slow_clients import ConnectionLimits, build_protocol
+from neve.receive.authentication import OpenGuard
 from neve.receive.config import ReceiverConfig
-from neve.receive.keys import OpenDoor
 from tests.api.running import HOST, JSON, Reply
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from neve.query.service import QueryService
-    from neve.receive.keys import Guard
+    from neve.receive.authentication import Guard
 
 QUERY = "/api/v1/query"
 
@@ -71,12 +71,12 @@ def serving(
 ) -> Iterator[Client]:
     """A server in a thread, with the protocol of `neve serve`; `first` are the paths of others."""
     config = ReceiverConfig()
-    application = Starlette(routes=[*first, *query_routes(service, guard or OpenDoor("acme"))])
+    application = Starlette(routes=[*first, *query_routes(service, guard or OpenGuard("acme"))])
     sock = listen(HOST, 0, "http")
     server = uvicorn.Server(
         uvicorn.Config(
             application,
-            http=patient(Limits(config, lambda _status, _reason: None)),
+            http=build_protocol(ConnectionLimits(config, lambda _status, _reason: None)),
             loop="asyncio",
             lifespan="off",
             log_config=None,

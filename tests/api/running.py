@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any
 import grpc  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
-from neve.api.server import running_receiver
+from neve.api.server import open_receiver
 from neve.app.settings import Settings
 from neve.lake.config import S3Config
-from neve.lake.keys import Keys
-from neve.lake.scopes import Scope
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
 from neve.raw.frame import Frame, decode
 from neve.raw.zone import OTLP, RawZone
+from neve.state.config import StateConfig
+from neve.state.keys import Keys
+from neve.state.scopes import Scope
+from neve.state.store import StateStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from neve.api.addresses import Addresses
+    from neve.api.ports import Addresses
 
 HOST = "127.0.0.1"
 PROTOBUF = {"content-type": "application/x-protobuf"}
@@ -104,7 +104,7 @@ class Running:
         total = 0.0
         reply = self.get("/metrics")
         if reply.status == 401:
-            _, key = Keys(State(StateConfig(path=str(self.folder / "state.db")))).create(
+            _, key = Keys(StateStore(StateConfig(path=str(self.folder / "state.db")))).create(
                 "viewer", scopes=[Scope.METRICS]
             )
             reply = self.post("/metrics", b"", {"x-api-key": key}, "GET")
@@ -161,7 +161,7 @@ class LoopThread:
     @contextmanager
     def receiver(self, folder: Path, settings: Settings) -> Iterator[Running]:
         """A receiver in this process; one without HTTP is asked where those who watch ask."""
-        context = running_receiver(settings)
+        context = open_receiver(settings)
         addresses: Addresses = self._wait(context.__aenter__())
         try:
             yield running_at(addresses.http or addresses.health, addresses.grpc, folder)

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from neve.query.execution import RunningQuery
 from neve.query.limits import Limits
-from neve.query.running import Running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from neve.query.entry import Entry
-    from neve.query.request import Request
+    from neve.query.request import QueryLogEntry, Request
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 
@@ -58,13 +57,13 @@ class ScriptedService:
     """Takes every statement for one that the script answers."""
 
     make: Callable[[Script], Iterator[pa.RecordBatch]]
-    known: list[Running] = field(default_factory=list)
+    known: list[RunningQuery] = field(default_factory=list)
     scripts: list[Script] = field(default_factory=list)
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[QueryLogEntry] = field(default_factory=list)
 
-    def start(self, request: Request) -> Running:
+    def start(self, request: Request) -> RunningQuery:
         """Begin the script."""
-        running = Running(request, Limits(), self.entries.append)
+        running = RunningQuery(request, Limits(), self.entries.append)
         self.known.append(running)
         self.scripts.append(Script(self.make))
         try:
@@ -74,11 +73,11 @@ class ScriptedService:
             raise
         return running
 
-    def find(self, query_id: str, organization: str) -> Running | None:
+    def find(self, query_id: str, organization: str) -> RunningQuery | None:
         """One of those that were started."""
         return next((one for one in self.known if (one.id, one.organization) == (query_id, organization)), None)
 
-    def running(self, organization: str) -> tuple[Running, ...]:
+    def running(self, organization: str) -> tuple[RunningQuery, ...]:
         """Those that run."""
         return tuple(one for one in self.known if one.organization == organization and one.state == "running")
 

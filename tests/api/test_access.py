@@ -16,22 +16,21 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from neve.api.access import AccessRules
-from neve.api.application import build_application
-from neve.api.probes import Viewers
-from neve.api.query.door import QueryDoor
-from neve.api.query.server import query_application, query_rules
-from neve.api.watch import health_application, watch_routes, watching
+from neve.api.api_server import build_api_application, query_rules
+from neve.api.health import TrustedCallers, health_application, serve_health, source_health_routes
+from neve.api.otlp_http import build_application
+from neve.api.query.endpoint import Endpoint
 from neve.app.serve.config import ServeConfig
-from neve.app.serve.instance import GROUP_HEADER
-from neve.app.serve.sight import Sight
-from neve.app.service import health_guard, receiver_parts
+from neve.app.serve.part import PartsHealth
+from neve.app.serve.process_group import GROUP_HEADER
+from neve.app.serve.receiver import health_guard, receiver_parts
 from neve.app.settings import Settings
 from neve.errors import ConfigError
-from neve.lake.scopes import Caller, Scope
 from neve.query.config import QueryConfig, check_query
+from neve.receive.authentication import KeyGuard, OpenGuard
 from neve.receive.config import ReceiverConfig, check_receiver
-from neve.receive.keys import KeyDoor, OpenDoor
 from neve.receive.refusal import Refusal
+from neve.state.scopes import Caller, Scope
 from tests.api.running import settings_for
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
     from neve.app.control import Control
     from neve.query.service import QueryService
-    from neve.receive.keys import Guard
+    from neve.receive.authentication import Guard
     from tests.api.running import Running
 
 PORTS = ("receiver", "query", "health")
@@ -88,9 +87,9 @@ class Book:
 class Ill:
     """Parts that are ill, with words that are for no stranger."""
 
-    def look(self) -> Sight:
+    def look(self) -> PartsHealth:
         """Say so."""
-        return Sight([{"name": "tail", "state": "failed", "error": SECRET, "details": {}}])
+        return PartsHealth([{"name": "tail", "state": "failed", "error": SECRET, "details": {}}])
 
     def counted(self) -> bytes:
         """Count something."""
@@ -104,7 +103,7 @@ class House:
     folder: Path
     control: Control
     guards: dict[str, Guard] = field(
-        default_factory=lambda: {"open": OpenDoor("acme", admin=True), "keys": KeyDoor(Book(), 60)}
+        default_factory=lambda: {"open": OpenGuard("acme", admin=True), "keys": KeyGuard(Book(), 60)}
     )
 
     @asynccontextmanager
@@ -116,10 +115,10 @@ class House:
                 yield build_application(parts.receiver, parts.events, guard, TOKEN)
         elif port == "query":
             rules = query_rules(QueryConfig(auth=cast("Any", auth), **section))
-            yield query_application(cast("QueryService", Silent()), self.control, guard, rules, TOKEN)
+            yield build_api_application(cast("QueryService", Silent()), self.control, guard, rules, TOKEN)
         else:
             config = ServeConfig(host="127.0.0.1" if auth == "open" else ANYWHERE)
-            yield health_application(watch_routes(Ill(), Viewers(guard, TOKEN)), config)
+            yield health_application(source_health_routes(Ill(), TrustedCallers(guard, TOKEN)), config)
 
     def call(self, port: str, auth: str, calls: list[Call], **section: Any) -> list[Reply]:
         """The answers to some requests, one after the other."""
@@ -152,7 +151,7 @@ Call = tuple[str, str, dict[str, str]]
 
 def methods_of(route: Route) -> Iterator[tuple[str, str]]:
     """The methods and the path of a route."""
-    methods = route.endpoint.handlers if isinstance(route.endpoint, QueryDoor) else route.methods
+    methods = route.endpoint.handlers if isinstance(route.endpoint, Endpoint) else route.methods
     assert methods is not None
     yield from ((method, route.path) for method in methods)
 
@@ -335,12 +334,12 @@ def test_an_open_lake_is_looked_at_and_not_changed(house: House) -> None:
     ]
     assert len(safe) >= 8
     assert len(changes) >= 7
-    house.guards["open"] = OpenDoor("acme")
+    house.guards["open"] = OpenGuard("acme")
     replies = house.call("query", "open", changes)
     assert {reply.status for reply in replies} == {403}
     assert {json.loads(reply.body)["error"]["code"] for reply in replies} == {"no_admin"}
     assert [reply.status for reply in house.call("query", "open", [("GET", "/api/v1/status", HERE)])] == [200]
-    house.guards["open"] = OpenDoor("acme", admin=True)
+    house.guards["open"] = OpenGuard("acme", admin=True)
     assert 403 not in {reply.status for reply in house.call("query", "open", changes)}
 
 
@@ -375,12 +374,12 @@ def test_health_off_this_machine_needs_keys(tmp_path: Path) -> None:
         return health_guard(Settings.model_validate({**plain, "serve": {"host": host}}), opened)
 
     async def watch() -> None:
-        async with watching(Ill(), ServeConfig(host=ANYWHERE, port=0)):
+        async with serve_health(Ill(), ServeConfig(host=ANYWHERE, port=0)):
             pass
 
     with ExitStack() as opened:
-        assert isinstance(guard_at("127.0.0.1", opened), OpenDoor)
-        assert isinstance(guard_at(ANYWHERE, opened), KeyDoor)
+        assert isinstance(guard_at("127.0.0.1", opened), OpenGuard)
+        assert isinstance(guard_at(ANYWHERE, opened), KeyGuard)
     with pytest.raises(ConfigError, match=r"serve\.host is '0\.0\.0\.0'"):
         asyncio.run(watch())
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from neve.api.api_server import open_query_api
 from neve.api.control.routes import control_routes
-from neve.api.query.openapi import description
-from neve.api.query.server import running_queries
-from neve.lake.keys import Keys
-from neve.lake.scopes import Scope
-from neve.lake.state import State
+from neve.api.openapi import build_description
 from neve.query.config import QueryConfig
-from neve.receive.keys import KeyDoor
+from neve.receive.authentication import KeyGuard
+from neve.state.keys import Keys
+from neve.state.scopes import Scope
+from neve.state.store import StateStore
 from tests.api.operating import MISSING, error_of, send
 from tests.api.querying import Client, serving
 from tests.app.control_lake import running_job
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 def test_only_a_key_that_may_operate_is_let_in(control: Control) -> None:
     """No key, an unknown one and one that may only write and read are told apart; operating is no licence to read."""
-    state = State(control.settings.state)
+    state = StateStore(control.settings.state)
     keys = Keys(state)
     _, plain = keys.create(ACME)
     _, admin = keys.create(ACME, "on-call", [Scope.ADMIN])
-    guard = KeyDoor(keys, 10)
+    guard = KeyGuard(keys, 10)
     with serving(None, guard, first=control_routes(control, guard)) as client:
-        for path, methods in description()["paths"].items():
+        for path, methods in build_description()["paths"].items():
             for method, said in methods.items():
                 if said.get("tags") != ["control"]:
                     continue
@@ -56,10 +56,10 @@ def test_a_page_in_a_browser_does_not_operate_a_lake_without_keys(control: Contr
     refused = send(operator, "POST", f"jobs/{job.id}/cancel", headers=headers)
     assert error_of(refused)[:2] == (403, "wrong_origin")
     assert send(operator, "GET", "jobs", headers=headers).status == 200
-    state = State(control.settings.state)
+    state = StateStore(control.settings.state)
     keys = Keys(state)
     key, admin = keys.create(ACME, "page", [Scope.ADMIN])
-    guard = KeyDoor(keys, 10)
+    guard = KeyGuard(keys, 10)
     with (
         serving(None, guard, first=control_routes(control, guard)) as keyed,
         structlog.testing.capture_logs() as told,
@@ -80,11 +80,11 @@ def test_the_api_process_has_all_of_it(control: Control) -> None:
     settings = control.settings.model_copy(update={"query": QueryConfig(port=0)})
 
     async def ask() -> list[Reply]:
-        async with running_queries(settings, control.lake) as place:
+        async with open_query_api(settings, control.lake) as place:
             operator = Client(int(place.rpartition(":")[2]))
             paths = ("status", "tables", "openapi.json", "nothing")
             return [await asyncio.to_thread(send, operator, "GET", path) for path in paths]
 
     status, tables, described, nothing = asyncio.run(ask())
     assert (status.status, tables.status, error_of(nothing)[:2]) == (200, 200, (404, "not_found"))
-    assert described.json == description()
+    assert described.json == build_description()

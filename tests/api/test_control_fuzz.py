@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from neve.api.query.question import MAX_BODY_BYTES
+from neve.api.query.models import MAX_BODY_BYTES
 from tests.api.operating import send
 from tests.api.running import JSON
 

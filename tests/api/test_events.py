@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from neve.ingest.watch.config import WatchConfig
-from neve.lake.keys import Keys
-from neve.lake.scopes import ALL_SCOPES, Scope
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
+from neve.ingest.config import WatchConfig
 from neve.raw.frame import MAGIC
 from neve.raw.zone import EVENTS
+from neve.state.config import StateConfig
+from neve.state.keys import Keys
+from neve.state.scopes import ALL_SCOPES, Scope
+from neve.state.store import StateStore
 from tests.api.running import JSON, LoopThread, Running, settings_for
 from tests.ingest.watch.events import s3, s3_record
 from tests.ingest.watch.test_places import HOSTILE_PATHS
@@ -39,7 +39,7 @@ def announce(receiver: Running, document: Any, key: str = "", **headers: str) ->
 @pytest.fixture
 def keys(tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Makes keys of organizations."""
-    state = State(StateConfig(path=str(tmp_path / "state.db")))
+    state = StateStore(StateConfig(path=str(tmp_path / "state.db")))
     yield lambda organization, *scopes: Keys(state).create(organization, "", scopes)[1]
     state.close()
 
@@ -158,7 +158,7 @@ def test_a_full_zone_of_events_leaves_otlp_ready(
     loop_thread: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Events are refused and the probes say so; telemetry is taken as before, and the receiver stays ready."""
-    monkeypatch.setattr("neve.receive.pressure.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("neve.receive.backpressure.LOOK_SECONDS", 0.05)
     segment = tmp_path / "raw" / "events" / "20200101T000000-00000000" / "000000000000.raw"
     segment.parent.mkdir(parents=True)
     segment.write_bytes(MAGIC + bytes(2 * 1024 * 1024))

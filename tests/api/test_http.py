@@ -14,10 +14,14 @@ import zstandard
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from neve.ingest.config import IngestConfig
+from neve.ingest.stream.raw_frames import open_frame
 from neve.model.signals import Signal
 from neve.otlp.json import to_json
+from neve.otlp.json_enums import LISTS
 from neve.raw.frame import Encoding, Kind, Packing
 from neve.raw.zone import EVENTS
+from neve.receive.response import REJECTED
 from tests.api.running import JSON, PROTOBUF, Running, until
 from tests.receive.doubles import deep_traces, span, traces_of
 from tests.telemetry import logs, metrics, traces
@@ -70,6 +74,51 @@ def test_partial_success_is_told_in_both_encodings(open_receiver: Running) -> No
     assert "1 invalid_trace_id, 1 timestamp_in_future" in response.partial_success.error_message
     reply = open_receiver.post("/v1/traces", to_json(Signal.TRACES, wire).encode(), JSON)
     assert (reply.status, reply.json["partialSuccess"]["rejectedSpans"]) == (200, "2")
+
+
+IDS = {"traceId": "5b8efff798038103d269b633813fc60c", "spanId": "eee19b7ec3c1b174"}
+TIMES = {"startTimeUnixNano": "1700000000000000000", "endTimeUnixNano": "1700000000000000001"}
+POINT = {"timeUnixNano": "1700000000000000000", "asInt": "1"}
+UNKNOWN: dict[str, tuple[str, dict[str, Any], dict[str, Any], int]] = {
+    "kind": ("traces", IDS | TIMES, {"kind": "SPAN_KIND_BROKER"}, 1),
+    "code": ("traces", IDS | TIMES, {"status": {"code": "STATUS_CODE_BAD"}}, 1),
+    "severityNumber": ("logs", {"timeUnixNano": "1700000000000000000"}, {"severityNumber": "LOUD"}, 1),
+    "aggregationTemporality": (
+        "metrics",
+        {"name": "m", "gauge": {"dataPoints": [POINT]}},
+        {"gauge": None, "sum": {"aggregationTemporality": "BOTH", "dataPoints": [POINT, POINT, POINT]}},
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("packing", ["identity", "gzip"])
+@pytest.mark.parametrize("key", UNKNOWN)
+def test_an_unknown_name_of_an_enum_refuses_its_record_alone(open_receiver: Running, key: str, packing: str) -> None:
+    """It is counted with its name, and ingestion finds it and the others in the stored message."""
+    signal, good, wrong, count = UNKNOWN[key]
+    resources, scopes, records = LISTS[signal]
+    document = {resources: [{scopes: [{records: [good, good | wrong, good]}]}]}
+    body = PACKERS[packing](json.dumps(document).encode())
+    reply = open_receiver.post(f"/v1/{signal}", body, JSON | {"content-encoding": packing})
+    partial = reply.json["partialSuccess"]
+    assert (reply.status, partial[REJECTED[Signal(signal)]]) == (200, str(count))
+    name = next(text for text in ("SPAN_KIND_BROKER", "STATUS_CODE_BAD", "LOUD", "BOTH") if text in json.dumps(wrong))
+    assert f"{count} of {count + 2} {Signal(signal).record} were refused" in partial["errorMessage"]
+    assert f"{count} unknown_enum ({key} is {name!r}, expected a number or one of " in partial["errorMessage"]
+    [frame] = [frame for frame in open_receiver.frames() if frame.payload == body]
+    [message], [bad] = open_frame(Signal(signal), 0, frame, IngestConfig())
+    assert (bad.reason, json.loads(bad.payload)[resources][0][scopes][0][records]) == ("unknown_enum", [good | wrong])
+    assert json.loads(to_json(Signal(signal), message))[resources][0][scopes][0][records] == [good, good]
+
+
+def test_a_message_of_unknown_names_alone_is_stored(open_receiver: Running) -> None:
+    """All of its records are refused, and all are kept for the quarantine."""
+    before = len(open_receiver.frames())
+    document = {"resourceLogs": [{"scopeLogs": [{"logRecords": [{"severityNumber": "LOUD"}] * 2}]}]}
+    reply = open_receiver.post("/v1/logs", json.dumps(document).encode(), JSON)
+    assert (reply.status, reply.json["partialSuccess"]["rejectedLogRecords"]) == (200, "2")
+    assert len(open_receiver.frames()) == before + 1
 
 
 def test_an_empty_message_is_fine(open_receiver: Running) -> None:

@@ -8,12 +8,12 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from neve.errors import ConfigError, EnvironmentFault
-from neve.lake.keys import Keys
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
 from neve.model.signals import Signal
 from neve.otlp.json import to_json
 from neve.raw.frame import MAGIC
+from neve.state.config import StateConfig
+from neve.state.keys import Keys
+from neve.state.store import StateStore
 from tests.api.running import JSON, PROTOBUF, LoopThread, Running, settings_for, until
 from tests.api.test_grpc import refusal, status_of
 from tests.telemetry import traces
@@ -51,7 +51,7 @@ def test_a_full_disk_becomes_pressure(
     assert (health.status, health.json) == (503, {"status": "unhealthy", "problems": [ready.json["reason"]]})
     assert receiver.get("/livez").status == 200
     assert receiver.frames() == []
-    monkeypatch.setattr("neve.raw.local.LocalSink._check_room", lambda _sink: None)
+    monkeypatch.setattr("neve.raw.segments.LocalSink._check_room", lambda _sink: None)
     assert receiver.post("/v1/traces", traces()).status == 200
     assert receiver.get("/readyz").status == receiver.get("/healthz").status == 200
     assert len(receiver.frames()) == 1
@@ -91,7 +91,7 @@ def test_a_long_backlog_becomes_pressure(
     start: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """503 until ingestion has caught up."""
-    monkeypatch.setattr("neve.receive.pressure.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("neve.receive.backpressure.LOOK_SECONDS", 0.05)
     receiver = start(raw={"max_backlog_bytes": 1024 * 1024})
     assert receiver.post("/v1/traces", traces()).status == 200
     segment = tmp_path / "raw" / "otlp" / "20200101T000000-00000000" / "000000000000.raw"
@@ -107,7 +107,7 @@ def test_a_long_backlog_becomes_pressure(
 
 def test_keys_are_asked_for(start: Callable[..., Running], tmp_path: Path) -> None:
     """401 without one, 403 for a wrong one, and a right one says whose the data is; a revoked one is soon wrong."""
-    state = State(StateConfig(path=str(tmp_path / "state.db")))
+    state = StateStore(StateConfig(path=str(tmp_path / "state.db")))
     key, text = Keys(state).create("umbrella")
     receiver = start(auth="keys", key_seconds=0.2)
     reply = receiver.post("/v1/traces", traces())

@@ -16,13 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.api.query.accept import MEDIA_TYPES, wanted_format
-from neve.api.query.cells import json_rows, slices
 from neve.api.query.errors import Failure
-from neve.api.query.formats import writer_for
+from neve.api.query.formats import MEDIA_TYPES, build_writer, json_rows, negotiate_format, split_batch
 from neve.errors import QueryError
-from neve.query.output import plain
-from neve.query.statistics import Statistics
+from neve.query.output import to_json_value
+from neve.query.request import Statistics
 
 UTC_TIME = pa.timestamp("us", tz="UTC")
 TYPES: dict[pa.DataType, st.SearchStrategy[Any]] = {
@@ -64,15 +62,15 @@ def results(draw: st.DrawFn) -> pa.Table:
 
 def answer(form: Any, table: pa.Table, piece: int = 1 << 20) -> bytes:
     """A whole answer, made of pieces."""
-    writer = writer_for(form)
+    writer = build_writer(form)
     out = [writer.begin("id", table.schema)]
-    out += [writer.rows(rows) for batch in table.to_batches() for rows in slices(batch, piece)]
+    out += [writer.rows(rows) for batch in table.to_batches() for rows in split_batch(batch, piece)]
     return b"".join([*out, writer.end(Statistics(rows=table.num_rows))])
 
 
 def expected(table: pa.Table) -> list[list[Any]]:
-    """The rows as `plain` says them, one value after the other."""
-    columns = [[plain(value, column.type) for value in column.to_pylist()] for column in table.columns]
+    """The rows as `to_json_value` says them, one value after the other."""
+    columns = [[to_json_value(value, column.type) for value in column.to_pylist()] for column in table.columns]
     return [list(row) for row in zip(*columns, strict=True)]
 
 
@@ -181,7 +179,7 @@ def test_odd_values_are_written_where_they_can_be() -> None:
 def test_slices_are_the_batch(rows: int, piece: int) -> None:
     """In order, none empty, and each within the bound or one row."""
     batch = pa.record_batch({"a": ["x" * (number * 7 % 90) for number in range(rows)]})
-    cut = list(slices(batch, piece))
+    cut = list(split_batch(batch, piece))
     assert [row for one in cut for row in json_rows(one)] == list(json_rows(batch))
     assert all(one.num_rows for one in cut)
 
@@ -192,7 +190,7 @@ def test_an_error_behind_rows_is_said_where_there_is_a_place() -> None:
     told = {"code": "limit_exceeded", "message": "too many", "hint": "fewer", "limit": "rows"}
     batch = pa.record_batch({"a": [1, 2]})
     for form in MEDIA_TYPES:
-        writer = writer_for(form)
+        writer = build_writer(form)
         before = writer.begin("id", batch.schema) + writer.rows(batch)
         tail = writer.fail(failure)
         if form == "json":
@@ -223,12 +221,12 @@ def test_an_error_behind_rows_is_said_where_there_is_a_place() -> None:
 )
 def test_the_header_says_the_form(accept: str | None, form: str) -> None:
     """As browsers and programs write it."""
-    assert wanted_format(accept) == form
+    assert negotiate_format(accept) == form
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/json;q=0", "text/csv;q=x", ";", "nonsense"])
 def test_a_form_that_there_is_not_is_refused(accept: str) -> None:
     """With those that there are."""
     with pytest.raises(Failure, match=r"expected one of application/json, .*stream") as caught:
-        wanted_format(accept)
+        negotiate_format(accept)
     assert (caught.value.status, caught.value.code) == (406, "not_acceptable")

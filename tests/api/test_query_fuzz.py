@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from neve.api.query.errors import Failure
-from neve.api.query.question import Question, read_question
+from neve.api.query.models import Question, read_question
 from neve.query.config import QueryConfig
 from neve.query.service import QueryService
 from tests.api.querying import QUERY, Client, serving

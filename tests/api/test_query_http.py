@@ -21,16 +21,16 @@ import pytest
 import structlog
 from prometheus_client import REGISTRY
 
-from neve.api.query import door as door_module
+from neve.api.query import endpoint as door_module
 from neve.errors import LakeError
-from neve.lake.keys import Keys
-from neve.lake.scopes import Scope
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
 from neve.query.config import LimitRule, QueryConfig
-from neve.query.failures import UNAVAILABLE
+from neve.query.engine_errors import UNAVAILABLE
 from neve.query.service import QueryService
-from neve.receive.keys import KeyDoor, OpenDoor
+from neve.receive.authentication import KeyGuard, OpenGuard
+from neve.state.config import StateConfig
+from neve.state.keys import Keys
+from neve.state.scopes import Scope
+from neve.state.store import StateStore
 from tests.api.querying import QUERY, Client, serving
 from tests.api.running import HOST, JSON
 from tests.query.lakes import ACME, OTHER, make_lake
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from neve.lake.lake import Lake
-    from neve.query.entry import Entry
+    from neve.query.request import QueryLogEntry
 
 MB = 1024 * 1024
 LONG = "SELECT sum(i * j) FROM range(10000000) a(i), range(1000000) b(j)"
@@ -234,12 +234,12 @@ def test_a_slow_body_is_not_waited_for(client: Client, monkeypatch: pytest.Monke
 
 def test_keys_open_the_door_to_their_own_rows(service: QueryService, tmp_path: Path) -> None:
     """No key, a wrong one, one that may only write, and one that may read; queries of others are not there."""
-    state = State(StateConfig(path=str(tmp_path / "state.db")))
+    state = StateStore(StateConfig(path=str(tmp_path / "state.db")))
     keys = Keys(state)
     reader, both = keys.create(ACME, scopes=(Scope.READ,))[1], keys.create(OTHER)[1]
     writer = keys.create(ACME, scopes=(Scope.WRITE,))[1]
     sql = "SELECT count(*) FROM spans"
-    with serving(service, KeyDoor(keys, 5.0)) as client:
+    with serving(service, KeyGuard(keys, 5.0)) as client:
         nobody = client.ask(sql)
         assert (nobody.status, nobody.json["error"]["code"]) == (401, "missing_key")
         assert nobody.headers["www-authenticate"] == "Bearer"
@@ -276,7 +276,7 @@ def test_limits_have_their_own_status(lake: Lake) -> None:
             assert (full.status, full.json["error"]["limit"]) == (429, "concurrency")
             assert int(full.headers["retry-after"]) > 0
         until(lambda: client.ask("SELECT 1").status == 200)
-    with serving(service, OpenDoor("rows")) as client:
+    with serving(service, OpenGuard("rows")) as client:
         many = client.ask("SELECT * FROM range(6)")
         assert (many.status, many.json["error"]["limit"]) == (422, "rows")
         assert client.ask("SELECT * FROM range(5)").status == 200
@@ -438,11 +438,11 @@ def test_a_query_that_runs_can_be_found_and_cancelled(client: Client, service: Q
 
 def test_only_its_own_key_or_an_operator_cancels_a_query(service: QueryService, tmp_path: Path) -> None:
     """Other keys of the organization see it and may not end it."""
-    state = State(StateConfig(path=str(tmp_path / "state.db")))
+    state = StateStore(StateConfig(path=str(tmp_path / "state.db")))
     keys = Keys(state)
     mine, other = ({"x-api-key": keys.create(ACME, scopes=(Scope.READ,))[1]} for _ in range(2))
     operator = {"x-api-key": keys.create(ACME, scopes=(Scope.READ, Scope.ADMIN))[1]}
-    with serving(service, KeyDoor(keys, 5.0)) as client:
+    with serving(service, KeyGuard(keys, 5.0)) as client:
         for allowed in (mine, operator):
             thread = threading.Thread(target=client.ask, args=(LONG, mine))
             thread.start()
@@ -492,7 +492,7 @@ def test_an_error_of_the_engine_behind_many_rows_is_told(client: Client) -> None
 @pytest.mark.long
 def test_many_clients_leave_nothing_behind(lake: Lake) -> None:
     """Some read, some go away, some cancel: afterwards nothing runs and there is room for all."""
-    ended: list[Entry] = []
+    ended: list[QueryLogEntry] = []
     service = QueryService(lake, QueryConfig(cache_bytes=0, concurrency=4, queue_seconds=30), log=ended.append)
     statements = [
         "SELECT * FROM spans",

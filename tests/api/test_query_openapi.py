@@ -9,15 +9,14 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from openapi_spec_validator import validate
 
 from neve.api.control.routes import control_routes
-from neve.api.query.documents import StatisticsDocument
+from neve.api.openapi import build_description
 from neve.api.query.errors import Failure
-from neve.api.query.openapi import description
-from neve.api.query.question import Question
+from neve.api.query.models import Question, StatisticsDocument
 from neve.api.query.routes import query_routes
 from neve.query.config import QueryConfig
+from neve.query.request import ScanStatistics, Statistics
 from neve.query.service import QueryService
-from neve.query.statistics import ScanStatistics, Statistics
-from neve.receive.keys import OpenDoor
+from neve.receive.authentication import OpenGuard
 from tests.api.querying import Client, serving
 from tests.query.lakes import make_lake
 
@@ -36,7 +35,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 def check(name: str, document: Any) -> None:
     """A document is what the description says of it."""
-    schemas = {"components": {"schemas": description()["components"]["schemas"]}}
+    schemas = {"components": {"schemas": build_description()["components"]["schemas"]}}
     Draft202012Validator({"$ref": f"#/components/schemas/{name}", **schemas}).validate(document)
 
 
@@ -44,24 +43,24 @@ def test_it_is_valid(client: Client) -> None:
     """And it is what the server gives."""
     served = client.get("/openapi.json").json
     validate(served)
-    assert served == description()
+    assert served == build_description()
     assert served["openapi"] == "3.1.0"
 
 
 def test_it_has_every_path_and_method() -> None:
     """And no other."""
     nothing: Any = None
-    guard = OpenDoor("acme")
+    guard = OpenGuard("acme")
     all_routes = [*control_routes(nothing, guard), *query_routes(nothing, guard)]
     doors: dict[str, Any] = {route.path: route.endpoint for route in all_routes}
     routes = {path: set(door.handlers) for path, door in doors.items() if door.handlers}
-    described = {path: {method.upper() for method in methods} for path, methods in description()["paths"].items()}
+    described = {path: {method.upper() for method in methods} for path, methods in build_description()["paths"].items()}
     assert described == routes
 
 
 def test_its_example_works(client: Client) -> None:
     """Sent as it stands there."""
-    content = description()["paths"]["/api/v1/query"]["post"]["requestBody"]["content"]["application/json"]
+    content = build_description()["paths"]["/api/v1/query"]["post"]["requestBody"]["content"]["application/json"]
     check("Question", content["example"])
     reply = client.ask(**content["example"])
     assert (reply.status, reply.json.get("error")) == (200, None)
@@ -81,7 +80,7 @@ def test_answers_are_as_described(client: Client) -> None:
 
 def test_every_status_of_the_house_is_described() -> None:
     """Of those that a question can get."""
-    described = set(description()["paths"]["/api/v1/query"]["post"]["responses"])
+    described = set(build_description()["paths"]["/api/v1/query"]["post"]["responses"])
     assert {"200", "400", "401", "403", "406", "408", "409", "413", "415", "422", "429", "500", "503"} == described
 
 
@@ -90,7 +89,7 @@ def test_the_keys_of_a_question_are_explained() -> None:
     for name, field in Question.model_fields.items():
         assert field.description, name
         assert not field.description.endswith(".")
-    schema = description()["components"]["schemas"]["Question"]
+    schema = build_description()["components"]["schemas"]["Question"]
     assert schema["additionalProperties"] is False
     assert schema["required"] == ["sql"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from neve.api.query import asking
+from neve.api.query import query_response
 from neve.errors import LimitExceeded, QueryError
 from tests.api.querying import QUERY, serving
 from tests.api.running import JSON
@@ -97,7 +97,7 @@ def test_a_slow_reader_slows_the_query_down() -> None:
 
 def test_a_reader_that_takes_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The query ends and makes room for others."""
-    monkeypatch.setattr(asking, "READER_SECONDS", 0.3)
+    monkeypatch.setattr(query_response, "READER_SECONDS", 0.3)
     service = ScriptedService(endless)
     with serving(service) as client, client.sent("POST", QUERY, ASKED, JSON) as response:
         until(lambda: service.scripts and service.scripts[0].closed)
@@ -191,14 +191,14 @@ def test_a_bug_before_the_first_row_is_an_internal_error() -> None:
 def test_a_large_batch_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """What goes out at a time is about as much as the form asks for."""
     sizes: list[int] = []
-    pieces = asking._pieces
+    pieces = query_response._pieces
 
     def noted(*arguments: Any) -> Iterator[bytes]:
         for piece in pieces(*arguments):
             sizes.append(len(piece))
             yield piece
 
-    monkeypatch.setattr(asking, "_pieces", noted)
+    monkeypatch.setattr(query_response, "_pieces", noted)
     with serving(ScriptedService(lambda _script: iter([batch(0, 100_000, "x" * 50)]))) as client:
         for form in ("json", "jsonl", "csv", "arrow"):
             assert client.ask("SELECT 1", format=form).status == 200

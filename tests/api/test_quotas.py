@@ -7,11 +7,11 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]
 
-from neve.app.service import check_agreement
+from neve.app.serve.receiver import check_size_limits
 from neve.errors import ConfigError
-from neve.lake.keys import Keys
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
+from neve.state.config import StateConfig
+from neve.state.keys import Keys
+from neve.state.store import StateStore
 from tests.api.running import PROTOBUF, Running, settings_for
 from tests.api.test_grpc import EXPORT, status_of
 from tests.telemetry import traces
@@ -19,7 +19,7 @@ from tests.telemetry import traces
 
 def keys_of(folder: Path, *organizations: str) -> list[dict[str, str]]:
     """Headers with a new key for each organization."""
-    keys = Keys(State(StateConfig(path=str(folder / "state.db"))))
+    keys = Keys(StateStore(StateConfig(path=str(folder / "state.db"))))
     return [PROTOBUF | {"x-api-key": keys.create(organization)[1]} for organization in organizations]
 
 
@@ -67,6 +67,6 @@ def test_one_organization_does_not_fill_the_backlog(start: Callable[..., Running
 
 def test_the_receiver_accepts_nothing_that_ingestion_refuses_for_its_size(tmp_path: Path) -> None:
     """Settings that do not agree are refused at the start."""
-    check_agreement(settings_for(tmp_path))
+    check_size_limits(settings_for(tmp_path))
     with pytest.raises(ConfigError, match=r"receiver.max_groups is 200000, expected at most ingest.max_groups"):
-        check_agreement(settings_for(tmp_path, max_groups=200_000))
+        check_size_limits(settings_for(tmp_path, max_groups=200_000))

@@ -10,7 +10,7 @@ from neve.model.signals import Signal
 from neve.otlp import Intake, decode
 from neve.raw.frame import Kind
 from neve.receive.budget import Budget
-from neve.receive.unpack import unpack
+from neve.receive.receiver import unpack
 from tests.api.running import HOST, Running
 from tests.parts.collector import collector
 from tests.parts.process import free_port

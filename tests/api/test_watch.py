@@ -18,9 +18,8 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from neve.api.tend import ENGINE_GONE, tend
-from neve.app.serve.household import Household
-from neve.app.serve.keeper import Keeper
+from neve.api.maintenance_process import ENGINE_GONE, run_parts
+from neve.app.serve.supervisor import PartRunner, Supervisor
 from neve.errors import ConfigError, EnvironmentFault, LakeError
 from tests.app.serve.little import QUICK, Deaf, Failing, Steady, wait_until
 
@@ -46,19 +45,21 @@ def get(url: str) -> tuple[int, bytes]:
 class Visitor:
     """Looks at a household when it is ready, and tells the process to stop then."""
 
-    look: Callable[[str, Household], None]
-    household: Household | None = None
+    look: Callable[[str, Supervisor], None]
+    household: Supervisor | None = None
 
     def run(self, *parts: Part) -> int:
         """The exit code of a process with these parts."""
 
-        def build() -> Household:
-            self.household = Household(parts, ON_ANY_PORT)
+        def build() -> Supervisor:
+            self.household = Supervisor(parts, ON_ANY_PORT)
             return self.household
 
         async def both() -> int:
             visits: list[asyncio.Task[None]] = []
-            code = await tend(ON_ANY_PORT, build, lambda place: visits.append(asyncio.create_task(self._visit(place))))
+            code = await run_parts(
+                ON_ANY_PORT, build, lambda place: visits.append(asyncio.create_task(self._visit(place)))
+            )
             await asyncio.gather(*visits)
             return code
 
@@ -75,7 +76,7 @@ class Visitor:
 def test_a_household_that_is_well() -> None:
     """Alive, healthy, ready and counted; it ends with code 0."""
 
-    def look(place: str, household: Household) -> None:
+    def look(place: str, household: Supervisor) -> None:
         wait_until(lambda: household.is_running)
         assert get(f"{place}/livez") == (200, b'{"status":"alive"}')
         assert get(f"{place}/readyz") == (200, b'{"status":"ready"}')
@@ -95,12 +96,12 @@ def test_a_household_that_is_well() -> None:
 def test_a_part_that_fails_is_seen() -> None:
     """Unhealthy and not ready, with the reason; alive all the same."""
 
-    def look(place: str, household: Household) -> None:
+    def look(place: str, household: Supervisor) -> None:
         wait_until(lambda: [status.state for status in household.statuses()] == ["running", "failed"])
         status, body = get(f"{place}/healthz")
-        assert (status, json.loads(body)["problems"]) == (503, ["failing is failed: tail.policies is missing"])
+        assert (status, json.loads(body)["problems"]) == (503, ["failing (failed): tail.policies is missing"])
         status, body = get(f"{place}/readyz")
-        assert (status, json.loads(body)["reason"]) == (503, "failing is failed: tail.policies is missing")
+        assert (status, json.loads(body)["reason"]) == (503, "failing (failed): tail.policies is missing")
         assert get(f"{place}/livez")[0] == 200
 
     hopeless = Failing(ConfigError("tail.policies is missing"), times=10_000)
@@ -118,10 +119,10 @@ def test_a_part_that_is_ill_is_seen_until_it_is_well() -> None:
             say({"batch": 7})
             stop.wait()
 
-    def look(place: str, household: Household) -> None:
+    def look(place: str, household: Supervisor) -> None:
         wait_until(lambda: household.is_running)
         status, body = get(f"{place}/healthz")
-        assert (status, json.loads(body)["problems"]) == (503, ["ill is running, ill: the store is away"])
+        assert (status, json.loads(body)["problems"]) == (503, ["ill (running, degraded): the store is away"])
         assert get(f"{place}/readyz")[0] == 200
         well.set()
         wait_until(lambda: get(f"{place}/healthz")[0] == 200)
@@ -132,7 +133,7 @@ def test_a_part_that_is_ill_is_seen_until_it_is_well() -> None:
 def test_how_often_parts_were_started_again_is_counted() -> None:
     """Each of them, also those that never were."""
 
-    def look(place: str, household: Household) -> None:
+    def look(place: str, household: Supervisor) -> None:
         wait_until(lambda: household.is_running)
         families = text_string_to_metric_families(get(f"{place}/metrics")[1].decode())
         restarts = {
@@ -154,10 +155,10 @@ def test_a_part_that_gets_ready_is_not_ready() -> None:
             stop.wait()
             say({})
 
-    def look(place: str, household: Household) -> None:
+    def look(place: str, household: Supervisor) -> None:
         wait_until(lambda: household.statuses()[0].state == "started")
         assert get(f"{place}/healthz")[0] == 200
-        assert json.loads(get(f"{place}/readyz")[1])["reason"] == "slow is started"
+        assert json.loads(get(f"{place}/readyz")[1])["reason"] == "slow (started)"
 
     assert Visitor(look).run(Slow("slow")) == 0
 
@@ -166,17 +167,17 @@ def test_draining_is_seen_and_a_part_that_does_not_end_is_an_error(monkeypatch: 
     """While it drains it answers, and is not ready; the exit code says that not all ended."""
     deaf, seen = Deaf(), threading.Event()
 
-    def wait_in_vain(_keeper: Keeper, within_seconds: float = 0.0) -> bool:
+    def wait_in_vain(_keeper: PartRunner, within_seconds: float = 0.0) -> bool:
         seen.wait(within_seconds)
         return False
 
-    monkeypatch.setattr(Keeper, "has_ended", wait_in_vain)
+    monkeypatch.setattr(PartRunner, "has_ended", wait_in_vain)
 
-    def look(place: str, household: Household) -> None:
+    def look(place: str, household: Supervisor) -> None:
         wait_until(lambda: household.is_running)
         os.kill(os.getpid(), signal.SIGTERM)
         wait_until(lambda: household.statuses()[0].state == "draining")
-        assert json.loads(get(f"{place}/readyz")[1])["reason"] == "deaf is draining"
+        assert json.loads(get(f"{place}/readyz")[1])["reason"] == "deaf (draining)"
         seen.set()
 
     assert Visitor(look).run(deaf) == 1
@@ -185,34 +186,34 @@ def test_draining_is_seen_and_a_part_that_does_not_end_is_an_error(monkeypatch: 
 
 def test_a_process_without_its_engine_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """By itself, with a code of its own, after its other parts have ended."""
-    monkeypatch.setattr("neve.api.tend.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("neve.api.maintenance_process.LOOK_SECONDS", 0.05)
     steady = Steady()
     gone = iter([False, False, True])
     places: list[str] = []
-    ended = tend(ON_ANY_PORT, lambda: Household([steady], ON_ANY_PORT), places.append, lambda: next(gone))
+    ended = run_parts(ON_ANY_PORT, lambda: Supervisor([steady], ON_ANY_PORT), places.append, lambda: next(gone))
     assert (asyncio.run(ended), steady.finished, len(places)) == (ENGINE_GONE, True, 1)
 
 
 def test_parts_that_can_not_be_made_end_the_process() -> None:
     """Bad configuration is said at the start."""
 
-    def build() -> Household:
+    def build() -> Supervisor:
         raise ConfigError("policies_folder is not there")
 
     with pytest.raises(ConfigError):
-        asyncio.run(tend(ON_ANY_PORT, build, lambda _place: None))
+        asyncio.run(run_parts(ON_ANY_PORT, build, lambda _place: None))
 
 
 def test_who_is_told_to_stop_while_parts_are_made_does_not_wait_for_them() -> None:
     """None is started, and nobody is told that it is ready."""
     steady, made = Steady(), threading.Event()
 
-    def build() -> Household:
+    def build() -> Supervisor:
         os.kill(os.getpid(), signal.SIGTERM)
         assert made.wait(600)
-        return Household([steady], ON_ANY_PORT)
+        return Supervisor([steady], ON_ANY_PORT)
 
-    assert asyncio.run(tend(ON_ANY_PORT, build, lambda _place: pytest.fail("it was ready"))) == 0
+    assert asyncio.run(run_parts(ON_ANY_PORT, build, lambda _place: pytest.fail("it was ready"))) == 0
     made.set()
     assert not steady.finished
 
@@ -224,11 +225,11 @@ def build_parts(*_):
     print("making", flush=True)
     time.sleep(600)
 parts.build_parts = build_parts
-from neve.api.foreground import run_tend
+from neve.api.serve_process import run_worker
 from neve.app.settings import Settings
 from neve.app.wiring import build_lake
 settings = Settings.model_validate({"state": {"path": sys.argv[1]}, "serve": {"port": 0}})
-sys.exit(run_tend(settings, build_lake(settings), ["compact"], "one", print))
+sys.exit(run_worker(settings, build_lake(settings), ["compact"], "one", print))
 """
 
 
@@ -250,4 +251,4 @@ def test_a_port_that_is_taken_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = QUICK.model_copy(update={"port": other.getsockname()[1]})
         with pytest.raises(EnvironmentFault, match=r"serve\.port"):
-            asyncio.run(tend(taken, lambda: pytest.fail("it was built"), lambda _place: None))
+            asyncio.run(run_parts(taken, lambda: pytest.fail("it was built"), lambda _place: None))

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 from neve.app.control import Control, open_control
 from neve.app.settings import Settings
 from neve.errors import LakeError
-from neve.work.board import Board, PartStatus
-from neve.work.job import Job, Progress
-from neve.work.jobs import Jobs
-from neve.work.retry import Retry
-from neve.work.task import Task
+from neve.jobs.job import Job, Progress, Task
+from neve.jobs.queue import JobQueue
+from neve.jobs.status_board import PartStatus, StatusBoard
+from neve.jobs.transitions import Retry
 from tests.query.lakes import make_lake, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from neve.lake.documents import Documents
+    from neve.state.documents import Documents
 
 LONG = 3600.0
 
@@ -45,33 +44,33 @@ def controlled(folder: Path) -> Iterator[Control]:
 
 def running_job(documents: Documents, table: str = "spans") -> Job:
     """A job that a worker is at, three of eight groups far."""
-    jobs = Jobs(documents)
+    jobs = JobQueue(documents)
     job = _claimed(jobs, Task.COMPACT, table)
     return jobs.renew(job, LONG, Progress("groups", 3, 8))
 
 
 def done_job(documents: Documents, task: Task = Task.ROLLUP, table: str = "metrics_1m") -> Job:
     """A job that came to its end."""
-    jobs = Jobs(documents)
+    jobs = JobQueue(documents)
     return jobs.finish(_claimed(jobs, task, table), "12 rows in 3 windows", {"rows": 12})
 
 
 def dead_job(documents: Documents, table: str = "logs") -> Job:
     """A job whose every attempt failed."""
-    jobs = Jobs(documents, retry=Retry(attempts=1))
+    jobs = JobQueue(documents, retry=Retry(attempts=1))
     job = _claimed(jobs, Task.SEARCH, table)
     return jobs.fail(job, LakeError("the index \x1b[2Jcan't be read", hint="remove it"))
 
 
 def some_parts(documents: Documents) -> None:
     """What two parts said of themselves."""
-    board = Board(documents, "host:1", "tend")
+    board = StatusBoard(documents, "host:1", "tend")
     now = documents.now()
     board.report(PartStatus(name="ingest:raw", state="running", since=now, details={"lag_seconds": 1.25}))
     board.report(PartStatus(name="tail", state="failed", since=now, restarts=3, error="no policies"))
 
 
-def _claimed(jobs: Jobs, task: Task, table: str) -> Job:
+def _claimed(jobs: JobQueue, task: Task, table: str) -> Job:
     wanted = jobs.want(task, table, reason="14 files of 3.1 MB")
     found = jobs.claim("host:7:1", [task], LONG, allowed=lambda job: None if job.id == wanted.id else "another one")
     assert found is not None

@@ -11,24 +11,22 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from neve.app.coverage import Coverages
-from neve.lake.commits import append_once
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
-from neve.lake.writer import Target, write_files
+from neve.app.query import RollupCoverage
+from neve.lake.commit.append import append_once
+from neve.lake.read.incremental import find_touched_windows, format_changed_windows
+from neve.lake.time_ranges import BEGINNING, Ranges, micros_of
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.rollups import LEVELS
 from neve.model.tables import TABLES
-from neve.query.rolled.route import route
-from neve.query.sql.statement import marked, parse
-from neve.query.sql.translate import for_duckdb
-from neve.rollup.announced import announce
+from neve.query.rollup_routing.router import route
+from neve.query.sql.statement import find_lake_tables, parse, write_for_duckdb
 from neve.rollup.config import RollupConfig, RollupRule
 from neve.rollup.definition import Definition
 from neve.rollup.job import Rollup
-from neve.rollup.position import Position
-from neve.rollup.ranges import BEGINNING, Ranges, micros_of
-from neve.rollup.touched import touched_by
+from neve.rollup.window_choice import ROLLUP, Position
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 from tests.rollup.compare import raised, rolled
 from tests.rollup.test_job import START, point, put
 
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from neve.lake.lake import Lake
-    from neve.rollup.touched import Touched
+    from neve.lake.read.incremental import TouchedWindows
 
 CONFIG = RollupConfig()
 BEGIN = micros_of(START)
@@ -65,9 +63,9 @@ def roll_up(lake: Lake, level: int, closed: float, *windows: float, config: Roll
     rows = rolled([point(at * 60, 1.0) for at in windows or (0,)], config, LEVELS[0])
     for above in LEVELS[1 : level + 1]:
         rows = raised(rows, config, above)
-    made = Ranges.of((after(at), after(at) + 1) for at in windows).aligned(this.micros)
+    made = Ranges.of((after(at), after(at) + 1) for at in windows).align(this.micros)
     position = Position(source.metadata.current_snapshot_id, after(closed), Definition.of(config).fingerprint)
-    _commit(lake, this.table, rows, {**position.summary, **announce({"acme": made})})
+    _commit(lake, this.table, rows, {**position.to_summary(ROLLUP), **format_changed_windows({"acme": made})})
     return position
 
 
@@ -84,7 +82,7 @@ def found(lake: Lake, config: RollupConfig = CONFIG, **more: Any) -> dict[str, l
             (float("-inf") if start <= BEGINNING else (start - BEGIN) / MINUTE, (end - BEGIN) / MINUTE)
             for start, end in one.ranges
         ]
-        for one in Coverages(config)(lake, **more)
+        for one in RollupCoverage(config)(lake, **more)
     }
 
 
@@ -94,7 +92,7 @@ EVER = float("-inf")
 def test_nothing_is_covered_before_the_first_run(lake: Lake) -> None:
     """Tables alone are no rollup."""
     take_in(lake, 1)
-    assert Coverages(CONFIG)(lake) == []
+    assert RollupCoverage(CONFIG)(lake) == []
 
 
 def test_a_run_covers_what_it_closed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +150,7 @@ def test_a_lost_place_covers_nothing(lake: Lake) -> None:
     take_in(lake, 1)
     position = roll_up(lake, 0, 30, 1)
     rows = rolled([point(120, 1.0)], CONFIG, LEVELS[0])
-    _commit(lake, "metrics_1m", rows, replace(position, snapshot=42).summary)
+    _commit(lake, "metrics_1m", rows, replace(position, snapshot=42).to_summary(ROLLUP))
     assert found(lake) == {}
 
 
@@ -177,22 +175,22 @@ def test_what_changed_is_looked_up_once(lake: Lake, monkeypatch: pytest.MonkeyPa
     """As long as the tables are the same; for each organization by itself."""
     looked: list[int] = []
 
-    def counted(table: Table, snapshots: Iterable[Snapshot], micros: int) -> Touched:
+    def counted(table: Table, snapshots: Iterable[Snapshot], micros: int) -> TouchedWindows:
         looked.append(micros)
-        return touched_by(table, snapshots, micros)
+        return find_touched_windows(table, snapshots, micros)
 
-    monkeypatch.setattr("neve.app.coverage.touched_by", counted)
+    monkeypatch.setattr("neve.app.query.find_touched_windows", counted)
     take_in(lake, 1)
     roll_up(lake, 0, 30, 1)
     take_in(lake, 12.5)
-    coverages = Coverages(CONFIG)
+    coverages = RollupCoverage(CONFIG)
     first = coverages(lake, "acme")
     times = len(looked)
     assert [one.ranges for one in coverages(lake, "acme")] == [one.ranges for one in first]
     assert len(looked) == times > 0
     assert coverages(lake, "other")[0].ranges != first[0].ranges
     take_in(lake, 20)
-    assert coverages(lake, "acme")[0].ranges == Coverages(CONFIG)(lake, "acme")[0].ranges != first[0].ranges
+    assert coverages(lake, "acme")[0].ranges == RollupCoverage(CONFIG)(lake, "acme")[0].ranges != first[0].ranges
 
 
 def test_rules_say_what_is_kept(lake: Lake) -> None:
@@ -201,7 +199,7 @@ def test_rules_say_what_is_kept(lake: Lake) -> None:
     config = RollupConfig(attributes=("route",), rules=(rule,))
     take_in(lake, 1)
     roll_up(lake, 0, 30, 1, config=config)
-    [one] = Coverages(config)(lake)
+    [one] = RollupCoverage(config)(lake)
     assert one.keeps("http.requests", "attributes", "route")
     assert not one.keeps("http.requests", "attributes", "host")
     assert one.keeps("http.requests", "resource_attrs", "host.name")
@@ -218,20 +216,22 @@ def ask(lake: Lake, *, routed: bool) -> tuple[list[dict[str, Any]], str]:
     """An answer from the lake's tables, for one organization; and which rollups it came from."""
     statement, used = parse(QUESTION, {table.name: table.schema for table in TABLES}), ""
     if routed:
-        statement, used = route(statement, Coverages(CONFIG)(lake, "acme"))
+        statement, used = route(statement, RollupCoverage(CONFIG)(lake, "acme"))
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     for name in set(statement.tables):
         connection.register(f"rows_of_{name}", lake.table(name).scan(row_filter="organization_id = 'acme'").to_arrow())
-    sources = {number: f"(SELECT * FROM rows_of_{table.name})" for number, table in marked(statement.tree).items()}
-    return connection.execute(for_duckdb(statement, sources)).to_arrow_table().to_pylist(), used
+    sources = {
+        number: f"(SELECT * FROM rows_of_{table.name})" for number, table in find_lake_tables(statement.tree).items()
+    }
+    return connection.execute(write_for_duckdb(statement, sources)).to_arrow_table().to_pylist(), used
 
 
 @pytest.mark.long
 def test_answers_stay_those_of_points(make_lake: Callable[..., Lake], tmp_path: Path, spark: object) -> None:
     """Runs, late points and runs again: at every step the answer is that of the points."""
     lake = make_lake()
-    documents = SqlDocuments(State(StateConfig(path=str(tmp_path / "state.db"))))
+    documents = SqlDocuments(StateStore(StateConfig(path=str(tmp_path / "state.db"))))
 
     def run(hours: float) -> None:
         now = START + timedelta(hours=hours)
@@ -244,7 +244,7 @@ def test_answers_stay_those_of_points(make_lake: Callable[..., Lake], tmp_path: 
     assert _same_answer(lake)[0]["most"] == 1000.0
     run(30)
     _same_answer(lake)
-    newest = Coverages(CONFIG)(lake)[-1]
+    newest = RollupCoverage(CONFIG)(lake)[-1]
     assert (newest.table, newest.ranges[-1][1]) == ("metrics_1d", micros_of(datetime(2026, 1, 2, tzinfo=UTC)))
 
 

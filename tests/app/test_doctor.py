@@ -11,7 +11,7 @@ from neve.lake.lake import Lake
 from neve.lake.tables import init_tables
 from neve.model.tables import TABLES
 from tests.app.java_scripts import fake_java
-from tests.query.quick import connect, connect_quickly
+from tests.query.quick import connect
 
 CHECKS = [
     "python",
@@ -30,9 +30,8 @@ CHECKS = [
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of its own, a Java, no jars, and a DuckDB that starts at once."""
+    """A folder of its own, a Java, and no jars."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("duckdb.connect", connect_quickly)
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", "17.0.15")))
     monkeypatch.setenv("NEVE_CACHE", str(tmp_path / "cache"))
 

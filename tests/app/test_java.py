@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from neve.errors import EnvironmentFault
-from neve.lake.java import OLDEST, find_java, java_path, major_version
+from neve.lake.spark.java import OLDEST, find_java, find_java_path, parse_major_version
 from tests.app.java_scripts import fake_java
 
 
@@ -29,7 +29,7 @@ def fault() -> EnvironmentFault:
 )
 def test_versions(version: str, major: int) -> None:
     """Old and new ways of numbering."""
-    assert major_version(version) == major
+    assert parse_major_version(version) == major
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21.0.1", "25-ea"])
@@ -65,7 +65,7 @@ def test_what_the_jvm_says_first_is_passed_over(tmp_path: Path, monkeypatch: pyt
 def test_no_java_is_said_with_the_remedy() -> None:
     """Where it was looked for, what is needed, and how to install it on the usual systems."""
     error = fault()
-    assert java_path() is None
+    assert find_java_path() is None
     assert error.message == "no Java was found on PATH or in JAVA_HOME, version 17 or later is needed"
     for way in ("apt-get install openjdk-17", "dnf install java-17", "brew install openjdk@17", "JAVA_HOME"):
         assert way in str(error.hint)

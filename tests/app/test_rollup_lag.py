@@ -10,12 +10,12 @@ import pytest
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
-from neve.app.rollup import forget_lag, refresh_lag
+from neve.app.rollup import clear_lag, refresh_lag
 from neve.app.settings import Settings
 from neve.lake.calendar import now_utc
-from neve.lake.commits import append_once
-from neve.rollup.position import Position
-from neve.rollup.ranges import micros_of
+from neve.lake.commit.append import append_once
+from neve.lake.time_ranges import micros_of
+from neve.rollup.window_choice import ROLLUP, Position
 from tests.compact.tables import documents_in
 from tests.rollup.test_job import point, put
 
@@ -36,9 +36,9 @@ def lag(level: str = "1m") -> float | None:
 @pytest.fixture(autouse=True)
 def unknown() -> Iterator[None]:
     """Nobody has said anything before or after."""
-    forget_lag()
+    clear_lag()
     yield
-    forget_lag()
+    clear_lag()
 
 
 def test_the_lag_grows_where_no_rollup_runs(make_lake: Callable[..., Lake], tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_the_lag_grows_where_no_rollup_runs(make_lake: Callable[..., Lake], tmp_
     position = Position(
         lake.table("metrics").metadata.current_snapshot_id, micros_of(now_utc() - timedelta(seconds=600)), "any"
     )
-    append_once(lake.table("metrics_1m"), [], batch_id="run", operation="rollup", summary=position.summary)
+    append_once(lake.table("metrics_1m"), [], batch_id="run", operation="rollup", summary=position.to_summary(ROLLUP))
     refresh_lag(SETTINGS, lake, documents)
     assert lag() == 0
     put(lake, [point(1, 2.0)], "second")
@@ -59,7 +59,7 @@ def test_the_lag_grows_where_no_rollup_runs(make_lake: Callable[..., Lake], tmp_
     refresh_lag(SETTINGS, lake, documents)
     assert 600 <= (before or 0) < (lag() or 0) < 700
     assert lag("5m") is None
-    forget_lag()
+    clear_lag()
     assert lag() is None
 
 

@@ -12,7 +12,6 @@ from neve.app.doctor import examine
 from neve.app.settings import Settings, load_settings
 from neve.app.wiring import build_lake
 from neve.errors import ConfigError
-from tests.query.quick import connect_quickly
 
 SECRET = "hunter2"  # noqa: S105 - a secret that is not one
 CLOSED = "127.0.0.1:9"  # nobody listens there
@@ -126,7 +125,6 @@ def test_a_line_that_is_not_yaml_is_not_quoted(tmp_path: Path, value: str) -> No
 def test_the_doctor_keeps_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, catalog: dict[str, str]) -> None:
     """Whether the catalog can be reached or not, and where the user put the password into the address."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("duckdb.connect", connect_quickly)
     settings = with_secrets(**catalog)
     findings = list(examine(settings, build_lake(settings), config_file="neve.yaml"))
     assert {"catalog", "tables"} <= {finding.what for finding in findings}
@@ -136,7 +134,6 @@ def test_the_doctor_keeps_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_the_doctor_does_not_say_a_password_in_the_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PostgreSQL takes a password as a parameter of the address, too."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("duckdb.connect", connect_quickly)
     settings = with_secrets(kind="postgres", uri=f"postgresql://{CLOSED}/lake?password={SECRET}")
     lake = build_lake(settings)
     lake.__dict__["catalog"] = _Reachable()

@@ -9,15 +9,13 @@ import pytest
 from neve.app.doctor import Finding, examine
 from neve.app.settings import load_settings
 from neve.app.wiring import build_lake, build_state
-from neve.lake.keys import Keys
-from tests.query.quick import connect_quickly
+from neve.state.keys import Keys
 
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of its own, and a DuckDB that starts at once."""
+    """A folder of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("duckdb.connect", connect_quickly)
 
 
 def look(**environment: str) -> Finding:

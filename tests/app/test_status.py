@@ -11,28 +11,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.app.control import open_control
-from neve.app.lags import Lags
-from neve.app.status import queue_of
-from neve.app.table_reports import TableReports
-from neve.compact.compactor import Compactor, Request
+from neve.app.control import count_queue, open_control
+from neve.app.lake_reports import LagReader, TableReports
+from neve.compact.compactor import Compactor
+from neve.compact.plan import Request
 from neve.errors import LakeError
-from neve.lake.kept import Kept
+from neve.jobs.job import Job, JobState, Task
 from neve.lake.lake import Lake
+from neve.lake.ttl_cache import TtlCache
 from neve.model.signals import Signal
 from neve.raw.zone import OTLP, RawZone
-from neve.work.job import Job, JobState
-from neve.work.task import Task
 from tests.app.control_lake import control_settings, controlled, dead_job, done_job, running_job, some_parts
 from tests.query.lakes import logs, put
-from tests.query.quick import connect_quickly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from neve.app.control import Control
-    from neve.compact.measure import TableHealth
+    from neve.compact.health import TableHealth
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -99,7 +96,7 @@ def test_what_was_received_and_not_taken_in_is_told(control: Control, tmp_path: 
         segment.write_bytes(b"x" * 100)
         os.utime(segment, (time.time() - age, time.time() - age))
     zone.mark_consumed({"host-1": 1})
-    otlp, events = Lags(settings, control.lake).look().zones
+    otlp, events = LagReader(settings, control.lake).look().zones
     assert (otlp.zone, otlp.segments, otlp.bytes) == ("otlp", 2, 200)
     assert 55 < otlp.oldest_seconds < 120
     assert (events.segments, round(events.oldest_seconds)) == (0, 0)
@@ -116,7 +113,7 @@ def test_what_can_not_be_looked_at_is_said(control: Control) -> None:
             raise LakeError(f"{name} can't be read")
 
     lake = Broken(control.lake.lake, control.lake.catalog_config)
-    lags = Lags(control.settings, lake).look()
+    lags = LagReader(control.settings, lake).look()
     assert (lags.tables, lags.rollups, lags.tail) == ([], [], None)
     assert len(lags.zones) == 2
     assert lags.unknown == [
@@ -136,7 +133,6 @@ def test_a_lake_that_is_not_there_has_a_status(tmp_path: Path) -> None:
 
 def test_tables_are_looked_at_again_when_they_changed(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or when the last look is old: a look is dear."""
-    monkeypatch.setattr("duckdb.connect", connect_quickly)
     looked, now = [], [0.0]
 
     class Counted(Compactor):
@@ -171,7 +167,7 @@ def test_a_dear_value_is_made_once_in_a_while() -> None:
             raise LakeError("not now")
         return len(made)
 
-    kept = Kept(make, 5, lambda: now[0])
+    kept = TtlCache(make, 5, lambda: now[0])
     with pytest.raises(LakeError):
         kept.get()
     assert (kept.get(), kept.get()) == (2, 2)
@@ -184,10 +180,10 @@ def test_the_oldest_is_the_one_that_could_have_begun_first(waits: list[int], run
     """One that waits for its time has not waited at all."""
     states = [*([JobState.RUNNING] * running), *([JobState.DEAD] * dead)]
     jobs = [_job(JobState.QUEUED, wait) for wait in waits] + [_job(state, 9999) for state in states]
-    found = queue_of(Task.COMPACT, jobs, NOW)
+    found = count_queue(Task.COMPACT, jobs, NOW)
     assert (found.queued, found.running, found.dead) == (len(waits), running, dead)
     assert found.oldest_seconds == (max(0, *waits) if waits else None)
-    assert queue_of(Task.SEARCH, jobs, NOW).oldest_seconds is None
+    assert count_queue(Task.SEARCH, jobs, NOW).oldest_seconds is None
 
 
 def _job(state: JobState, wait: int) -> Job:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from neve.app.serve.parts import stream as stream_part
-from neve.app.serve.parts.announcing import Noted
+from neve.app.serve.parts.announcer import ChangedTables
 from neve.app.serve.parts.stream import StreamPart
+from neve.app.serve.streams import Streams, keep_running, sqs_bridge
 from neve.app.settings import Settings
-from neve.app.streams import Streams, keep_running, sqs_bridge
 from neve.errors import ConfigError, StreamFailed
+from neve.ingest.results import StreamResult
 from neve.ingest.stream import job as stream_job
 from neve.ingest.stream.job import StreamJob
-from neve.ingest.stream.result import StreamResult
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ class Idle:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pauses between attempts."""
-    monkeypatch.setattr("neve.app.streams.FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("neve.app.serve.streams.FIRST_PAUSE_SECONDS", 0.01)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,11 @@ def test_the_part_is_well_again_without_a_batch(tmp_path: Path, monkeypatch: pyt
     def nowhere(*_given: object) -> Iterator[None]:
         yield
 
-    monkeypatch.setattr(stream_part, "in_pool", nowhere)
-    documents = SqlDocuments(State(StateConfig(path=str(tmp_path / "state.db"))))
-    part = StreamPart("ingest:events", lambda _tell: cast("StreamJob", Idle(1)), documents, Noted(), 1.0, "host-1")
+    monkeypatch.setattr(stream_part, "use_pool", nowhere)
+    documents = SqlDocuments(StateStore(StateConfig(path=str(tmp_path / "state.db"))))
+    part = StreamPart(
+        "ingest:events", lambda _tell: cast("StreamJob", Idle(1)), documents, ChangedTables(), 1.0, "host-1"
+    )
     stop, said = threading.Event(), list[list[str]]()
 
     def say(details: Any) -> None:
@@ -178,7 +180,7 @@ def test_events_in_kafka_without_places_are_refused_at_the_start() -> None:
 
 def test_who_stands_by_says_for_which_service(tmp_path: Path) -> None:
     """By the name that the service has in `neve status`."""
-    documents = SqlDocuments(State(StateConfig(path=str(tmp_path / "state.db"))))
+    documents = SqlDocuments(StateStore(StateConfig(path=str(tmp_path / "state.db"))))
     stop, said = threading.Event(), list[str]()
 
     def say(details: Any) -> None:
@@ -186,11 +188,13 @@ def test_who_stands_by_says_for_which_service(tmp_path: Path) -> None:
         stop.set()
 
     def make(_tell: object) -> StreamJob:
-        second = StreamPart("ingest:raw", lambda _tell: pytest.fail("it ran"), documents, Noted(), 1.0, "host-2")
+        second = StreamPart(
+            "ingest:raw", lambda _tell: pytest.fail("it ran"), documents, ChangedTables(), 1.0, "host-2"
+        )
         second.run(stop, say)
         raise StreamFailed("enough was seen")
 
-    first = StreamPart("ingest:raw", make, documents, Noted(), 1.0, "host-1")
+    first = StreamPart("ingest:raw", make, documents, ChangedTables(), 1.0, "host-1")
     with pytest.raises(StreamFailed):
         first.run(threading.Event(), lambda _details: None)
     documents.close()

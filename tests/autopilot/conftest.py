@@ -9,6 +9,11 @@ import pytest
 HERE = Path(__file__).parent
 
 
+def pytest_ignore_collect(config: pytest.Config) -> bool | None:
+    """Import nothing of this folder if the long tests are deselected."""
+    return True if "not long" in config.option.markexpr else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is in this folder."""

@@ -13,35 +13,34 @@ from urllib.request import urlopen
 import pyarrow as pa
 import pytest
 
-from neve.app.autopilot_loop import run_nightly
-from neve.autopilot.case import open_case
-from neve.autopilot.config import AutopilotConfig, with_environment
-from neve.autopilot.estimate.interval import Interval
-from neve.autopilot.hot import hot_queries, own_queries
-from neve.autopilot.job import LEASE, Nightly, TimeIsUp, tried_lately
-from neve.autopilot.journal import Attempt, History, Stage, Step
+from neve.app.autopilot import run_nightly
+from neve.autopilot.attempt import Attempt, Stage, Step
+from neve.autopilot.attempt_runner import AttemptRunner, create_details
+from neve.autopilot.config import AutopilotConfig, apply_environment
+from neve.autopilot.estimate.confidence_interval import Interval
+from neve.autopilot.expected_gain import expect_gains
+from neve.autopilot.history import History
 from neve.autopilot.layout import Layout
-from neve.autopilot.metrics import serving, totals
+from neve.autopilot.metrics import compute_totals, serve_metrics
+from neve.autopilot.nightly_run import LEASE, NightlyRun, TimeLimitReached, find_recent_rollback
 from neve.autopilot.outcome import Outcome
-from neve.autopilot.pilot import Pilot
-from neve.autopilot.promise import promised
 from neve.autopilot.propose.proposals import Proposals, build_forge
-from neve.autopilot.recommend.cost import Cost
-from neve.autopilot.recommend.current import current_layout
-from neve.autopilot.recommend.payback import Payback
-from neve.autopilot.recommend.recommendation import Advice, Recommendation
-from neve.autopilot.survey import Survey, changes_of, is_meant
-from neve.autopilot.workload import Query, TableUse, Test
+from neve.autopilot.recommend.recommendation import Advice, Cost, Payback, Recommendation
+from neve.autopilot.rollout.canary_queries import select_hot_queries, select_own_queries
+from neve.autopilot.table_layout import current_layout
+from neve.autopilot.workload.queries import Query, TableUse
+from neve.autopilot.workload_scan import WorkloadScan, list_layout_changes, matches_table
 from neve.errors import Cancelled, ConfigError, LakeError, LeaseTaken
-from neve.lake.commits import append_once
-from neve.lake.leases import work_under
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
+from neve.lake.commit.append import append_once
 from neve.lake.tables import init_tables
-from neve.lake.writer import Target, write_files
-from neve.model.queries import QUERIES
-from tests.autopilot.stage.orders import TABLE, TARGET_BYTES, ids, make_orders, rollout_in
+from neve.lake.write.table_writer import Target, write_files
+from neve.model.tables import QUERIES
+from neve.predicate.filters import Test
+from neve.state.config import StateConfig
+from neve.state.leases import hold_worker_lease
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
+from tests.autopilot.rollout.orders import TABLE, TARGET_BYTES, ids, make_orders, rollout_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from neve.autopilot.report import RunReport
+    from neve.autopilot.nightly_run import RunReport
     from neve.errors import NeveError
     from neve.lake.lake import Lake
 
@@ -80,7 +79,7 @@ def put_queries(lake: Lake, statements: list[str]) -> None:
     append_once(table, files, batch_id="queries", operation="test")
 
 
-def pilot_in(lake: Lake, folder: Path, **config: Any) -> tuple[Pilot, SqlDocuments]:
+def pilot_in(lake: Lake, folder: Path, **config: Any) -> tuple[AttemptRunner, SqlDocuments]:
     """The autopilot of a lake, at a fixed time, with a local repository of specs."""
     settings = AutopilotConfig.model_validate(
         {
@@ -90,13 +89,11 @@ def pilot_in(lake: Lake, folder: Path, **config: Any) -> tuple[Pilot, SqlDocumen
             **config,
         }
     )
-    documents = SqlDocuments(State(StateConfig(path=str(folder / "state.db"))))
-    rollout = replace(
-        rollout_in(lake, folder),
-        stager=replace(rollout_in(lake, folder).stager, documents=documents, config=settings.stage),
-    )
-    survey = Survey(lake, settings, History(documents), lambda: NOW)
-    return Pilot(survey, rollout, Proposals(build_forge(settings.propose), settings.propose)), documents
+    documents = SqlDocuments(StateStore(StateConfig(path=str(folder / "state.db"))))
+    history = History(documents)
+    rollout = replace(rollout_in(lake, folder), history=history, config=settings.stage)
+    survey = WorkloadScan(lake, settings, history, lambda: NOW)
+    return AttemptRunner(survey, rollout, Proposals(build_forge(settings.propose), settings.propose)), documents
 
 
 def approve(folder: Path) -> None:
@@ -153,7 +150,7 @@ def test_a_night_and_the_next(spark: SparkSession, shop: Lake, tmp_path: Path) -
     pilot, documents = pilot_in(shop, tmp_path, canary_queries=5)
     before, layout = ids(shop), current_layout(shop.table(TABLE))
     told: list[str] = []
-    nightly = Nightly(pilot, documents, told=lambda one: told.append(one.table))
+    nightly = NightlyRun(pilot, documents, told=lambda one: told.append(one.table))
     first = nightly.run()
     assert (told, first.left, first.unparsed, first.failed) == ([TABLE], (), 1, False)
     [report] = first.tables
@@ -161,7 +158,9 @@ def test_a_night_and_the_next(spark: SparkSession, shop: Lake, tmp_path: Path) -
     assert "waits for an approval" in report.reason
     assert current_layout(shop.table(TABLE)) == layout
     [attempt] = pilot.history.attempts()
-    told_to_people = pilot.proposals.change(pilot.case(attempt).proposal).body
+    details = pilot.find(attempt.id).details
+    assert details is not None
+    told_to_people = pilot.proposals.change(details.proposal).body
     assert str(SECRET) not in told_to_people
     assert "customer = ?" in told_to_people
     assert f"neve autopilot rollback {attempt.id}" in told_to_people
@@ -178,13 +177,13 @@ def test_a_night_and_the_next(spark: SparkSession, shop: Lake, tmp_path: Path) -
     assert "customer" in str(current_layout(shop.table(TABLE)))
     [outcome] = pilot.history.outcomes()
     assert outcome.delivered_pct == report.delivered_pct
-    assert totals(pilot.history).executed == 1
+    assert compute_totals(pilot.history).executed == 1
 
     [settled] = nightly.run().tables
     assert "are given to settle" in settled.reason
     attempt, _report = pilot.rollback(pilot.find(attempt.id[:8]), "test")
     assert current_layout(shop.table(TABLE)) == layout
-    assert [one.after for one in changes_of(attempt)] == [attempt.after, attempt.before]
+    assert [one.after for one in list_layout_changes(attempt)] == [attempt.after, attempt.before]
 
 
 def test_a_run_without_spark_recommends_and_takes_back_what_fails(
@@ -197,7 +196,7 @@ def test_a_run_without_spark_recommends_and_takes_back_what_fails(
         raise LakeError("the storage is away")
 
     monkeypatch.setattr(type(pilot.rollout), "stage", broken)
-    nightly = Nightly(pilot, documents)
+    nightly = NightlyRun(pilot, documents)
     [report] = nightly.run().tables
     assert (report.failed, report.stage) == (True, Stage.ROLLED_BACK)
     assert [step.stage for step in pilot.history.attempts()[0].steps][-2:] == [Stage.FAILED, Stage.ROLLED_BACK]
@@ -212,10 +211,10 @@ def test_what_people_rejected_is_not_staged_again(shop: Lake, tmp_path: Path) ->
     promises = pilot.survey.advise(TABLE, pilot.survey.analyze())
     best = promises.kept[0]
     assert pilot.rejected_before(best, promises.advice) == ""
-    case = open_case(best, (), attempt_id="a1", table_bytes=1, created=NOW)
+    case = create_details(best, (), attempt_id="a1", table_bytes=1, created=NOW)
     posted = pilot.proposals.propose(case.proposal)
     subprocess.run(["git", "-C", str(tmp_path / "specs"), "branch", "-q", "-D", posted.branch], check=True)
-    [report] = Nightly(pilot, documents).run().tables
+    [report] = NightlyRun(pilot, documents).run().tables
     assert report.reason == "the same was proposed and rejected: it was closed without a merge"
     assert pilot.history.attempts() == []
 
@@ -235,8 +234,8 @@ def test_runs_begin_at_their_hour(shop: Lake, tmp_path: Path) -> None:
         other.close()
 
     with ExitStack() as other:
-        other.enter_context(work_under(documents, LEASE, seconds=60, what="test"))
-        run_nightly(Nightly(almost, documents), (), tell, fail, stop)
+        other.enter_context(hold_worker_lease(documents, LEASE, seconds=60, what="test"))
+        run_nightly(NightlyRun(almost, documents), (), tell, fail, stop)
     assert told == [()]
     assert [type(one) for one in failed] == [LeaseTaken]
 
@@ -245,9 +244,9 @@ def test_a_run_holds_a_lease_and_a_time_limit(shop: Lake, tmp_path: Path, monkey
     """A second run is refused; when the time is up staging stops, and the attempt waits for the next run."""
     pilot, documents = pilot_in(shop, tmp_path, time_limit_seconds=100)
     clock = iter([0.0, 0.0, 101.0, 101.0, 102.0])
-    nightly = Nightly(pilot, documents, monotonic=lambda: next(clock))
-    with work_under(documents, LEASE, seconds=60, what="test"), pytest.raises(LeaseTaken):
-        Nightly(pilot, documents).run()
+    nightly = NightlyRun(pilot, documents, monotonic=lambda: next(clock))
+    with hold_worker_lease(documents, LEASE, seconds=60, what="test"), pytest.raises(LeaseTaken):
+        NightlyRun(pilot, documents).run()
 
     def slow(_rollout: object, _change: object, progress: Callable[[int, int], None]) -> None:
         progress(1, 2)
@@ -257,9 +256,9 @@ def test_a_run_holds_a_lease_and_a_time_limit(shop: Lake, tmp_path: Path, monkey
     assert result.tables[0].stage == Stage.RECOMMENDED
     assert "had its 100 s, at 1 of 2 of stage" in result.tables[0].reason
     assert not result.failed
-    late = Nightly(pilot, documents, monotonic=iter([0.0, 200.0, 200.0]).__next__).run()
+    late = NightlyRun(pilot, documents, monotonic=iter([0.0, 200.0, 200.0]).__next__).run()
     assert (late.tables, late.left) == ((), (TABLE,))
-    assert issubclass(TimeIsUp, Exception)
+    assert issubclass(TimeLimitReached, Exception)
 
 
 def test_a_run_that_is_cancelled_leaves_its_attempt_to_the_next(
@@ -278,11 +277,11 @@ def test_a_run_that_is_cancelled_leaves_its_attempt_to_the_next(
     monkeypatch.setattr(type(pilot.rollout), "stage", slow)
     told: list[str] = []
     with pytest.raises(Cancelled, match="1 of 2 of stage"):
-        Nightly(replace(pilot, progress=given_up), documents, told=lambda one: told.append(one.table)).run()
+        NightlyRun(replace(pilot, progress=given_up), documents, told=lambda one: told.append(one.table)).run()
     assert told == []
     [attempt] = pilot.history.attempts()
     assert attempt.stage is Stage.RECOMMENDED
-    [again, *_others] = Nightly(pilot, documents).run().tables
+    [again, *_others] = NightlyRun(pilot, documents).run().tables
     assert (again.attempt_id, again.reason) == (attempt.id, "it went on")
 
 
@@ -290,20 +289,20 @@ def test_old_variables_fill_what_is_not_set() -> None:
     """A setting wins over a variable; a wrong variable is named."""
     config = AutopilotConfig.model_validate({"logs": {"trino": {"host": "here"}}})
     variables = {"TRINO_HOST": "there", "TRINO_PORT": "81", "LOOKBACK_DAYS": "3", "LAKEFS_SECRET_KEY": "s"}
-    found = with_environment(config, variables)
+    found = apply_environment(config, variables)
     assert (found.logs.trino.host, found.logs.trino.port, found.logs.lookback_days) == ("here", 81, 3)
     assert found.stage.lakefs.secret_key.get_secret_value() == "s"
-    assert with_environment(config, {}) is config
+    assert apply_environment(config, {}) is config
     with pytest.raises(ConfigError, match="CLICKHOUSE_PORT is wrong"):
-        with_environment(config, {"CLICKHOUSE_PORT": "many"})
+        apply_environment(config, {"CLICKHOUSE_PORT": "many"})
 
 
 def test_patterns_spare_tables_that_neve_keeps_for_itself() -> None:
     """They are looked after only by their full names."""
-    assert is_meant("telemetry.spans", "telemetry.*")
-    assert not is_meant("telemetry.ingested_files", "telemetry.*")
-    assert is_meant("telemetry.ingested_files", "ingested_files")
-    assert not is_meant("shop.orders", "orders")
+    assert matches_table("telemetry.spans", "telemetry.*")
+    assert not matches_table("telemetry.ingested_files", "telemetry.*")
+    assert matches_table("telemetry.ingested_files", "ingested_files")
+    assert not matches_table("shop.orders", "orders")
 
 
 def test_a_canary_asks_every_kind_of_query() -> None:
@@ -315,53 +314,53 @@ def test_a_canary_asks_every_kind_of_query() -> None:
 
     queries = [asked(number, f"SELECT id FROM orders WHERE customer = {number}") for number in range(10)]
     queries += [asked(99, "SELECT max(price) FROM orders"), asked(100, "")]
-    found = hot_queries(TABLE, queries, 4)
+    found = select_hot_queries(TABLE, queries, 4)
     assert [one.text for one in found] == [
         *(f"SELECT id FROM orders WHERE customer = {number}" for number in range(3)),
         "SELECT max(price) FROM orders",
     ]
     assert sum(one.weight for one in found) == pytest.approx(11)
-    assert hot_queries("shop.other", queries, 4) == []
+    assert select_hot_queries("shop.other", queries, 4) == []
     acme, other = (replace(queries[0], implied=(Test("organization_id", "eq", (name,)),)) for name in ("acme", "other"))
-    of_both = hot_queries(TABLE, [acme, other, acme], 4)
+    of_both = select_hot_queries(TABLE, [acme, other, acme], 4)
     assert [(one.text, one.implied) for one in of_both] == [(acme.text, acme.implied), (other.text, other.implied)]
     assert len({one.name for one in of_both}) == 2
     own = ["SELECT 1 FROM shop.orders", "SELECT 1 FROM shop.other", "SELECT ((("]
-    assert [one.text for one in own_queries(TABLE, own, NOW)] == [own[0], own[2]]
+    assert [one.text for one in select_own_queries(TABLE, own, NOW)] == [own[0], own[2]]
 
 
 def test_past_outcomes_correct_promises() -> None:
     """What delivered half of what it promised has to promise twice as much; the estimate itself is kept."""
     half = [outcome_of(30.0, number) for number in range(3)]
-    [kept] = promised(advice(0.7), half, 0.3).kept
+    [kept] = expect_gains(advice(0.7), half, 0.3).kept
     assert [kept.raw.low_pct, kept.told.low_pct] == pytest.approx([70, 35])
     assert "delivered 0.50" in kept.lesson
-    refused = promised(advice(0.4), half, 0.3)
+    refused = expect_gains(advice(0.4), half, 0.3)
     assert refused.kept == ()
     assert "20 % are sure, and 30 % must be" in refused.advice.rejected[0].reason
     assert refused.advice.reason
-    assert promised(advice(0.4), [], 0.3).kept[0].lesson == ""
+    assert expect_gains(advice(0.4), [], 0.3).kept[0].lesson == ""
 
 
 def test_what_was_taken_back_is_not_tried_again_soon() -> None:
     """Unless another layout is meant, or enough days have passed."""
     past = [attempt_of(Stage.RECOMMENDED, Stage.ROLLED_BACK)]
-    assert "tried as a1" in tried_lately(past, AFTER, NOW + timedelta(days=2), 3)
-    assert tried_lately(past, AFTER, NOW + timedelta(days=4), 3) == ""
-    assert tried_lately(past, BEFORE, NOW, 3) == ""
-    assert list(changes_of(past[0])) == []
+    assert "tried as a1" in find_recent_rollback(past, AFTER, NOW + timedelta(days=2), 3)
+    assert find_recent_rollback(past, AFTER, NOW + timedelta(days=4), 3) == ""
+    assert find_recent_rollback(past, BEFORE, NOW, 3) == ""
+    assert list(list_layout_changes(past[0])) == []
 
 
 def test_metrics_have_the_names_of_old(tmp_path: Path) -> None:
     """Counted from the history, so that each night goes on where the last one ended."""
-    history = History(SqlDocuments(State(StateConfig(path=str(tmp_path / "state.db")))))
+    history = History(SqlDocuments(StateStore(StateConfig(path=str(tmp_path / "state.db")))))
     history.begin(attempt_of(Stage.RECOMMENDED, Stage.STAGED, Stage.CANARY, Stage.ROLLED_BACK))
     history.begin(replace(attempt_of(Stage.RECOMMENDED, Stage.MERGED), id="a2"))
     history.deliver(outcome_of(40.0, 1))
     history.deliver(outcome_of(60.0, 2))
-    with serving(history, "127.0.0.1", 0) as port:
+    with serve_metrics(history, "127.0.0.1", 0) as port:
         text = urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
-        with pytest.raises(ConfigError, match=f"127.0.0.1:{port}"), serving(history, "127.0.0.1", port):
+        with pytest.raises(ConfigError, match=f"127.0.0.1:{port}"), serve_metrics(history, "127.0.0.1", port):
             pass
     for line in (
         "autopilot_recommendations_total 2.0",

@@ -8,13 +8,11 @@ import pytest
 
 from tests.app.java_scripts import fake_java
 from tests.query.lakes import ACME, make_lake, settings_of
-from tests.query.quick import connect_quickly
 
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, a Java, none of the user's own settings, and a DuckDB that starts at once."""
-    monkeypatch.setattr("duckdb.connect", connect_quickly)
+    """An empty folder, a Java, and none of the user's own settings."""
     for variable in [name for name in os.environ if name.startswith("NEVE_")]:
         monkeypatch.delenv(variable)
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", "17.0.15")))

@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from neve.autopilot.journal import Attempt, History, Stage, Step
+from neve.autopilot.attempt import Attempt, Stage, Step
+from neve.autopilot.history import History
 from neve.autopilot.layout import Layout
 from neve.autopilot.outcome import Outcome
-from neve.lake.commits import append_once
+from neve.lake.commit.append import append_once
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
 from neve.lake.tables import init_tables
-from neve.lake.writer import Target, write_files
-from neve.model.queries import QUERIES
-from tests.autopilot.stage.orders import TABLE, TARGET_BYTES, make_orders
+from neve.lake.write.table_writer import Target, write_files
+from neve.model.tables import QUERIES
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
+from tests.autopilot.rollout.orders import TABLE, TARGET_BYTES, make_orders
 from tests.cli.runner import run
 from tests.query.lakes import settings_of
 
@@ -124,7 +125,7 @@ def test_a_run_with_nothing_to_do_says_why(folder: Path) -> None:
 def test_the_history_is_listed_and_told(folder: Path) -> None:
     """Attempts with what they promised and delivered; an id that means none or several is refused."""
     assert "nothing was tried yet" in run("autopilot", "history").text
-    history = History(SqlDocuments(State(StateConfig(path=str(folder / "state.db")))))
+    history = History(SqlDocuments(StateStore(StateConfig(path=str(folder / "state.db")))))
     now = datetime(2026, 1, 31, 2, tzinfo=UTC)
     for name in ("20260131-aa", "20260131-ab"):
         steps = (Step(Stage.RECOMMENDED, now, "sort by customer"), Step(Stage.FAILED, now, "it broke"))

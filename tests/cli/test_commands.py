@@ -87,7 +87,7 @@ def test_tables_are_listed_with_their_numbers(config: str) -> None:
 def test_tables_are_drawn_for_a_person(config: str) -> None:
     """One line a table, under a header."""
     header, *lines = run("-c", config, "tables").text.splitlines()
-    drawn = ["table", "rows", "files", "bytes", "snapshots", "known", "earliest", "latest", "committed"]
+    drawn = ["table", "rows", "files", "bytes", "snapshots", "duplicates", "earliest", "latest", "committed"]
     assert header.split() == drawn
     assert [line.split()[0] for line in lines] == sorted(NAMES)
     assert "2025-10-09 08:53:20" in next(line for line in lines if line.startswith("logs"))
@@ -135,3 +135,22 @@ def test_a_catalog_that_cannot_be_opened_is_said(elsewhere: Path) -> None:
     assert ended.code == 1
     assert ended.errors.startswith("error: can't open the sqlite catalog 'neve': ")
     assert "hint: `neve doctor` says what is reachable" in ended.errors
+
+
+@pytest.mark.parametrize(("name", "code"), [("logs.jsonl", 0), ("logs.csv", 1), ("notes.md", 3)])
+def test_a_dry_run_shows_files_and_its_exit_code(by_variables: Path, name: str, code: int) -> None:
+    """`neve ingest files --dry-run` needs no tables and no Spark."""
+    content = {
+        "logs.jsonl": '{"Timestamp": "2025-01-01T00:00:00Z", "Body": "hello", "SeverityText": "warn"}',
+        "logs.csv": "when,what\n1,2\n",
+        "notes.md": "hello",
+    }
+    folder = by_variables / "in"
+    folder.mkdir()
+    (folder / name).write_text(content[name])
+    ended = run("ingest", "files", str(folder), "--dry-run")
+    assert ended.code == code
+    words = {0: "message     from Body", 1: "among its fields what, when", 3: "nothing would be ingested"}
+    assert words[code] in ended.text
+    said = json.loads(run("ingest", "files", str(folder), "--dry-run", "--json").text)
+    assert (len(said["files"]), len(said["ignored"])) == ((0, 1) if code == 3 else (1, 0))

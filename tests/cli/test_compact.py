@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.cli import compact
+from neve.cli.maintenance import compact
 from neve.compact.config import CompactConfig
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
-from neve.lake.tables import init_tables
 from tests.cli.runner import run
 from tests.compact.tables import documents_in, fill_logs
+from tests.empty_tables import create_empty_tables
 from tests.query.lakes import settings_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def folder(elsewhere: Path) -> Path:
     """A lake whose logs are fourteen small files, and this folder's neve.yaml."""
     said = settings_of(elsewhere)
     lake = Lake(LakeConfig.model_validate(said["lake"]), CatalogConfig.model_validate(said["catalog"]))
-    init_tables(lake)
+    create_empty_tables(lake)
     fill_logs(lake, files=14, rows=2)
     (elsewhere / "neve.yaml").write_text(json.dumps(said | {"state": {"path": str(elsewhere / "state.db")}}))
     return elsewhere
@@ -86,9 +86,9 @@ def test_status_and_history_of_an_idle_lake(folder: Path) -> None:
 
 def test_a_running_compactor_is_named(folder: Path) -> None:
     """Who is at it, from the lease."""
-    from neve.lake.leases import hold
+    from neve.state.leases import hold_lease
 
-    with hold(documents_in(folder), "compact:telemetry.logs", owner="worker-7", seconds=60):
+    with hold_lease(documents_in(folder), "compact:telemetry.logs", owner="worker-7", seconds=60):
         assert run("compact", "status", "logs", "--json").json[0]["running"] == "worker-7"
         assert "run by worker-7" in run("compact", "status", "logs").text
 

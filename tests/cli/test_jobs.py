@@ -10,8 +10,7 @@ import pytest
 from neve.app.control import open_control
 from neve.app.settings import load_settings
 from neve.app.wiring import build_lake
-from neve.cli.jobs import jobs
-from neve.cli.policies import policies
+from neve.cli.operator_commands import jobs, policies
 from tests.app.control_lake import dead_job, done_job, running_job
 from tests.cli.direct import Told, tell
 

@@ -11,8 +11,8 @@ import pytest
 from neve.app.settings import load_settings
 from neve.app.wiring import build_state
 from neve.cli.keys import SCOPES
-from neve.lake.keys import Keys
-from neve.lake.scopes import Scope
+from neve.state.keys import Keys
+from neve.state.scopes import Scope
 from tests.cli.runner import run
 
 if TYPE_CHECKING:

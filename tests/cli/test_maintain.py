@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.cli import maintain
-from neve.lake.leases import hold
+from neve.cli.maintenance import maintain
 from neve.maintain.job import STEPS
+from neve.state.leases import hold_lease
 from tests.cli.runner import run
 from tests.compact.tables import documents_in
 from tests.query.lakes import make_lake, settings_of
@@ -24,7 +24,7 @@ LONG_AGO = 1_700_000_000
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """The logs of this process stay as they are."""
-    monkeypatch.setattr("neve.api.logs.configure_logs", lambda: None)
+    monkeypatch.setattr("neve.api.log_config.configure_logs", lambda: None)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_young_orphans_need_force(folder: Path) -> None:
     """The error says why, before anything is looked at."""
     refused = run("maintain", "orphans", "spans", "--older-than", "1")
     assert refused.code == 1
-    assert "at an age of 1 h, expected at least 24 h" in refused.errors
+    assert "at an age of 60 min, expected at least 24 h" in refused.errors
     assert "--force-young if nobody writes" in refused.errors
     forced = run("maintain", "orphans", "spans", "--older-than", "1", "--force-young", "--json")
     assert (forced.code, forced.json[0]["gain"]["files"]) == (0, 1)
@@ -149,7 +149,7 @@ def test_a_history_of_nothing_says_how_to_begin() -> None:
 def test_a_table_that_another_one_is_at_is_told_and_ends_with_1(folder: Path) -> None:
     """With who it is and what to do; the other tables have their turn."""
     (folder / "neve.yaml").write_text(json.dumps(settings_of(folder) | {"state": {"path": str(folder / "state.db")}}))
-    with hold(documents_in(folder), "maintain:telemetry.logs", owner="somebody", seconds=60):
+    with hold_lease(documents_in(folder), "maintain:telemetry.logs", owner="somebody", seconds=60):
         ended = run("maintain", "expire", "logs", "metrics")
         listed = run("maintain", "expire", "logs", "--json")
     assert (ended.code, listed.code) == (1, 1)

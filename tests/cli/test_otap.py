@@ -12,12 +12,10 @@ from click.testing import CliRunner
 from neve.cli import otap
 from neve.cli.context import Context
 from neve.errors import NeveError
-from neve.ingest.files.result import IngestResult
-from neve.ingest.otap.result import OtapResult
+from neve.ingest.results import IngestResult, OtapResult
 from neve.otap.tables import STARS
-from neve.reservoir.export.job import ExportResult
-from neve.reservoir.export.request import ExportRequest
-from neve.reservoir.export.task import Exported
+from neve.reservoir.otap.export import ExportResult
+from neve.reservoir.otap.export_task import ExportRequest, ExportTotals
 from tests.otap.stars import Log, Span, make_star
 
 if TYPE_CHECKING:
@@ -90,12 +88,12 @@ def test_an_export_names_its_table() -> None:
 
 def test_what_an_export_says(capsys: pytest.CaptureFixture[str]) -> None:
     """Counts of every table, what was lost by name, and whether anything was written at all."""
-    exported = Exported(["p"], 3, 4096, Counter(logs=1200, log_attrs=5), Counter({"things were lost": 2}))
+    exported = ExportTotals(["p"], 3, 4096, Counter(logs=1200, log_attrs=5), Counter({"things were lost": 2}))
     request = ExportRequest("/out", "logs", "acme")
     otap.show_export(ExportResult(request, exported, unchanged=True, replaced=False, seconds=0.1))
     said = capsys.readouterr().out
     assert "/out holds these rows already: nothing was written" in said
-    for words in ("1,200 logs", "5 log_attrs", "3 in 1 part(s), 4 kB", "2 things were lost"):
+    for words in ("1,200 logs", "5 log_attrs", "3 in 1 part, 4.1 kB", "2 things were lost"):
         assert words in said
     otap.show_export(ExportResult(request, exported, unchanged=False, replaced=True, seconds=0.1))
     assert "what an earlier run had written was replaced" in capsys.readouterr().out

@@ -7,17 +7,17 @@ import pytest
 
 from neve.app.settings import Settings, load_settings
 from neve.app.wiring import build_documents, build_lake
-from neve.lake.tables import init_tables
-from neve.work.batch import MB
-from neve.work.box import Box
-from neve.work.boxer import SPACE as BOXES
-from neve.work.defaults import built_in
-from neve.work.jobs import Jobs
-from neve.work.pauses import Pauses
-from neve.work.policies import Policies
-from neve.work.scheduler import Scheduler
-from neve.work.task import Task
+from neve.jobs.batcher import SPACE as BOXES
+from neve.jobs.batcher import PendingBatch
+from neve.jobs.job import Task
+from neve.jobs.pauses import Pauses
+from neve.jobs.policies import Policies
+from neve.jobs.policy import build_default_policy
+from neve.jobs.queue import JobQueue
+from neve.jobs.scheduler import Scheduler
+from neve.text import format_bytes, format_duration
 from tests.cli.runner import run
+from tests.empty_tables import create_empty_tables
 
 POLICIES = [
     {"name": "off", "tables": ["metrics*"], "tasks": {"compact": {"enabled": False}}},
@@ -30,7 +30,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]
     """Where a lake is, whose tables nobody changes."""
     folder = tmp_path_factory.mktemp("planned")
     where = {"lake": {"warehouse": str(folder / "w")}, "catalog": {"path": str(folder / "c.db")}}
-    init_tables(build_lake(Settings.model_validate(where)))
+    create_empty_tables(build_lake(Settings.model_validate(where)))
     return where
 
 
@@ -80,16 +80,16 @@ def test_what_is_chosen(house: Path) -> None:
 def test_jobs_boxes_and_pauses(house: Path) -> None:
     """All that others wrote into the store, and nothing is changed by looking."""
     documents = build_documents(load_settings())
-    jobs, now = Jobs(documents), documents.now()
+    jobs, now = JobQueue(documents), documents.now()
     jobs.want(Task.COMPACT, "logs", "2026-01-31", reason="12 files")
     jobs.want(Task.SEARCH, "logs", reason="by hand")
     assert jobs.claim("w", [Task.SEARCH], 60) is not None
-    box = Box(Task.ROLLUP, "metrics_1m", "", now, now, count=1)
+    box = PendingBatch(Task.ROLLUP, "metrics_1m", "", now, now, count=1)
     documents.put(BOXES, box.key, box.document)
     Pauses(documents).pause(task=None, tables="logs", by="ann", reason="an incident", until=None)
     before = [*documents.entries("jobs"), *documents.entries(BOXES)]
     lines = run("plan", "--json").json["lines"]
-    assert (lines[0]["state"], lines[0]["why"]) == ("running", "by hand; w is at it")
+    assert (lines[0]["state"], lines[0]["why"]) == ("running", "by hand; running on w")
     [job] = [line for line in lines if line["window"]]
     assert (job["state"], job["when"]) == ("paused", None)
     assert job["why"] == "12 files; paused by ann: an incident"
@@ -103,7 +103,7 @@ def test_jobs_boxes_and_pauses(house: Path) -> None:
 def test_after_a_turn_of_the_scheduler_nothing_is_due_twice(house: Path) -> None:
     """What was handed out is a job, and the clock's next time is a whole interval away."""
     documents = build_documents(load_settings())
-    Scheduler(documents, Jobs(documents), Policies, lambda: ["logs"]).turn()
+    Scheduler(documents, JobQueue(documents), Policies, lambda: ["logs"]).turn()
     documents.close()
     found = run("plan", "--task", "search", "--json").json["lines"]
     assert [(line["state"], line["why"]) for line in found] == [
@@ -114,8 +114,9 @@ def test_after_a_turn_of_the_scheduler_nothing_is_due_twice(house: Path) -> None
 
 def test_the_help_shows_what_holds_unless_it_is_told_otherwise() -> None:
     """Its example of what is gathered has the numbers of the built-in policy."""
-    batch = built_in(None).tasks[Task.COMPACT].batch
+    batch = build_default_policy(None).tasks[Task.COMPACT].batch
     assert batch is not None
     page = run("plan", "--help").text
-    assert f"of {batch.count} files, 1.2 of {batch.bytes // MB} MB, 20 of {batch.age_seconds:g} s" in page
+    age = format_duration(batch.age_seconds)
+    assert f"of {batch.count} files, 1.2 MB of {format_bytes(batch.bytes)}, 20 s of {age}" in page
     assert f"batch.count is {batch.count};" in page

@@ -12,13 +12,13 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from neve.cli.prompt import Prompt
+from neve.cli.query import Prompt
 from neve.query.request import Request
 from tests.cli.runner import run
 from tests.cli.terminals import ROWS, in_terminal
 
 if TYPE_CHECKING:
-    from neve.cli.asking import Answer
+    from neve.cli.query_target import Answer
 
 NEVE = str(Path(sys.executable).with_name("neve"))
 MARKS = "sed s/^/page:/"  # a pager that can be told from the terminal
@@ -28,8 +28,8 @@ STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def printed(rows: int) -> list[str]:
-    """What is left of so many lines in a terminal, through `paged`."""
-    program = f"from neve.cli.paging import paged; paged(lambda: print(*range({rows}), sep=chr(10)))"
+    """What is left of so many lines in a terminal, through the pager."""
+    program = f"from neve.cli.output import show_in_pager; show_in_pager(lambda: print(*range({rows}), sep=chr(10)))"
     return in_terminal([sys.executable, "-c", program], PAGER=MARKS)
 
 
@@ -41,7 +41,7 @@ def test_what_does_not_fit_into_the_terminal_is_paged(rows: int, mark: str) -> N
 
 def test_a_pager_that_is_not_there_hides_nothing() -> None:
     """The text is printed then."""
-    program = "from neve.cli.paging import paged; paged(lambda: print(*range(40), sep=chr(10)))"
+    program = "from neve.cli.output import show_in_pager; show_in_pager(lambda: print(*range(40), sep=chr(10)))"
     assert in_terminal([sys.executable, "-c", program], PAGER="no-such-pager") == [str(number) for number in range(40)]
 
 

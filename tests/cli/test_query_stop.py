@@ -17,9 +17,8 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from neve.cli.asking import Here
-from neve.cli.prompt import Prompt
-from neve.cli.waiting import wait_for
+from neve.cli.query import Prompt
+from neve.cli.query_target import LocalTarget, wait_for
 from neve.query.config import QueryConfig
 from neve.query.request import Request
 from neve.query.service import QueryService, no_limits
@@ -42,14 +41,14 @@ def ctrl_c() -> Iterator[None]:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Here]:
+def here(tmp_path: Path) -> Iterator[LocalTarget]:
     """A service of this process."""
     service = QueryService(make_lake(tmp_path), QueryConfig(threads=1), limits=no_limits)
-    yield Here(service)
+    yield LocalTarget(service)
     service.close()
 
 
-def press_when_running(here: Here) -> None:
+def press_when_running(here: LocalTarget) -> None:
     """Ctrl-C, as soon as there is something that runs."""
 
     def press() -> None:
@@ -61,7 +60,7 @@ def press_when_running(here: Here) -> None:
     threading.Thread(target=press, daemon=True).start()
 
 
-def ended(here: Here) -> bool:
+def ended(here: LocalTarget) -> bool:
     """Whether all that ran does so no longer, soon."""
     until = time.monotonic() + 600
     while here.service.running(ACME) and time.monotonic() < until:
@@ -98,7 +97,7 @@ def test_the_command_stops(config: str, options: tuple[str, ...]) -> None:
     assert (process.returncode, errors.strip()) == (130, "stopped")
 
 
-def test_a_statement_at_the_prompt_stops(here: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_statement_at_the_prompt_stops(here: LocalTarget, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """And the next one is answered."""
     monkeypatch.setattr("click.get_app_dir", lambda _name: str(tmp_path / "history"))
     found: list[object] = []
@@ -111,7 +110,7 @@ def test_a_statement_at_the_prompt_stops(here: Here, monkeypatch: pytest.MonkeyP
     assert ended(here)
 
 
-def test_rows_that_are_read_stop(here: Here) -> None:
+def test_rows_that_are_read_stop(here: LocalTarget) -> None:
     """Behind the first of them too; nothing runs on."""
     reader = here.ask(Request(ENDLESS, ACME)).reader
     reader.read_next_batch()
@@ -123,7 +122,7 @@ def test_rows_that_are_read_stop(here: Here) -> None:
     assert ended(here)
 
 
-def test_who_reads_no_further_ends_the_query(here: Here) -> None:
+def test_who_reads_no_further_ends_the_query(here: LocalTarget) -> None:
     """As a table of the first rows does."""
     reader = here.ask(Request(ENDLESS, ACME)).reader
     reader.read_next_batch()
@@ -131,7 +130,7 @@ def test_who_reads_no_further_ends_the_query(here: Here) -> None:
     assert ended(here)
 
 
-def test_a_query_on_the_main_thread_stops(here: Here) -> None:
+def test_a_query_on_the_main_thread_stops(here: LocalTarget) -> None:
     """Of those who ask without another thread: what DuckDB makes of Ctrl-C is Ctrl-C again."""
     press_when_running(here)
     with pytest.raises(KeyboardInterrupt):

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.cli import reservoir
+from neve.cli.sampling import reservoir
 from neve.reservoir.config import ReservoirConfig
-from neve.reservoir.result import RunResult, WindowResult
+from neve.reservoir.results import RunResult, WindowResult
 from tests.cli.runner import run
 from tests.otap.stars import make_star
 from tests.query.lakes import settings_of
-from tests.reservoir.star.contents import by_name, contents, files_of, numbered
+from tests.reservoir.otap.contents import by_name, contents, files_of, numbered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +40,7 @@ def folder(elsewhere: Path) -> Path:
 @pytest.fixture
 def session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
     """The shared session, which has its jars."""
-    monkeypatch.setattr("neve.lake.session.local_paths", lambda _jars: [])
+    monkeypatch.setattr("neve.lake.spark.session.local_paths", lambda _jars: [])
     return spark
 
 
@@ -140,8 +140,8 @@ def test_inspecting_what_is_not_there(folder: Path) -> None:
     assert "no window of logs was sampled into nowhere yet" in run("reservoir", "inspect", "nowhere").text
     assert run("reservoir", "inspect").code == 2
     assert run("reservoir", "run", "otap", "out", "--k", "0").code == 2
-    assert run("reservoir", "run", "otap", "out", "--window", str(reservoir.LONGEST + 1)).code == 2
-    assert ReservoirConfig(window_seconds=reservoir.LONGEST)
+    assert run("reservoir", "run", "otap", "out", "--window", str(reservoir.MAX_WINDOW_SECONDS + 1)).code == 2
+    assert ReservoirConfig(window_seconds=reservoir.MAX_WINDOW_SECONDS)
 
 
 def test_what_a_run_says(capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,10 +151,10 @@ def test_what_a_run_says(capsys: pytest.CaptureFixture[str]) -> None:
     reservoir.show_run(result, ReservoirConfig(k=30))
     out, err = capsys.readouterr()
     lines = out.splitlines()
-    assert lines[0] == "19700101T000000Z: 30 of 90 logs kept in 4 files of 2.0 MB, 1.5 s (1 file came late)"
+    assert lines[0] == "19700101T000000Z: 30 of 90 logs kept in 4 files of 2 MB, 1.5 s (1 file came late)"
     assert lines[20:] == [
         "and 1 windows before these; --json lists them",
-        "21 windows sampled (30 by service.name, priority): 630 of 1,890 records kept (33.3 %), 30.0 s",
+        "21 windows sampled (30 by service.name, priority): 630 of 1,890 records kept (33.3 %), 30 s",
         "4 windows needed nothing: the same files as when sampled",
     ]
     assert err.splitlines() == [

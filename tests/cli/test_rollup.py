@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.cli import rollup
-from neve.cli.moment import Moment
+from neve.cli.maintenance import rollup
+from neve.cli.time_options import TimeParam
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
-from neve.lake.tables import init_tables
 from neve.model.rollups import LEVELS
-from neve.rollup.result import LevelResult
+from neve.rollup.job import LevelResult
 from tests.cli.runner import run
+from tests.empty_tables import create_empty_tables
 from tests.query.lakes import settings_of
 from tests.rollup.test_job import point, put
 
@@ -31,7 +31,7 @@ def folder(elsewhere: Path) -> Path:
     """A lake with a few points, and this folder's neve.yaml."""
     said = settings_of(elsewhere)
     lake = Lake(LakeConfig.model_validate(said["lake"]), CatalogConfig.model_validate(said["catalog"]))
-    init_tables(lake)
+    create_empty_tables(lake)
     put(lake, [point(number * 20, number) for number in range(9)], "one")
     (elsewhere / "neve.yaml").write_text(json.dumps(said | {"state": {"path": str(elsewhere / "state.db")}}))
     return elsewhere
@@ -98,7 +98,7 @@ def test_what_a_run_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines() == [
         "metrics_1m: 1,200 points became 20 rows in 1 window, final until 2026-01-01T10:00:00Z, in 1.5 s",
         "  the first run: every window",
-        "  1 file of 2.0 MB added, 2 removed, rows of 1 file marked as replaced",
+        "  1 file of 2 MB added, 2 removed, rows of 1 file marked as replaced",
         "  3 points came more than once, and count once",
         "  2 points have no value (none recorded, NaN or infinite)",
         "  4 points are of unknown worth: cumulative, with nothing before them to compare with",
@@ -127,14 +127,14 @@ def test_what_a_run_says_that_did_nothing(capsys: pytest.CaptureFixture[str]) ->
 )
 def test_moments(text: str, moment: datetime) -> None:
     """With a zone or without."""
-    assert Moment(past=True).convert(text, None, None) == moment
+    assert TimeParam(past=True).convert(text, None, None) == moment
 
 
 def test_windows_that_retention_may_have_touched_are_frozen() -> None:
     """By the rule for the source and the organization; a rule for points says nothing of rolled rows."""
     from neve.app.rollup import frozen_by_retention
     from neve.app.settings import Settings
-    from neve.rollup.ranges import BEGINNING, micros_of
+    from neve.lake.time_ranges import BEGINNING, micros_of
 
     rules = [{"table": "metrics", "days": 10}, {"table": "metrics", "organization": "acme", "days": 3}]
     settings = Settings.model_validate({"maintain": {"retention": rules}})

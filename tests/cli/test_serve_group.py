@@ -21,8 +21,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from neve.app.settings import Settings
 from neve.app.wiring import build_documents, build_lake
+from neve.jobs.status_board import StatusBoard
 from neve.lake.tables import init_tables
-from neve.work.board import Board
 from tests.app.serve.little import wait_until
 from tests.telemetry import traces
 
@@ -159,7 +159,7 @@ def test_metrics_of_all_processes_are_one_text(service: Service) -> None:
 def test_the_board_knows_the_parts(service: Service) -> None:
     """Each says of itself to which group it belongs, and the group how each process is."""
     documents = build_documents(service.settings)
-    reports = Board(documents).all()
+    reports = StatusBoard(documents).all()
     documents.close()
     assert {(report.process, report.name, report.state, report.pid) for report in reports} == {
         *((name, name, "running", service.pid(name)) for name in ("receiver", "api")),
@@ -180,7 +180,7 @@ def test_a_receiver_that_is_killed_comes_back_where_it_was(service: Service) -> 
     assert service.pid("api") == other
     assert service.metric("neve_serve_restarts_total", "receiver") == 1
     documents = build_documents(service.settings)
-    told = {report.name: report for report in Board(documents).all() if report.process == "group"}
+    told = {report.name: report for report in StatusBoard(documents).all() if report.process == "group"}
     documents.close()
     assert (told["receiver"].restarts, told["receiver"].error) == (1, "the process receiver ended: SIGKILL")
     assert (told["api"].restarts, told["api"].error) == (0, "")
@@ -194,7 +194,7 @@ def test_a_process_that_hangs_is_lost(service: Service) -> None:
     try:
         status, body = service.get("/healthz")
         states = {part["name"]: part["state"] for part in json.loads(body)["parts"]}
-        assert (status, states) == (503, {"receiver": "running", "api": "lost"})
+        assert (status, states) == (503, {"receiver": "running", "api": "no heartbeat"})
         assert service.metric("neve_serve_scrape_failures_total", "api") == 1
     finally:
         os.kill(held, signal.SIGCONT)
@@ -209,7 +209,7 @@ def test_all_of_it_ends_when_told(service: Service) -> None:
     assert (service.process.returncode, rest) == (0, "")
     assert not any(map(psutil.pid_exists, pids))
     documents = build_documents(service.settings)
-    assert {report.state for report in Board(documents).all()} == {"stopped"}
+    assert {report.state for report in StatusBoard(documents).all()} == {"stopped"}
     documents.close()
 
 

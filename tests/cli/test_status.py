@@ -12,17 +12,14 @@ from rich.console import Console
 
 from neve.api.control.routes import control_routes
 from neve.app.reports import StatusReport
-from neve.cli.controlling import TASKS
-from neve.cli.jobs import STATES
+from neve.cli.operator_commands import STATES, TASKS
 from neve.cli.status import status
-from neve.cli.status_view import failure_view, status_view
-from neve.cli.terminal import draw
-from neve.lake.keys import Keys
-from neve.lake.scopes import Scope
-from neve.lake.state import State
-from neve.receive.keys import KeyDoor
-from neve.work.job import JobState
-from neve.work.task import Task
+from neve.cli.status_view import draw, failure_view, status_view
+from neve.jobs.job import JobState, Task
+from neve.receive.authentication import KeyGuard
+from neve.state.keys import Keys
+from neve.state.scopes import Scope
+from neve.state.store import StateStore
 from tests.api.querying import serving
 from tests.app.control_lake import controlled, running_job
 from tests.cli.direct import tell
@@ -152,16 +149,16 @@ def test_everything_is_drawn_in_a_hundred_columns() -> None:
     text = drawn(status_view(report()))
     assert max(map(len, text.splitlines())) <= 100
     assert text.startswith(
-        "2026-01-31 12:00:00 UTC: 2 parts (1 not well), 2 queued, 1 running, 1 dead, 1 paused\n\nparts\n"
+        "2026-01-31 12:00:00 UTC: 2 parts (1 unhealthy), 2 queued, 1 running, 1 dead, 1 paused\n\nparts\n"
     )
     flat = re.sub(r"\s+", " ", text)
     for words in (
-        "tend ingest:raw running 50 min 0 lag 1 s, leader yes",
+        "tend ingest:raw running 50 min 0 lag 1.25 s, leader yes",
         "tend tail failed 30 s 3 no policies",
         "compact 2 5 min 1 1",
-        "otlp 4 s 3 segments of 12.0 MB wait",
+        "otlp 4 s 3 segments of 12 MB wait",
         "spans 12 s since the last commit",
-        "metrics_1m 2 min final until 2026-01-31T11:58:00Z, 2 commits behind",
+        "metrics_1m 2.02 min final until 2026-01-31T11:58:00Z, 2 commits behind",
         "cycle 1,234 at 2026-01-31T11:59:50+00:00, 17 open traces, commits of spans not seen: 1",
         "unknown the raw zone: no such bucket",
         "every task metrics_* 2026-01-31 12:00 UTC mara migration",
@@ -173,8 +170,8 @@ def test_a_part_that_runs_and_is_ill_is_not_well() -> None:
     """With what it says, and not with what it failed of before."""
     ill = part(error="an old story", details={"error": "the store is away", "batch": 7})
     text = re.sub(r"\s+", " ", drawn(status_view(report(parts=[part(), ill]))))
-    assert "2 parts (1 not well)" in text
-    assert "running, ill 50 min 0 the store is away" in text
+    assert "2 parts (1 unhealthy)" in text
+    assert "running, degraded 50 min 0 the store is away" in text
     assert "an old story" not in text
 
 
@@ -183,7 +180,7 @@ def test_what_organizations_sent_is_drawn() -> None:
     sent = {"organization": "acme", "bytes": 12_000_000, "records": 5000, "refused": 7, "backlog_bytes": 3_000_000}
     receiver = part(process="receiver", name="receiver", details={"organizations": [sent]})
     text = re.sub(r"\s+", " ", drawn(status_view(report(parts=[part(), receiver]))))
-    assert "organization received records over quota waiting acme 12.0 MB 5,000 7 3.0 MB" in text
+    assert "organization received records over quota waiting acme 12 MB 5,000 7 3 MB" in text
     assert "over quota" not in drawn(status_view(report()))
 
 
@@ -241,10 +238,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
     """A server that asks for keys, and a key that may operate."""
     with controlled(tmp_path_factory.mktemp("far")) as control:
         running_job(control.documents)
-        state = State(control.settings.state)
+        state = StateStore(control.settings.state)
         keys = Keys(state)
         _, text = keys.create("acme", "on-call", [Scope.ADMIN])
-        guard = KeyDoor(keys, 10)
+        guard = KeyGuard(keys, 10)
         with serving(None, guard, first=control_routes(control, guard)) as client:
             yield f"http://127.0.0.1:{client.port}", text
         state.close()

@@ -12,8 +12,8 @@ import yaml
 from neve.errors import NeveError
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
-from neve.lake.tables import init_tables
 from tests.cli.runner import run
+from tests.empty_tables import create_empty_tables
 from tests.parts.process import free_port
 from tests.query.lakes import settings_of
 from tests.tail.lakes import Span, put
@@ -37,7 +37,7 @@ def folder(elsewhere: Path) -> Path:
     """A lake with some traces, a policy file and this folder's neve.yaml."""
     said = settings_of(elsewhere)
     lake = Lake(LakeConfig.model_validate(said["lake"]), CatalogConfig.model_validate(said["catalog"]))
-    init_tables(lake)
+    create_empty_tables(lake)
     put(lake, [Span(number, part, error=number < 3) for number in range(100) for part in range(2)])
     (elsewhere / "policies.yaml").write_text(yaml.safe_dump(POLICIES))
     configure(elsewhere)
@@ -95,7 +95,7 @@ def test_what_was_decided_is_said_when_the_export_fails(folder: Path, monkeypatc
     def broken(*_any: object) -> None:
         raise NeveError("the disk is full")
 
-    monkeypatch.setattr("neve.tail.exporting.Exporter.run", broken)
+    monkeypatch.setattr("neve.tail.export.exporter.Exporter.run", broken)
     done = run("tail", "run", "--once")
     assert done.code == 1
     assert "100 traces decided" in done.text

@@ -11,8 +11,8 @@ import pytest
 from neve.app.control import open_control
 from neve.app.settings import load_settings
 from neve.app.wiring import build_lake
-from neve.cli import terminal
-from neve.cli.top import follow, top
+from neve.cli import status_view
+from neve.cli.status import follow_status, top
 from neve.errors import QueryError
 from tests.cli.direct import tell
 from tests.cli.terminals import in_terminal
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 RUN = """
 import sys
 from neve.cli.context import Context
-from neve.cli.top import top
+from neve.cli.status import top
 top(["--every", "0.1"], obj=Context(sys.argv[1]), standalone_mode=False)
 """
 
@@ -62,6 +62,6 @@ def test_a_look_that_fails_is_said_and_tried_again(config: str, monkeypatch: pyt
             waited.append(seconds)
             return "q" if len(waited) == 3 else "x"
 
-        monkeypatch.setattr(terminal, "keys", lambda: nullcontext(wait))
-        follow(look, 0.5)
+        monkeypatch.setattr(status_view, "keys", lambda: nullcontext(wait))
+        follow_status(look, 0.5)
     assert (looks, waited) == (3, [0.5, 0.5, 0.5])

@@ -18,21 +18,20 @@ import psutil
 import pytest
 import yaml
 
-from neve.app import up_ready
-from neve.app.demo import Place, demo_settings
+from neve.app import demo_server
+from neve.app.demo import DemoFolder, demo_settings
+from neve.app.demo_server import explain_delay, prepare, run_server, service_settings
 from neve.app.settings import load_settings
-from neve.app.up import prepare, service_settings, serving
-from neve.app.up_ready import why_late
+from neve.cli.demo import SUGGESTED_COMMANDS, format_sent, list_addresses
 from neve.cli.main import neve
-from neve.cli.up import TO_TRY, places, told
-from neve.demo.live import Sent
+from neve.demo.live import SentTotals
 from neve.errors import NeveError
 from neve.model.signals import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-UP = "from neve.cli.up import up; up()"
+UP = "from neve.cli.demo import up; up()"
 # The two parts that need no JVM, on ports that are free.
 LIGHT = {
     "NEVE_SERVE__ONLY": '["receiver", "api"]',
@@ -45,7 +44,7 @@ LIGHT = {
 
 def test_a_service_keeps_everything_in_the_demos_folder(tmp_path: Path) -> None:
     """Its tables are the demo's; what a service needs beside them is not where it happens to be started."""
-    place = Place(tmp_path / "demo")
+    place = DemoFolder(tmp_path / "demo")
     before = demo_settings(place)
     values = service_settings(place)
     config = tmp_path / "up.yaml"
@@ -72,7 +71,7 @@ def test_a_service_that_does_not_start_is_an_error_that_names_its_log(tmp_path: 
     log = tmp_path / "serve.log"
     with (
         pytest.raises(NeveError, match="ended with 1 before it listened") as raised,
-        serving(tmp_path / "no.yaml", log, threading.Event(), print),
+        run_server(tmp_path / "no.yaml", log, threading.Event(), print),
     ):
         pass
     assert str(log) in str(raised.value)
@@ -97,7 +96,7 @@ def starting(log: Path, *said: dict[str, str]) -> Iterator[subprocess.Popen[str]
 
 def test_what_is_late_is_told_until_it_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Again and again, with what it waits for and where the log is; Ctrl+C is heard while it waits."""
-    monkeypatch.setattr(up_ready, "LATE_SECONDS", 0.5)
+    monkeypatch.setattr(demo_server, "LATE_SECONDS", 0.5)
     log, told, stopped = tmp_path / "serve.log", list[str](), threading.Event()
 
     def tell(words: str) -> None:
@@ -107,7 +106,7 @@ def test_what_is_late_is_told_until_it_is_stopped(tmp_path: Path, monkeypatch: p
 
     failed = {"event": "part failed", "part": "tend", "error": "the process tend ended: exit code 1"}
     with starting(log, {"error": "no Java was found", "hint": "install it"}, failed) as process:
-        assert up_ready.await_addresses(process, log, stopped, tell) is None
+        assert demo_server.await_addresses(process, log, stopped, tell) is None
     assert len(told) == 3
     assert told[-1].startswith("not ready after ")
     assert told[-1].endswith(f" s, waiting for tend: no Java was found; the log is {log}")
@@ -115,9 +114,9 @@ def test_what_is_late_is_told_until_it_is_stopped(tmp_path: Path, monkeypatch: p
 
 def test_who_is_late_is_named_by_what_the_group_says_last() -> None:
     """Lines of others mean nothing."""
-    assert why_late(["Traceback", "[]", '{"event": "process started"}']) == ""
+    assert explain_delay(["Traceback", "[]", '{"event": "process started"}']) == ""
     late = [json.dumps({"event": "processes are not ready", "waiting_for": {"api": "failed", "tend": "started"}})]
-    assert why_late(late) == "waiting for api, tend"
+    assert explain_delay(late) == "waiting for api, tend"
 
 
 def test_it_is_stopped_before_it_listens(tmp_path: Path) -> None:
@@ -125,7 +124,7 @@ def test_it_is_stopped_before_it_listens(tmp_path: Path) -> None:
     stopped = threading.Event()
     stopped.set()
     others = psutil.Process().children()
-    with serving(prepare(tmp_path / "demo"), tmp_path / "serve.log", stopped, pytest.fail) as service:
+    with run_server(prepare(tmp_path / "demo"), tmp_path / "serve.log", stopped, pytest.fail) as service:
         [child] = [one for one in psutil.Process().children() if one not in others]
         assert service is None
     assert not child.is_running()
@@ -134,7 +133,7 @@ def test_it_is_stopped_before_it_listens(tmp_path: Path) -> None:
 def test_every_address_is_told() -> None:
     """Those that there are."""
     everything = {"http": "http://h:1", "grpc": "h:2", "query": "http://h:3", "health": "http://h:4"}
-    assert places(everything) == [
+    assert list_addresses(everything) == [
         ("OTLP/HTTP", "http://h:1"),
         ("OTLP/gRPC", "h:2"),
         ("query API", "http://h:3"),
@@ -142,10 +141,10 @@ def test_every_address_is_told() -> None:
         ("health", "http://h:4/healthz"),
         ("metrics", "http://h:4/metrics"),
     ]
-    assert places({"http": "http://h:1", "grpc": None, "query": None}) == [("OTLP/HTTP", "http://h:1")]
+    assert list_addresses({"http": "http://h:1", "grpc": None, "query": None}) == [("OTLP/HTTP", "http://h:1")]
 
 
-@pytest.mark.parametrize("words", TO_TRY)
+@pytest.mark.parametrize("words", SUGGESTED_COMMANDS)
 def test_what_it_says_to_try_are_commands(words: str) -> None:
     """Whole ones: a group of commands would only print its help."""
     context = click.Context(neve)
@@ -160,10 +159,13 @@ def test_what_it_says_to_try_are_commands(words: str) -> None:
 
 def test_what_was_sent_is_told_with_what_went_wrong() -> None:
     """Nothing is dropped in silence."""
-    sent = Sent(records={**dict.fromkeys(Signal, 0), Signal.LOGS: 1200}, messages=3)
-    assert told(sent) == "1,200 records acknowledged in 3 messages"
-    sent = Sent(messages=3, retries=2, refused=1, refusals=["logs: HTTP 400"])
-    assert told(sent) == "0 records acknowledged in 3 messages, sent again 2 times, 1 message refused: logs: HTTP 400"
+    sent = SentTotals(records={**dict.fromkeys(Signal, 0), Signal.LOGS: 1200}, messages=3)
+    assert format_sent(sent) == "1,200 records acknowledged in 3 messages"
+    sent = SentTotals(messages=3, retries=2, refused=1, refusals=["logs: HTTP 400"])
+    assert (
+        format_sent(sent)
+        == "0 records acknowledged in 3 messages, sent again 2 times, 1 message refused: logs: HTTP 400"
+    )
 
 
 @pytest.mark.e2e

@@ -7,25 +7,32 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from neve.compact.candidate import Judge, Take
 from neve.compact.config import CompactConfig
-from neve.compact.context import KEEP, Context, TableFacts
-from neve.compact.cost import Calibration, CostModel
-from neve.compact.limits import Limits
-from neve.compact.measure import Measure
-from neve.compact.memory import Memory, remember
-from neve.compact.planner import make_plan
+from neve.compact.health import Measure
+from neve.compact.partition_memory import PartitionMemory, remember
+from neve.compact.planning.candidates import FileClassifier, FileKind
+from neve.compact.planning.context import KEEP, Context, TableFacts
+from neve.compact.planning.cost_model import Calibration, CostModel
+from neve.compact.planning.limits import Limits
+from neve.compact.planning.plan_builder import make_plan
 from neve.compact.strategies import strategy_of
-from neve.lake.file_index import IndexedFile
-from neve.lake.partition_stats import DeleteCounts, PartitionStats, Question, Share
-from neve.lake.partition_values import key_of, label_of, values_of
-from neve.lake.target_sizes import TargetSizes
+from neve.lake.read.file_index import IndexedFile
+from neve.lake.read.partition_stats import (
+    DeleteCounts,
+    FileCriteria,
+    FileTotals,
+    PartitionStats,
+    TargetSizes,
+    format_partition,
+    make_partition_id,
+    parse_partition_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from neve.compact.plan import Group, Layout, Plan
-    from neve.lake.partition_stats import PartitionId
+    from neve.lake.read.partition_stats import PartitionId
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NOW_US = int(NOW.timestamp() * 1_000_000)
@@ -81,7 +88,7 @@ class ModelTable:
         """The deletes of a kind that apply to a file: position (of its partition), own, or equality."""
         return [delete for delete in self.deletes if _kind(delete) == kind and _applies(delete, file)]
 
-    def indexed(self, file: ModelFile, question: Question) -> IndexedFile:
+    def indexed(self, file: ModelFile, question: FileCriteria) -> IndexedFile:
         """A file as the index has it."""
         own = self.applying(file, "own")
         laid = question.laid_out.get((file.spec_id, file.partition), -1)
@@ -102,39 +109,39 @@ class ModelTable:
             question.wants_layout and not has_order and file.sequence > laid,
         )
 
-    def stats(self, question: Question) -> list[PartitionStats]:
+    def stats(self, question: FileCriteria) -> list[PartitionStats]:
         """The counts of each partition."""
         ids = sorted({(file.spec_id, file.partition) for file in self.files})
         return [self._stats(id_, question) for id_ in ids]
 
-    def _stats(self, id_: PartitionId, question: Question) -> PartitionStats:
+    def _stats(self, id_: PartitionId, question: FileCriteria) -> PartitionStats:
         files = [file for file in self.files if (file.spec_id, file.partition) == id_]
         cold = [file for file in files if not _is_hot(file, question)]
-        judge = Judge(question.sizes, question.delete_files, question.delete_ratio)
+        judge = FileClassifier(question.sizes, question.delete_files, question.delete_ratio)
         kinds = {file.path: judge.kinds(self.indexed(file, question)) for file in cold}
 
-        def some(kind: Take) -> list[ModelFile]:
+        def some(kind: FileKind) -> list[ModelFile]:
             return [file for file in cold if kinds[file.path] & kind]
 
         return PartitionStats(
             spec_id=id_[0],
-            values=values_of(id_[1]),
-            label=label_of(self.fields, values_of(id_[1])),
+            values=parse_partition_values(id_[1]),
+            label=format_partition(self.fields, parse_partition_values(id_[1])),
             text=id_[1],
             files=len(files),
             bytes=sum(file.bytes for file in files),
             rows=sum(file.rows for file in files),
             hot=_share(file for file in files if file not in cold),
-            fragments=_share(some(Take.FRAGMENTS)),
-            undersized=_share(some(Take.UNDERSIZED)),
-            oversized=_share(some(Take.OVERSIZED)),
-            smallest=tuple(sorted(file.bytes for file in some(Take.UNDERSIZED))[:2]),
-            unlaid=_share(some(Take.UNLAID)),
-            over_deletes=_share(some(Take.OVER_DELETES)),
-            with_positions=_share(some(Take.POSITIONS)),
-            with_position_rows=sum(file.rows for file in some(Take.POSITIONS)),
-            with_equality=_share(some(Take.EQUALITIES)),
-            with_equality_rows=sum(file.rows for file in some(Take.EQUALITIES)),
+            fragments=_share(some(FileKind.FRAGMENTS)),
+            undersized=_share(some(FileKind.UNDERSIZED)),
+            oversized=_share(some(FileKind.OVERSIZED)),
+            smallest=tuple(sorted(file.bytes for file in some(FileKind.UNDERSIZED))[:2]),
+            unlaid=_share(some(FileKind.UNLAID)),
+            over_deletes=_share(some(FileKind.OVER_DELETES)),
+            with_positions=_share(some(FileKind.POSITIONS)),
+            with_position_rows=sum(file.rows for file in some(FileKind.POSITIONS)),
+            with_equality=_share(some(FileKind.EQUALITIES)),
+            with_equality_rows=sum(file.rows for file in some(FileKind.EQUALITIES)),
             oldest_sequence=min(file.sequence for file in files),
             newest_sequence=max(file.sequence for file in files),
             time_low=min((file.time_low for file in files if file.time_low is not None), default=None),
@@ -164,16 +171,18 @@ class ModelTable:
         )
 
     def candidates(
-        self, question: Question, wanted: Mapping[PartitionId, bool], most: int
+        self, question: FileCriteria, wanted: Mapping[PartitionId, bool], most: int
     ) -> dict[PartitionId, list[IndexedFile]]:
         """The files that a rewrite may want."""
         found: dict[PartitionId, list[IndexedFile]] = {id_: [] for id_ in wanted}
-        judge = Judge(question.sizes, question.delete_files, question.delete_ratio)
+        judge = FileClassifier(question.sizes, question.delete_files, question.delete_ratio)
         for file in sorted(self.files, key=lambda f: (f.time_low is None, f.time_low or 0, f.sequence, f.path)):
             id_ = (file.spec_id, file.partition)
             indexed = self.indexed(file, question)
             deletes = indexed.position_files + indexed.own_files + indexed.equality_files
-            is_wanted = id_ in wanted and (wanted[id_] or deletes or judge.kinds(indexed) & (Take.SIZES | Take.UNLAID))
+            is_wanted = id_ in wanted and (
+                wanted[id_] or deletes or judge.kinds(indexed) & (FileKind.SIZES | FileKind.UNLAID)
+            )
             if is_wanted and not _is_hot(file, question) and len(found[id_]) < most:
                 found[id_].append(indexed)
         return found
@@ -224,13 +233,13 @@ def _applies(delete: ModelDelete, file: ModelFile) -> bool:
     return (same or delete.kind == "everywhere") and delete.sequence > file.sequence
 
 
-def _is_hot(file: ModelFile, question: Question) -> bool:
+def _is_hot(file: ModelFile, question: FileCriteria) -> bool:
     return question.hot_from_us is not None and file.time_high is not None and file.time_high >= question.hot_from_us
 
 
-def _share(files: Iterable[ModelFile]) -> Share:
+def _share(files: Iterable[ModelFile]) -> FileTotals:
     found = list(files)
-    return Share(len(found), sum(file.bytes for file in found))
+    return FileTotals(len(found), sum(file.bytes for file in found))
 
 
 @dataclass
@@ -242,7 +251,7 @@ class Tended:
     config: CompactConfig = field(default_factory=CompactConfig)
     facts: TableFacts = field(default_factory=lambda: TableFacts("db.t", "u", TargetSizes(TARGET), snapshot_id=1))
     ratio: float = 1.0
-    memories: dict[str, Memory] = field(default_factory=dict)
+    memories: dict[str, PartitionMemory] = field(default_factory=dict)
     now: datetime = NOW
 
     @property
@@ -257,17 +266,20 @@ class Tended:
         )
 
     @property
-    def question(self) -> Question:
+    def question(self) -> FileCriteria:
         """How files are told apart."""
         facts, config = self.facts, self.config
         heeds = self.strategy == "time_series" or (self.strategy == "adaptive" and facts.time_column)
-        keys = {(f.spec_id, f.partition): key_of(f.spec_id, values_of(f.partition)) for f in self.table.files}
+        keys = {
+            (f.spec_id, f.partition): make_partition_id(f.spec_id, parse_partition_values(f.partition))
+            for f in self.table.files
+        }
         laid = {
             id_: self.memories[key].sequence
             for id_, key in keys.items()
-            if self.memories.get(key, Memory()).layout == str(facts.layout)
+            if self.memories.get(key, PartitionMemory()).layout == str(facts.layout)
         }
-        return Question(
+        return FileCriteria(
             sizes=facts.sizes,
             hot_from_us=NOW_US - config.hot_seconds * 1_000_000 if heeds else None,
             delete_files=config.delete_files,

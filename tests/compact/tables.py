@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from neve.compact.plan import Estimate, Executor, Group, InputFile, Layout, Level, Partition
-from neve.lake.commits import append_once
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
-from neve.lake.writer import Target, write_files
+from neve.lake.commit.append import append_once
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.signals import Signal
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 from tests.telemetry import decoded, logs
 
 if TYPE_CHECKING:
@@ -71,4 +71,4 @@ def group_of(lake: Lake, name: str = "logs", **changes: object) -> Group:
 
 def documents_in(folder: Path) -> SqlDocuments:
     """A state store in a folder."""
-    return SqlDocuments(State(StateConfig(path=str(folder / "state.db"))))
+    return SqlDocuments(StateStore(StateConfig(path=str(folder / "state.db"))))

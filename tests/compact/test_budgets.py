@@ -10,18 +10,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neve.compact.budgets import Allowances, OrganizationBudget, Spent, organization_places, within
+from neve.compact.budgets import (
+    Allowances,
+    BudgetLedger,
+    OrganizationBudget,
+    Spent,
+    apply_budgets,
+    find_organization_places,
+)
 from neve.compact.compactor import Compactor
 from neve.compact.config import CompactConfig
-from neve.compact.duplicates import with_duplicates
-from neve.compact.execute import Execution
-from neve.compact.groups import dedupe_group
+from neve.compact.execution.duplicate_search import add_duplicate_groups
+from neve.compact.execution.group_runner import GroupRunner
+from neve.compact.health import Measure
 from neve.compact.journal import Journal
-from neve.compact.ledger import Ledger
-from neve.compact.limits import Limits
-from neve.compact.measure import Measure
 from neve.compact.plan import InputFile
-from neve.compact.planner import make_plan
+from neve.compact.planning.groups import make_dedupe_group
+from neve.compact.planning.limits import Limits
+from neve.compact.planning.plan_builder import make_plan
 from neve.compact.strategies import strategy_of
 from neve.errors import Cancelled, LakeError, NeveError
 from tests.compact.model import TARGET, ModelFile, ModelTable, Tended
@@ -32,9 +38,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from neve.compact.plan import Plan
-    from neve.lake.file_index import IndexedFile
     from neve.lake.lake import Lake
-    from neve.lake.partition_stats import PartitionId
+    from neve.lake.read.file_index import IndexedFile
+    from neve.lake.read.partition_stats import PartitionId
 
 FRAGMENT = TARGET // 100
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
@@ -84,8 +90,8 @@ def test_what_a_budget_cuts_is_said() -> None:
     [cut] = plan.cut
     assert (cut.partition.label, cut.files, cut.limit) == ("organization_id=acme/day=1", 12, "bytes_per_day")
     assert cut.reason == (
-        "12 files of 117 KB are left for another day: of the budget of organization 'acme' 9.77 KB of 244 KB is left "
-        "today (bytes_per_day), and this takes 117 KB"
+        "12 files of 120 kB are left for another day: of the budget of organization 'acme' 10 kB of 250 kB is left "
+        "today (bytes_per_day), and this takes 120 kB"
     )
     assert plan.reason.endswith("1 partition cut by a limit")
 
@@ -95,7 +101,7 @@ def test_what_no_day_could_pay_is_said() -> None:
     files = [*partition_of("acme", 1, 12), *partition_of("acme", 2, 40)]
     plan = planned(files, allowed(OrganizationBudget("*", bytes_per_day=20 * FRAGMENT)))
     assert labels(plan) == {"organization_id=acme/day=1"}
-    assert plan.cut[0].reason.endswith("and this takes 391 KB: more than a whole day's, raise it")
+    assert plan.cut[0].reason.endswith("and this takes 400 kB: more than a whole day's, raise it")
 
 
 def test_dollars_are_a_budget_too() -> None:
@@ -103,7 +109,7 @@ def test_dollars_are_a_budget_too() -> None:
     plan = planned(partition_of("acme", 1, 12), allowed(OrganizationBudget("acme", dollars_per_day=1e-12)))
     assert plan.groups == ()
     assert [cut.limit for cut in plan.cut] == ["dollars_per_day"]
-    assert "organization 'acme' $1e-12 of $1e-12 is left today" in plan.cut[0].reason
+    assert "organization 'acme' $0.000000000001 of $0.000000000001 is left today" in plan.cut[0].reason
 
 
 def test_who_has_no_budget_left_takes_nothing_of_the_run() -> None:
@@ -166,7 +172,7 @@ def test_no_day_passes_a_budget_however_many_runs(
 ) -> None:
     """Every run pays for what it takes, also where it planned before the others had paid."""
     data = [ModelFile(size, partition=f'["{name}",{day}]') for name, day, size in files]
-    ledger = Ledger.at(documents_in(tmp_path_factory.mktemp("b")), NOON)
+    ledger = BudgetLedger.at(documents_in(tmp_path_factory.mktemp("b")), NOON)
     allowances = allowed(OrganizationBudget("acme", bytes_per_day=budget))
     plan = planned(data, allowances)
     paid = [ledger.pay(plan, allowances) for _run in range(runs)]
@@ -185,7 +191,7 @@ def test_two_at_once_do_not_spend_the_same_money(tmp_path: Path) -> None:
     taken: list[int] = []
 
     def work() -> None:
-        taken.append(len(Ledger.at(documents_in(tmp_path), NOON).pay(plan, allowances).groups))
+        taken.append(len(BudgetLedger.at(documents_in(tmp_path), NOON).pay(plan, allowances).groups))
 
     threads = [threading.Thread(target=work) for _worker in range(8)]
     for thread in threads:
@@ -193,20 +199,20 @@ def test_two_at_once_do_not_spend_the_same_money(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert sorted(taken) == [0, 0, 0, 0, 0, 1, 1, 1]
-    assert Ledger.at(documents_in(tmp_path), NOON).spent() == {"acme": Spent.of(plan.groups * 3)}
+    assert BudgetLedger.at(documents_in(tmp_path), NOON).spent() == {"acme": Spent.of(plan.groups * 3)}
 
 
 def test_what_was_not_begun_is_given_back(tmp_path: Path) -> None:
     """So that another run may have it; a day has its own budget, and old days are forgotten."""
     documents = documents_in(tmp_path)
-    ledger, allowances = Ledger.at(documents, NOON), allowed(OrganizationBudget("acme/b", bytes_per_day=10**6))
+    ledger, allowances = BudgetLedger.at(documents, NOON), allowed(OrganizationBudget("acme/b", bytes_per_day=10**6))
     plan = planned(partition_of("acme/b", 1, 12), allowances)
     ledger.pay(plan, allowances)
     assert ledger.spent() == {"acme/b": Spent.of(plan.groups)}
     ledger.give_back(plan.groups, allowances)
     assert ledger.spent() == {"acme/b": Spent()}
-    assert Ledger.at(documents, NOON + timedelta(days=1)).spent() == {}
-    Ledger.at(documents, NOON + timedelta(days=60)).pay(plan, allowances)
+    assert BudgetLedger.at(documents, NOON + timedelta(days=1)).spent() == {}
+    BudgetLedger.at(documents, NOON + timedelta(days=60)).pay(plan, allowances)
     assert ledger.spent() == {}
 
 
@@ -217,14 +223,14 @@ def test_what_a_cancelled_run_did_not_begin_is_given_back(
     seen = broken_off(lake, tmp_path, monkeypatch, Cancelled("it was told to stop"))
     [begun] = [group for run in seen.runs() for group in run.plan.groups[:1]]
     assert [entry.group.id for run in seen.runs() for entry in seen.entries(run.id)] == [begun.id]
-    assert Ledger.at(documents_in(tmp_path), NOON).spent() == {"acme": Spent.of([begun])}
+    assert BudgetLedger.at(documents_in(tmp_path), NOON).spent() == {"acme": Spent.of([begun])}
 
 
 def test_what_another_one_has_settled_stays_spent(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that was taken for dead finds nothing in the journal of what it began: it gives nothing back."""
     seen = broken_off(lake, tmp_path, monkeypatch, LakeError("the lease is lost"), settled=True)
     assert list(seen.runs()) == []
-    assert Ledger.at(documents_in(tmp_path), NOON).spent()["acme"].bytes > 0
+    assert BudgetLedger.at(documents_in(tmp_path), NOON).spent()["acme"].bytes > 0
 
 
 def broken_off(
@@ -248,8 +254,8 @@ def broken_off(
             journal.end(run.id)
         raise error
 
-    monkeypatch.setattr("neve.compact.bundle.BUNDLE_GROUPS", 1)
-    monkeypatch.setattr(Execution, "_by_arrow", unwritten)
+    monkeypatch.setattr("neve.compact.execution.group_runner.BUNDLE_GROUPS", 1)
+    monkeypatch.setattr(GroupRunner, "_by_arrow", unwritten)
     with pytest.raises(type(error)):
         compactor.compact("logs", progress=give_up)
     return journal
@@ -261,8 +267,8 @@ def test_a_partition_is_cut_whole_where_others_were_quicker() -> None:
     plan = planned([*partition_of("acme", 1, 12), *partition_of("beta", 1, 12)], allowances)
     own = next(group.partition for group in plan.groups if group.partition.values[0] == "acme")
     marked = type(plan)(**{**vars(plan), "lays_out": (own,), "check_duplicates": (own,)})
-    assert within(marked, allowances) is marked
-    cut = within(marked, allowed(*allowances.budgets, acme=Spent(bytes=2 * FRAGMENT)))
+    assert apply_budgets(marked, allowances) is marked
+    cut = apply_budgets(marked, allowed(*allowances.budgets, acme=Spent(bytes=2 * FRAGMENT)))
     assert (cut.lays_out, cut.check_duplicates) == ((), ())
     assert labels(cut) == {"organization_id=beta/day=1"}
     assert [one.partition for one in cut.cut] == [own]
@@ -274,13 +280,13 @@ def test_the_removal_of_duplicates_is_paid_for() -> None:
     plan = planned(partition_of("acme", 1, 12), allowances)
     partition = plan.groups[0].partition
     context = Tended(ModelTable(partition_of("acme", 1, 12))).context
-    large = dedupe_group(partition, [InputFile("a", 16 * FRAGMENT, 10, 1)], 3, context)
-    small = dedupe_group(partition, [InputFile("a", 14 * FRAGMENT, 10, 1)], 3, context)
+    large = make_dedupe_group(partition, [InputFile("a", 16 * FRAGMENT, 10, 1)], 3, context)
+    small = make_dedupe_group(partition, [InputFile("a", 14 * FRAGMENT, 10, 1)], 3, context)
     asked = type(plan)(**{**vars(plan), "check_duplicates": (partition,)})
-    kept = with_duplicates(asked, [large], Limits(), allowances)
+    kept = add_duplicate_groups(asked, [large], Limits(), allowances)
     assert (kept.groups, kept.check_duplicates) == (plan.groups, ())
     assert kept.cut[0].limit == "bytes_per_day"
-    taken = with_duplicates(asked, [small], Limits(), allowances)
+    taken = add_duplicate_groups(asked, [small], Limits(), allowances)
     assert (taken.groups, taken.check_duplicates, taken.cut) == ((small,), (partition,), ())
 
 
@@ -296,11 +302,11 @@ def test_runs_pay_and_stop_when_nothing_is_left(spark_lake: Lake, tmp_path: Path
 
     poor = compactor(1).compact("logs")
     assert (poor.planned, poor.cut) == (0, 1)
-    assert Ledger.at(documents, NOON).spent() == {}
+    assert BudgetLedger.at(documents, NOON).spent() == {}
     plan = compactor(10**9).plan("logs")
     rich = compactor(10**9).compact("logs")
     assert (rich.files_in, rich.files_out) == (6, 1)
-    assert Ledger.at(documents, NOON).spent() == {organization: Spent.of(plan.groups)}
+    assert BudgetLedger.at(documents, NOON).spent() == {organization: Spent.of(plan.groups)}
     fill_logs(spark_lake, first=1000)
     [cut] = compactor(rich.bytes_in + 1).plan("logs").cut
     assert f"organization {organization!r} 1 B of" in cut.reason
@@ -309,7 +315,7 @@ def test_runs_pay_and_stop_when_nothing_is_left(spark_lake: Lake, tmp_path: Path
 def test_where_the_organization_stands(lake: Lake) -> None:
     """In every one of the lake's tables that have it in their partitions, after a change of the spec too."""
     table = lake.table("spans")
-    assert organization_places(table) == {0: 0}
+    assert find_organization_places(table) == {0: 0}
     with table.update_spec() as update:
         update.remove_field("organization_id")
-    assert organization_places(lake.table("spans")) == {0: 0}
+    assert find_organization_places(lake.table("spans")) == {0: 0}

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from neve.compact import Compactor, execute, publish
+from neve.compact import Compactor
 from neve.compact.config import CompactConfig
+from neve.compact.execution import group_runner
 from neve.compact.journal import Entry, Journal, Stage
 from neve.errors import CommitUnknown, LeaseTaken
-from neve.lake.java_commit import TableBusy
-from neve.lake.leases import hold
-from neve.lake.replace import replace_files
+from neve.lake.commit.java_commit import TableBusy, replace_files
+from neve.state.leases import hold_lease
 from tests.compact.tables import documents_in, fill_logs, messages
 
 if TYPE_CHECKING:
@@ -84,11 +84,11 @@ def test_killed_before_the_commit(bench: Bench, monkeypatch: pytest.MonkeyPatch)
     def kill(*_: Any, **__: Any) -> None:
         raise Killed
 
-    bench.die(monkeypatch, publish, "replace_files", kill)
+    bench.die(monkeypatch, group_runner, "replace_files", kill)
     assert messages(bench.lake) == bench.rows
     assert len(bench.leavings) == 1
     with monkeypatch.context() as patched:
-        patched.setattr(execute, "run_tasks", kill)  # nobody may rewrite anything
+        patched.setattr(group_runner, "run_tasks", kill)  # nobody may rewrite anything
         result = bench.compactor().compact("logs", steal=True)
     assert (result.published_for_dead, result.planned, len(result.continued)) == (1, 0, 1)
     assert messages(bench.lake) == bench.rows
@@ -103,7 +103,7 @@ def test_killed_after_the_commit(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
         replace_files(*given, **named)
         raise Killed
 
-    bench.die(monkeypatch, publish, "replace_files", commit_and_kill)
+    bench.die(monkeypatch, group_runner, "replace_files", commit_and_kill)
     result = bench.compactor().compact("logs", steal=True)
     assert (result.published_for_dead, result.planned, result.orphans) == (0, 0, 0)
     assert messages(bench.lake) == bench.rows
@@ -118,7 +118,7 @@ def test_killed_after_the_commit_and_its_snapshot_expired(bench: Bench, monkeypa
         replace_files(*given, **named)
         raise Killed
 
-    bench.die(monkeypatch, publish, "replace_files", commit_and_kill)
+    bench.die(monkeypatch, group_runner, "replace_files", commit_and_kill)
     fill_logs(bench.lake, 1, 5, first=500)
     bench.lake.spark.sql(
         f"CALL {bench.lake.catalog_config.name}.system.expire_snapshots("
@@ -152,7 +152,7 @@ def test_a_commit_of_unknown_outcome_keeps_its_files(bench: Bench, monkeypatch: 
         raise CommitUnknown("the catalog does not answer")
 
     with monkeypatch.context() as patched:
-        patched.setattr(publish, "replace_files", unknown)
+        patched.setattr(group_runner, "replace_files", unknown)
         result = bench.compactor().compact("logs")
     assert (result.unknown, result.is_whole) == (1, False)
     assert len(bench.leavings) == 1
@@ -167,7 +167,7 @@ def test_what_was_written_must_still_be_there(bench: Bench, monkeypatch: pytest.
     def kill(*_: Any, **__: Any) -> None:
         raise Killed
 
-    bench.die(monkeypatch, publish, "replace_files", kill)
+    bench.die(monkeypatch, group_runner, "replace_files", kill)
     [written] = bench.leavings
     written.unlink()
     result = bench.compactor().compact("logs", steal=True)
@@ -182,7 +182,7 @@ def test_a_busy_table_costs_no_work(bench: Bench, monkeypatch: pytest.MonkeyPatc
         raise TableBusy("other writers were quicker")
 
     with monkeypatch.context() as patched:
-        patched.setattr(publish, "replace_files", busy)
+        patched.setattr(group_runner, "replace_files", busy)
         result = bench.compactor().compact("logs")
     assert (result.committed, result.is_whole, len(bench.leavings)) == (0, False, 1)
     assert bench.compactor().compact("logs").published_for_dead == 1
@@ -199,7 +199,7 @@ def test_a_conflict_costs_the_group(bench: Bench, monkeypatch: pytest.MonkeyPatc
         return replace_files(*given, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(publish, "replace_files", delete_first)
+        patched.setattr(group_runner, "replace_files", delete_first)
         result = bench.compactor().compact("logs")
     assert (result.conflicts, result.committed) == (1, 0)
     assert result.is_whole
@@ -215,7 +215,7 @@ def test_a_conflict_costs_the_group(bench: Bench, monkeypatch: pytest.MonkeyPatc
 def test_one_compactor_at_a_time(bench: Bench) -> None:
     """A lease keeps a second one off the table, and says who has it."""
     compactor = bench.compactor()
-    held = hold(compactor.documents, "compact:telemetry.logs", owner="other", seconds=60)
+    held = hold_lease(compactor.documents, "compact:telemetry.logs", owner="other", seconds=60)
     with held, pytest.raises(LeaseTaken, match="other"):
         compactor.compact("logs")
     assert compactor.compact("logs").committed == 1

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neve.compact.config import CompactConfig
+from neve.compact.execution.group_runner import Publisher
 from neve.compact.journal import Entry, Journal, Stage
 from neve.compact.plan import Executor
-from neve.compact.publish import Publisher
-from neve.lake.java_table import JavaTable
+from neve.lake.spark.java_table import JavaTable
 from tests.compact.tables import documents_in, fill_logs, group_of, messages
 from tests.compact.test_executors import rewrite, snapshot_of
 

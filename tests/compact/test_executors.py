@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from neve.compact import arrow
-from neve.compact.fingerprint import hashed_columns
+from neve.compact.execution import arrow_rewriter
+from neve.compact.execution.spark_rewriter import SparkRewriter
+from neve.compact.execution.verification import RewrittenGroup, RowsDiffer, choose_hashed_columns
 from neve.compact.plan import Executor, Group, InputFile, Layout
-from neve.compact.rewritten import Rewritten, RowsDiffer
-from neve.compact.spark import SparkRewriter
 from neve.errors import CommitConflict
-from neve.lake.content import bare_content
-from neve.lake.replace import Replacement, replace_files
-from neve.lake.writer import Target
+from neve.lake.commit.java_commit import Replacement, replace_files
+from neve.lake.write.data_file_json import make_minimal_json
+from neve.lake.write.table_writer import Target
 from tests.compact.tables import fill_logs, group_of, messages
 
 if TYPE_CHECKING:
@@ -26,14 +25,14 @@ BIG = 512 * 1024 * 1024
 EXECUTORS = [Executor.ARROW, Executor.SPARK]
 
 
-def rewrite(lake: Lake, group: Group, executor: Executor, verify: str = "full") -> Rewritten:
+def rewrite(lake: Lake, group: Group, executor: Executor, verify: str = "full") -> RewrittenGroup:
     """A group rewritten by one of the executors."""
     table = lake.table("logs")
-    hashed = hashed_columns(table.schema(), table.sort_order(), verify)  # type: ignore[arg-type]
+    hashed = choose_hashed_columns(table.schema(), table.sort_order(), verify)  # type: ignore[arg-type]
     folder = f"{table.location()}/data/neve-test"
     if executor is Executor.ARROW:
-        done = arrow.rewrite(arrow.ArrowTask(Target.of(table), group, folder, BIG, hashed, BIG))
-        assert isinstance(done, Rewritten)
+        done = arrow_rewriter.rewrite_group(arrow_rewriter.ArrowTask(Target.of(table), group, folder, BIG, hashed, BIG))
+        assert isinstance(done, RewrittenGroup)
         return done.checked(group)
     snapshot = table.current_snapshot()
     assert snapshot is not None
@@ -41,10 +40,11 @@ def rewrite(lake: Lake, group: Group, executor: Executor, verify: str = "full") 
     return rewriter.rewrite(group).checked(group)
 
 
-def publish(lake: Lake, group: Group, done: Rewritten, snapshot_id: int, batch: str = "b1") -> None:
+def publish(lake: Lake, group: Group, done: RewrittenGroup, snapshot_id: int, batch: str = "b1") -> None:
     """What a run does with a rewritten group."""
     removed = tuple(
-        bare_content(file.path, "parquet", 0, group.partition.values, file.bytes, file.rows) for file in group.files
+        make_minimal_json(file.path, "parquet", 0, group.partition.values, file.bytes, file.rows)
+        for file in group.files
     )
     replacement = Replacement(removed, done.added, snapshot_id, None, done.removed_deletes)
     replace_files(lake, "logs", replacement, batch_id=batch, operation="compact", summary={})
@@ -180,8 +180,8 @@ def fill_logs_again(lake: Lake) -> None:
     """The first file's records once more, as a client's resend after the horizon would leave them."""
     import pyarrow as pa
 
-    from neve.lake.commits import append_once
-    from neve.lake.writer import write_files
+    from neve.lake.commit.append import append_once
+    from neve.lake.write.table_writer import write_files
     from neve.model.signals import Signal
     from tests.telemetry import decoded, logs
 
@@ -198,9 +198,9 @@ def test_a_file_that_lies_is_not_rewritten(spark_lake: Lake) -> None:
     group = group_of(spark_lake)
     wrong = replace(group, files=tuple(replace(file, rows=file.rows + 1) for file in group.files))
     table = spark_lake.table("logs")
-    task = arrow.ArrowTask(Target.of(table), wrong, f"{table.location()}/data/x", BIG, (), BIG)
-    done = arrow.rewrite(task)
-    assert isinstance(done, arrow.Unsuited)
+    task = arrow_rewriter.ArrowTask(Target.of(table), wrong, f"{table.location()}/data/x", BIG, (), BIG)
+    done = arrow_rewriter.rewrite_group(task)
+    assert isinstance(done, arrow_rewriter.UnsuitedGroup)
     assert "metadata says 11" in done.reason
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neve.compact.fingerprint import Fingerprint, fingerprint, hashed_columns, total
+from neve.compact.execution.verification import Fingerprint, choose_hashed_columns, fingerprint_rows, sum_fingerprints
 from neve.lake.tables import iceberg_schema, sort_order
 from neve.model.tables import SPANS
 
@@ -33,32 +33,34 @@ def test_order_and_pieces_make_no_difference(records: list[tuple[int, str | None
     """Shuffled and cut into pieces, rows have the same fingerprint."""
     shuffled = random.Random(seed).sample(records, len(records))
     pieces = [table(shuffled[:cut]), table(shuffled[cut:])]
-    assert total(fingerprint(piece, COLUMNS) for piece in pieces) == fingerprint(table(records), COLUMNS)
+    assert sum_fingerprints(fingerprint_rows(piece, COLUMNS) for piece in pieces) == fingerprint_rows(
+        table(records), COLUMNS
+    )
 
 
 @settings(deadline=None)
 @given(records=st.lists(RECORD, min_size=1, max_size=20), data=st.data())
 def test_another_row_is_another_fingerprint(records: list[tuple[int, str | None]], data: st.DataObject) -> None:
     """One row lost, doubled or changed does not go unnoticed."""
-    whole = fingerprint(table(records), COLUMNS)
+    whole = fingerprint_rows(table(records), COLUMNS)
     place = data.draw(st.integers(0, len(records) - 1))
     changed = [*records]
     changed[place] = (7, "other")
-    assert fingerprint(table(records[:place] + records[place + 1 :]), COLUMNS) != whole
-    assert fingerprint(table([*records, records[place]]), COLUMNS) != whole
-    assert fingerprint(table(changed), COLUMNS) != whole
+    assert fingerprint_rows(table(records[:place] + records[place + 1 :]), COLUMNS) != whole
+    assert fingerprint_rows(table([*records, records[place]]), COLUMNS) != whole
+    assert fingerprint_rows(table(changed), COLUMNS) != whole
 
 
 def test_the_sample_is_the_records_own_hash() -> None:
     """Where a table has `record_id`, a sample covers whole records."""
     schema = iceberg_schema(SPANS)
     order = sort_order(SPANS, schema)
-    sample = hashed_columns(schema, order, "sample")
+    sample = choose_hashed_columns(schema, order, "sample")
     assert sample[:3] == ("record_id", "service_name", "timestamp")
-    assert hashed_columns(schema, order, "full") == tuple(column.name for column in SPANS.columns)
-    assert hashed_columns(schema, order, "count") == ()
+    assert choose_hashed_columns(schema, order, "full") == tuple(column.name for column in SPANS.columns)
+    assert choose_hashed_columns(schema, order, "count") == ()
 
 
 def test_only_counted() -> None:
     """Without columns, rows are counted."""
-    assert fingerprint(table([(1, "a"), (2, "b")]), ()) == Fingerprint(2, 0)
+    assert fingerprint_rows(table([(1, "a"), (2, "b")]), ()) == Fingerprint(2, 0)

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
-from neve.compact.health import cheap_check, health, table_health
-from neve.lake.partition_stats import DeleteCounts, PartitionStats
-from neve.lake.target_sizes import TargetSizes
+from neve.compact.health import check_summary, score_partition, score_table
+from neve.lake.read.partition_stats import DeleteCounts, PartitionStats, TargetSizes
 
 SIZES = TargetSizes(1000)
 
@@ -35,7 +34,7 @@ def partition(files: int, size: int, rows: int = 100, position: int = 0, equalit
 )
 def test_points(stats: PartitionStats, points: float) -> None:
     """40 points go with small files, 40 with equality deletes, 20 with position deletes."""
-    assert health(stats, SIZES) == pytest.approx(points)
+    assert score_partition(stats, SIZES) == pytest.approx(points)
 
 
 @seed(1)
@@ -48,13 +47,13 @@ def test_points(stats: PartitionStats, points: float) -> None:
 )
 def test_points_lie_between_0_and_100(files: int, size: int, rows: int, position: int, equality: int) -> None:
     """Whatever a partition has."""
-    assert 0 <= health(partition(files, size, rows, position, equality), SIZES) <= 100
+    assert 0 <= score_partition(partition(files, size, rows, position, equality), SIZES) <= 100
 
 
 def test_a_table_is_as_well_as_its_files_are() -> None:
     """A partition with many files weighs more than one with few; a table without files is well."""
-    assert table_health([(partition(90, 1), 10.0), (partition(10, 1), 100.0)]) == pytest.approx(19.0)
-    assert table_health([]) == 100.0
+    assert score_table([(partition(90, 1), 10.0), (partition(10, 1), 100.0)]) == pytest.approx(19.0)
+    assert score_table([]) == 100.0
 
 
 def summary(files: int, total: int, deletes: int = 0) -> dict[str, str]:
@@ -68,11 +67,11 @@ def summary(files: int, total: int, deletes: int = 0) -> dict[str, str]:
 
 def test_a_summary_can_say_that_there_is_nothing_to_do() -> None:
     """No snapshot, no files, or large files on average and no deletes; the sentence says how it was found."""
-    assert cheap_check(None, SIZES) == "nothing to do: the table has no snapshot"
-    assert cheap_check(summary(0, 0), SIZES) == "nothing to do: the table has no data files"
-    told = cheap_check(summary(10, 9000), SIZES)
+    assert check_summary(None, SIZES) == "nothing to do: the table has no snapshot"
+    assert check_summary(summary(0, 0), SIZES) == "nothing to do: the table has no data files"
+    told = check_summary(summary(10, 9000), SIZES)
     assert told is not None
-    assert "10 files, 900 B on average, against a target of 1000 B" in told
+    assert "10 files, 900 B on average, against a target of 1 kB" in told
     assert "partitions were not looked at" in told
 
 
@@ -81,4 +80,4 @@ def test_a_summary_can_say_that_there_is_nothing_to_do() -> None:
 )
 def test_a_summary_that_leaves_it_open(given_summary: dict[str, str]) -> None:
     """Small files, deletes, or a writer that does not count: the partitions have to be looked at."""
-    assert cheap_check(given_summary, SIZES) is None
+    assert check_summary(given_summary, SIZES) is None

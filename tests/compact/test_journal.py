@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.compact.fingerprint import Fingerprint
+from neve.compact.execution.verification import Fingerprint, RewrittenGroup
 from neve.compact.journal import RUNS, Entry, Journal, Stage
 from neve.compact.plan import Estimate, Executor, Group, InputFile, Layout, Level, Partition, Plan
-from neve.compact.rewritten import Rewritten
 from tests.compact.tables import documents_in
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ PLAN = Plan(
     (GROUP,),
     check_duplicates=(GROUP.partition,),
 )
-DONE = Rewritten(
+DONE = RewrittenGroup(
     "g1",
     Executor.SPARK,
     ({"file-path": "x", "file-size-in-bytes": 4},),

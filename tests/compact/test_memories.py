@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 from neve.compact import Compactor
 from neve.compact.config import CompactConfig
-from neve.compact.history import History
-from neve.compact.memory import Memory
-from neve.compact.memory_store import LOOKS, SPACE, Memories
-from neve.compact.result import CompactResult
+from neve.compact.partition_memory import LOOKS, SPACE, PartitionMemories, PartitionMemory
+from neve.compact.result import CompactResult, History
 from tests.compact.model import ModelTable, Tended
 from tests.compact.tables import documents_in
-from tests.compact.test_observe import MB, NOW, add
 from tests.compact.test_planner import partition_of
+from tests.compact.test_table_planning import MB, NOW, add
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from neve.lake.documents import Documents
     from neve.lake.lake import Lake
+    from neve.state.documents import Documents
 
 NAME = "db.t"
 THEN = datetime(2026, 3, 1, tzinfo=UTC)
@@ -30,10 +28,10 @@ def test_another_table_of_the_same_name_knows_nothing(tmp_path: Path) -> None:
     """A table that was dropped and made anew starts with nothing; nor was it ever looked at."""
     documents = documents_in(tmp_path)
     plan = Tended(ModelTable(partition_of("a", 12)), "small_files").plan()
-    first, second = Memories(documents, NAME, "one"), Memories(documents, NAME, "two")
+    first, second = PartitionMemories(documents, NAME, "one"), PartitionMemories(documents, NAME, "two")
     first.learn(plan, [group.id for group in plan.groups], THEN)
     first.looked(THEN, plan)
-    assert first.load() == {plan.groups[0].partition.key: Memory(minor_at=THEN)}
+    assert first.load() == {plan.groups[0].partition.key: PartitionMemory(minor_at=THEN)}
     assert not first.is_look_due(THEN, 60)
     assert second.load() == {}
     assert second.is_look_due(THEN, 60)
@@ -44,7 +42,7 @@ def test_what_is_gone_is_forgotten(tmp_path: Path) -> None:
     documents = documents_in(tmp_path)
     both = Tended(ModelTable([*partition_of("a", 12), *partition_of("b", 12)]), "small_files").plan()
     done = [group.id for group in both.groups]
-    old, now, other = (Memories(documents, *of) for of in ((NAME, "old"), (NAME, "now"), ("db.t2", "x")))
+    old, now, other = (PartitionMemories(documents, *of) for of in ((NAME, "old"), (NAME, "now"), ("db.t2", "x")))
     for memories in (old, now, other):
         memories.learn(both, done, THEN)
         memories.looked(THEN, both)

@@ -10,10 +10,10 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from neve.compact.config import CompactConfig
-from neve.compact.groups import dedupe_group, group_id
-from neve.compact.memory import Memory, remember
+from neve.compact.partition_memory import PartitionMemory, remember
 from neve.compact.plan import Executor, InputFile, Layout, Level, Partition
-from neve.lake.partition_values import key_of
+from neve.compact.planning.groups import make_dedupe_group, make_group_id
+from neve.lake.read.partition_stats import make_partition_id
 from tests.compact.model import NOW, NOW_US, TARGET, ModelFile, ModelTable, Tended, facts
 
 FRAGMENT = TARGET // 100
@@ -112,11 +112,11 @@ def test_the_same_work_has_the_same_name() -> None:
     assert later.id > first.id
     files = [InputFile("x", 1, 1, 1), InputFile("y", 1, 1, 1)]
     names = {
-        group_id("u", files, Layout()),
-        group_id("u", files[::-1], Layout()),
-        group_id("u", files, Layout("sort", ("a",))),
-        group_id("u", files, Layout(), deduplicate=True),
-        group_id("v", files, Layout()),
+        make_group_id("u", files, Layout()),
+        make_group_id("u", files[::-1], Layout()),
+        make_group_id("u", files, Layout("sort", ("a",))),
+        make_group_id("u", files, Layout(), deduplicate=True),
+        make_group_id("v", files, Layout()),
     }
     assert len(names) == 4
 
@@ -128,7 +128,10 @@ def test_closed_partitions_are_looked_through_for_duplicates_once() -> None:
         for name, days in (("a", 3), ("b", 2), ("c", 0), ("d", 4), ("e", 5))
     ]
     with_ids = replace(facts(time_column="ts"), has_record_id=True)
-    looked_at = {key_of(0, ["d"]): Memory(deduplicated_sequence=5), key_of(0, ["e"]): Memory(deduplicated_sequence=4)}
+    looked_at = {
+        make_partition_id(0, ["d"]): PartitionMemory(deduplicated_sequence=5),
+        make_partition_id(0, ["e"]): PartitionMemory(deduplicated_sequence=4),
+    }
     care = Tended(ModelTable(data), "time_series", CompactConfig(duplicate_partitions=2), with_ids, memories=looked_at)
     plan = care.plan()
     assert [partition.label for partition in plan.check_duplicates] == ["p=e", "p=a"]
@@ -141,7 +144,7 @@ def test_a_group_that_removes_duplicates() -> None:
     """All files of the partition, by Spark, with the number in the reason."""
     care = Tended(ModelTable([]), facts=facts(layout=Layout("sort", ("a",))))
     files = [InputFile(f"f{n}", TARGET, 100, 1) for n in range(4)]
-    group = dedupe_group(Partition(0, ("a",), "p=a"), files, 100, care.context)
+    group = make_dedupe_group(Partition(0, ("a",), "p=a"), files, 100, care.context)
     assert (group.deduplicate, group.executor, group.level) == (True, Executor.SPARK, Level.FULL)
     assert (group.layout, group.estimate.output_files) == (Layout("sort", ("a",)), 3)
     assert group.reason == "100 records of 400 are there more than once, and the partition is closed"
@@ -158,9 +161,11 @@ def test_what_a_run_remembers() -> None:
     plan = care.plan()
     ids = [group.id for group in plan.groups]
     assert len(ids) > 1
-    assert remember(plan, ids[:1], {}, NOW) == {key_of(0, ["a"]): Memory(minor_at=NOW)}
-    assert remember(plan, ids, {}, NOW) == {key_of(0, ["a"]): Memory("zorder(a)", plan.sequence, minor_at=NOW)}
-    assert remember(plan, (), {}, NOW, looked_through=[key_of(0, ["b"])]) == {
-        key_of(0, ["b"]): Memory(deduplicated_sequence=plan.sequence)
+    assert remember(plan, ids[:1], {}, NOW) == {make_partition_id(0, ["a"]): PartitionMemory(minor_at=NOW)}
+    assert remember(plan, ids, {}, NOW) == {
+        make_partition_id(0, ["a"]): PartitionMemory("zorder(a)", plan.sequence, minor_at=NOW)
+    }
+    assert remember(plan, (), {}, NOW, looked_through=[make_partition_id(0, ["b"])]) == {
+        make_partition_id(0, ["b"]): PartitionMemory(deduplicated_sequence=plan.sequence)
     }
     assert remember(plan, (), {}, NOW) == {}

@@ -8,16 +8,16 @@ from datetime import timedelta
 import pytest
 
 from neve.compact.config import CompactConfig
-from neve.compact.memory import Memory
+from neve.compact.partition_memory import PartitionMemory
 from neve.compact.plan import Executor, Group, Layout, Level
 from neve.compact.strategies import STRATEGIES, strategy_of
 from neve.errors import ConfigError
-from neve.lake.partition_values import key_of
+from neve.lake.read.partition_stats import make_partition_id
 from tests.compact.model import NOW, NOW_US, TARGET, ModelDelete, ModelFile, ModelTable, Tended, facts
 
 FRAGMENT, UNDERSIZED, GOOD, OVERSIZED = TARGET // 100, TARGET // 3, TARGET, 3 * TARGET
 SORT, ZORDER = Layout("sort", ("a",)), Layout("zorder", ("a", "b"))
-LATELY = {key_of(0, ["a"]): Memory(minor_at=NOW - timedelta(minutes=10))}
+LATELY = {make_partition_id(0, ["a"]): PartitionMemory(minor_at=NOW - timedelta(minutes=10))}
 HOUR = 3_600_000_000
 
 
@@ -51,9 +51,9 @@ def test_twelve_fragments_are_a_minor_rewrite() -> None:
     care = Tended(ModelTable(made(*[FRAGMENT] * 12, GOOD)), "small_files", memories=LATELY)
     group = only(care)
     assert (group.level, len(group.files), group.estimate.output_files) == (Level.MINOR, 12, 1)
-    assert "13 files, 84.1 KB on average, against a target of 977 KB" in group.reason
-    assert "12 fragments of 122 KB or less: 12 are enough" in group.reason
-    assert "here 12 files of 117 KB become 1 of 117 KB" in group.reason
+    assert "13 files, 86.2 kB on average, against a target of 1 MB" in group.reason
+    assert "12 fragments of 125 kB or less: 12 are enough" in group.reason
+    assert "here 12 files of 120 kB become 1 of 120 kB" in group.reason
 
 
 def test_a_large_fragment_waits_until_the_others_have_grown() -> None:
@@ -69,7 +69,7 @@ def test_two_fragments_wait_for_an_hour() -> None:
     """After that they are packed; one alone never is."""
     table = ModelTable(made(FRAGMENT, FRAGMENT))
     assert "2 fragments, too few to be packed now" in idle(Tended(table, "small_files", memories=LATELY))
-    assert "for 60 minutes" in only(Tended(table, "small_files")).reason
+    assert "for 60 min" in only(Tended(table, "small_files")).reason
     assert "a single file" in idle(Tended(ModelTable(made(FRAGMENT)), "small_files"))
 
 
@@ -77,7 +77,7 @@ def test_undersized_files_that_fill_a_target_are_a_major_rewrite() -> None:
     """Fragments go with them; good files stay."""
     group = only(Tended(ModelTable(made(*[UNDERSIZED] * 4, FRAGMENT, GOOD)), "small_files"))
     assert (group.level, len(group.files)) == (Level.MAJOR, 5)
-    assert "4 undersized files, 1.27 MB together, fill a file of the target size" in group.reason
+    assert "4 undersized files, 1.33 MB together, fill a file of the target size" in group.reason
 
 
 def test_five_undersized_files_are_enough() -> None:
@@ -96,7 +96,7 @@ def test_an_oversized_file_is_split() -> None:
     """Into files of the target size."""
     group = only(Tended(ModelTable(made(OVERSIZED)), "small_files"))
     assert (group.level, group.estimate.output_files) == (Level.MAJOR, 3)
-    assert "1 file of more than 1.72 MB, to be split" in group.reason
+    assert "1 file of more than 1.8 MB, to be split" in group.reason
 
 
 def test_full_is_off_until_it_is_asked_for_or_due() -> None:
@@ -107,7 +107,7 @@ def test_full_is_off_until_it_is_asked_for_or_due() -> None:
     group = only(Tended(table, "small_files", weekly))
     assert (group.level, len(group.files), group.estimate.output_files) == (Level.FULL, 10, 8)
     assert "every 7 days all is rewritten: 2 files fewer" in group.reason
-    just_done = {key_of(0, ["a"]): Memory(full_at=NOW - timedelta(days=6))}
+    just_done = {make_partition_id(0, ["a"]): PartitionMemory(full_at=NOW - timedelta(days=6))}
     idle(Tended(table, "small_files", weekly, memories=just_done))
     idle(Tended(ModelTable(made(GOOD, GOOD)), "small_files", weekly))
 
@@ -189,8 +189,8 @@ def test_a_z_order_is_remembered_and_not_made_twice() -> None:
     care = Tended(ModelTable(made(GOOD, GOOD)), "dimensional", facts=facts(layout=ZORDER))
     plan = care.run()
     assert (plan.groups[0].layout, plan.groups[0].executor) == (ZORDER, Executor.SPARK)
-    assert [partition.key for partition in plan.lays_out] == [key_of(0, ["a"])]
-    assert care.memories[key_of(0, ["a"])].layout == "zorder(a, b)"
+    assert [partition.key for partition in plan.lays_out] == [make_partition_id(0, ["a"])]
+    assert care.memories[make_partition_id(0, ["a"])].layout == "zorder(a, b)"
     idle(care)
     assert replace(care, facts=facts(layout=Layout("zorder", ("b",)))).plan().groups
     care.table.files += made(GOOD, sequence=care.table.sequence)

@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from neve.lake.bus_config import BusConfig
-from neve.lake.kafka_bus import KafkaBus
-from neve.lake.sql_bus import SqlBus
-from neve.lake.state import State
-from tests.contracts.stores import STORES
+from neve.state.config import BusConfig
+from neve.state.kafka_bus import KafkaBus
+from tests.contracts.memory_bus import MemoryBus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from neve.lake.bus import Bus, Message, Reader
-    from neve.lake.state_config import StateConfig
+    from neve.state.bus import Bus, Message, Reader
 
 PATIENCE = 600.0
 _numbers = itertools.count()
@@ -29,14 +25,9 @@ _numbers = itertools.count()
 OPENED = """
 import json
 import sys
-from neve.lake.bus_config import BusConfig
-from neve.lake.kafka_bus import KafkaBus
-from neve.lake.sql_bus import SqlBus
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
-config, state = json.loads(sys.argv[1])
-config = BusConfig(**config)
-bus = KafkaBus(config) if config.kind == "kafka" else SqlBus(State(StateConfig(**state)), config)
+from neve.state.config import BusConfig
+from neve.state.kafka_bus import KafkaBus
+bus = KafkaBus(BusConfig(**json.loads(sys.argv[1])))
 """
 
 
@@ -46,30 +37,29 @@ class Place:
 
     config: BusConfig
     quick: float
-    state: StateConfig | None = None
+    memory: MemoryBus | None = None
     opened: list[Bus] = field(default_factory=list)
 
     def open(self) -> Bus:
         """A bus with connections of its own."""
-        bus: Bus = SqlBus(State(self.state), self.config) if self.state else KafkaBus(self.config)
+        bus: Bus = self.memory or KafkaBus(self.config)
         self.opened.append(bus)
         return bus
 
     def impatient(self) -> Place:
         """The same, but a reader that is silent is soon followed by another one."""
-        options = {} if self.state else {"max.poll.interval.ms": str(int(self.quick * 1000))}
+        options = {"max.poll.interval.ms": str(int(self.quick * 1000))}
         return replace(self, config=self.config.model_copy(update={"hold_seconds": self.quick, "options": options}))
+
+    def outlive_processes(self) -> None:
+        """Skip a test of what happens when a process dies, on a bus that dies with it."""
+        if self.memory is not None:
+            pytest.skip("it is in the memory of one process")
 
     @property
     def argument(self) -> str:
         """In words, for a process of its own."""
-        state = self.state.model_dump(exclude={"password", "documents_password"}) if self.state else {}
-        return json.dumps([self.config.model_dump(), state])
-
-
-def sql_place(name: str, folder: Path, part: Any) -> Place:
-    """A state store."""
-    return Place(BusConfig(), 1.0, STORES[name](folder, part))
+        return json.dumps(self.config.model_dump())
 
 
 def kafka_place(part: Any) -> Place:
@@ -80,11 +70,11 @@ def kafka_place(part: Any) -> Place:
     return Place(config, 6.0)
 
 
-@pytest.fixture(params=["sqlite", *(pytest.param(name, marks=pytest.mark.parts) for name in ("postgres", "kafka"))])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.parts)])
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     """Where a bus is."""
-    part = None if request.param == "sqlite" else request.getfixturevalue(request.param)
-    found = kafka_place(part) if request.param == "kafka" else sql_place(request.param, tmp_path, part)
+    is_memory = request.param == "memory"
+    found = Place(BusConfig(), 1.0, MemoryBus()) if is_memory else kafka_place(request.getfixturevalue("kafka"))
     yield found
     for bus in found.opened:
         bus.close()

@@ -11,13 +11,13 @@ from redis import Redis as RedisClient
 
 from neve.app.settings import Settings
 from neve.app.wiring import build_documents
-from neve.lake.state_config import StateConfig
+from neve.state.config import StateConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from neve.lake.documents import Documents
+    from neve.state.documents import Documents
     from tests.parts.postgres import Postgres
     from tests.parts.redis import Redis
 
@@ -26,12 +26,12 @@ _numbers = itertools.count()
 OPENED = """
 import json
 import sys
-from neve.lake.redis_documents import RedisDocuments
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
+from neve.state.redis_documents import RedisDocuments
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
+from neve.state.config import StateConfig
 config = StateConfig(**json.loads(sys.argv[1]))
-documents = RedisDocuments(config.documents) if config.documents else SqlDocuments(State(config))
+documents = RedisDocuments(config.documents) if config.documents else SqlDocuments(StateStore(config))
 """
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from neve.errors import LakeError, LeaseLost
-from neve.lake.bus_text import LONGEST_KEY, LONGEST_VALUE
+from neve.state.bus import MAX_KEY_BYTES, MAX_VALUE_BYTES
 from tests.contracts.buses import OPENED, PATIENCE, bus, numbered, numbers, place, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from neve.lake.bus import Bus, Message, Reader
+    from neve.state.bus import Bus, Message, Reader
     from tests.contracts.buses import Place
 
 __all__ = ["bus", "place"]
@@ -115,6 +115,7 @@ def _read(reader: Reader, seen: Counter[tuple[str, object]], limit: int) -> None
 
 def test_a_killed_reader_is_followed(place: Place) -> None:
     """After some time, by one that gets what the dead one took."""
+    place.outlive_processes()
     place = place.impatient()
     bus = place.open()
     bus.publish(TOPIC, numbered(1, 2, 3))
@@ -131,6 +132,7 @@ def test_a_killed_reader_is_followed(place: Place) -> None:
 
 def test_a_silent_reader_loses_what_it_took(place: Place) -> None:
     """It is told when it says that it has dealt with it, and changes nothing; later it goes on like any other."""
+    place.outlive_processes()
     place = place.impatient()
     bus, other = place.open(), place.open()
     bus.publish(TOPIC, numbered(1, 2, 3))
@@ -166,6 +168,7 @@ def test_lag_is_what_the_group_has_not_dealt_with(bus: Bus) -> None:
 
 def test_what_was_published_outlives_the_publisher(place: Place) -> None:
     """Which is killed as soon as it has."""
+    place.outlive_processes()
     command = [sys.executable, "-c", OPENED + PUBLISHER, place.argument]
     assert subprocess.run(command, check=False, timeout=PATIENCE).returncode == -9
     with place.open().reader("g", [TOPIC]) as reader:
@@ -198,11 +201,11 @@ def test_nothing_is_lost_while_many_publish(place: Place) -> None:
 
 def test_keys_and_values_come_as_they_were(bus: Bus) -> None:
     """Every text, every JSON value, and large ones."""
-    large: dict[str, object] = {"text": "x" * (LONGEST_VALUE - 100)}
+    large: dict[str, object] = {"text": "x" * (MAX_VALUE_BYTES - 100)}
     sent: list[tuple[str, dict[str, object]]] = [
         ("", {}),
         ("é \U0001f9ca / :", TYPICAL),
-        ("k" * LONGEST_KEY, {"ключ": "значение"}),
+        ("k" * MAX_KEY_BYTES, {"ключ": "значение"}),
         ("large", large),
     ]
     bus.publish(TOPIC, sent)
@@ -243,7 +246,7 @@ def test_what_not_every_bus_can_carry_is_refused(bus: Bus) -> None:
         (lambda: bus.publish(TOPIC, [("a\0", {})]), r"has the key 'a\\x00', expected at most 2000 bytes"),
         (lambda: bus.publish(TOPIC, [("\ud800", {})]), "has the key"),
         (lambda: bus.publish(TOPIC, [("é" * 1001, {})]), "has the key"),
-        (lambda: bus.publish(TOPIC, [("a", {"x": "y" * LONGEST_VALUE})]), "has 900008 bytes of JSON"),
+        (lambda: bus.publish(TOPIC, [("a", {"x": "y" * MAX_VALUE_BYTES})]), "has 900008 bytes of JSON"),
         (lambda: bus.reader("g" * 150, [TOPIC]), "the group of a reader is 'ggg"),
         (lambda: bus.reader("g", ["a/b"]), "the topic of a reader is 'a/b'"),
         (lambda: bus.reader("g", []), r"group 'g' reads the topics \[\], expected one or more"),

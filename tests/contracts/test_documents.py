@@ -17,15 +17,15 @@ from sqlalchemy import create_engine
 from sqlalchemy.schema import CreateTable
 
 from neve.errors import LakeError
-from neve.lake.documents import LONGEST_KEY, PAGE, beyond, dump, load
-from neve.lake.sql_documents import DOCUMENTS
+from neve.state.documents import LONGEST_KEY, PAGE, dump_document, find_prefix_end, load_document
+from neve.state.sql_documents import DOCUMENTS
 from tests.contracts.stores import OPENED, argument, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from neve.lake.documents import Documents
-    from neve.lake.state_config import StateConfig
+    from neve.state.config import StateConfig
+    from neve.state.documents import Documents
 
 SPACE = "plans"
 TYPICAL = {"text": "é\0\ud800 \U0001f9ca", "number": 1.5, "big": 2**70, "none": None, "deep": {"list": [1, {}, "x"]}}
@@ -187,7 +187,7 @@ def test_many_documents_come_page_by_page(documents: Documents) -> None:
 def test_a_document_may_be_large(documents: Documents) -> None:
     """A plan with thousands of files, swapped as any other."""
     plan: dict[str, object] = {"files": [{"path": f"s3://lake/{n:06}-é" * 4, "bytes": n} for n in range(30_000)]}
-    assert len(dump(plan)) > 3_000_000
+    assert len(dump_document(plan)) > 3_000_000
     documents.put(SPACE, "plan", plan)
     assert documents.get(SPACE, "plan") == plan
     assert not documents.swap(SPACE, "plan", {**plan, "more": 1}, None)
@@ -316,7 +316,7 @@ def test_postgres_is_told_the_order_of_keys() -> None:
 @example("\ud7ff", "\ue000")
 def test_a_prefix_is_a_range(prefix: str, key: str) -> None:
     """A key begins with a prefix when it lies between that and what comes beyond it, by code point and by byte."""
-    end = beyond(prefix)
+    end = find_prefix_end(prefix)
     assert key.startswith(prefix) == (prefix <= key and (end is None or key < end))
     assert key.startswith(prefix) == (prefix.encode() <= key.encode() and (end is None or key.encode() < end.encode()))
 
@@ -324,14 +324,14 @@ def test_a_prefix_is_a_range(prefix: str, key: str) -> None:
 @given(st.dictionaries(st.text(max_size=3), VALUES, max_size=4))
 def test_equal_documents_have_one_text(value: dict[str, object]) -> None:
     """Whatever the order of their fields; and the text gives the document back."""
-    assert dump(value) == dump(dict(reversed(value.items())))
-    assert load(dump(value)) == value
-    assert dump(load(dump(value))) == dump(value)
+    assert dump_document(value) == dump_document(dict(reversed(value.items())))
+    assert load_document(dump_document(value)) == value
+    assert dump_document(load_document(dump_document(value))) == dump_document(value)
 
 
 def test_what_is_no_json_is_refused() -> None:
     """Rather than stored as something else."""
     with pytest.raises(ValueError, match="not JSON compliant"):
-        dump({"n": float("nan")})
+        dump_document({"n": float("nan")})
     with pytest.raises(TypeError):
-        dump({"n": {1, 2}})
+        dump_document({"n": {1, 2}})

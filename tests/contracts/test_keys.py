@@ -14,13 +14,11 @@ import pytest
 from sqlalchemy import Column, MetaData, Table, insert, inspect, select, update
 
 from neve.errors import ConfigError, LakeError
-from neve.lake import keys as module
-from neve.lake.key_table import KEYS, LATER
-from neve.lake.key_text import hash_secret, new_key
-from neve.lake.keys import Key, Keys
-from neve.lake.scopes import ALL_SCOPES, Caller, Scope
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
+from neve.state import keys as module
+from neve.state.config import StateConfig
+from neve.state.keys import ADDED_COLUMNS, KEYS, Key, Keys, generate_key, hash_secret
+from neve.state.scopes import ALL_SCOPES, Caller, Scope
+from neve.state.store import StateStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,10 +30,10 @@ _numbers = itertools.count()
 CREATE = """
 import json
 import sys
-from neve.lake.keys import Keys
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
-print(Keys(State(StateConfig(**json.loads(sys.argv[1])))).create("acme")[0].id)
+from neve.state.keys import Keys
+from neve.state.store import StateStore
+from neve.state.config import StateConfig
+print(Keys(StateStore(StateConfig(**json.loads(sys.argv[1])))).create("acme")[0].id)
 """
 
 
@@ -62,15 +60,15 @@ def config(request: pytest.FixtureRequest, tmp_path: Path) -> StateConfig:
 
 
 @pytest.fixture
-def state(config: StateConfig) -> Iterator[State]:
+def state(config: StateConfig) -> Iterator[StateStore]:
     """The store, closed at the end."""
-    opened = State(config)
+    opened = StateStore(config)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def keys(state: State) -> Keys:
+def keys(state: StateStore) -> Keys:
     """Its keys."""
     return Keys(state)
 
@@ -81,10 +79,10 @@ def speaks_for(keys: Keys, text: str) -> str | None:
     return caller.organization if caller else None
 
 
-def before_scopes(state: State) -> tuple[str, str]:
+def before_scopes(state: StateStore) -> tuple[str, str]:
     """Make the table and a key as the release before scopes did: the key's id and text."""
-    made = new_key()
-    later = {column.name for column in LATER}
+    made = generate_key()
+    later = {column.name for column in ADDED_COLUMNS}
     columns = [
         Column(column.name, column.type, primary_key=column.primary_key)
         for column in KEYS.c
@@ -106,7 +104,7 @@ def test_a_key_speaks_for_its_organization(keys: Keys) -> None:
     assert speaks_for(keys, other_text) == "other"
 
 
-def test_the_secret_is_not_in_the_store(keys: Keys, state: State) -> None:
+def test_the_secret_is_not_in_the_store(keys: Keys, state: StateStore) -> None:
     """Nor is it in what is known of the key."""
     key, text = keys.create("acme", "collector")
     secret = text.rsplit("_", 1)[1]
@@ -120,7 +118,7 @@ def test_the_secret_is_not_in_the_store(keys: Keys, state: State) -> None:
 def test_what_is_no_key_lets_nobody_in(keys: Keys) -> None:
     """The right id with another secret, an id that nobody has, and no key at all."""
     key, text = keys.create("acme")
-    stranger = new_key()
+    stranger = generate_key()
     assert keys.verify(f"neve_{key.id}_{stranger.secret}") is None
     assert keys.verify(stranger.text) is None
     for garbage in ("", "neve__", key.id, text.upper(), text + "\n", text[:-1], b"\xff" * 1000, "\0", "é" * 63):
@@ -182,14 +180,14 @@ def test_bad_names_are_refused(keys: Keys, organization: str, name: str) -> None
     assert keys.list() == ()
 
 
-def test_the_last_use_is_known_to_the_hour(keys: Keys, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_use_is_known_to_the_hour(keys: Keys, state: StateStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is written at the first use, and again when that was a while ago."""
     key, text = keys.create("acme")
 
     def last_used() -> datetime | None:
         return keys.list()[0].last_used_at
 
-    keys.verify(f"neve_{key.id}_{new_key().secret}")
+    keys.verify(f"neve_{key.id}_{generate_key().secret}")
     assert last_used() is None
     keys.verify(text)
     first = last_used()
@@ -205,20 +203,20 @@ def test_the_last_use_is_known_to_the_hour(keys: Keys, state: State, monkeypatch
     assert (last_used() or first) > first
 
 
-def test_looking_makes_nothing(keys: Keys, state: State, config: StateConfig) -> None:
+def test_looking_makes_nothing(keys: Keys, state: StateStore, config: StateConfig) -> None:
     """Where there is no file yet, a list is empty and a key is wrong; a server's table is made."""
     assert keys.list() == ()
-    assert keys.verify(new_key().text) is None
+    assert keys.verify(generate_key().text) is None
     assert config.file is None or not config.file.exists()
     assert state.exists == (config.file is None)
 
 
 def test_a_store_keeps_its_keys(config: StateConfig) -> None:
     """Another process, later, finds what this one made, and makes the table only once."""
-    first = State(config)
+    first = StateStore(config)
     key, text = Keys(first).create("acme")
     first.close()
-    second = State(config)
+    second = StateStore(config)
     assert speaks_for(Keys(second), text) == "acme"
     assert [found.id for found in Keys(second).list()] == [key.id]
     assert inspect(second.engine).get_table_names() == [KEYS.name]
@@ -231,7 +229,7 @@ def test_threads_that_come_first_together_agree(config: StateConfig) -> None:
     start = threading.Barrier(8)
 
     def create() -> None:
-        state = State(config)
+        state = StateStore(config)
         start.wait()
         made.extend(Keys(state).create("acme")[0] for _ in range(5))
         state.close()
@@ -241,7 +239,7 @@ def test_threads_that_come_first_together_agree(config: StateConfig) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    state = State(config)
+    state = StateStore(config)
     assert {key.id for key in Keys(state).list()} == {key.id for key in made}
     assert len(made) == 40
     state.close()
@@ -256,7 +254,7 @@ def test_processes_that_come_first_together_agree(config: StateConfig, keys: Key
     assert {key.id for key in keys.list()} == ids
 
 
-def test_a_change_that_fails_is_taken_back(keys: Keys, state: State) -> None:
+def test_a_change_that_fails_is_taken_back(keys: Keys, state: StateStore) -> None:
     """A transaction is kept as a whole or not at all, and the next one works."""
     keys.create("acme")
     with pytest.raises(ZeroDivisionError), state.writing(KEYS) as connection:
@@ -286,10 +284,10 @@ def test_a_key_without_scopes_is_refused(keys: Keys) -> None:
 
 def test_keys_of_an_older_release_can_write_and_no_more(config: StateConfig) -> None:
     """What they could do; the column is added by whoever comes first, and new keys stand beside the old."""
-    older = State(config)
+    older = StateStore(config)
     key_id, text = before_scopes(older)
     older.close()
-    state = State(config)
+    state = StateStore(config)
     keys = Keys(state)
     assert keys.verify(text) == Caller("acme", key_id, (Scope.WRITE,))
     new, new_text = keys.create("acme")
@@ -313,12 +311,12 @@ def test_a_key_knows_when_it_expires(keys: Keys) -> None:
 
 def test_the_column_is_added_once_however_many_come(config: StateConfig) -> None:
     """Stores that open an older table at the same time all find it whole."""
-    older = State(config)
+    older = StateStore(config)
     _, text = before_scopes(older)
     start, found = threading.Barrier(8), []
 
     def look() -> None:
-        state = State(config)
+        state = StateStore(config)
         start.wait()
         found.append(Keys(state).verify(text))
         state.close()
@@ -337,7 +335,7 @@ def test_the_column_is_added_once_however_many_come(config: StateConfig) -> None
 def test_a_release_without_scopes_works_beside_this_one(config: StateConfig, keys: Keys) -> None:
     """Keys that it makes can write."""
     keys.create("acme")
-    older = State(config)
+    older = StateStore(config)
     key_id, text = before_scopes(older)
     older.close()
     assert keys.verify(text) == Caller("acme", key_id, (Scope.WRITE,))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from neve.lake.commits import append_once, find_batch
-from neve.lake.duck import connect, scan
+from neve.lake.commit.append import append_once, find_batch
+from neve.lake.duckdb import connect, scan_sql
 from neve.lake.tables import init_tables
-from neve.lake.writer import Target, write_files
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.columns import Column
 from neve.model.commits import BATCH_ID, OPERATION, VERSION
 from neve.model.signals import Signal
@@ -36,7 +36,7 @@ def append_spans(lake: Lake, batch_id: str, *, first: int = 0, count: int = 3) -
 def rows_by_duckdb(lake: Lake) -> int:
     """How many spans DuckDB counts."""
     with connect(lake.s3, on_s3=lake.lake.on_s3) as engine:
-        answer = engine.execute(f"SELECT count(*) FROM {scan(lake.table('spans'))}").fetchone()
+        answer = engine.execute(f"SELECT count(*) FROM {scan_sql(lake.table('spans'))}").fetchone()
     assert answer is not None
     return int(answer[0])
 

@@ -14,15 +14,15 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from neve.demo import Telemetry, generate
 from neve.demo.generate import all_logs
 from neve.demo.incident import plan_incident
-from neve.demo.interval import MINUTE, Interval
 from neve.demo.metrics import metric_streams
 from neve.demo.simulation import Simulation, simulate
+from neve.demo.spans import MINUTE, Interval
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from neve.demo.log import Log
-    from neve.demo.metric import Stream
+    from neve.demo.logs import Log
+    from neve.demo.metric_points import Stream
 
 START = 1_770_026_400_000_000_000
 MINUTES = 6

@@ -13,7 +13,7 @@ from tests.demo.conftest import read_log_lines, read_metrics, read_traces
 
 if TYPE_CHECKING:
     from neve.demo import Telemetry
-    from neve.demo.log import Log
+    from neve.demo.logs import Log
     from neve.demo.simulation import Simulation
 
 

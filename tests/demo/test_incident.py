@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.demo.incident import exhausted, plan_incident
-from neve.demo.interval import MINUTE, SECOND
-from neve.demo.span import SERVER
-from neve.demo.stores import PAYMENT_POOL
-from neve.demo.truth import ground_truth
+from neve.demo.generate import ground_truth
+from neve.demo.incident import make_exhausted_failure, plan_incident
+from neve.demo.shop import PAYMENT_POOL
+from neve.demo.spans import MINUTE, SECOND, SERVER
 from neve.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def test_connections_leak_from_the_release_to_the_rollback() -> None:
 
 def test_the_pool_says_why() -> None:
     """The failure names the pool, the timeout and the state that it is in."""
-    message = exhausted(PAYMENT_POOL, waiting=2).message
+    message = make_exhausted_failure(PAYMENT_POOL, waiting=2).message
     assert message == (
         "HikariPool-1 - Connection is not available, request timed out after 1500ms "
         "(total=10, active=10, idle=0, waiting=2)"

@@ -16,13 +16,10 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from neve.demo.live import Live
-from neve.demo.pace import GRAIN, Pace, numbered
-from neve.demo.reel import Reel, make_reel
-from neve.demo.tape import Tape
-from neve.demo.template import Ink, Template
-from neve.demo.wire_logs import logs_request
-from neve.demo.wire_logs_binary import logs_message
+from neve.demo.live import LiveSender, Playback
+from neve.demo.message_template import GRAIN, DraftMode, MessageTemplate, Pace, make_unique_time
+from neve.demo.otlp_encoding import logs_message, logs_request
+from neve.demo.recording import Recording, make_recording
 from neve.errors import ConfigError
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from neve.demo.log import Log
+    from neve.demo.logs import Log
 
 RATE = 400.0
 RECORDS = 800
@@ -43,24 +40,24 @@ KEY_COLUMNS = {Signal.TRACES: "span_id", Signal.LOGS: "time_unix_nano", Signal.M
 
 
 @pytest.fixture(scope="module")
-def reel() -> Reel:
+def reel() -> Recording:
     """A small reel."""
-    return make_reel(RATE, records=RECORDS)
+    return make_recording(RATE, records=RECORDS)
 
 
 @pytest.fixture(scope="module")
-def tape(reel: Reel) -> Tape:
+def tape(reel: Recording) -> Playback:
     """The reel from a moment on."""
-    return Tape(reel, NOW, salt=77)
+    return Playback(reel, NOW, salt=77)
 
 
 def test_a_template_sets_times_and_ids_and_nothing_else() -> None:
     """Whatever stands around them."""
 
-    def draft(ink: Ink) -> bytes:
+    def draft(ink: DraftMode) -> bytes:
         return b"head" + ink.time(-5).to_bytes(8, "little") + b"|" + ink.identity(b"rest") + b"tail"
 
-    filled = Template.of(draft).message(1_000, 0x01020304)
+    filled = MessageTemplate.of(draft).message(1_000, 0x01020304)
     assert filled == b"head" + (995).to_bytes(8, "little") + b"|" + b"\x01\x02\x03\x04rest" + b"tail"
 
 
@@ -68,7 +65,7 @@ def test_a_template_sets_times_and_ids_and_nothing_else() -> None:
 def test_drafts_that_differ_elsewhere_are_refused(drafts: tuple[bytes, bytes]) -> None:
     """A length or a text that depends on the ink would be broken in every message."""
     with pytest.raises(ValueError, match="expected"):
-        Template.of(lambda ink: drafts[ink is Ink.TURNED])
+        MessageTemplate.of(lambda ink: drafts[ink is DraftMode.TURNED])
 
 
 def test_logs_are_the_same_in_both_encodings(logs: list[Log]) -> None:
@@ -82,7 +79,7 @@ def test_logs_are_the_same_in_both_encodings(logs: list[Log]) -> None:
 @given(st.integers(-(10**12), 10**12), st.integers(0, GRAIN - 1))
 def test_a_number_changes_a_time_by_less_than_a_grain(nanos: int, number: int) -> None:
     """And can be read from it."""
-    at = numbered(nanos, number)
+    at = make_unique_time(nanos, number)
     assert abs(at - nanos) < GRAIN
     assert at % GRAIN == number
 
@@ -93,7 +90,7 @@ def test_a_rate_of_nothing_is_refused() -> None:
         Pace(0)
 
 
-def test_every_record_is_one_that_neve_takes_and_has_the_key_that_the_tape_says(tape: Tape) -> None:
+def test_every_record_is_one_that_neve_takes_and_has_the_key_that_the_tape_says(tape: Playback) -> None:
     """Of all three signals, over more than one lap, no two with the same."""
     for signal in Signal:
         found: list[int] = []
@@ -107,7 +104,7 @@ def test_every_record_is_one_that_neve_takes_and_has_the_key_that_the_tape_says(
         assert len(set(found)) == len(found) >= 2 * RECORDS
 
 
-def test_records_are_of_the_moment_in_which_they_are_sent(tape: Tape) -> None:
+def test_records_are_of_the_moment_in_which_they_are_sent(tape: Playback) -> None:
     """None is of the future; most are a second old at most, and the rate is what was asked for."""
     for signal in Signal:
         count, ages = len(tape.reel.bodies[signal]), []
@@ -120,7 +117,7 @@ def test_records_are_of_the_moment_in_which_they_are_sent(tape: Tape) -> None:
         assert tape.reel.nanos / SECOND == pytest.approx(len(ages) / RATE, rel=0.01)
 
 
-def test_a_trace_keeps_its_shape(tape: Tape) -> None:
+def test_a_trace_keeps_its_shape(tape: Playback) -> None:
     """A child lies in its parent, which is of the same trace, or names none that is not there."""
     spans = [
         span
@@ -140,7 +137,7 @@ def test_a_trace_keeps_its_shape(tape: Tape) -> None:
             assert span.start_time_unix_nano <= event.time_unix_nano <= span.end_time_unix_nano
 
 
-def test_a_log_belongs_to_a_span_of_the_same_lap(tape: Tape) -> None:
+def test_a_log_belongs_to_a_span_of_the_same_lap(tape: Playback) -> None:
     """By its id, and to within the grain by its time."""
     spans = _rows(tape, Signal.TRACES, ("span_id", "start_time_unix_nano", "end_time_unix_nano"))
     times = {span_id: (start, end) for span_id, start, end in spans}
@@ -151,7 +148,7 @@ def test_a_log_belongs_to_a_span_of_the_same_lap(tape: Tape) -> None:
         assert start - GRAIN <= at <= end + GRAIN
 
 
-def test_a_point_counts_from_before_its_time(tape: Tape) -> None:
+def test_a_point_counts_from_before_its_time(tape: Playback) -> None:
     """Whether it is a change or a total; examples are of traces, and not of the future."""
     examples = 0
     for number in range(len(tape.reel.bodies[Signal.METRICS])):
@@ -165,11 +162,11 @@ def test_a_point_counts_from_before_its_time(tape: Tape) -> None:
     assert examples
 
 
-def test_what_is_refused_for_now_is_sent_again_unchanged(reel: Reel) -> None:
+def test_what_is_refused_for_now_is_sent_again_unchanged(reel: Recording) -> None:
     """Also when a connection breaks; every acknowledged message is told of once, and times are those of now."""
     told: list[tuple[Signal, int]] = []
     with _receiver() as (address, taken):
-        live = Live(reel, [address], lambda signal, number: told.append((signal, number)))
+        live = LiveSender(reel, [address], lambda signal, number: told.append((signal, number)))
         live.start()
         deadline = time.monotonic() + 600
         while min(Counter(signal for signal, _ in told)[kind] for kind in Signal) < 3 and time.monotonic() < deadline:
@@ -183,10 +180,10 @@ def test_what_is_refused_for_now_is_sent_again_unchanged(reel: Reel) -> None:
     assert abs(live.tape.due(*told[0]) - time.time_ns()) < 3600 * SECOND
 
 
-def test_what_is_refused_for_good_is_counted_and_said(reel: Reel) -> None:
+def test_what_is_refused_for_good_is_counted_and_said(reel: Recording) -> None:
     """And not sent again."""
     with _receiver(status=400) as (address, taken):
-        live = Live(reel, [address])
+        live = LiveSender(reel, [address])
         live.start()
         deadline = time.monotonic() + 600
         while live.sent.refused < 3 and time.monotonic() < deadline:
@@ -198,26 +195,26 @@ def test_what_is_refused_for_good_is_counted_and_said(reel: Reel) -> None:
     assert live.sent.records == dict.fromkeys(Signal, 0)
 
 
-def test_another_receiver_is_tried_where_one_is_gone(reel: Reel) -> None:
+def test_another_receiver_is_tried_where_one_is_gone(reel: Recording) -> None:
     """As a load balancer would."""
     told = threading.Event()
     with _receiver() as (address, _taken):
-        live = Live(reel, ["http://127.0.0.1:9", address], lambda _signal, _number: told.set())
+        live = LiveSender(reel, ["http://127.0.0.1:9", address], lambda _signal, _number: told.set())
         live.start()
         assert told.wait(600)
         live.stop()
 
 
-def test_an_address_that_is_none_is_refused(reel: Reel) -> None:
+def test_an_address_that_is_none_is_refused(reel: Recording) -> None:
     """Before anything is sent."""
     with pytest.raises(ConfigError, match="expected http://host:port"):
-        Live(reel, ["127.0.0.1:4318"])
+        LiveSender(reel, ["127.0.0.1:4318"])
 
 
 @pytest.fixture(autouse=True)
 def _short_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests do not wait half a second for every retry."""
-    monkeypatch.setattr("neve.demo.door.PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr("neve.demo.live.PAUSE_SECONDS", 0.02)
 
 
 class _receiver:  # noqa: N801 - used as a function
@@ -261,19 +258,19 @@ class _receiver:  # noqa: N801 - used as a function
         self._server.server_close()
 
 
-def _decoded(tape: Tape, signal: Signal, number: int) -> pa.RecordBatch:
+def _decoded(tape: Playback, signal: Signal, number: int) -> pa.RecordBatch:
     found = decode(signal, [tape.message(signal, number)], Intake("shop", NOW + 10**15))
     assert not found.rejected
     return found.batch
 
 
-def _rows(tape: Tape, signal: Signal, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+def _rows(tape: Playback, signal: Signal, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
     for number in range(len(tape.reel.bodies[signal])):
         batch = _decoded(tape, signal, number)
         yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
 
 
-def _times(tape: Tape, signal: Signal, number: int) -> list[int]:
+def _times(tape: Playback, signal: Signal, number: int) -> list[int]:
     column = "end_time_unix_nano" if signal is Signal.TRACES else "time_unix_nano"
     times: list[int] = _decoded(tape, signal, number).column(column).to_pylist()
     return times

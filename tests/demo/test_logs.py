@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from neve.demo.log import DEBUG, ERROR, FATAL, INFO, WARN, Log
-from neve.demo.span import CLIENT, SERVER
+from neve.demo.logs import DEBUG, ERROR, FATAL, INFO, WARN, Log
+from neve.demo.spans import CLIENT, SERVER
 
 if TYPE_CHECKING:
     from neve.demo.simulation import Simulation

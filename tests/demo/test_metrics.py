@@ -13,9 +13,8 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     NumberDataPoint,
 )
 
-from neve.demo.interval import SECOND
-from neve.demo.metric import CUMULATIVE, DELTA, Point, Stream
-from neve.demo.span import CLIENT, CONSUMER, SERVER, Span
+from neve.demo.metric_points import CUMULATIVE, DELTA, Point, Stream
+from neve.demo.spans import CLIENT, CONSUMER, SECOND, SERVER, Span
 
 if TYPE_CHECKING:
     from neve.demo.simulation import Simulation

@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.demo.batch import group_by, segments
-from neve.demo.failure import Failure, stacktrace, timed_out
-from neve.demo.histograms import SCALE, exponential_indexes
-from neve.demo.interval import MINUTE, Interval
-from neve.demo.load import arrivals, curve
-from neve.demo.timeline import PERIOD, Timeline, plan_timeline
-from neve.demo.topology import NANOS_PER_MS, Latency
+from neve.demo.metric_points import PERIOD, SCALE, Timeline, exponential_indexes, plan_timeline
+from neve.demo.otlp_encoding import group_by, split_by_time
+from neve.demo.simulation import draw_arrivals, load_curve
+from neve.demo.spans import MINUTE, Interval
+from neve.demo.topology import NANOS_PER_MS, Failure, Latency, format_stacktrace, make_timeout_failure
 
 BASE = 2 ** (1 / 2**SCALE)
 
@@ -30,7 +28,7 @@ def test_exponential_buckets_enclose_their_values(value: float) -> None:
 @given(st.lists(st.integers(min_value=0, max_value=99)))
 def test_segments_lose_nothing(items: list[int]) -> None:
     """Cutting by time keeps every item, in order, between the edges that it lies between."""
-    first, second = segments(items, lambda item: item, [0, 40, 60])
+    first, second = split_by_time(items, lambda item: item, [0, 40, 60])
     assert first == sorted(item for item in items if item < 40)
     assert second == sorted(item for item in items if item >= 40)
 
@@ -43,14 +41,14 @@ def test_groups_keep_the_order() -> None:
 
 def test_load_swings_gently() -> None:
     """The load stays within a quarter of its mean, and the mean is the mean."""
-    shares = [curve(share / 100) for share in range(100)]
+    shares = [load_curve(share / 100) for share in range(100)]
     assert 0.75 < min(shares) < max(shares) < 1.25
     assert np.mean(shares) == pytest.approx(1.0, abs=0.01)
 
 
 def test_arrivals_are_sorted_and_in_the_run() -> None:
     """Visitors come in order, within the run, about as many as were asked for."""
-    instants = arrivals(random.Random(1), 0, 10, 100)
+    instants = draw_arrivals(random.Random(1), 0, 10, 100)
     assert instants == sorted(instants)
     assert instants[0] >= 0
     assert instants[-1] < 10 * MINUTE
@@ -86,7 +84,7 @@ def test_a_relayed_failure_keeps_its_first_cause() -> None:
 
 def test_a_timeout_says_how_long_it_waited() -> None:
     """A client that gives up names the callee and its patience."""
-    assert timed_out("go", "payment", 1550).message == (
+    assert make_timeout_failure("go", "payment", 1550).message == (
         "payment: code = DEADLINE_EXCEEDED desc = no answer within 1550ms"
     )
 
@@ -94,4 +92,4 @@ def test_a_timeout_says_how_long_it_waited() -> None:
 @pytest.mark.parametrize("language", ["cpp", "dotnet", "go", "java", "nodejs", "python", "ruby", "rust"])
 def test_stack_traces_are_of_every_language(language: str) -> None:
     """Every language of the shop has a stack trace that begins with the exception."""
-    assert stacktrace(Failure("E", "m", "INTERNAL"), language, "cart", "GetCart").startswith("E: m\n")
+    assert format_stacktrace(Failure("E", "m", "INTERNAL"), language, "cart", "GetCart").startswith("E: m\n")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from neve.demo.batch import group_by
+from neve.demo.otlp_encoding import group_by
 from neve.demo.shop import SERVICES
-from neve.demo.span import CLIENT, CONSUMER, ERROR, INTERNAL, OK, PRODUCER, SERVER, UNSET, Span
+from neve.demo.spans import CLIENT, CONSUMER, ERROR, INTERNAL, OK, PRODUCER, SERVER, UNSET, Span
 
 if TYPE_CHECKING:
     from neve.demo.simulation import Simulation

@@ -7,6 +7,7 @@ ends. An input that raises what its target does not document is printed as one l
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import mmap
 import os
@@ -15,7 +16,7 @@ import struct
 import sys
 import time
 import traceback
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -90,7 +91,8 @@ class Runner:
     note: Note
     memory_mb: int
     cpu_seconds: int
-    base_kb: int = 0
+    base_kb: int = 0  # after the warm-up
+    start_kb: int = 0  # before the input that runs
     label: str = ""  # of the bomb that runs
     is_spent: bool = False  # an input took too much memory
     seen: set[str] = field(default_factory=set)
@@ -101,7 +103,7 @@ class Runner:
 
         for data in self.target.seeds()[:30]:
             self.run(data)
-        self.base_kb = _peak_kb()
+        self.base_kb = _memory_kb("VmHWM")
         limit_memory((self.memory_mb + SPARE_MB) * KILO * KILO)
         self.note.inputs = self.note.peak_kb = 0
 
@@ -109,6 +111,7 @@ class Runner:
         """Run an input; what it raises is printed."""
         from neve.query.engine.worker import limit_processor
 
+        self._begin_measuring()
         self.note.begin(data)
         limit_processor(self.cpu_seconds)
         try:
@@ -124,12 +127,29 @@ class Runner:
         if self.is_spent:
             os._exit(0)  # what was taken is not all given back: the next input begins in a new process
 
+    def _begin_measuring(self) -> None:
+        """Reset the peak of the process, so that an input is charged for its own memory only.
+
+        Cycles that earlier inputs left are collected first. What remains of earlier inputs is a leak.
+        """
+        self.start_kb = _memory_kb("VmRSS")
+        if self.base_kb and self.start_kb - self.base_kb > self.memory_mb * KILO // 2:
+            gc.collect()
+            self.start_kb = _memory_kb("VmRSS")
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
     def _judge_memory(self, data: bytes) -> None:
-        peak = _peak_kb()
+        peak = _memory_kb("VmHWM")
         self.note.peak_kb = max(self.note.peak_kb, peak)
-        if self.base_kb and peak - self.base_kb > self.memory_mb * KILO:
-            grown = MemoryError(f"{(peak - self.base_kb) // KILO} MB beyond {self.base_kb // KILO} MB")
+        if not self.base_kb:
+            return
+        if peak - self.start_kb > self.memory_mb * KILO:
+            grown = MemoryError(f"{(peak - self.start_kb) // KILO} MB beyond {self.start_kb // KILO} MB")
             self._report("memory", grown, data)
+        elif self.start_kb - self.base_kb > self.memory_mb * KILO:
+            left = MemoryError(f"{(self.start_kb - self.base_kb) // KILO} MB are left of the inputs before this one")
+            self._report("memory", left, data)
 
     def _report(self, kind: str, error: BaseException, data: bytes) -> None:
         self.is_spent |= kind == "memory"
@@ -145,10 +165,10 @@ class Runner:
         sys.stdout.flush()
 
 
-def _peak_kb() -> int:
-    """The most memory that this process has had; `getrusage` would begin with what its parent had."""
+def _memory_kb(key: str) -> int:
+    """Read memory of this process: VmRSS now, VmHWM at its peak. `getrusage` would begin with the parent's peak."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmHWM:"):
+        if line.startswith(f"{key}:"):
             return int(line.split()[1])
     return 0
 
@@ -172,7 +192,8 @@ def run_bombs(runner: Runner, first: int) -> None:
     for bomb in ready_bombs(runner.target)[first:]:
         runner.label = bomb.name
         data = bomb.make()
-        runner.base_kb = max(runner.base_kb, _peak_kb() - runner.memory_mb * KILO // 2)  # making it took some, too
+        # Making it took some, too.
+        runner.base_kb = max(runner.base_kb, _memory_kb("VmRSS") - runner.memory_mb * KILO // 2)
         runner.run(data)
 
 

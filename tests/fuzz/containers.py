@@ -13,8 +13,8 @@ import cbor2
 import zstandard
 
 from neve.model.signals import Signal
+from neve.raw.compression import CorruptPayload, decompress_pieces
 from neve.raw.frame import MAGIC, Encoding, Frame, Packing, decode, encode
-from neve.raw.unpack import Unpackable, pieces
 from tests.fuzz.texts import mutate_json, mutate_lines
 from tests.fuzz.wire import mutate_message
 from tests.otlp.damage import damaged
@@ -74,12 +74,12 @@ def mutate_body(seeded: random.Random, data: bytes) -> bytes:
 def _unpacked(packed: bytes, packing: Packing) -> bytes | None:
     found, size = [], 0
     try:
-        for piece in pieces(packed, packing):
+        for piece in decompress_pieces(packed, packing):
             found.append(piece)
             size += len(piece)
             if size > MOST_UNPACKED:
                 return None
-    except Unpackable:
+    except CorruptPayload:
         return None
     return b"".join(found)
 

@@ -19,21 +19,20 @@ from neve.errors import InputError, QueryError, WireError
 from neve.ingest.assignment import Assignment
 from neve.ingest.config import FieldsConfig, IngestConfig
 from neve.ingest.decoder import decode_all
-from neve.ingest.files.read import Wanted, read_messages, unpack
-from neve.ingest.stream.raw_task import RawTask
+from neve.ingest.files.reader import ReadOptions, decompress, read_messages
+from neve.ingest.stream.raw_zone import RawTask
 from neve.lake.config import S3Config
 from neve.model.tables import TABLES
-from neve.otap.cbor import unpack_map, unpack_slice
+from neve.otap.values import unpack_map, unpack_slice
 from neve.otlp import Intake, decode
 from neve.otlp.json import to_protobuf
 from neve.otlp.values import UnreadableValue
 from neve.query.engine.worker import RECURSION
-from neve.query.sql.statement import parse
-from neve.query.sql.translate import for_duckdb
-from neve.query.sql.written import Written, check_written, source_names
+from neve.query.sql.duckdb_statement import DuckDBStatement, check_duckdb_statement, draw_source_names
+from neve.query.sql.statement import parse, write_for_duckdb
 from neve.raw.frame import Encoding
 from neve.raw.zone import Segment
-from neve.receive.check import check
+from neve.receive.check import check_message
 from neve.receive.receiver import Export
 from neve.receive.refusal import Refusal
 from tests.fuzz import bombs, corpus
@@ -58,7 +57,7 @@ FIELDS = FieldsConfig()
 SCHEMAS = {table.name: table.schema for table in TABLES}
 MAX_RECORDS = 1_000_000
 # Where files have a bound, it is one that fits into the memory of a run.
-BOUND: dict[str, Any] = {"most": 64 * 1024 * 1024} if "most" in signature(unpack).parameters else {}
+BOUND: dict[str, Any] = {"most": 64 * 1024 * 1024} if "most" in signature(decompress).parameters else {}
 
 
 class Disagreement(AssertionError):
@@ -100,7 +99,7 @@ def run_decoders(data: bytes) -> None:
         return
     rows = decode(signal, [wire], INTAKE).batch.num_rows
     try:
-        checked = check(signal, wire, INTAKE, MAX_RECORDS)
+        checked = check_message(signal, wire, INTAKE, MAX_RECORDS)
         accepted = checked.records - sum(checked.rejected.values())
     except Refusal as refusal:
         accepted = rows if refusal.reason.startswith("too_many") else 0
@@ -111,7 +110,7 @@ def run_decoders(data: bytes) -> None:
 def run_files(data: bytes) -> None:
     """Read a file and decode its messages."""
     name, raw = open_file(data)
-    for part in read_messages(name, unpack(name, raw, **BOUND), Wanted(), FIELDS, **BOUND):
+    for part in read_messages(name, decompress(name, raw, **BOUND), ReadOptions(), FIELDS, **BOUND):
         decode_all(part.signal, part.messages, INTAKE)
 
 
@@ -147,10 +146,10 @@ def run_query(data: bytes) -> None:
     _ = statement.normalised, statement.not_portable
     if statement.kind != "select":
         return
-    names = source_names(range(len(statement.tables)))
-    text = for_duckdb(statement, {number: f'"{name}"' for number, name in names.items()})
+    names = draw_source_names(range(len(statement.tables)))
+    text = write_for_duckdb(statement, {number: f'"{name}"' for number, name in names.items()})
     with _recursion(RECURSION), suppress(duckdb.Error):  # as the processes that run statements
-        check_written(_parser(), Written(text, dict.fromkeys(names.values(), "")))
+        check_duckdb_statement(_parser(), DuckDBStatement(text, dict.fromkeys(names.values(), "")))
 
 
 @cache

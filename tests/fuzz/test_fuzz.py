@@ -35,6 +35,10 @@ ONCE_FOUND = {
     "a line that DuckDB's error cuts inside of a letter": ("files", file("logs", b"\x8f" * 57)),
     "an integer of JSON that no double holds": ("files", file("logs.jsonl", b'{"a":[1' + b"0" * 400 + b"]}")),
     "an integer of JSON with 5,000 digits": ("files", file("logs.jsonl", b'{"a":[' + b"9" * 5000 + b"]}")),
+    "a time after 2262": ("files", file("logs.jsonl", b'{"time":"9999-01-01T00:00:00Z"}')),
+    "a fraction of the last second of 2262": ("files", file("logs.jsonl", b'{"time":"2262-04-11T23:47:16.9Z"}')),
+    "attributes that have a key twice": ("files", file("logs.jsonl", b'{"attributes":{"a":1,"a":2}}')),
+    "a severity with 5,000 digits": ("files", file("logs.jsonl", b'{"severity":"' + b"9" * 5000 + b'"}')),
     "a number of SQL with 5,000 digits": ("query", b"SELECT " + b"9" * 5000),
 }
 

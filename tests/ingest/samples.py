@@ -22,7 +22,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 
 from neve.ingest.config import FieldsConfig
 from neve.ingest.files.formats import Format
-from neve.ingest.files.read import Messages, Wanted, read_messages, unpack
+from neve.ingest.files.reader import Messages, ReadOptions, decompress, read_messages
 from neve.model.signals import Signal
 from neve.otlp import Intake, Rejected, decode
 from neve.otlp.json import to_json
@@ -143,9 +143,9 @@ def pack(ending: str, data: bytes) -> bytes:
     return data
 
 
-def read(name: str, raw: bytes, wanted: Wanted | None = None, fields: FieldsConfig = FIELDS) -> Messages:
+def read(name: str, raw: bytes, wanted: ReadOptions | None = None, fields: FieldsConfig = FIELDS) -> Messages:
     """What a file of that name and content holds."""
-    return read_messages(name, unpack(name, raw), wanted or Wanted(), fields)[0]
+    return read_messages(name, decompress(name, raw), wanted or ReadOptions(), fields)[0]
 
 
 def rows(found: Messages) -> list[Row]:

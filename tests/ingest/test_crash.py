@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.ingest import publish as publish_module
+from neve.ingest import batch_writer as publish_module
 from neve.ingest.config import IngestConfig
 from neve.ingest.files import ledger as ledger_module
 from neve.ingest.files.job import FileRequest, ingest_files
-from neve.ingest.files.read import Wanted
-from neve.lake.commits import append_once
+from neve.ingest.files.reader import ReadOptions
+from neve.lake.commit.append import append_once
 from neve.model.signals import Signal
 from tests.telemetry import logs, metrics, traces
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from neve.ingest.files.result import IngestResult
+    from neve.ingest.results import IngestResult
     from neve.lake.lake import Lake
 
 # plan, quarantine, spans, logs, metrics, done: a run of the files below commits six times.
@@ -129,12 +129,12 @@ def test_a_pending_batch_is_finished_as_it_was_begun(
     """The signal that the user named is remembered with the plan; the run that finishes it may name another."""
     (tmp_path / "unclear.csv").write_text("timestamp,message\n1700000000,hello\n")
     (tmp_path / "other.csv").write_text("timestamp,metric,value\n1700000000,cpu,0.5\n")
-    first = FileRequest((str(tmp_path / "unclear.csv"),), "acme", Wanted(signal=Signal.LOGS))
+    first = FileRequest((str(tmp_path / "unclear.csv"),), "acme", ReadOptions(signal=Signal.LOGS))
     with monkeypatch.context() as patch:
         patch.setattr(publish_module, "append_once", die_at(0, after=False))
         with pytest.raises(Killed):
             ingest_files(spark_lake, IngestConfig(), first)
-    second = FileRequest((str(tmp_path / "other.csv"),), "acme", Wanted(signal=Signal.METRICS))
+    second = FileRequest((str(tmp_path / "other.csv"),), "acme", ReadOptions(signal=Signal.METRICS))
     assert ingest_files(spark_lake, IngestConfig(), second).records == {"logs": 1, "metrics": 1}
 
 

@@ -55,7 +55,7 @@ def test_a_message_that_would_fill_the_memory_is_refused() -> None:
 
 def test_messages_of_others_are_decoded_within_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """In several runs as in one; what is over a bound is refused with its place, and nothing of it is decoded."""
-    monkeypatch.setattr("neve.ingest.chunks.FOREIGN_BYTES", 1)
+    monkeypatch.setattr("neve.ingest.decoder.FOREIGN_BYTES", 1)
     messages = pa.array([traces(2), traces(9, first=20), b"\xff", traces(1, first=5)], pa.binary())
     found = decode_within(Bounds(records=5), Signal.TRACES, messages, INTAKE)
     assert found.batch.num_rows == 3

@@ -5,7 +5,7 @@ import pytest
 
 from neve.errors import InputError
 from neve.ingest.files.formats import Format
-from neve.ingest.files.read import Messages, Wanted
+from neve.ingest.files.reader import Messages, ReadOptions
 from neve.model.signals import Signal
 from tests.ingest.samples import AT, Row, csv, lines, parquet, read, reasons, rows
 
@@ -65,6 +65,32 @@ def test_a_line_with_a_key_twice_costs_itself_only() -> None:
     assert "ok" in messages(found)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"message": "m", "attributes": {"a": 1, "a": 2}}',
+        '{"message": "m", "a": 0, "attributes": {"a": 1, "given.a": 2}}',
+        '{"message": "m", "resource": {"a": 1, "a": 2}}',
+        '{"message": "m", "service": "x", "resource": {"service.name": 1, "given.service.name": 2}}',
+    ],
+)
+@pytest.mark.parametrize("others", [[], [{"message": "ok"}, {"message": "m", "a": 1, "attributes": {"a": 2, "b": 3}}]])
+def test_an_object_with_a_key_twice_costs_its_record_only(line: str, others: list[Row]) -> None:
+    """Also where the second key is the name that the first one gets."""
+    found = read("logs.jsonl", lines(line, *others))
+    [bad] = found.rejected
+    assert (bad.reason, bad.message, bad.payload) == ("malformed_line", 0, line.encode())
+    assert bad.detail == "the attributes or the resource of the record have a key twice"
+    assert attributes(found) == [{}, {"a": "1", "given.a": "2", "b": "3"}][: len(others)]
+
+
+@pytest.mark.parametrize(("severity", "number"), [("9" * 5000, 0), ("0000000017", 17), ("25", 0), ("17", 17)])
+def test_a_severity_with_many_digits_is_no_number(severity: str, number: int) -> None:
+    """Its text is kept."""
+    [row] = rows(read("logs.jsonl", lines({"severity": severity, "message": "m"})))
+    assert (row["severity_text"], row["severity_number"]) == (severity, number)
+
+
 def test_rows_with_too_many_or_few_columns_are_refused_alone() -> None:
     """Each is given back with its text and the counts."""
     found = read_csv(b"time,message\n2025-01-01,a\n1,2,3\n2025-01-01,b\nalone\n")
@@ -104,7 +130,7 @@ def test_a_byte_order_mark_changes_nothing() -> None:
 def test_names_that_differ_in_case_are_different_fields(form: Format) -> None:
     """Both keep their names, and the one that means something is found."""
     table = pa.table({"Time": ["noon"], "time": [str(AT)]})
-    found = read("x", csv(table) if form is Format.CSV else parquet(table), Wanted(Signal.LOGS, form))
+    found = read("x", csv(table) if form is Format.CSV else parquet(table), ReadOptions(Signal.LOGS, form))
     assert [row["time_unix_nano"] for row in rows(found)] == [AT]
     assert attributes(found) == [{"Time": "noon"}]
 
@@ -113,7 +139,7 @@ def test_names_that_differ_in_case_are_different_fields(form: Format) -> None:
 def test_a_column_may_be_called_given(form: Format) -> None:
     """No name of a user's column collides with a name of ours."""
     table = pa.table({"given": ["x"], "message": ["m"]})
-    found = read("x", csv(table) if form is Format.CSV else parquet(table), Wanted(Signal.LOGS, form))
+    found = read("x", csv(table) if form is Format.CSV else parquet(table), ReadOptions(Signal.LOGS, form))
     assert attributes(found) == [{"given": "x"}]
 
 

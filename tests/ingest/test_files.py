@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from neve.errors import InputError
-from neve.ingest.files.find import SourceFile, find_files
 from neve.ingest.files.formats import Format
-from neve.ingest.files.hashing import HashedFile, hash_bytes, hash_files
+from neve.ingest.files.source_files import HashedFile, SourceFile, find_files, hash_bytes, hash_files
 from neve.lake.config import S3Config
 
 S3 = S3Config()

@@ -14,22 +14,22 @@ import pytest
 
 from neve.errors import FileTooLarge, InputError
 from neve.ingest.config import FieldsConfig, IngestConfig
-from neve.ingest.files.attempts import ALONE, SPACE, TOGETHER, Attempts
 from neve.ingest.files.formats import Format
-from neve.ingest.files.generic import GenericReader
+from neve.ingest.files.generic_records import GenericReader
 from neve.ingest.files.job import FileJob, FileRequest, ingest_files
-from neve.ingest.files.read import unpack
-from neve.lake.paths import OwnFolders
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
+from neve.ingest.files.reader import decompress
+from neve.ingest.spark_crashes import MAX_BATCH_ATTEMPTS, MAX_FILE_ATTEMPTS, SPACE, FileAttempts
+from neve.lake.storage.paths import OwnFolders
 from neve.model.signals import Signal
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 from tests.telemetry import logs, traces
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from neve.ingest.files.result import IngestResult
+    from neve.ingest.results import IngestResult
     from neve.lake.lake import Lake
 
 MB = 1024 * 1024
@@ -63,20 +63,20 @@ def test_unpacking_ends_at_the_bound(ending: str, raw: bytes, monkeypatch: pytes
             pieces.append(len(piece))
             return piece
 
-    monkeypatch.setattr("neve.ingest.files.read.pa.CompressedInputStream", Counting)
+    monkeypatch.setattr("neve.ingest.files.reader.pa.CompressedInputStream", Counting)
     with pytest.raises(FileTooLarge, match=f"larger than {8 * MB} bytes, which is ingest.max_unpacked_bytes") as caught:
-        unpack(f"a.jsonl{ending}", raw, 8 * MB)
+        decompress(f"a.jsonl{ending}", raw, 8 * MB)
     assert "split the file" in str(caught.value)
     assert sum(pieces) <= 16 * MB
     assert pa.default_memory_pool().bytes_allocated() - before <= 16 * MB
-    assert len(unpack(f"a.jsonl{ending}", raw, 64 * MB)) == 64 * MB
+    assert len(decompress(f"a.jsonl{ending}", raw, 64 * MB)) == 64 * MB
 
 
 def test_a_plain_file_is_held_to_the_same_bound() -> None:
     """Nothing to unpack is no excuse."""
     with pytest.raises(FileTooLarge):
-        unpack("a.jsonl", bytes(2000), 1999)
-    assert unpack("a.jsonl", bytes(2000), 2000) == bytes(2000)
+        decompress("a.jsonl", bytes(2000), 1999)
+    assert decompress("a.jsonl", bytes(2000), 2000) == bytes(2000)
 
 
 def read(form: Format, data: bytes, most: int) -> Any:
@@ -167,7 +167,7 @@ def test_the_lakes_own_folders_are_never_read(spark_lake: Lake, tmp_path: Path) 
     request = FileRequest((str(tmp_path),), "acme")
     result = ingest_files(spark_lake, IngestConfig(), request, own=OwnFolders((str(own), spark_lake.lake.location)))
     assert (result.files, spark_lake.table("spans").scan().count()) == (1, 2)
-    assert {path.rsplit("/", 1)[-1] for path in result.ignored} >= {"traces.binpb", "link.binpb"}
+    assert {path.rsplit("/", 1)[-1] for path in result.own} >= {"traces.binpb", "link.binpb"}
 
 
 def deadly(lake: Lake, folder: Path, documents: SqlDocuments | None = None) -> FileJob:
@@ -184,7 +184,7 @@ def deadly(lake: Lake, folder: Path, documents: SqlDocuments | None = None) -> F
 @pytest.fixture
 def documents(tmp_path: Path) -> SqlDocuments:
     """A store in a file."""
-    return SqlDocuments(State(StateConfig(path=str(tmp_path / "state.db"))))
+    return SqlDocuments(StateStore(StateConfig(path=str(tmp_path / "state.db"))))
 
 
 def test_a_file_that_kills_its_worker_costs_itself_only(
@@ -230,11 +230,11 @@ def test_a_process_that_died_of_a_file_does_not_try_it_for_ever(
 
     monkeypatch.setattr(FileJob, "_decode", die)
     request = FileRequest((str(folder),), "acme")
-    for _process in range(TOGETHER + ALONE):
+    for _process in range(MAX_BATCH_ATTEMPTS + MAX_FILE_ATTEMPTS):
         with pytest.raises(Died):
             ingest_files(spark_lake, IngestConfig(), request, documents=documents)
     result = ingest_files(spark_lake, IngestConfig(), request, documents=documents)
-    assert died == [2] * TOGETHER + [1] * ALONE
+    assert died == [2] * MAX_BATCH_ATTEMPTS + [1] * MAX_FILE_ATTEMPTS
     assert (result.records, result.rejected, len(result.resumed)) == ({"traces": 2}, {"file_kills_worker": 1}, 1)
     assert list(documents.entries(SPACE)) == []
 
@@ -250,7 +250,7 @@ def test_a_failure_that_kills_nobody_is_no_files_fault(
         patch.setattr(FileJob, "_decode", lambda *_given: _fail())
         with pytest.raises(OSError, match="the warehouse is away"):
             ingest_files(spark_lake, IngestConfig(), request, documents=documents)
-        for _run in range(TOGETHER + 1):
+        for _run in range(MAX_BATCH_ATTEMPTS + 1):
             assert len(ingest_files(spark_lake, IngestConfig(), request, documents=documents).failed) == 1
     assert ingest_files(spark_lake, IngestConfig(), request, documents=documents).records == {"traces": 2}
     assert quarantined(spark_lake) == []
@@ -281,7 +281,7 @@ def test_an_attempt_counts_where_the_files_may_be_to_blame(
     monkeypatch.setattr("neve.ingest.files.job.engine_is_gone", lambda: engine_is_gone)
     job = FileJob(cast("Any", None), IngestConfig(), FileRequest((), "acme"), documents=documents)
     with pytest.raises(type(error)):
-        job._decode_with_retries("b", [], Attempts(documents, "acme", "b"))
+        job._decode_with_retries("b", [], FileAttempts(documents, "acme", "b"))
     [(_key, kept)] = documents.entries(SPACE)
     assert kept["together"] == int(counts)
 
@@ -292,13 +292,13 @@ def _fail() -> None:
 
 def test_attempts_are_counted_before_they_begin(documents: SqlDocuments) -> None:
     """By batch and by file, in the store; a process that dies has counted."""
-    for _process in range(TOGETHER):
-        assert Attempts(documents, "acme", "b").begin()
-    assert not Attempts(documents, "acme", "b").begin()
-    for _process in range(ALONE):
-        assert Attempts(documents, "acme", "b").begin_alone("f")
-    assert not Attempts(documents, "acme", "b").begin_alone("f")
-    assert Attempts(documents, "acme", "b").begin_alone("g")
-    assert Attempts(documents, "umbrella", "b").begin()
-    Attempts(documents, "acme", "b").end()
-    assert Attempts(documents, "acme", "b").begin()
+    for _process in range(MAX_BATCH_ATTEMPTS):
+        assert FileAttempts(documents, "acme", "b").begin()
+    assert not FileAttempts(documents, "acme", "b").begin()
+    for _process in range(MAX_FILE_ATTEMPTS):
+        assert FileAttempts(documents, "acme", "b").begin_alone("f")
+    assert not FileAttempts(documents, "acme", "b").begin_alone("f")
+    assert FileAttempts(documents, "acme", "b").begin_alone("g")
+    assert FileAttempts(documents, "umbrella", "b").begin()
+    FileAttempts(documents, "acme", "b").end()
+    assert FileAttempts(documents, "acme", "b").begin()

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from neve.ingest.config import IngestConfig
 from neve.ingest.files.job import FileRequest, ingest_files
-from neve.ingest.files.read import Wanted
+from neve.ingest.files.reader import ReadOptions
 from neve.model.commits import BATCH_ID, DUPLICATES, RECORDS, SOURCE_FILES
 from neve.model.signals import Signal
 from neve.otlp.json import to_json
@@ -20,7 +20,7 @@ from tests.telemetry import NOW, SECOND, logs, metrics, traces
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from neve.ingest.files.result import IngestResult
+    from neve.ingest.results import IngestResult
     from neve.lake.lake import Lake
 
 
@@ -120,7 +120,7 @@ def test_a_file_of_unknown_signal_waits_until_the_user_says_it(spark_lake: Lake,
     result = ingest(spark_lake, tmp_path / "unclear.csv")
     assert (result.files, result.rejected) == (0, {})
     assert "pass --signal" in result.lost[0].reason
-    request = FileRequest((str(tmp_path / "unclear.csv"),), "acme", Wanted(signal=Signal.LOGS))
+    request = FileRequest((str(tmp_path / "unclear.csv"),), "acme", ReadOptions(signal=Signal.LOGS))
     assert ingest_files(spark_lake, IngestConfig(), request).records == {"logs": 1}
 
 

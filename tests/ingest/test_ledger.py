@@ -4,9 +4,8 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from neve.ingest.files.find import SourceFile
-from neve.ingest.files.hashing import HashedFile
 from neve.ingest.files.ledger import DONE, LOST, PLANNED, READ, Ledger, fold_ledger
+from neve.ingest.files.source_files import HashedFile, SourceFile
 from neve.model.tables import INGESTED_FILES
 
 QUICK = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -5,10 +5,8 @@ from itertools import chain
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from neve.ingest.files.find import SourceFile
-from neve.ingest.files.hashing import HashedFile
-from neve.ingest.files.ledger import Ledger
-from neve.ingest.files.plan import Skipped, cut, select_new, weight
+from neve.ingest.files.ledger import Ledger, Skipped, estimate_weight, select_new, split_by_weight
+from neve.ingest.files.source_files import HashedFile, SourceFile
 
 QUICK = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NOTHING = Ledger(None, frozenset(), frozenset(), {})
@@ -61,16 +59,16 @@ def test_every_content_is_taken_once_or_skipped(
 
 def test_a_packed_file_weighs_more() -> None:
     """What is decoded is what is inside; even an empty file weighs something."""
-    assert weight(file("a.json", size=10)) == 10
-    assert weight(file("a.json.gz", size=10)) == weight(file("a.json.zst", size=10)) == 80
-    assert weight(file("a.json", size=0)) == 1
+    assert estimate_weight(file("a.json", size=10)) == 10
+    assert estimate_weight(file("a.json.gz", size=10)) == estimate_weight(file("a.json.zst", size=10)) == 80
+    assert estimate_weight(file("a.json", size=0)) == 1
 
 
 @QUICK
 @given(files, st.integers(1, 10**12), st.integers(1, 8))
 def test_every_file_is_in_exactly_one_piece_and_in_order(some: list[HashedFile], most: int, least: int) -> None:
     """Pieces put together are the files as they were, and no piece is empty."""
-    pieces = cut(some, most, at_least=least)
+    pieces = split_by_weight(some, most, at_least=least)
     assert list(chain.from_iterable(pieces)) == some
     assert all(pieces)
 
@@ -79,18 +77,18 @@ def test_every_file_is_in_exactly_one_piece_and_in_order(some: list[HashedFile],
 @given(files, st.integers(1, 10**12), st.integers(1, 8))
 def test_the_number_of_pieces_follows_the_weight(some: list[HashedFile], most: int, least: int) -> None:
     """There are no more than the weight asks for, and a piece is over the limit by one file at most."""
-    pieces = cut(some, most, at_least=least)
-    total = sum(map(weight, some))
+    pieces = split_by_weight(some, most, at_least=least)
+    total = sum(map(estimate_weight, some))
     assert len(pieces) <= min(len(some), max(least, -(-total // most)))
     for piece in pieces:
-        assert sum(map(weight, piece)) <= most + max(map(weight, piece)) or len(piece) == 1
+        assert sum(map(estimate_weight, piece)) <= most + max(map(estimate_weight, piece)) or len(piece) == 1
 
 
 @QUICK
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 1000))
 def test_equal_files_are_shared_out_evenly(count: int, least: int, size: int) -> None:
     """As many pieces as were asked for, where there are so many files, and none twice as large as another."""
-    pieces = cut([file(str(number), size=size) for number in range(count)], 10**15, at_least=least)
+    pieces = split_by_weight([file(str(number), size=size) for number in range(count)], 10**15, at_least=least)
     lengths = [len(piece) for piece in pieces]
     assert len(pieces) == min(count, least)
     assert max(lengths) - min(lengths) <= 1
@@ -98,4 +96,4 @@ def test_equal_files_are_shared_out_evenly(count: int, least: int, size: int) ->
 
 def test_no_files_make_no_pieces() -> None:
     """However many were asked for."""
-    assert cut([], 10, at_least=4) == []
+    assert split_by_weight([], 10, at_least=4) == []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from neve.errors import InputError
 from neve.ingest.files.formats import Format
-from neve.ingest.files.read import Wanted, read_messages, split_messages, unpack
+from neve.ingest.files.reader import ReadOptions, decompress, read_messages, split_messages
 from neve.model.signals import Signal
 from tests.ingest.samples import FIELDS, json_text, lines, otlp, pack, prefixed, read, rows
 
@@ -18,9 +18,9 @@ DATA = b"one line of many\n" * 500
 @pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
 def test_unpacking_gives_what_was_packed(packing: str) -> None:
     """Also where a file is several packed files behind each other, as log rotation makes them."""
-    assert unpack(f"x.jsonl{packing}", pack(packing, DATA)) == DATA
-    assert unpack(f"x.jsonl{packing}", pack(packing, DATA) * 2) == DATA * 2
-    assert unpack(f"x.jsonl{packing}", b"") == b""
+    assert decompress(f"x.jsonl{packing}", pack(packing, DATA)) == DATA
+    assert decompress(f"x.jsonl{packing}", pack(packing, DATA) * 2) == DATA * 2
+    assert decompress(f"x.jsonl{packing}", b"") == b""
 
 
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
@@ -30,14 +30,14 @@ def test_a_file_that_was_cut_short_is_refused(kind: str, part: float) -> None:
     ending = {"gzip": ".gz", "zstd": ".zst"}[kind]
     raw = pack(ending, DATA)
     with pytest.raises(InputError, match=f"can't unpack {kind} data: "):
-        unpack(f"x.jsonl{ending}", raw[: max(1, int(len(raw) * part))])
+        decompress(f"x.jsonl{ending}", raw[: max(1, int(len(raw) * part))])
 
 
 @pytest.mark.parametrize("ending", [".gz", ".zst"])
 def test_a_file_that_is_not_packed_is_refused(ending: str) -> None:
     """A name that lies is found out."""
     with pytest.raises(InputError, match="can't unpack "):
-        unpack(f"x.jsonl{ending}", DATA)
+        decompress(f"x.jsonl{ending}", DATA)
 
 
 def test_a_damaged_gzip_file_is_refused() -> None:
@@ -45,7 +45,7 @@ def test_a_damaged_gzip_file_is_refused() -> None:
     raw = bytearray(gzip.compress(DATA))
     raw[-6] ^= 0xFF
     with pytest.raises(InputError, match="can't unpack gzip data"):
-        unpack("x.jsonl.gz", bytes(raw))
+        decompress("x.jsonl.gz", bytes(raw))
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -96,7 +96,7 @@ def test_a_protobuf_file_that_fits_no_signal_is_refused(data: bytes) -> None:
 def test_otlp_json_of_no_known_signal_is_refused() -> None:
     """Only where the user says that it is OTLP JSON can this happen."""
     with pytest.raises(InputError, match="this OTLP JSON file holds"):
-        read("x.json", b"{}", Wanted(format=Format.OTLP_JSON))
+        read("x.json", b"{}", ReadOptions(format=Format.OTLP_JSON))
 
 
 def test_the_content_of_json_counts_more_than_the_path() -> None:
@@ -121,6 +121,6 @@ def test_a_bad_line_of_otlp_json_is_placed() -> None:
 def test_lines_of_another_signal_are_not_dropped() -> None:
     """A collector with one file exporter in three pipelines writes all signals to one file."""
     mixed = b"\n".join(json_text(signal, otlp(signal)) for signal in Signal)
-    found = read_messages("all.jsonl", mixed, Wanted(), FIELDS)
+    found = read_messages("all.jsonl", mixed, ReadOptions(), FIELDS)
     assert {messages.signal: len(messages.messages) for messages in found} == dict.fromkeys(Signal, 1)
     assert [messages.index for messages in found] == [(0,), (1,), (2,)]

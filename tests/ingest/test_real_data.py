@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from neve.ingest.config import FieldsConfig
-from neve.ingest.files.read import Wanted, read_messages
+from neve.ingest.files.reader import ReadOptions, read_messages
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode, encode
 from tests.otlp.canonical import canonical
@@ -28,7 +28,7 @@ INTAKE = Intake(organization_id="acme", received_unix_nano=1_790_000_000_000_000
 )
 def test_the_standards_own_examples_survive(shared_data: Path, name: str, signal: Signal) -> None:
     """The example messages of the OpenTelemetry protocol, from JSON to rows to protobuf."""
-    [read] = read_messages(name, (shared_data / "otlp" / f"{name}.json").read_bytes(), Wanted(), FieldsConfig())
+    [read] = read_messages(name, (shared_data / "otlp" / f"{name}.json").read_bytes(), ReadOptions(), FieldsConfig())
     assert read.signal is signal
     rows = decode(signal, read.messages, INTAKE)
     assert rows.rejected == ()
@@ -40,7 +40,7 @@ def test_the_standards_own_examples_survive(shared_data: Path, name: str, signal
 def test_a_real_shops_spans_are_all_there(shared_data: Path) -> None:
     """85,000 spans of 1,882 traces, one OTLP JSON message a line."""
     data = gzip.decompress((shared_data / "tail" / "spans.otlp.jsonl.gz").read_bytes())
-    [read] = read_messages("spans.otlp.jsonl", data, Wanted(), FieldsConfig())
+    [read] = read_messages("spans.otlp.jsonl", data, ReadOptions(), FieldsConfig())
     decoded = decode(Signal.TRACES, read.messages, INTAKE)
     assert decoded.rejected == ()
     assert decoded.batch.num_rows == data.count(b'"spanId"')

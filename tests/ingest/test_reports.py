@@ -10,15 +10,14 @@ import pyarrow as pa
 import pytest
 
 from neve.ingest.assignment import Assignment
+from neve.ingest.batch_writer import gather
 from neve.ingest.config import IngestConfig
 from neve.ingest.decoder import REPORT, Decoder
-from neve.ingest.files.find import SourceFile
-from neve.ingest.files.hashing import HashedFile
-from neve.ingest.files.task import FileOutcome
-from neve.ingest.gather import gather
-from neve.ingest.otap.task import OtapOutcome
+from neve.ingest.files.reader import FileOutcome
+from neve.ingest.files.source_files import HashedFile, SourceFile
+from neve.ingest.otap_import import OtapOutcome
 from neve.lake.config import S3Config
-from neve.lake.exchange import Parcel
+from neve.lake.spark.exchange import ExchangeBlock
 
 ASSIGNMENT = Assignment("batch", 0, IngestConfig(), S3Config(), {})
 FILE = HashedFile(SourceFile("/logs/caf\udce9 \n.json", 10, 1_700_000_000_000_001), "ab12", "logs", None)
@@ -37,7 +36,7 @@ class Attack:
 def test_a_report_is_data_and_never_code(tmp_path: Path) -> None:
     """A parcel that somebody swapped for a pickle is not run."""
     words = pickle.dumps(Attack(tmp_path / "taken"))
-    swapped = Parcel(0, REPORT, pa.table({REPORT: pa.array([words], pa.binary())}))
+    swapped = ExchangeBlock(0, REPORT, pa.table({REPORT: pa.array([words], pa.binary())}))
     with pytest.raises(ValueError, match=r"decode|Expecting"):
         gather(ASSIGNMENT, [swapped])
     assert not (tmp_path / "taken").exists()

@@ -16,8 +16,8 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from neve.ingest import decoder
 from neve.ingest.decoder import decode_all
-from neve.ingest.duplicates import DuplicateSieve
-from neve.lake.layout import Slice
+from neve.ingest.deduplication import DuplicateFilter
+from neve.lake.write.layout import PartitionSlice
 from neve.model.signals import Signal
 from neve.otlp import Decoded, Intake, decode
 from neve.otlp.json import to_json, to_protobuf
@@ -67,13 +67,13 @@ class Table:
     """Rows as ingestion leaves them: decoded, without what has arrived before."""
 
     def __init__(self) -> None:
-        self.sieve = DuplicateSieve(cast("FileIO", None), {})
+        self.sieve = DuplicateFilter(cast("FileIO", None), {})
         self.rows: Counter[Line] = Counter()
 
     def take(self, messages: list[bytes], received: int = NOW) -> int:
         """Take in messages together; how many rows they add."""
         decoded = decode_all(Signal.LOGS, pa.array(messages, pa.binary()), intake(received))
-        new = self.sieve(Slice(None, pa.Table.from_batches([decoded.batch]))).rows
+        new = self.sieve(PartitionSlice(None, pa.Table.from_batches([decoded.batch]))).rows
         names = ("service_name", "message", "time_unix_nano", "observed_time_unix_nano")
         self.rows.update(zip(*(new.column(name).to_pylist() for name in names), strict=True))
         return int(new.num_rows)

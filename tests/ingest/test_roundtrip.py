@@ -7,7 +7,7 @@ import pytest
 from google.protobuf.message import Message
 
 from neve.ingest.files.formats import Format
-from neve.ingest.files.read import Wanted
+from neve.ingest.files.reader import ReadOptions
 from neve.model.signals import Signal
 from tests.ingest.samples import DOCUMENTS, FOUND, csv, generic, json_text, otlp, pack, parquet, prefixed, read, rows
 from tests.otlp.messages import CLASSES
@@ -83,7 +83,7 @@ def test_otlp_files(signal: Signal, packing: str, how: str) -> None:
 @EACH_SIGNAL
 def test_the_user_is_believed_over_the_name(signal: Signal) -> None:
     """With --format and --signal neither the ending nor the folder matters."""
-    wanted = Wanted(signal, Format.CSV)
+    wanted = ReadOptions(signal, Format.CSV)
     found = read("metrics/traces.log", generic(Format.CSV, DOCUMENTS[signal]), wanted)
     assert (found.signal, found.format) == (signal, Format.CSV)
     assert len(rows(found)) == 2
@@ -95,5 +95,5 @@ def test_a_file_without_records_has_no_messages(signal: Signal, form: Format) ->
     """A header without rows, or no line at all, is not an error."""
     nothing = pa.table({"time": pa.array([], pa.string()), "value": pa.array([], pa.string())})
     data = {Format.JSON_LINES: b"\n\n", Format.CSV: csv(nothing), Format.PARQUET: parquet(nothing)}[form]
-    found = read(f"x.{GENERIC[form]}", data, Wanted(signal))
+    found = read(f"x.{GENERIC[form]}", data, ReadOptions(signal))
     assert (found.signal, found.messages.to_pylist(), found.rejected) == (signal, [], ())

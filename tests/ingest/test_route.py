@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from neve.ingest.assignment import Assignment
 from neve.ingest.config import IngestConfig
-from neve.ingest.route import route
+from neve.ingest.decoder import route_rows
 from neve.lake.config import S3Config
-from neve.lake.writer import Target
+from neve.lake.write.table_writer import Target
 from neve.model.columns import TIMESTAMP
 from neve.model.signals import Signal
 from neve.model.tables import BY_SIGNAL
@@ -61,7 +61,7 @@ def test_rows_of_an_old_partition_meet(
     assignment = Assignment("b", NOW, IngestConfig(), S3Config(), targets, writers)
     rows = rows_over_days(signal, days)
     pieces = [piece for piece in (rows.slice(0, cut), rows.slice(cut)) if piece.num_rows]
-    sent = [(writer, part) for piece in pieces for writer, part in route(assignment, name, piece)]
+    sent = [(writer, part) for piece in pieces for writer, part in route_rows(assignment, name, piece)]
     assert sorted(value for _writer, part in sent for value in part.column("record_id").to_pylist()) == sorted(
         rows.column("record_id").to_pylist()
     )

@@ -8,9 +8,18 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from neve.ingest.config import FieldsConfig
-from neve.ingest.files.formats import EXTENSIONS, Compression, Format, Named, read_name, signal_hint
-from neve.ingest.files.read import Wanted, read_messages
-from neve.ingest.files.sniff import is_otlp_json, json_signal, proto_signal
+from neve.ingest.files.formats import (
+    EXTENSIONS,
+    Compression,
+    Format,
+    NameHints,
+    find_json_signal,
+    find_proto_signal,
+    guess_signal,
+    is_otlp_json,
+    read_name,
+)
+from neve.ingest.files.reader import ReadOptions, read_messages
 from neve.model.signals import Signal
 from tests.ingest.samples import json_text, otlp
 from tests.otlp.messages import MESSAGES
@@ -22,7 +31,7 @@ FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(Health
 
 def told(*messages: bytes) -> Signal | None:
     """The signal of protobuf messages by their bytes."""
-    return proto_signal(pa.array(messages, pa.binary()))
+    return find_proto_signal(pa.array(messages, pa.binary()))
 
 
 @pytest.mark.parametrize(("packing", "compression"), [("", "none"), (".gz", "gzip"), (".zst", "zstd")])
@@ -30,7 +39,7 @@ def told(*messages: bytes) -> Signal | None:
 @pytest.mark.parametrize("change", [str.lower, str.upper])
 def test_endings(ending: str, packing: str, compression: str, change: Callable[[str], str]) -> None:
     """Every ending says its format, whatever its case and whatever it is packed in."""
-    assert read_name("a.b/x" + change(ending + packing)) == Named(EXTENSIONS[ending], Compression(compression))
+    assert read_name("a.b/x" + change(ending + packing)) == NameHints(EXTENSIONS[ending], Compression(compression))
 
 
 @pytest.mark.parametrize("name", ["x", "x.gz", "x.txt", "json", "a.json/x", "x.json.bz2", "x.csv.bak"])
@@ -59,7 +68,7 @@ def test_other_endings_say_nothing(name: str) -> None:
 )
 def test_hints_are_whole_words_and_the_nearest_counts(path: str, signal: Signal | None) -> None:
     """The file's own name comes first, then its folder's; folders further up say nothing."""
-    assert signal_hint(path) is signal
+    assert guess_signal(path) is signal
 
 
 @pytest.mark.parametrize("signal", list(Signal))
@@ -68,15 +77,15 @@ def test_otlp_json_is_known_by_its_first_key(signal: Signal, indent: int | None)
     """On one line or pretty-printed."""
     text = json_text(signal, otlp(signal), indent=indent)
     assert is_otlp_json(text)
-    assert json_signal(b"\n " + text) is signal
-    assert json_signal(f'{{ "{KEYS[signal]}" :'.encode()) is signal
+    assert find_json_signal(b"\n " + text) is signal
+    assert find_json_signal(f'{{ "{KEYS[signal]}" :'.encode()) is signal
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[]", b'{"message": "resourceLogs"}', b'{"resource": 1}', b"\x0a\x05"])
 def test_other_text_is_not_otlp_json(text: bytes) -> None:
     """The words inside a value do not count."""
     assert not is_otlp_json(text)
-    assert json_signal(text) is None
+    assert find_json_signal(text) is None
 
 
 @pytest.mark.parametrize("signal", list(Signal))
@@ -101,19 +110,20 @@ def test_bytes_without_records_are_of_no_signal(messages: list[bytes]) -> None:
 
 def test_formats_have_the_names_that_users_write() -> None:
     """They are the values of --format."""
-    assert [str(form) for form in Format] == ["otlp_proto", "otlp_json", "json_lines", "csv", "parquet"]
+    assert [str(form) for form in Format][:6] == ["otlp_proto", "otlp_json", "json_lines", "csv", "parquet", "log"]
+    assert {"syslog_3164", "syslog_5424", "access_common", "access_combined", "logback", "cri"} < set(Format)
 
 
 @pytest.mark.parametrize("head", [b'{"resourceLogs": [{"scope', b"{}", b"noise"])
 def test_a_spoilt_first_line_does_not_decide_what_a_file_is(head: bytes) -> None:
     """The lines behind it are OTLP all the same."""
     good = b'{"schemaUrl": "x", "resourceLogs": [{"scopeLogs": [{"logRecords": [{"severityText": "INFO"}]}]}]}'
-    [read] = read_messages("mixed.json", head + b"\n" + good, Wanted(), FieldsConfig())
+    [read] = read_messages("mixed.json", head + b"\n" + good, ReadOptions(), FieldsConfig())
     assert (read.signal, read.format) == (Signal.LOGS, Format.OTLP_JSON)
     assert sum(1 for wire in read.messages.to_pylist() if wire) == 1
 
 
 def test_the_content_of_protobuf_beats_its_name() -> None:
     """A traces file in a folder of logs is a traces file."""
-    [read] = read_messages("logs/otel.binpb", traces(3), Wanted(), FieldsConfig())
+    [read] = read_messages("logs/otel.binpb", traces(3), ReadOptions(), FieldsConfig())
     assert read.signal is Signal.TRACES

@@ -8,10 +8,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from neve.ingest.files.formats import Format
-from neve.ingest.files.read import Wanted
+from neve.ingest.files.reader import ReadOptions
 from neve.model.signals import Signal
 from tests.ingest.samples import (
     AT,
+    SPAN,
+    TRACE,
     Document,
     configured,
     generic,
@@ -31,7 +33,7 @@ MOST = settings(max_examples=6, deadline=None, suppress_health_check=list(Health
 
 def times(*given: object, form: str = "auto") -> list[int]:
     """The times of logs that say theirs in these ways, none refused."""
-    documents: list[Document] = [{"timestamp": time, "order": order} for order, time in enumerate(given)]
+    documents: list[Document] = [{"timestamp": time, "message": str(order)} for order, time in enumerate(given)]
     return [row["time_unix_nano"] for row in logs(*documents, fields=configured(time_format=form))]
 
 
@@ -58,7 +60,7 @@ def test_any_epoch_survives_exactly(unit: str, form: str, data: st.DataObject) -
 def test_epochs_in_columns(unit: str, form: Format) -> None:
     """CSV and Parquet say epochs as JSON does."""
     number = AT // NANOS[unit]
-    found = read("x", generic(form, [{"ts": number, "msg": "m"}]), Wanted(Signal.LOGS, form))
+    found = read("x", generic(form, [{"ts": number, "msg": "m"}]), ReadOptions(Signal.LOGS, form))
     assert [row["time_unix_nano"] for row in rows(found)] == [number * NANOS[unit]]
 
 
@@ -116,13 +118,19 @@ def test_ways_to_write_one_moment(text: str) -> None:
     assert times(text) == [AT]
 
 
-@pytest.mark.parametrize("text", ["yesterday", "2025-13-01T00:00:00Z", "2025-02-30", "", "12:00", "infinity", "true"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("yesterday", "2025-13-01T00:00:00Z", "2025-02-30", "", "12:00", "infinity", "true"),
+        *("9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "2262-04-11T23:47:16.9Z", "1" + "0" * 28),
+    ],
+)
 def test_what_is_no_time_is_refused_alone(text: str) -> None:
     """The value and what was expected are named, and the document comes back."""
     found = read("logs.jsonl", lines({"time": AT, "msg": "ok"}, {"time": text, "msg": "bad"}))
     [bad] = found.rejected
     assert (bad.reason, bad.message) == ("bad_time", 1)
-    assert bad.detail == f"time is {text!r}, expected RFC 3339 or an epoch, from 1970 to 2262"
+    assert bad.detail == f"time is {text!r}, expected RFC 3339 or an epoch of the years 1990 to 2100"
     assert bad.payload == lines({"time": text, "msg": "bad"})
     assert [row["message"] for row in rows(found)] == ["ok"]
 
@@ -134,10 +142,24 @@ def test_a_named_format_refuses_the_others() -> None:
         assert reasons(found.rejected) == [("bad_time", 0)]
 
 
+@pytest.mark.parametrize("form", ["s", "ms", "us", "ns"])
+def test_an_epoch_that_overflows_is_refused_alone(form: str) -> None:
+    """In each unit, and by its sign."""
+    documents = [
+        {"time": str(AT // NANOS[form])},
+        {"time": "9" * 29},
+        {"time": "-" + "9" * 29},
+        {"time": "1" + "0" * 19},
+    ]
+    found = read("logs.jsonl", lines(*documents), fields=configured(time_format=form))
+    assert reasons(found.rejected) == [("bad_time", 1), ("bad_time", 2), ("bad_time", 3)]
+
+
 def test_the_end_of_a_span_must_be_a_time_too() -> None:
     """And is named as the end."""
-    [bad] = read("spans.jsonl", lines({"start": AT, "end": "later"})).rejected
-    assert (bad.reason, bad.detail) == ("bad_time", "end is 'later', expected RFC 3339 or an epoch, from 1970 to 2262")
+    [bad] = read("spans.jsonl", lines({"start": AT, "end": "later", "trace_id": TRACE, "span_id": SPAN})).rejected
+    assert bad.reason == "bad_time"
+    assert bad.detail == "end is 'later', expected RFC 3339 or an epoch of the years 1990 to 2100"
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])

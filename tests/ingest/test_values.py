@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from neve.ingest.files.generic import SEVERITIES
+from neve.ingest.files.record_columns import SEVERITIES
 from neve.model.signals import Signal
 from neve.otlp import Rejected, decode
 from tests.ingest.samples import AT, INTAKE, SPAN, TRACE, Document, Row, lines, logs, parquet, read, reasons, rows
@@ -32,7 +32,7 @@ def span(**fields: object) -> bytes:
 )
 def test_severities(words: tuple[object, ...], numbers: tuple[int, ...]) -> None:
     """Words of any case and OpenTelemetry's own numbers are understood; the text stays as it was written."""
-    found = logs(*({"level": word} for word in words))
+    found = logs(*({"level": word, "message": "m"} for word in words))
     assert tuple(row["severity_number"] for row in found) == numbers
     assert [row["severity_text"] for row in found] == [str(word) or None for word in words]
 
@@ -46,7 +46,7 @@ def test_severity_numbers_are_the_standards() -> None:
 @pytest.mark.parametrize("text", [TRACE, TRACE.upper(), "5b8efff7-9803-8103-d269-b633813fc60c"])
 def test_ids_are_hex_of_any_case_with_or_without_dashes(text: str) -> None:
     """A UUID is a trace id too."""
-    assert logs({"trace_id": text})[0]["trace_id"] == bytes.fromhex(TRACE)
+    assert logs({"trace_id": text, "message": "m"})[0]["trace_id"] == bytes.fromhex(TRACE)
 
 
 @pytest.mark.parametrize("text", ["", None])
@@ -59,15 +59,16 @@ def test_no_id_is_null(text: str | None) -> None:
 def test_a_span_with_a_bad_id_is_refused_by_the_checks(text: str) -> None:
     """The span goes to quarantine with the reason, and its neighbour is kept."""
     found = read("spans.jsonl", span(trace_id=text) + b"\n" + span(name="good"))
-    decoded = decode(Signal.TRACES, found.messages, INTAKE)
-    assert [bad.reason for bad in decoded.rejected] == ["invalid_trace_id"]
-    assert decoded.batch.column("operation_name").to_pylist() == ["good"]
+    [bad] = found.rejected
+    assert (bad.reason, bad.message) == ("invalid_trace_id", 0)
+    assert bad.detail == f"trace_id is {text!r}, expected 32 hex digits, a UUID or base64 of 16 bytes"
+    assert [row["operation_name"] for row in rows(found)] == ["good"]
 
 
 @pytest.mark.parametrize("text", ["request-17", "1234"])
 def test_the_trace_id_of_a_log_has_16_bytes_or_is_kept_elsewhere(text: str) -> None:
     """The column promises 16 bytes; another correlation id must be refused or become an attribute."""
-    found = read("logs.jsonl", lines({"trace_id": text}))
+    found = read("logs.jsonl", lines({"trace_id": text, "message": "m"}))
     decoded = decode(Signal.LOGS, found.messages, INTAKE)
     assert all(value is None or len(value) == 16 for value in decoded.batch.column("trace_id").to_pylist())
 
@@ -100,13 +101,13 @@ def test_a_value_that_is_no_number_is_refused(value: object) -> None:
 
 def test_a_point_without_value_is_refused() -> None:
     """A metric point that says nothing is no point."""
-    _, [bad] = points({"host": "a"})
+    _, [bad] = points({"host": "a"}, {"value": 1})
     assert (bad.reason, bad.detail) == ("missing_value", "the record has no field for the value")
 
 
 def test_a_record_is_refused_once() -> None:
     """A bad time and a missing value give one rejection."""
-    _, rejected = points({"ts": "soon"})
+    _, rejected = points({"ts": "soon"}, {"value": 1})
     assert reasons(rejected) == [("bad_time", 0)]
 
 

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 
-from neve.lake.child import Header, serve_requests
+from neve.lake.child_process import Header, serve_requests
 
 KEPT: list[bytearray] = []
 

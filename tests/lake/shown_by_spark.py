@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from neve.ingest.stream.raw_feed import RawFeed
+from neve.ingest.stream.raw_zone import RawFeed
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.lake import Lake
 from neve.raw.zone import RawZone

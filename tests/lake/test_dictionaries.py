@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.lake.dictionaries import fitted
-from neve.lake.rolling import RollingWriter, Shape
-from neve.lake.writer import Target
+from neve.lake.write.data_file_writer import DataFileOptions, DataFileWriter
+from neve.lake.write.encoding import shrink_dictionaries
+from neve.lake.write.table_writer import Target
 from tests.autopilot.recommend.made import catalog_in
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ WHOLE = encoded(ROWS)
 def test_rows_and_types_stay(first: int, count: int, more: int) -> None:
     """Whatever is cut out, in one piece or two, and a dictionary is no longer than its values."""
     rows = pa.concat_tables([WHOLE.slice(first, count), WHOLE.slice(first // 2, more)])
-    found = fitted(rows)
+    found = shrink_dictionaries(rows)
     assert found.schema.equals(rows.schema)
     assert found.to_pylist() == rows.to_pylist()
     for chunk in found.column("text").chunks:
@@ -57,7 +57,7 @@ def test_rows_and_types_stay(first: int, count: int, more: int) -> None:
 
 def test_dictionaries_that_fit_are_not_touched() -> None:
     """Most rows are written as they were read."""
-    assert fitted(WHOLE) is WHOLE
+    assert shrink_dictionaries(WHOLE) is WHOLE
 
 
 def test_many_small_files_are_no_larger_than_one(tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_many_small_files_are_no_larger_than_one(tmp_path: Path) -> None:
     table = catalog_in(tmp_path).create_table("t.texts", pa.schema([pa.field("text", pa.string())]))
     shaped = rows.cast(pa.schema([pa.field("text", TEXTS, metadata={"PARQUET:field_id": "1"})]))
     target = Target.of(table)
-    shape = Shape(None, rows_per_file=20, dictionaries={"text"})
-    with RollingWriter(target.metadata, target.io, None, shape) as writer:
+    shape = DataFileOptions(None, rows_per_file=20, dictionaries={"text"})
+    with DataFileWriter(target.metadata, target.io, None, shape) as writer:
         writer.write(shaped)
     assert len(writer.files) == ROWS // 20
     sizes = []

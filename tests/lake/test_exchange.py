@@ -15,9 +15,9 @@ import pytest
 
 from neve.errors import ConfigError
 from neve.lake.config import LakeConfig, S3Config, SparkConfig
-from neve.lake.exchange import LEFT_BEHIND_SECONDS, MARKER, Exchange
 from neve.lake.lake import Lake
-from neve.lake.private_folders import user_folder
+from neve.lake.spark.exchange import LEFT_BEHIND_SECONDS, MARKER, Exchange
+from neve.local_folders import user_folder
 from tests.lake.users import STRANGER, as_user, needs_root, temporary_folder_of_all
 
 if TYPE_CHECKING:

@@ -29,13 +29,11 @@ from pyiceberg.types import (
 )
 
 from neve.errors import ConfigError, LakeError
-from neve.lake.bounds import TimeColumn, find_time_column
 from neve.lake.config import S3Config
-from neve.lake.duck import connect
-from neve.lake.file_index import FileIndex
-from neve.lake.partition_stats import Question
-from neve.lake.partition_values import key_of
-from neve.lake.target_sizes import TargetSizes
+from neve.lake.duckdb import connect
+from neve.lake.read.file_index import FileIndex
+from neve.lake.read.partition_stats import FileCriteria, TargetSizes, make_partition_id
+from neve.lake.read.statistics import TimeColumn, find_time_column
 from tests.compact.model import NOW_US, TARGET, ModelFile, ModelTable
 from tests.compact.test_convergence import MINUTE, tables
 from tests.lake.manifests import PATH_FIELD, Entry, Listed, Manifests, file_of
@@ -55,7 +53,7 @@ SCHEMA = Schema(NestedField(1, "p", StringType()), NestedField(2, "ts", Timestam
 BY_P = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "p"))
 UNPARTITIONED = PartitionSpec(spec_id=1)
 TIME = TimeColumn("ts", 2, "us")
-QUESTION = Question(TargetSizes(TARGET))
+QUESTION = FileCriteria(TargetSizes(TARGET))
 
 
 def duck() -> duckdb.DuckDBPyConnection:
@@ -141,7 +139,7 @@ def test_it_says_what_a_slow_look_says(
     table: Table, tmp_path: Path, model: ModelTable, hot_minutes: int | None, order: int | None, laid: int, most: int
 ) -> None:
     """Counts and candidates are those of the model, for any files and any deletes."""
-    question = Question(
+    question = FileCriteria(
         TargetSizes(TARGET),
         hot_from_us=None if hot_minutes is None else NOW_US - hot_minutes * MINUTE,
         wants_layout=True,
@@ -273,7 +271,7 @@ def test_null_and_the_word_null_are_two_partitions(table: Table, tmp_path: Path)
     with index(table, [writer.write(BY_P, entries, sequence=1)]) as found:
         stats, keys = found.stats(QUESTION), found.partition_ids()
     assert [one.label for one in stats] == ["p=null", "p=null"]
-    assert keys == {(0, "[null]"): key_of(0, [None]), (0, '["null"]'): key_of(0, ["null"])}
+    assert keys == {(0, "[null]"): make_partition_id(0, [None]), (0, '["null"]'): make_partition_id(0, ["null"])}
     assert len(set(keys.values())) == 2
 
 
@@ -299,7 +297,7 @@ def test_a_file_without_times_is_as_old_as_its_commit(table: Table, make_lake: C
     committed = snapshot.timestamp_ms * 1000
     for hot_from, hot in ((committed, 1), (committed + 1, 0)):
         with FileIndex(table, duck, time=TIME) as found:
-            (stats,) = found.stats(Question(TargetSizes(TARGET), hot_from_us=hot_from))
+            (stats,) = found.stats(FileCriteria(TargetSizes(TARGET), hot_from_us=hot_from))
         assert stats.hot.files == hot
 
 

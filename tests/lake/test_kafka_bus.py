@@ -12,10 +12,11 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 from structlog.testing import capture_logs
 
+from neve.app.settings import Settings
+from neve.app.wiring import build_bus
 from neve.errors import ConfigError, EnvironmentFault, LakeError, LeaseLost
-from neve.lake.bus_config import BusConfig, check_bus
-from neve.lake.kafka_bus import KafkaBus
-from neve.lake.kafka_offsets import Offsets
+from neve.state.config import BusConfig, check_bus_config
+from neve.state.kafka_bus import KafkaBus, ReaderOffsets
 from tests.contracts.buses import PATIENCE, numbered, numbers, taken
 
 if TYPE_CHECKING:
@@ -122,8 +123,8 @@ def test_a_change_of_readers_gives_back_what_was_taken(bus: KafkaBus) -> None:
 
 def test_brokers_that_are_away_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever publishes, reads or asks learns what failed and where, without a secret."""
-    for module in ("kafka_topics", "kafka_reader"):
-        monkeypatch.setattr(f"neve.lake.{module}.ANSWER_SECONDS", 0.3)
+    for module in ("kafka_client", "kafka_bus"):
+        monkeypatch.setattr(f"neve.state.{module}.ANSWER_SECONDS", 0.3)
     options = {"sasl.password": SECRET, "log_level": "0"}
     config = BusConfig(kind="kafka", bootstrap_servers=NOWHERE, options=options)
     bus = KafkaBus(config)
@@ -163,12 +164,12 @@ def test_a_setting_that_there_is_not_is_said() -> None:
 def test_what_does_not_fit_is_refused_at_the_start(values: dict[str, object], words: str) -> None:
     """With the key that is to be changed; a bus that is in the state store needs none of it."""
     config = BusConfig.model_validate({"kind": "kafka", **values})
-    for use in (check_bus, KafkaBus):
+    for use in (check_bus_config, KafkaBus):
         with pytest.raises(ConfigError, match=words) as caught:
             use(config)
         assert SECRET not in str(caught.value)
-    check_bus(BusConfig())
-    check_bus(BusConfig(kind="kafka", bootstrap_servers=NOWHERE))
+    check_bus_config(BusConfig())
+    check_bus_config(BusConfig(kind="kafka", bootstrap_servers=NOWHERE))
 
 
 def test_the_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +182,7 @@ def test_the_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 def test_offsets_tell_what_was_taken_lost_and_gone() -> None:
     """What was revoked is lost, what was not can be read again, and holes are counted."""
-    offsets = Offsets()
+    offsets = ReaderOffsets()
     a, b = ("t", 0), ("u", 1)
     offsets.begin({a: 5})
     assert [offsets.take(a, 5), offsets.take(a, 8), offsets.take(b, 3)] == [0, 2, 0]
@@ -194,3 +195,13 @@ def test_offsets_tell_what_was_taken_lost_and_gone() -> None:
     offsets.deal()
     offsets.revoke([b])
     assert (offsets.lost, offsets.rewind()) == (set(), {})
+
+
+def test_the_bus_of_earlier_releases_is_ignored_with_a_warning() -> None:
+    """A configuration that names it goes on; what to do is in the warning, and the default warns of nothing."""
+    with capture_logs() as logs:
+        assert build_bus(Settings.model_validate({"bus": {"kind": "sql", "keep_seconds": 60}})) is None
+    assert [(line["log_level"], line["hint"]) for line in logs] == [("warning", "remove bus.kind")]
+    with capture_logs() as logs:
+        assert build_bus(Settings()) is None
+    assert logs == []

@@ -5,8 +5,8 @@ import doctest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.lake import key_text
-from neve.lake.key_text import KeyText, hash_secret, new_key, parse_key
+from neve.state import keys
+from neve.state.keys import KeyText, generate_key, hash_secret, parse_key
 
 IDS = st.text("0123456789abcdef", min_size=12, max_size=12)
 SECRETS = st.text("abcdefghijklmnopqrstuvwxyz234567", min_size=40, max_size=40)
@@ -14,12 +14,12 @@ SECRETS = st.text("abcdefghijklmnopqrstuvwxyz234567", min_size=40, max_size=40)
 
 def test_the_examples_are_true() -> None:
     """Those in the docstrings."""
-    assert doctest.testmod(key_text).failed == 0
+    assert doctest.testmod(keys).failed == 0
 
 
 def test_a_new_key_is_understood_and_is_new() -> None:
     """Its secret has 200 bits, and is not shown with it."""
-    made = [new_key() for _ in range(100)]
+    made = [generate_key() for _ in range(100)]
     assert [parse_key(key.text) for key in made] == made
     assert len({key.id for key in made}) == len({key.secret for key in made}) == 100
     assert all(len(key.secret) * 5 == 200 for key in made)

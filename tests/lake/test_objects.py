@@ -15,7 +15,7 @@ from neve.lake.lake import Lake
 from neve.lake.tables import init_tables
 from neve.model.signals import Signal
 from neve.query.config import QueryConfig
-from neve.query.run import run_query
+from neve.query.service import run_query
 from tests.telemetry import traces
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.lake import paths
-from neve.lake.paths import OwnFolders
+from neve.lake.storage import paths
+from neve.lake.storage.paths import OwnFolders
 
 if TYPE_CHECKING:
     from pathlib import Path

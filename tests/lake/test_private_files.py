@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from neve.app.doctor import Finding, _on_a_disk
+from neve.app.doctor import Finding, _note_network_disk
 from neve.errors import EnvironmentFault
 from neve.lake.config import CatalogConfig, LakeConfig, SparkConfig
-from neve.lake.jars import Jar, local_paths
 from neve.lake.lake import Lake
-from neve.lake.mounts import file_system_of, is_network, warn_of_network
-from neve.lake.session import _stderr_to
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
+from neve.lake.spark.jars import Jar, local_paths
+from neve.lake.spark.session import _redirect_stderr
 from neve.lake.tables import init_tables
+from neve.local_folders import find_file_system, is_network_file_system, warn_network_file_system
 from neve.raw.frame import Kind
+from neve.state.config import StateConfig
+from neve.state.store import StateStore
 from tests.ingest.stream.frames import frame, raw_config, receive
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def test_a_new_lake_is_for_its_user_alone(tmp_path: Path) -> None:
     """Its folder is closed, and so are catalog, warehouse, log and state, whichever comes first."""
     folder = tmp_path / "new" / "lake"
     init_tables(lake_at(folder))
-    with _stderr_to(folder / "logs" / "spark.log"):
+    with _redirect_stderr(folder / "logs" / "spark.log"):
         pass
-    State(StateConfig(path=str(folder / "state" / "state.db")))._make_file()
+    StateStore(StateConfig(path=str(folder / "state" / "state.db")))._make_file()
     receive(raw_config(folder), [frame(Kind.LOGS, b"")])
     folders = (folder.parent, folder, folder / "warehouse", folder / "logs", folder / "state", folder / "raw")
     assert {path.name: mode(path) for path in folders if mode(path) != 0o700} == {}
@@ -121,26 +121,26 @@ def test_network_file_systems_are_known(tmp_path: Path, path: str, kind: str, ne
     """By the innermost mount that a path is below."""
     mounts = tmp_path / "mounts"
     mounts.write_text(MOUNTS)
-    found = file_system_of(type(tmp_path)(path), mounts)
-    assert (found, is_network(found)) == (kind, network)
-    assert file_system_of(type(tmp_path)(path), tmp_path / "nothing") == ""
+    found = find_file_system(type(tmp_path)(path), mounts)
+    assert (found, is_network_file_system(found)) == (kind, network)
+    assert find_file_system(type(tmp_path)(path), tmp_path / "nothing") == ""
 
 
 def test_sqlite_on_a_network_file_system_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a line in the log at the start, once for each file, and by the doctor."""
-    monkeypatch.setattr("neve.lake.mounts.file_system_of", lambda _path: "nfs4")
-    monkeypatch.setattr("neve.app.doctor.file_system_of", lambda _path: "nfs4")
-    warn_of_network.cache_clear()
+    monkeypatch.setattr("neve.local_folders.find_file_system", lambda _path: "nfs4")
+    monkeypatch.setattr("neve.app.doctor.find_file_system", lambda _path: "nfs4")
+    warn_network_file_system.cache_clear()
     lake = lake_at(tmp_path)
     init_tables(lake)
     with capture_logs() as lines:
         assert lake_at(tmp_path).catalog
-        warn_of_network.cache_clear()
+        warn_network_file_system.cache_clear()
         assert lake_at(tmp_path).catalog
         assert lake_at(tmp_path).catalog
     [line] = lines
     assert (line["log_level"], line["key"], line["file_system"]) == ("warning", "catalog.path", "nfs4")
-    found = _on_a_disk(Finding("state", "ok", "state.db"), tmp_path / "state.db")
+    found = _note_network_disk(Finding("state", "ok", "state.db"), tmp_path / "state.db")
     assert (found.status, found.remedy) == ("note", "put the file on a disk of this machine, or use PostgreSQL")
-    assert _on_a_disk(Finding("state", "ok", "postgresql://x"), None).status == "ok"
-    warn_of_network.cache_clear()
+    assert _note_network_disk(Finding("state", "ok", "postgresql://x"), None).status == "ok"
+    warn_network_file_system.cache_clear()

@@ -15,9 +15,9 @@ from redis import Redis as RedisClient
 from neve.app.settings import Settings
 from neve.app.wiring import build_documents
 from neve.errors import ConfigError, EnvironmentFault, LakeError
-from neve.lake.redis_documents import RedisDocuments
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state_config import RedisAddress, StateConfig, redis_address_of
+from neve.state.config import RedisAddress, StateConfig, parse_redis_url
+from neve.state.redis_documents import RedisDocuments
+from neve.state.sql_documents import SqlDocuments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,7 @@ def answering(words: bytes) -> Iterator[str]:
 )
 def test_the_address_is_read_in_parts(url: str, address: RedisAddress) -> None:
     """With the usual port and the first database where it says none."""
-    assert redis_address_of(url) == address
+    assert parse_redis_url(url) == address
 
 
 @pytest.mark.parametrize(

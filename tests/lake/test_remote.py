@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from neve.errors import LakeError
-from neve.lake.remote import check_reachable, open_remote
+from neve.lake.spark.session import check_reachable, open_remote_session
 
 
 def test_a_server_that_listens_is_reachable() -> None:
@@ -24,4 +24,4 @@ def test_a_server_that_is_away_is_told_at_once() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
     with pytest.raises(LakeError, match=f"127.0.0.1:{port} does not answer"):
-        open_remote(f"sc://127.0.0.1:{port}", {})
+        open_remote_session(f"sc://127.0.0.1:{port}", {})

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from neve.lake.commits import append_once
-from neve.lake.duck import connect, scan
-from neve.lake.writer import Target, write_files
+from neve.lake.commit.append import append_once
+from neve.lake.duckdb import connect, scan_sql
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.signals import Signal
 from neve.model.tables import BY_SIGNAL
 from neve.otlp import Intake, decode, encode
@@ -35,7 +35,7 @@ def by_spark(lake: Lake, signal: Signal) -> pa.Table:
 def by_duckdb(lake: Lake, signal: Signal) -> pa.Table:
     """A table as DuckDB reads it."""
     with connect(lake.s3, on_s3=False) as engine:
-        return engine.execute(f"SELECT * FROM {scan(lake.table(signal.table))}").to_arrow_table()
+        return engine.execute(f"SELECT * FROM {scan_sql(lake.table(signal.table))}").to_arrow_table()
 
 
 def by_pyiceberg(lake: Lake, signal: Signal) -> pa.Table:

@@ -3,7 +3,7 @@
 from pydantic import SecretStr
 
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
-from neve.lake.session import REDACTION, _is_secret, session_conf, split_conf
+from neve.lake.spark.session import REDACTION, _is_secret, session_conf, split_conf
 
 CATALOG = CatalogConfig(kind="postgres", uri="postgresql://db:5432/x", user="u", password=SecretStr("hunter2"))
 S3 = S3Config(access_key="k", secret_key=SecretStr("hunter3"))

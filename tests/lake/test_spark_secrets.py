@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from neve.errors import ConfigError
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
-from neve.lake.session import REDACTION, _submitted_by_file, session_conf
+from neve.lake.spark.session import REDACTION, _submit_conf_by_file, session_conf
 
 SECRETS = {
     "s3": "canary-s3",
@@ -58,7 +58,7 @@ def test_what_the_user_redacts_is_added() -> None:
 def test_a_file_of_secrets_is_private_and_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is there while the JVM starts; what the user has in the variable stays."""
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--name x pyspark-shell")
-    with _submitted_by_file({"spark.a.secret": "b=c"}):
+    with _submit_conf_by_file({"spark.a.secret": "b=c"}):
         words = os.environ["PYSPARK_SUBMIT_ARGS"].split()
         path = Path(words[words.index("--properties-file") + 1])
         assert words[-3:] == ["--name", "x", "pyspark-shell"]
@@ -69,6 +69,6 @@ def test_a_file_of_secrets_is_private_and_goes_away(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--properties-file mine pyspark-shell")
     with (
         pytest.raises(ConfigError, match=r"PYSPARK_SUBMIT_ARGS is '--properties-file mine pyspark-shell', expected no"),
-        _submitted_by_file({"spark.a.secret": "b=c"}),
+        _submit_conf_by_file({"spark.a.secret": "b=c"}),
     ):
         pass

@@ -12,8 +12,8 @@ from pydantic import SecretStr
 from sqlalchemy import Column, Integer, MetaData, Table, insert, select, text
 
 from neve.errors import ConfigError, LakeError
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig, address_of
+from neve.state.config import StateConfig, parse_state_url
+from neve.state.store import StateStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ NOTES = Table("notes", MetaData(), Column("id", Integer, primary_key=True))
 def test_the_address_is_made_of_its_parts() -> None:
     """A password with every mark of an address in it stays a password."""
     password = "a@b:c/d?e#f%20"  # noqa: S105 - not one either
-    address = address_of(
+    address = parse_state_url(
         StateConfig(url="postgresql://db:5433/neve?sslmode=require", user="u@x", password=SecretStr(password))
     )
     assert (address.drivername, address.host, address.port) == ("postgresql+psycopg2", "db", 5433)
@@ -36,7 +36,7 @@ def test_the_address_is_made_of_its_parts() -> None:
 def test_a_file_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the folder of the lake, from where the command is run."""
     monkeypatch.chdir(tmp_path)
-    assert address_of(StateConfig()).database == str(tmp_path / "lake" / "state.db")
+    assert parse_state_url(StateConfig()).database == str(tmp_path / "lake" / "state.db")
     assert StateConfig().shown == "sqlite lake/state.db"
 
 
@@ -60,7 +60,7 @@ def test_an_address_that_is_none_is_refused_without_its_secrets(url: str) -> Non
     """With the keys that a login has."""
     config = StateConfig(url=url)
     with pytest.raises(ConfigError, match=r"state\.url is .+, expected postgresql://host:port/database") as caught:
-        address_of(config)
+        parse_state_url(config)
     assert SECRET not in str(caught.value)
     assert SECRET not in config.shown
     assert "state.password" in str(caught.value)
@@ -68,7 +68,7 @@ def test_an_address_that_is_none_is_refused_without_its_secrets(url: str) -> Non
 
 def test_a_server_that_does_not_answer_is_said_without_secrets() -> None:
     """Which store it was, and what the driver says."""
-    state = State(StateConfig(url="postgresql://127.0.0.1:9/neve", user="neve", password=SecretStr(SECRET)))
+    state = StateStore(StateConfig(url="postgresql://127.0.0.1:9/neve", user="neve", password=SecretStr(SECRET)))
     for use in (state.ping, lambda: state.reading(NOTES).__enter__()):
         with pytest.raises(LakeError, match=r"the state store \(postgresql://127.0.0.1:9/neve\) failed") as caught:
             use()
@@ -78,7 +78,7 @@ def test_a_server_that_does_not_answer_is_said_without_secrets() -> None:
 
 def test_a_statement_that_fails_is_said_in_one_line(tmp_path: Path) -> None:
     """Without its parameters, which may be secret."""
-    state = State(StateConfig(path=str(tmp_path / "state.db")))
+    state = StateStore(StateConfig(path=str(tmp_path / "state.db")))
     with pytest.raises(LakeError) as caught, state.writing(NOTES) as connection:
         connection.execute(text("SELECT :secret FROM nowhere"), {"secret": SECRET})
     assert caught.value.message.endswith("failed: OperationalError: no such table: nowhere")
@@ -90,14 +90,14 @@ def test_a_file_that_is_no_database_is_said(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     path.write_bytes(b"this is no database" * 100)
     with pytest.raises(LakeError, match="file is not a database"):
-        State(StateConfig(path=str(path))).ping()
+        StateStore(StateConfig(path=str(path))).ping()
     assert path.read_bytes() == b"this is no database" * 100
 
 
 def test_the_file_is_its_owners_and_lets_readers_read(tmp_path: Path) -> None:
     """Nobody else may open it; a reader sees the last state while a writer is at work."""
     path = tmp_path / "state.db"
-    state = State(StateConfig(path=str(path)))
+    state = StateStore(StateConfig(path=str(path)))
     with state.writing(NOTES) as writer:
         writer.execute(insert(NOTES).values(id=1))
         with state.reading(NOTES) as reader:
@@ -116,7 +116,7 @@ def test_a_new_file_that_another_one_writes_to_is_waited_for(tmp_path: Path) -> 
     other.execute("CREATE TABLE theirs (id)")
     other.execute("BEGIN IMMEDIATE")
     threading.Timer(0.3, lambda: other.execute("COMMIT")).start()
-    state = State(StateConfig(path=str(path)))
+    state = StateStore(StateConfig(path=str(path)))
     state.ping()
     other.execute("SELECT * FROM theirs")  # a connection learns of the new journal when it next reads
     assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -126,7 +126,7 @@ def test_a_new_file_that_another_one_writes_to_is_waited_for(tmp_path: Path) -> 
 
 def test_a_store_that_was_closed_opens_again(tmp_path: Path) -> None:
     """Closing one that was never opened does nothing."""
-    state = State(StateConfig(path=str(tmp_path / "state.db")))
+    state = StateStore(StateConfig(path=str(tmp_path / "state.db")))
     state.close()
     for number in (1, 2):
         with state.writing(NOTES) as connection:

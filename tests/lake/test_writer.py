@@ -11,11 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
-from neve.ingest.files.find import SourceFile
-from neve.ingest.files.hashing import HashedFile
 from neve.ingest.files.ledger import LedgerTable
-from neve.lake import rolling
-from neve.lake.writer import Target, write_files
+from neve.ingest.files.source_files import HashedFile, SourceFile
+from neve.lake.write import data_file_writer
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.columns import TARGET_FILE_SIZE_BYTES
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode
@@ -57,7 +56,7 @@ def test_a_file_ends_when_it_has_its_size(lake: Lake, monkeypatch: pytest.Monkey
     """The target is a table property; row groups are sized in bytes; nothing is lost at the seams."""
     with lake.table("logs").transaction() as transaction:
         transaction.set_properties({TARGET_FILE_SIZE_BYTES: "4000"})
-    monkeypatch.setattr(rolling, "ROW_GROUP_BYTES", 4000)
+    monkeypatch.setattr(data_file_writer, "ROW_GROUP_BYTES", 4000)
 
     rows = pa.Table.from_batches([decoded(Signal.LOGS, logs(400)).batch])
     files = write_files(Target.of(lake.table("logs")), rows)
@@ -102,7 +101,7 @@ def test_bounds_hold_for_values_that_parquet_keeps_none_of(lake: Lake, monkeypat
     """A row group whose text is too long for statistics leaves the file without bounds, not with those of others."""
     with lake.table("logs").transaction() as transaction:
         transaction.set_properties({"write.metadata.metrics.column.message": "full"})
-    monkeypatch.setattr(rolling, "ROW_GROUP_BYTES", 3000)
+    monkeypatch.setattr(data_file_writer, "ROW_GROUP_BYTES", 3000)
     table, rows = lake.table("logs"), pa.Table.from_batches([decoded(Signal.LOGS, logs(2)).batch])
     texts = pa.chunked_array([["m", "n"]], pa.string())
     long = pa.chunked_array([["a" * 5000, "z" * 5000]], pa.string())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from neve.maintain.expiry import ExpirePlan, ExpirePolicy, Remembered
+from neve.maintain.expire_plan import ExpirePlan, ExpirePolicy, TableState
 from neve.maintain.snapshots import MAIN, Ref, Snapshot, head_of
 from neve.model.commits import BATCH_ID, POSITIONS, STREAM
 
@@ -38,7 +38,7 @@ def branch(head: int, name: str = MAIN) -> Ref:
 
 
 @st.composite
-def histories(draw: Callable[..., object]) -> Remembered:
+def histories(draw: Callable[..., object]) -> TableState:
     """Any history: commits of streams and batches, side lines, branches with an age of their own, tags."""
     count = draw(st.integers(1, 14))
     assert isinstance(count, int)
@@ -55,7 +55,7 @@ def histories(draw: Callable[..., object]) -> Remembered:
     for number in range(draw(st.integers(0, 3))):  # type: ignore[call-overload]
         refs.append(draw(_refs(f"ref{number}", count)))  # type: ignore[arg-type]
     batches = draw(st.frozensets(st.integers(1, count).map(lambda number: f"batch-{number}"), max_size=3))
-    return Remembered(tuple(snapshots), tuple(refs), batches)  # type: ignore[arg-type]
+    return TableState(tuple(snapshots), tuple(refs), batches)  # type: ignore[arg-type]
 
 
 def _refs(name: str, count: int) -> st.SearchStrategy[Ref]:
@@ -81,7 +81,7 @@ policies = st.builds(
 )
 
 
-def carried(known: Remembered, plan: ExpirePlan) -> Remembered:
+def carried(known: TableState, plan: ExpirePlan) -> TableState:
     """The table after the positions of resting streams were written anew."""
     for place, one in enumerate(plan.carry):
         head = head_of(known.refs)
@@ -92,7 +92,7 @@ def carried(known: Remembered, plan: ExpirePlan) -> Remembered:
     return known
 
 
-def expired(known: Remembered, plan: ExpirePlan) -> Remembered:
+def expired(known: TableState, plan: ExpirePlan) -> TableState:
     """The table after a plan without positions to carry was applied."""
     snapshots = tuple(one for one in known.snapshots if one not in plan.expire)
     return replace(known, snapshots=snapshots, refs=tuple(ref for ref in known.refs if ref not in plan.drop))

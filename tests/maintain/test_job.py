@@ -9,23 +9,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from neve.errors import Cancelled, LakeError, LeaseTaken, TableMissing
-from neve.lake.leases import hold
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
 from neve.maintain import job
 from neve.maintain.config import MaintainConfig, OrphansConfig, StatisticsConfig
-from neve.maintain.history import History
-from neve.maintain.job import Maintainer
-from neve.maintain.metrics import FAILURES, RUNS
-from neve.maintain.result import Gain, Outcome
+from neve.maintain.job import FAILURES, RUNS, Maintainer
+from neve.maintain.step import Gain, History, Outcome
+from neve.state.config import StateConfig
+from neve.state.leases import hold_lease
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from neve.lake.lake import Lake
-    from neve.maintain.work import Work
+    from neve.maintain.step import StepContext
 
 NAME = "telemetry.spans"
 
@@ -33,7 +31,7 @@ NAME = "telemetry.spans"
 @pytest.fixture
 def documents(tmp_path: Path) -> Iterator[SqlDocuments]:
     """A store of its own."""
-    store = SqlDocuments(State(StateConfig(path=str(tmp_path / "state.db"))))
+    store = SqlDocuments(StateStore(StateConfig(path=str(tmp_path / "state.db"))))
     yield store
     store.close()
 
@@ -43,7 +41,7 @@ def test_a_failing_step_does_not_stop_the_next(
 ) -> None:
     """Each is told, counted and remembered; orphans are only listed, and listing is not remembered as a removal."""
 
-    def fails(_work: Work) -> Outcome:
+    def fails(_work: StepContext) -> Outcome:
         raise LakeError("no room left", hint="make room")
 
     before = [counter.labels("expire", NAME)._value.get() for counter in (RUNS, FAILURES)]
@@ -61,7 +59,7 @@ def test_a_failing_step_does_not_stop_the_next(
 def test_dry_runs_are_not_remembered_and_take_no_lease(lake: Lake, documents: SqlDocuments) -> None:
     """Looking is free, also while somebody is at work."""
     maintainer = Maintainer(lake, documents=documents)
-    with hold(documents, f"maintain:{NAME}", owner="other", seconds=60):
+    with hold_lease(documents, f"maintain:{NAME}", owner="other", seconds=60):
         assert not any(result.failed for result in maintainer.round("spans", dry_run=True))
     assert History(documents).runs() == []
 
@@ -69,7 +67,7 @@ def test_dry_runs_are_not_remembered_and_take_no_lease(lake: Lake, documents: Sq
 def test_one_maintainer_at_a_time(lake: Lake, documents: SqlDocuments) -> None:
     """The second says who is at work, and does nothing; afterwards it can."""
     maintainer = Maintainer(lake, documents=documents)
-    with hold(documents, f"maintain:{NAME}", owner="somebody", seconds=60):
+    with hold_lease(documents, f"maintain:{NAME}", owner="somebody", seconds=60):
         with pytest.raises(LeaseTaken, match="somebody") as taken:
             maintainer.run("spans", ["expire"])
         told = maintainer.refused("spans", taken.value)
@@ -84,14 +82,14 @@ def test_one_maintainer_at_a_time(lake: Lake, documents: SqlDocuments) -> None:
 def test_a_round_that_is_cancelled_ends(lake: Lake, documents: SqlDocuments, monkeypatch: pytest.MonkeyPatch) -> None:
     """No step has failed, none comes after it, and the lease is free."""
 
-    def given_up(_work: Work) -> Outcome:
+    def given_up(_work: StepContext) -> Outcome:
         raise Cancelled("it was told to stop")
 
     monkeypatch.setitem(job.STEPS, "deletes", given_up)
     with pytest.raises(Cancelled):
         Maintainer(lake, documents=documents).round("spans")
     assert [(run["step"], run["error"]) for run in History(documents).runs()] == [("retention", None)]
-    with hold(documents, f"maintain:{NAME}", owner="other", seconds=60):
+    with hold_lease(documents, f"maintain:{NAME}", owner="other", seconds=60):
         pass
 
 
@@ -128,7 +126,7 @@ def test_the_steps_of_a_round_are_those_that_are_set(lake: Lake, monkeypatch: py
     """Statistics only where they are enabled; orphans are removed only where that is."""
     seen: list[bool] = []
 
-    def look(work: Work) -> Outcome:
+    def look(work: StepContext) -> Outcome:
         seen.append(work.dry_run)
         return Outcome("looked")
 

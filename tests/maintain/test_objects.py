@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
-from neve.lake.commits import append_once
+from neve.lake.commit.append import append_once
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config
 from neve.lake.lake import Lake
 from neve.lake.tables import init_tables
-from neve.lake.writer import Target, write_files
+from neve.lake.write.table_writer import Target, write_files
 from neve.maintain.job import Maintainer
 from neve.model.signals import Signal
 from tests.telemetry import decoded, traces

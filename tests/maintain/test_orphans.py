@@ -13,29 +13,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neve.errors import ConfigError
-from neve.lake.commits import append_once
-from neve.lake.paths import same_path
-from neve.lake.writer import Target, write_files
+from neve.lake.commit.append import append_once
+from neve.lake.storage.paths import normalize_path
+from neve.lake.write.table_writer import Target, write_files
 from neve.maintain.job import Maintainer
-from neve.maintain.orphans import check_age
-from neve.maintain.orphans_plan import Limits, Listed, plan_orphans
-from neve.maintain.work import Guards
+from neve.maintain.orphans import ListedFile, OrphanLimits, check_age, plan_orphans
+from neve.maintain.step import Guards
 from neve.model.signals import Signal
 from tests.maintain.lines import HOUR, NOW
 from tests.telemetry import decoded, traces
 
 if TYPE_CHECKING:
     from neve.lake.lake import Lake
-    from neve.maintain.result import StepResult
+    from neve.maintain.step import StepResult
 
 NOW_HERE = datetime.now(UTC)
 LONG_AGO = NOW_HERE - timedelta(days=30)
-LIMITS = Limits("/t", NOW - 72 * HOUR)
+LIMITS = OrphanLimits("/t", NOW - 72 * HOUR)
 
 
-def listed(path: str, hours: float = 100) -> Listed:
+def listed(path: str, hours: float = 100) -> ListedFile:
     """A file that was changed so many hours ago."""
-    return Listed(path, 10, NOW - hours * HOUR)
+    return ListedFile(path, 10, NOW - hours * HOUR)
 
 
 def spans(lake: Lake, batch: str) -> list[Path]:
@@ -75,17 +74,17 @@ def run(
 )
 def test_paths_are_compared_and_not_how_they_are_written(known: str, found: str) -> None:
     """A file that the metadata names by another scheme or machine is no orphan."""
-    assert plan_orphans([listed(found)], frozenset({same_path(known)}), LIMITS).remove == ()
+    assert plan_orphans([listed(found)], frozenset({normalize_path(known)}), LIMITS).remove == ()
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
 def test_the_schemes_of_s3_are_one_and_buckets_are_not(scheme: str) -> None:
     """The same key in another bucket is another file."""
-    limits = Limits("s3://bucket/t", LIMITS.older_than)
-    known = frozenset({same_path(f"{scheme}://bucket/t/a")})
+    limits = OrphanLimits("s3://bucket/t", LIMITS.older_than)
+    known = frozenset({normalize_path(f"{scheme}://bucket/t/a")})
     found = [listed("s3://bucket/t/a"), listed("s3a://bucket/t/b")]
     assert [file.path for file in plan_orphans(found, known, limits).remove] == ["s3a://bucket/t/b"]
-    assert same_path("s3://other/t/a") not in known
+    assert normalize_path("s3://other/t/a") not in known
 
 
 def test_each_file_that_nobody_knows_has_a_reason() -> None:
@@ -95,7 +94,7 @@ def test_each_file_that_nobody_knows_has_a_reason() -> None:
         *(listed("/t/raw/segment"), listed("/t/inner/metadata/1.metadata.json"), listed("/t/inner/data/a")),
         *(listed("/elsewhere/a"), listed("/t/metadata/version-hint.text"), listed("/t/metadata/old.metadata.json")),
     ]
-    limits = Limits("/t", LIMITS.older_than, frozenset({"/t/data/written"}), ("/t/raw",))
+    limits = OrphanLimits("/t", LIMITS.older_than, frozenset({"/t/data/written"}), ("/t/raw",))
     plan = plan_orphans(files, frozenset(), limits)
     assert [file.path for file in plan.remove] == ["/t/data/orphan", "/t/metadata/old.metadata.json"]
     reasons = {entry.what: entry.reason for entry in plan.entries if entry.action == "keep"}
@@ -119,10 +118,10 @@ def test_nothing_known_young_or_protected_is_ever_removed(
     files: list[tuple[str, int]], known: frozenset[str], protected: frozenset[str]
 ) -> None:
     """Whatever stands in the folder, and however it is written."""
-    reachable, kept = frozenset(map(same_path, known)), frozenset(map(same_path, protected))
-    limits = Limits("/t", LIMITS.older_than, kept)
+    reachable, kept = frozenset(map(normalize_path, known)), frozenset(map(normalize_path, protected))
+    limits = OrphanLimits("/t", LIMITS.older_than, kept)
     for file in plan_orphans([listed(f"file://{path}", age) for path, age in files], reachable, limits).remove:
-        assert same_path(file.path) not in reachable | kept
+        assert normalize_path(file.path) not in reachable | kept
         assert file.modified < limits.older_than
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neve.maintain.deletes_plan import PositionDeletes, plan_deletes
-from neve.maintain.manifests_plan import plan_manifests
-from neve.maintain.statistics_plan import Described, columns_of, plan_statistics
+from neve.maintain.deletes import PositionDeletes, plan_deletes
+from neve.maintain.manifests import plan_manifests
+from neve.maintain.statistics import TableDescription, choose_columns, plan_statistics
 
 MB = 1024 * 1024
 
@@ -78,12 +78,12 @@ def test_deletes_of_other_kinds_are_left_to_compaction() -> None:
 
 def test_statistics_are_computed_once_for_a_snapshot() -> None:
     """Of the user's columns, else of those that the table is declared or laid out with."""
-    table = Described(("service_name", "timestamp", "x"), ("x", "x"), True, 7)
-    assert columns_of("other", table, None) == ("x",)
-    assert columns_of("spans", table, None) == ("service_name",)
-    assert columns_of("spans", table, ["x", "timestamp"]) == ("x", "timestamp")
+    table = TableDescription(("service_name", "timestamp", "x"), ("x", "x"), True, 7)
+    assert choose_columns("other", table, None) == ("x",)
+    assert choose_columns("spans", table, None) == ("service_name",)
+    assert choose_columns("spans", table, ["x", "timestamp"]) == ("x", "timestamp")
     plan = plan_statistics(table, ("x",))
     assert (plan.columns, plan.partitions) == (("x",), True)
-    done = Described(table.columns, table.laid_out_by, True, 7, frozenset({"x"}), has_partition_statistics=True)
+    done = TableDescription(table.columns, table.laid_out_by, True, 7, frozenset({"x"}), has_partition_statistics=True)
     assert plan_statistics(done, ("x",)).reason == "the current snapshot has its statistics"
-    assert plan_statistics(Described((), (), False, None), ()).reason == "the table is empty"
+    assert plan_statistics(TableDescription((), (), False, None), ()).reason == "the table is empty"

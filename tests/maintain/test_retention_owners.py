@@ -21,7 +21,7 @@ from tests.maintain.lines import NOW
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from neve.maintain.result import StepResult
+    from neve.maintain.step import StepResult
 
 NAME = "shop.orders"
 TRANSFORMS: dict[str, Transform[Any, Any]] = {"organization_id": IdentityTransform(), "timestamp": DayTransform()}

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neve.errors import LakeError
-from neve.lake.calendar import Unit, ordinal, start
+from neve.lake.calendar import Unit, from_ordinal, to_ordinal
 from neve.maintain.config import MaintainConfig, RetentionRule
 from neve.maintain.job import Maintainer
-from neve.maintain.retention_plan import Deletion, PartitionFacts, plan_retention
-from neve.maintain.retention_rules import rule_for, rules_for
+from neve.maintain.retention_plan import Deletion, PartitionFacts, plan_retention, rule_for, rules_for
 from tests.maintain.lines import NOW
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def rule(days: float, **parts: str) -> RetentionRule:
 def partition(owner: str | None, age_days: float, *, unit: Unit = "day") -> PartitionFacts:
     """A partition with one file, whose first row is so many days old."""
     moment = NOW - timedelta(days=age_days)
-    return PartitionFacts(owner, ordinal(unit, moment), 1, 10, 1000, moment)
+    return PartitionFacts(owner, to_ordinal(unit, moment), 1, 10, 1000, moment)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +103,7 @@ def test_a_table_without_time_partitions_is_deleted_by_the_row() -> None:
 def test_the_statements_together_delete_exactly_what_is_past(rows: list[tuple[str, int]], unit: Unit) -> None:
     """For any rows and any partitioning: what the rules say, to the row, and whole partitions never cut one in two."""
     moments = [(owner, NOW - timedelta(seconds=age)) for owner, age in rows]
-    facts = [PartitionFacts(owner, ordinal(unit, at), 1, 1, 1, at) for owner, at in moments]
+    facts = [PartitionFacts(owner, to_ordinal(unit, at), 1, 1, 1, at) for owner, at in moments]
     plan = plan_retention("spans", [rule(days, organization=owner) for owner, days in DAYS.items()], facts, NOW, unit)
 
     def past(owner: str, at: datetime) -> bool:
@@ -114,7 +113,7 @@ def test_the_statements_together_delete_exactly_what_is_past(rows: list[tuple[st
         return any(owner in (one.organizations or ()) and at < one.before for one in plan.deletions)
 
     assert [deleted(*row) for row in moments] == [past(*row) for row in moments]
-    assert all(start(unit, ordinal(unit, one.before)) == one.before for one in plan.deletions if one.whole)
+    assert all(from_ordinal(unit, to_ordinal(unit, one.before)) == one.before for one in plan.deletions if one.whole)
 
 
 def test_rows_without_an_organization_are_named_beside_others() -> None:
@@ -138,7 +137,7 @@ def test_no_row_goes_by_the_rule_of_another(
     rules = [rule(days, organization=owner) for owner, days in said]
     known = [(owner, NOW - timedelta(seconds=age), mixed and old_files) for owner, age, mixed in rows]
     facts = [
-        PartitionFacts(None if mixed else owner, None if mixed else ordinal("day", at), 1, 1, 1, at, mixed)
+        PartitionFacts(None if mixed else owner, None if mixed else to_ordinal("day", at), 1, 1, 1, at, mixed)
         for owner, at, mixed in known
     ]
     if any(mixed for *_, mixed in known) and any(owner for owner, _ in said):

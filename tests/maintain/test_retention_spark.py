@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from neve.maintain.config import MaintainConfig, RetentionRule
 from neve.maintain.job import Maintainer
-from neve.maintain.procedures import moment, text
+from neve.maintain.procedures import format_timestamp, quote_text
 from tests.maintain.test_spark import NAME, NOON, Orders
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def test_rows_of_nobody_go_and_those_with_a_rule_of_their_own_stay(spark_lake: L
     """In one statement with others of the same cutoff, and whole days still without a file being written."""
     orders = Orders(spark_lake)
     values = ", ".join(
-        f"({text(owner) if owner else 'NULL'}, {moment(NOON - timedelta(days=age))}, 1)"
+        f"({quote_text(owner) if owner else 'NULL'}, {format_timestamp(NOON - timedelta(days=age))}, 1)"
         for owner in ("acme", "globex", None)
         for age in AGES
     )

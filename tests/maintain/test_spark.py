@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from neve.ingest.stream.positions import read_positions, summary_of
-from neve.lake.commits import append_once, find_batch
+from neve.ingest.stream.writer import positions_summary, read_positions
+from neve.lake.commit.append import append_once, find_batch
 from neve.maintain.config import ExpireConfig, MaintainConfig, ManifestsConfig, RetentionRule, TagsConfig
 from neve.maintain.job import Maintainer
-from neve.maintain.procedures import moment, text
-from neve.maintain.work import Guards
+from neve.maintain.procedures import format_timestamp, quote_text
+from neve.maintain.step import Guards
 from neve.model.commits import OPERATION
 from neve.raw.frame import Kind
 from tests.ingest.stream.frames import frame, raw_config, receive
@@ -24,7 +24,7 @@ from tests.telemetry import logs, traces
 
 if TYPE_CHECKING:
     from neve.lake.lake import Lake
-    from neve.maintain.result import StepResult
+    from neve.maintain.step import StepResult
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 NAME = "shop.orders"
@@ -51,7 +51,7 @@ class Orders:
     def insert(self, *rows: tuple[str, float]) -> None:
         """Rows of organizations, each so many days before noon."""
         values = ", ".join(
-            f"({text(owner)}, {moment(NOON - timedelta(days=age))}, {number})"
+            f"({quote_text(owner)}, {format_timestamp(NOON - timedelta(days=age))}, {number})"
             for number, (owner, age) in enumerate(rows)
         )
         self.lake.spark.sql(f"INSERT INTO {self.name} VALUES {values}")
@@ -101,14 +101,14 @@ def test_snapshots_expire_and_everything_still_reads(spark_lake: Lake) -> None:
     """Tags, branches and rows are as before; a stream that rests goes on where it was; batches in work are found."""
     orders = Orders(spark_lake)
     table = spark_lake.table(NAME)
-    append_once(table, [], batch_id="kafka:1", operation="t", summary=summary_of("kafka", {"topic:0": 7}))
-    append_once(table, [], batch_id="raw:1", operation="t", summary=summary_of("raw", {"w": 1}))
+    append_once(table, [], batch_id="kafka:1", operation="t", summary=positions_summary("kafka", {"topic:0": 7}))
+    append_once(table, [], batch_id="raw:1", operation="t", summary=positions_summary("raw", {"w": 1}))
     for age in (1, 2, 3):
         orders.insert(("acme", age))
     ids = [snapshot.snapshot_id for snapshot in spark_lake.table(NAME).metadata.snapshots]
     spark_lake.spark.sql(f"ALTER TABLE {orders.name} CREATE TAG release AS OF VERSION {ids[2]}")
     spark_lake.spark.sql(f"ALTER TABLE {orders.name} CREATE BRANCH staged AS OF VERSION {ids[3]}")
-    spark_lake.spark.sql(f"DELETE FROM {orders.name} WHERE timestamp < {moment(NOON - timedelta(days=2.5))}")
+    spark_lake.spark.sql(f"DELETE FROM {orders.name} WHERE timestamp < {format_timestamp(NOON - timedelta(days=2.5))}")
     rows = orders.ages()
     spark_lake.spark.sql(f"ALTER TABLE {orders.name} SET TBLPROPERTIES ('history.expire.max-snapshot-age-ms' = '1')")
     result = orders.maintain("expire", datetime.now(UTC))
@@ -120,7 +120,7 @@ def test_snapshots_expire_and_everything_still_reads(spark_lake: Lake) -> None:
     assert orders.ages() == rows
     counts = [len(orders.query("*", f" VERSION AS OF '{ref}'")) for ref in ("release", "staged", "main")]
     assert counts == [1, 2, 2]
-    append_once(after, [], batch_id="kafka:2", operation="t", summary=summary_of("kafka", {"topic:0": 8}))
+    append_once(after, [], batch_id="kafka:2", operation="t", summary=positions_summary("kafka", {"topic:0": 8}))
     assert read_positions(spark_lake.table(NAME), "kafka") == {"topic:0": 8}
     assert find_batch(spark_lake.table(NAME), "kafka:1") is None
 
@@ -131,7 +131,9 @@ def test_a_stream_goes_on_after_everything_before_it_expired(spark_lake: Lake, t
     raw = raw_config(tmp_path)
     receive(raw, [frame(Kind.TRACES, traces(5)), frame(Kind.LOGS, logs(4))])
     run_stream(spark_lake, tmp_path, raw)
-    append_once(spark_lake.table("spans"), [], batch_id="other", operation="t", summary=summary_of("kafka", {"t:0": 1}))
+    append_once(
+        spark_lake.table("spans"), [], batch_id="other", operation="t", summary=positions_summary("kafka", {"t:0": 1})
+    )
     with spark_lake.table("spans").transaction() as transaction:
         transaction.set_properties({"history.expire.max-snapshot-age-ms": "1"})
     before = [one.snapshot_id for one in spark_lake.table("spans").metadata.snapshots]

@@ -7,12 +7,12 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neve.maintain.iceberg_expiry import expired_refs
+from neve.maintain.expire_plan import find_expired_refs
 from neve.maintain.snapshots import Ref
-from neve.maintain.tags_plan import NewTag, TagPlan, all_series, plan_tags
+from neve.maintain.tags import NewTag, TagPlan, make_series, plan_tags
 from tests.maintain.lines import HOUR, NOW, branch, line
 
-SERIES = all_series(24, 7, 12)
+SERIES = make_series(24, 7, 12)
 TABLE = line(2000, 30, 5, 1, 0.1)
 
 
@@ -47,7 +47,7 @@ def test_tags_past_their_time_go_and_others_stay() -> None:
 def test_a_series_of_none_sets_none() -> None:
     """And takes away what it had."""
     refs = (branch(5), Ref("neve-hourly-2026-11-16T03", 4, is_branch=False))
-    plan = plan_tags(TABLE, refs, all_series(0, 0, 0), NOW)
+    plan = plan_tags(TABLE, refs, make_series(0, 0, 0), NOW)
     assert (plan.create, plan.drop) == ((), ("neve-hourly-2026-11-16T03",))
 
 
@@ -55,14 +55,14 @@ def test_a_series_of_none_sets_none() -> None:
 @given(st.lists(st.integers(0, 300_000), max_size=6), st.tuples(*[st.integers(0, 40)] * 3))
 def test_planning_again_is_empty_at_any_time(steps: list[int], keep: tuple[int, int, int]) -> None:
     """Run after run, whatever time passes: nothing is due twice, and Iceberg drops no tag before its time."""
-    now, series = NOW, all_series(*keep)
+    now, series = NOW, make_series(*keep)
     refs: tuple[Ref, ...] = (branch(5), Ref("release", 1, is_branch=False))
     for seconds in [0, *steps]:
         now += timedelta(seconds=seconds)
         refs = after(refs, plan_tags(TABLE, refs, series, now))
         again = plan_tags(TABLE, refs, series, now)
         assert (again.create, again.drop) == ((), ())
-        assert expired_refs(TABLE, refs, now) == ()
+        assert find_expired_refs(TABLE, refs, now) == ()
         assert "release" in {ref.name for ref in refs}
     for one in series:
         assert len([ref for ref in refs if one.moment(ref.name)]) <= one.keep

@@ -11,7 +11,7 @@ import pytest
 
 from neve.errors import InputError
 from neve.otap.check import check_folder
-from neve.otap.report import Kind
+from neve.otap.check_report import Kind
 from neve.otap.tables import STARS
 from tests.otap.stars import PART, Event, Link, Log, Span, make_star
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from neve.otap.report import Report
+    from neve.otap.check_report import Report
 
 LOCAL = pafs.LocalFileSystem()
 UNUSED = (Kind.UNUSED, "resource_attrs")

@@ -8,7 +8,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from neve.errors import InputError
-from neve.otap.folder import list_folder, of_part, part_path, parts_of
+from neve.otap.folder import list_folder, list_parts, part_path, select_part
 from tests.otap.stars import PART, Log, Span, make_star
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def test_parts_are_told_apart(tmp_path: Path) -> None:
     for part in (PART, OTHER):
         make_star(tmp_path, logs=[Log()], part=part)
     listing = list_folder(str(tmp_path), LOCAL)
-    assert parts_of(listing, ["logs"]) == (OTHER, PART)
-    assert {file.part for files in of_part(listing, OTHER).values() for file in files} == {OTHER}
+    assert list_parts(listing, ["logs"]) == (OTHER, PART)
+    assert {file.part for files in select_part(listing, OTHER).values() for file in files} == {OTHER}
 
 
 def test_what_is_no_data_is_left_out(tmp_path: Path) -> None:

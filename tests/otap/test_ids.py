@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.otap.ids import Offsets, Reference, find_offsets, offsets_of, placed, readings
-from neve.otap.runs import Runs
+from neve.otap.ids import Offsets, Reference, Runs, compare_conventions, find_offsets, find_row_offsets, infer_offsets
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from neve.otap.runs import Ints
+    from neve.otap.ids import Ints
 
 # A batch: for each resource, how many rows have an id.
 BATCHES = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=5), min_size=1, max_size=8)
@@ -100,7 +99,7 @@ def test_the_specification_is_not_mistaken(nested: list[int], without: set[int])
 def test_rows_without_an_id_are_of_the_batch_beside_them(batches: list[list[list[bool]]]) -> None:
     """A row without an id finds the parent of its batch, unless it is said that nothing tells which."""
     part, starts = shifted_with_gaps([[[True]], *batches, [[True]]])
-    shift, guessed = placed(part.ids, [part.nested], Offsets(starts))
+    shift, guessed = find_row_offsets(part.ids, [part.nested], Offsets(starts))
     np.testing.assert_array_equal((shift + part.nested)[~guessed], part.truth[~guessed])
     assert not guessed[part.ids >= 0].any()
 
@@ -108,7 +107,7 @@ def test_rows_without_an_id_are_of_the_batch_beside_them(batches: list[list[list
 def test_a_step_back_tells_the_batch_of_rows_without_an_id() -> None:
     """Nothing is guessed where resources of the next batch begin again."""
     part, starts = shifted_with_gaps([[[True], [True, False]], [[False, True], [False]], [[False, True]]])
-    shift, guessed = placed(part.ids, [part.nested], Offsets(starts))
+    shift, guessed = find_row_offsets(part.ids, [part.nested], Offsets(starts))
     np.testing.assert_array_equal(shift + part.nested, part.truth)
     assert not guessed.any()
 
@@ -149,7 +148,7 @@ def test_few_scopes_have_attributes() -> None:
 def test_a_resource_without_attributes_leaves_its_rows_unmatched() -> None:
     """The others find their own; the row that has nothing to find is counted."""
     part = shifted([[2, 2, 2], [2, 2, 2], [3, 3]])
-    found = readings(part.ids, [Reference(part.nested, np.setdiff1d(part.parents, [7]))])
+    found = compare_conventions(part.ids, [Reference(part.nested, np.setdiff1d(part.parents, [7]))])
     assert found.convention == "exporter"
     assert found.unmatched == (2,)
 
@@ -157,7 +156,7 @@ def test_a_resource_without_attributes_leaves_its_rows_unmatched() -> None:
 def test_null_references_are_no_step_back() -> None:
     """A row without a resource neither begins a batch nor is it unmatched."""
     nested = integers(0, -1, 1, -1, 0, 1, -1)
-    found = readings(np.arange(7), [Reference(nested, integers(0, 1, 4, 5))])
+    found = compare_conventions(np.arange(7), [Reference(nested, integers(0, 1, 4, 5))])
     assert found.offsets is not None
     np.testing.assert_array_equal(found.offsets.starts, [0, 4])
     assert (found.unmatched_specification, found.unmatched_exporter) == ((0,), (0,))
@@ -180,7 +179,7 @@ def test_parents_that_nothing_refers_to_make_no_batches() -> None:
 def test_scopes_tell_batches_that_resources_do_not() -> None:
     """Resources without attributes: the scopes step back, and their parents fit."""
     resource, scope = np.zeros(8, np.int64), integers(0, 0, 1, 1, 0, 0, 1, 1)
-    offsets = offsets_of(Runs.of(np.arange(8), [resource, scope]), [integers(), integers(0, 1, 4, 5)])
+    offsets = infer_offsets(Runs.of(np.arange(8), [resource, scope]), [integers(), integers(0, 1, 4, 5)])
     assert offsets is not None
     np.testing.assert_array_equal(offsets.starts, [0, 4])
 
@@ -207,7 +206,7 @@ def test_every_row_of_the_real_data_finds_its_service(shared_data: Path, roots: 
     named = pc.equal(column(folder, "resource_attrs", "key").cast(pa.string()), "service.name")
     services = np.unique(np.asarray(column(folder, "resource_attrs", "parent_id").filter(named), dtype=np.int64))
     scopes = np.unique(numbers(folder, ("scope_attrs",), "parent_id"))
-    found = readings(ids, [Reference(resource, services), Reference(scope, scopes)])
+    found = compare_conventions(ids, [Reference(resource, services), Reference(scope, scopes)])
     assert found.convention == "exporter"
     assert found.unmatched[0] == 0
     assert found.unmatched_specification[0] > 0

@@ -1,8 +1,10 @@
 """What a message holds is counted before anyone decodes it."""
 
 import random
+from typing import Any
 
 import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -26,7 +28,17 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
 from neve.model.signals import Signal
-from neve.otlp.bounds import WHOLE, Bounds, Entry, TooMany, check_bounds, count_entries, count_groups, most_entries
+from neve.otlp.bounds import (
+    WHOLE,
+    Bounds,
+    Entry,
+    TooMany,
+    check_bounds,
+    count_entries,
+    count_groups,
+    most_built,
+    most_entries,
+)
 from tests.receive.doubles import field
 from tests.telemetry import logs, metrics, traces
 
@@ -134,6 +146,18 @@ def test_the_scan_ends_at_the_bound() -> None:
     assert seen.touched < 10_000
 
 
+@pytest.mark.parametrize("signal", list(Signal))
+def test_the_scan_ends_at_a_number_of_unknown_fields(signal: Signal) -> None:
+    """They are no groups, but to step over twenty million of them takes as long."""
+    unknown = b"\xc0\x3e\x00"
+    check_bounds(signal, unknown * 1000, Bounds(groups=100))
+    for message in (unknown * 1_000_000, field(1, unknown * 1_000_000)):
+        seen = CountedBytes(message)
+        with pytest.raises(TooMany, match="more than 100 groups"):
+            check_bounds(signal, seen, Bounds(groups=100))
+        assert seen.reads < 10_000
+
+
 class Touched:
     """Bytes that count how often they are looked at."""
 
@@ -159,12 +183,36 @@ def test_what_may_be_entries_is_never_fewer_than_entries(count: int, extra: list
     assert most_entries(message) >= sum(counted(Signal.TRACES, message))
 
 
+@pytest.mark.parametrize("signal", list(Signal))
+@given(count=st.integers(0, 40), extra=st.lists(st.sampled_from([b"\x0a\x00", b"\x92\x00\x00", b"\x12\x80\x00"])))
+def test_what_readers_may_build_is_never_fewer_than_groups_and_records(
+    signal: Signal, count: int, extra: list[bytes]
+) -> None:
+    """Whatever way their tags are written."""
+    make = {Signal.TRACES: traces, Signal.LOGS: logs, Signal.METRICS: metrics}[signal]
+    message = make(count) + field(1, field(2, b"".join(extra))) + b"".join(extra)
+    found = counted(signal, message)
+    assert most_built(message) >= found[Entry.GROUP] + found[Entry.RECORD]
+
+
 @given(seed=st.integers(0, 2**32), size=st.integers(0, 300))
 def test_any_bytes_can_be_scanned(seed: int, size: int) -> None:
     """Nothing but too much is an error, and the quick count holds for garbage as well."""
     message = random.Random(seed).randbytes(size)
     for signal in Signal:
-        assert sum(counted(signal, message)) <= most_entries(message)
+        found = counted(signal, message)
+        assert sum(found) <= most_entries(message)
+        assert found[Entry.GROUP] + found[Entry.RECORD] <= most_built(message)
+
+
+def test_groups_of_protobuf_end_the_scan_where_readers_refuse_them() -> None:
+    """A message of nothing but their starts would take a step for each byte."""
+    message = CountedBytes(b"\x0b" * 3_000_000 + traces(2))
+    assert count_entries(message, WHOLE[Signal.TRACES], Bounds()) == [0, 0, 0]
+    assert message.reads <= 101
+    with pytest.raises(DecodeError):
+        ExportTraceServiceRequest.FromString(b"\x0b" * 101 + b"\x0c" * 101)
+    assert counted(Signal.TRACES, b"\x0b" * 99 + b"\x0c" * 99 + traces(2))[Entry.RECORD] == 2
 
 
 def test_deep_values_do_not_recurse() -> None:
@@ -174,3 +222,22 @@ def test_deep_values_do_not_recurse() -> None:
         value = field(5, field(1, value))
     message = field(1, field(2, field(2, field(5, value))))
     assert counted(Signal.LOGS, message)[Entry.PART] <= 100
+
+
+class CountedBytes(bytes):
+    """Bytes that count how often one of them is read."""
+
+    reads = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        """Read one."""
+        self.reads += 1
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("start", [b"", field(1, b"")[:1]])
+def test_a_number_without_an_end_is_malformed(start: bytes) -> None:
+    """A tag or a length has ten bytes at most: adding up a longer one would take quadratic time."""
+    message = CountedBytes(start + b"\xff" * 3_000_000)
+    assert count_entries(message, WHOLE[Signal.TRACES], Bounds()) == [0, 0, 0]
+    assert message.reads <= len(start) + 11

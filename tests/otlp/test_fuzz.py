@@ -11,9 +11,8 @@ from google.protobuf.message import DecodeError
 from neve.model.signals import Signal
 from neve.otlp import Decoded, Intake, decode
 from neve.otlp.envelope import NAMES
-from neve.otlp.headers import METRIC
-from neve.otlp.parse import parse
-from neve.otlp.wire import MESSAGES, POINTS, message_class
+from neve.otlp.metrics import METRIC
+from neve.otlp.protobuf import MESSAGES, POINTS, message_class, parse_messages
 from tests.otlp.damage import NOW, damaged, whole
 
 INTAKE = Intake(organization_id="acme", received_unix_nano=NOW)
@@ -39,7 +38,7 @@ def records(signal: Signal, wire: bytes) -> list[bytes] | None:
 
 def points(metric: bytes) -> int:
     """How many points a metric stands for: one that can't be read, or holds none, for itself."""
-    parsed = parse(METRIC, pa.array([metric], pa.binary()))
+    parsed = parse_messages(METRIC, pa.array([metric], pa.binary()))
     held: list[int] = [len(parsed.batch.column(kind).field("data_points").flatten()) for kind in POINTS]
     return max(1, sum(held))
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.otlp import json_bounds
+from neve.otlp import json as json_bounds
 from neve.otlp.bounds import Bounds, TooMany
-from neve.otlp.json_bounds import check_json_bounds, measure_json
+from neve.otlp.json import check_json_bounds, measure_json
 
 documents = st.recursive(
     st.none() | st.integers() | st.text('[]{}"\\ a'),

@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 
 from neve.model.signals import Signal
-from neve.otlp import Decoded, Intake, decode, refuse
-from neve.otlp.parse import FEW, SAFE_BYTES, malformed, parse
-from neve.otlp.wire import RECORDS
+from neve.otlp import Decoded, Intake, decode, validation
+from neve.otlp.protobuf import FEW, RECORDS, SAFE_BYTES, find_malformed, parse_messages
 from tests.receive.doubles import NOW, field, span
 
 INTAKE = Intake(organization_id="acme", received_unix_nano=NOW)
@@ -38,16 +37,16 @@ def test_few_and_many_are_found(bad: int) -> None:
     """By halving or one by one: exactly the malformed ones."""
     wires = [BAD] * bad + [GOOD] * 3000
     random.Random(bad).shuffle(wires)
-    found = malformed(SPAN, pa.array(wires, pa.binary()))
+    found = find_malformed(SPAN, pa.array(wires, pa.binary()))
     assert sorted(found) == [place for place, wire in enumerate(wires) if wire == BAD]
     assert all(found.values())
 
 
 def test_what_only_the_reader_refuses_is_found_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Should protobuf's own reader accept something more, each value is tried."""
-    monkeypatch.setattr("neve.otlp.parse._refused_by_protobuf", lambda *_: {})
+    monkeypatch.setattr("neve.otlp.protobuf._refused_by_protobuf", lambda *_: {})
     wires = [BAD, GOOD] * (FEW + 1)
-    assert sorted(malformed(SPAN, pa.array(wires, pa.binary()))) == list(range(0, len(wires), 2))
+    assert sorted(find_malformed(SPAN, pa.array(wires, pa.binary()))) == list(range(0, len(wires), 2))
 
 
 def test_a_message_of_malformed_records_takes_seconds() -> None:
@@ -73,7 +72,7 @@ def test_a_metric_of_refused_points_takes_seconds() -> None:
 
 def test_a_large_resource_is_not_repeated_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """After so many bytes records are refused without theirs, and that is said."""
-    monkeypatch.setattr(refuse, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(validation, "MOST_BYTES", 10_000)
     resource = field(1, field(1, b"k") + field(2, field(1, b"v" * 3000)))
     decoded = decode_traces(*[BAD] * 100, resource=resource)
     assert len(decoded.rejected) == 100
@@ -85,7 +84,7 @@ def test_a_large_resource_is_not_repeated_without_end(monkeypatch: pytest.Monkey
 
 def test_a_large_metric_is_not_repeated_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is what the points of a metric share."""
-    monkeypatch.setattr(refuse, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(validation, "MOST_BYTES", 10_000)
     metric = field(1, b"name") + field(2, b"d" * 3000) + field(5, field(1, b"") * 100)
     decoded = decode(Signal.METRICS, [field(1, field(2, field(2, metric)))], INTAKE)
     assert [bool(bad.payload) for bad in decoded.rejected] == [True] * 3 + [False] * 97
@@ -130,6 +129,6 @@ def decode_groups() -> None:
 def test_a_long_value_is_parsed_like_a_short_one() -> None:
     """Only its nesting is looked at before."""
     long = span(name="n" * SAFE_BYTES).SerializeToString()
-    parsed = parse(SPAN, pa.array([long, BAD, GOOD, None, long[:-1]], pa.binary()))
+    parsed = parse_messages(SPAN, pa.array([long, BAD, GOOD, None, long[:-1]], pa.binary()))
     assert parsed.index.tolist() == [0, 2, 3]
     assert sorted(parsed.malformed) == [1, 4]

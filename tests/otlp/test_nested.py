@@ -9,8 +9,8 @@ from neve.model.signals import Signal
 from neve.otlp import Decoded, Intake, decode, encode
 from neve.otlp.envelope import NAMES
 from neve.otlp.json import to_json, to_protobuf
+from neve.otlp.protobuf import MESSAGES, POINTS, message_class
 from neve.otlp.values import CACHED_BYTES, MOST_LEVELS, UnreadableValue, render_array, render_map
-from neve.otlp.wire import MESSAGES, POINTS, message_class
 from tests.otlp.canonical import canonical
 from tests.otlp.damage import NOW, whole
 from tests.otlp.messages import CLASSES
@@ -171,17 +171,18 @@ def test_what_a_group_shares_costs_the_group(signal: Signal, holder: str, data: 
     assert decoded.batch.num_rows == before - lost
 
 
-def test_a_duplicate_that_is_dropped_costs_nothing() -> None:
-    """Whether a record is refused does not hang on its neighbours: what decoding does not see is not looked for."""
+def test_a_malformed_value_under_a_key_twice_rejects_its_record() -> None:
+    """Both values of a key are stored, so that the earlier one is checked, too, whatever the records beside it hold."""
     spoilable = Spoilable(Signal.TRACES)
     before = spoilable.decode().batch.num_rows
     first, second = spoilable.records[:2]
     first.attributes[1].value.array_value = b"\xff"
-    first.attributes.add(key="nested").value.string_value = "the last one is kept"
-    assert spoilable.decode().rejected == ()
-    second.attributes[1].value.array_value = b"\xff"
+    first.attributes.add(key="nested").value.string_value = "the later one"
     decoded = spoilable.decode()
     assert (decoded.batch.num_rows, len(decoded.rejected)) == (before - 1, 1)
+    second.attributes[1].value.array_value = b"\xff"
+    decoded = spoilable.decode()
+    assert (decoded.batch.num_rows, len(decoded.rejected)) == (before - 2, 2)
 
 
 def test_a_value_of_two_kinds_has_the_text_of_its_kind() -> None:

@@ -4,7 +4,7 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
@@ -12,7 +12,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 
 from neve.model.signals import Signal
 from neve.otlp import Decoded, Intake, decode, encode
-from neve.otlp.wire import message_class
+from neve.otlp.protobuf import message_class
 
 NOW = 1_760_000_000_000_000_000
 HOUR = 3_600_000_000_000
@@ -136,11 +136,25 @@ def test_a_log_without_any_time_is_kept_under_the_time_of_ingestion() -> None:
     assert ExportLogsServiceRequest.FromString(encode(Signal.LOGS, decoded.batch)) == message
 
 
-def test_the_last_of_duplicate_keys_wins_and_is_counted() -> None:
-    """The standard forbids duplicate keys; the map keeps the last one."""
+def test_the_last_of_duplicate_keys_is_in_the_map_and_all_are_encoded_again() -> None:
+    """The standard forbids duplicate keys; the map has the last one, and the types remember the others."""
     entries = [KeyValue(key="k", value=AnyValue(int_value=number)) for number in (1, 2, 3)]
     other = KeyValue(key="other", value=AnyValue(string_value="x"))
     decoded = decode_traces(traces(good_span(attributes=[entries[0], other, *entries[1:]])).SerializeToString())
     assert dict(decoded.batch.column("attributes")[0].as_py()) == {"other": "x", "k": "3"}
-    assert dict(decoded.batch.column("attribute_types")[0].as_py()) == {"k": "int"}
+    types = dict(decoded.batch.column("attribute_types")[0].as_py())
+    assert types.keys() == {"k", "k (earlier)"}
+    assert types["k"] == "int"
     assert decoded.duplicate_keys == 2
+    back = ExportTraceServiceRequest.FromString(encode(Signal.TRACES, decoded.batch))
+    assert list(back.resource_spans[0].scope_spans[0].spans[0].attributes) == [other, *entries]
+
+
+def test_an_unreadable_value_before_the_last_one_rejects_its_record() -> None:
+    """It could not be encoded again, so it is not forgotten silently."""
+    deep = AnyValue(int_value=1)
+    for _level in range(40):
+        deep = AnyValue(array_value=ArrayValue(values=[deep]))
+    entries = [KeyValue(key="k", value=deep), KeyValue(key="k", value=AnyValue(int_value=2))]
+    decoded = decode_traces(traces(good_span(), good_span(attributes=entries)).SerializeToString())
+    assert (decoded.batch.num_rows, [bad.reason for bad in decoded.rejected]) == (1, ["malformed_record"])

@@ -4,11 +4,12 @@ import pytest
 from google.protobuf.message import Message
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode, encode
-from tests.otlp.canonical import canonical
-from tests.otlp.messages import CLASSES, MESSAGES, NOW
+from tests.otlp.canonical import MAPS, canonical
+from tests.otlp.messages import CLASSES, MESSAGES, NOW, any_values
 
 INTAKE = Intake(organization_id="acme", received_unix_nano=NOW)
 THOROUGH = settings(
@@ -46,6 +47,33 @@ def test_logs_come_back_as_they_went_in(messages: list[Message]) -> None:
 def test_metrics_come_back_as_they_went_in(messages: list[Message]) -> None:
     """Every point of all five types survives, exemplars and empty buckets included."""
     same_after_a_round_trip(Signal.METRICS, messages)
+
+
+@pytest.mark.parametrize("signal", list(Signal))
+@settings(THOROUGH, max_examples=30)
+@given(data=st.data())
+def test_attributes_with_the_same_key_come_back(signal: Signal, data: st.DataObject) -> None:
+    """All of them, with values of any type, wherever attributes are."""
+    message: Message = data.draw(MESSAGES[signal])
+    repeat_attributes(message, data)
+    same_after_a_round_trip(signal, [message])
+
+
+def repeat_attributes(message: Message, data: st.DataObject) -> None:
+    """Add attributes with the keys that are there, at any depth."""
+    for field, value in message.ListFields():
+        if field.message_type is None or field.message_type.name == "AnyValue":
+            continue
+        if field.name in MAPS and field.message_type.name == "KeyValue":
+            more = [
+                KeyValue(key=one.key, value=data.draw(any_values))
+                for one in value
+                for _ in range(data.draw(st.integers(0, 2)))
+            ]
+            value.extend(data.draw(st.permutations(more)))
+        else:
+            for item in value if field.is_repeated else [value]:
+                repeat_attributes(item, data)
 
 
 @pytest.mark.parametrize("signal", list(Signal))

@@ -9,7 +9,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from neve.lake.jars import ALL, local_paths
+from neve.lake.spark.jars import ALL, local_paths
 from tests.parts import java
 from tests.parts.probe import listens
 from tests.parts.process import HOST, Part, free_port, running, scratch

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from neve.lake.commits import append_once
+from neve.lake.commit.append import append_once
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
-from neve.lake.tables import init_tables
-from neve.lake.writer import Target, write_files
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import TABLES
+from tests.empty_tables import create_empty_tables
 from tests.query.lakes import ACME, OTHER
 
 if TYPE_CHECKING:
@@ -95,7 +95,6 @@ CATALOG = (
     "SELECT * FROM pg_catalog.pg_views",
     "SELECT * FROM pg_tables",
     "SELECT * FROM sqlite_master",
-    "SELECT * FROM information_schema.tables",
     "SELECT * FROM system.information_schema.columns",
     "SELECT * FROM memory.main.spans",
     "SELECT * FROM temp.spans",
@@ -113,9 +112,44 @@ CATALOG = (
     "SELECT * FROM python_map_function(1)",
     "SELECT * FROM test_all_types()",
     "SELECT * FROM repeat_row(1, num_rows=5)",
-    "SELECT * FROM (DESCRIBE spans)",
     "SELECT * FROM (SHOW ALL TABLES)",
-    "SELECT * FROM (SUMMARIZE spans)",
+    "SELECT * FROM information_schema.schemata",
+    "SELECT * FROM information_schema.views",
+    'SELECT * FROM information_schema."x.parquet"',
+    "SELECT * FROM memory.information_schema.tables",
+    "SELECT * FROM information_schema.tables AT (VERSION => 1)",
+    "SELECT * FROM information_schema.tables('/etc/passwd')",
+    "SELECT * FROM information_schema.tables TABLESAMPLE 10%",
+    "SELECT * FROM (DESCRIBE 'x.parquet')",
+    "SELECT * FROM (DESCRIBE read_text('/etc/passwd'))",
+    "SELECT * FROM (DESCRIBE SELECT * FROM read_text('/etc/passwd'))",
+    "SELECT * FROM (DESCRIBE information_schema.tables)",
+    "SELECT * FROM (DESCRIBE other.spans)",
+    "SELECT * FROM (SUMMARIZE 'x.parquet')",
+    "SUMMARIZE read_text('/etc/passwd')",
+    "SUMMARIZE SELECT * FROM read_text('/etc/passwd')",
+    "SUMMARIZE SELECT * FROM 'x.parquet'",
+    "SUMMARIZE FROM 'x.parquet'",
+    "SUMMARIZE (SELECT * FROM other.spans)",
+    "SUMMARIZE SELECT (SELECT max(content) FROM read_text('/etc/passwd')) FROM spans",
+    "SUMMARIZE SELECT * FROM (SUMMARIZE 'x.parquet')",
+    "SUMMARIZE SELECT * FROM (DESCRIBE SELECT 1)",
+    "SUMMARIZE SELECT 1; COPY spans TO '/tmp/x'",
+    "SUMMARIZE WITH a AS (FROM read_text('/etc/passwd')) FROM a",
+    "SUMMARIZE VALUES ((SELECT content FROM read_text('/etc/passwd')))",
+    "SELECT * FROM (SUMMARIZE SELECT * FROM duckdb_settings())",
+    "SUMMARIZE other.spans",
+    "SUMMARIZE memory.main.spans",
+    "PIVOT 'x.parquet' ON a IN (1) USING count(*) ORDER BY 1",
+    "UNPIVOT 'x.parquet' ON a INTO NAME n VALUE v ORDER BY n",
+    "PIVOT spans ON span_kind IN (1) USING count(*)), (FROM read_text('/etc/passwd') ORDER BY 1",
+    "PIVOT spans ON span_kind IN (1) USING count(*) ORDER BY (SELECT max(content) FROM read_text('/etc/passwd'))",
+    "PIVOT spans ON span_kind IN (1) USING count(*) LIMIT 1; COPY spans TO '/tmp/x'",
+    "SELECT list(read_text('/etc/passwd'))[1]",
+    "SELECT list((SELECT content FROM read_text('/etc/passwd')))[1]",
+    "SELECT list(service_name)[(SELECT count(*) FROM read_text('/etc/passwd'))] FROM spans",
+    "SELECT * FROM spans FETCH FIRST (SELECT count(*) FROM read_text('/etc/passwd')) ROWS ONLY",
+    "SELECT * FROM spans FETCH FIRST 1 ROWS WITH TIES",
     "SELECT write_log('x')",
     "SELECT sleep_ms(10000), pg_sleep(100)",
 )
@@ -235,6 +269,22 @@ ANSWERED = (
     "SELECT list_aggregate([1, 2], 'sum'), message FROM logs",
     "SELECT * FROM logs ANTI JOIN spans USING (organization_id)",
     "SELECT DISTINCT organization_id FROM logs FULL JOIN spans USING (organization_id)",
+    "SUMMARIZE logs",
+    "SUMMARIZE SELECT * FROM logs",
+    "SUMMARIZE SELECT message AS \"x' FROM y; --\", organization_id FROM logs UNION ALL FROM (SELECT 'it''s', 'x')",
+    "SUMMARIZE SELECT * FROM (SUMMARIZE SELECT * FROM logs)",
+    "WITH logs AS (SELECT message FROM logs) SELECT * FROM (SUMMARIZE SELECT * FROM logs)",
+    "SELECT * FROM (SUMMARIZE telemetry.logs) WHERE column_name = 'message'",
+    "SELECT * FROM (DESCRIBE logs) AS d WHERE d.column_name LIKE '%'",
+    "SELECT * FROM information_schema.tables",
+    "SELECT information_schema.columns.column_name FROM information_schema.columns",
+    "SELECT * FROM INFORMATION_SCHEMA.Columns c JOIN information_schema.tables t USING (table_name)",
+    "WITH tables AS (SELECT message AS table_name FROM logs) SELECT * FROM tables, information_schema.tables AS t",
+    "SELECT list(message)[1], list(organization_id ORDER BY message)[1:2] FROM logs",
+    "PIVOT logs ON severity_number IN (9, 17) USING count(*) GROUP BY organization_id ORDER BY organization_id LIMIT 9",
+    "UNPIVOT (SELECT message, organization_id FROM logs) ON message, organization_id INTO NAME n VALUE v ORDER BY n",
+    "SELECT message FROM logs ORDER BY message FETCH FIRST 5 ROWS ONLY",
+    "SELECT list_zip([message], [organization_id])::VARCHAR, row(message)::VARCHAR FROM logs",
 )
 
 
@@ -242,7 +292,7 @@ def canary_lake(folder: Path) -> Lake:
     """A lake in which every table has a row of the asker and a canary of another organization."""
     warehouse = LakeConfig(warehouse=str(folder / "lake" / "warehouse"))
     lake = Lake(warehouse, CatalogConfig(path=str(folder / "catalog.db")))
-    init_tables(lake)
+    create_empty_tables(lake)
     for table in TABLES:
         for owner, text in ((ACME, OWN), (OTHER, CANARY)):
             values = [pa.array([_value(field, owner, text)], field.type) for field in table.schema]
@@ -312,6 +362,14 @@ POSITIONS = (
     "SELECT * FROM '{t}'",
     'FROM "{t}"',
     'TABLE "{t}"',
+    'SUMMARIZE "{t}"',
+    'SELECT * FROM (SUMMARIZE "{t}")',
+    'SUMMARIZE SELECT * FROM "{t}"',
+    'WITH "{n}" AS (SELECT 1 AS x) SELECT * FROM (SUMMARIZE SELECT * FROM "{t}")',
+    'SELECT * FROM (DESCRIBE "{t}")',
+    'SELECT * FROM information_schema."{t}"',
+    'PIVOT "{t}" ON x IN (1) USING count(*) ORDER BY 1',
+    'WITH "{n}" AS (SELECT 1 AS x) UNPIVOT "{t}" ON x INTO NAME n VALUE v LIMIT 1',
     'WITH "{n}" AS (SELECT 1 AS x) SELECT * FROM "{t}"',
     'WITH "{n}" AS (SELECT 1 AS x), b AS (SELECT * FROM "{t}") SELECT * FROM b',
     'WITH "{n}" AS MATERIALIZED (SELECT 1 AS x) SELECT * FROM "{t}"',

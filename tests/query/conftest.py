@@ -4,16 +4,9 @@ import pytest
 
 from neve.lake.lake import Lake
 from tests.query.lakes import make_lake
-from tests.query.quick import connect_quickly
 
 
 @pytest.fixture(scope="session")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """The lake of two organizations."""
     return make_lake(tmp_path_factory.mktemp("lake"))
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connections that start at once."""
-    monkeypatch.setattr("duckdb.connect", connect_quickly)

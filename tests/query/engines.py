@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from neve.lake.commits import append_once
-from neve.lake.duck import confine, connect, literal, scan
-from neve.lake.writer import Target, write_files
+from neve.lake.commit.append import append_once
+from neve.lake.duckdb import confine, connect, quote_literal, scan_sql
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import LOGS, METRICS, SPANS, TABLES
-from neve.query.sql.statement import Statement, marked, parse
-from neve.query.sql.translate import for_duckdb, for_spark
+from neve.query.sql.statement import Statement, find_lake_tables, parse, write_for_duckdb, write_for_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,8 +165,8 @@ def open_duckdb(lake: Lake) -> DuckDBPyConnection:
 def duckdb_sources(lake: Lake, statement: Statement, owner: str) -> dict[int, str]:
     """Each table as the rows of one organization."""
     return {
-        number: f"(SELECT * FROM {scan(lake.table(table.name))} WHERE organization_id = {literal(owner)})"
-        for number, table in marked(statement.tree).items()
+        number: f"(SELECT * FROM {scan_sql(lake.table(table.name))} WHERE organization_id = {quote_literal(owner)})"
+        for number, table in find_lake_tables(statement.tree).items()
     }
 
 
@@ -185,19 +184,22 @@ def view_of(table: str, owner: str) -> str:
 
 def spark_sources(statement: Statement, owner: str) -> dict[int, str]:
     """The same for Spark."""
-    return {number: f"(SELECT * FROM {view_of(table.name, owner)})" for number, table in marked(statement.tree).items()}
+    return {
+        number: f"(SELECT * FROM {view_of(table.name, owner)})"
+        for number, table in find_lake_tables(statement.tree).items()
+    }
 
 
 def ask_duckdb(connection: DuckDBPyConnection, lake: Lake, sql: str, owner: str = ACME) -> pa.Table:
     """DuckDB's answer."""
     statement = parse(sql, SCHEMAS)
-    return connection.execute(for_duckdb(statement, duckdb_sources(lake, statement, owner))).to_arrow_table()
+    return connection.execute(write_for_duckdb(statement, duckdb_sources(lake, statement, owner))).to_arrow_table()
 
 
 def ask_spark(spark: SparkSession, sql: str, owner: str = ACME) -> pa.Table:
     """Spark's answer."""
     statement = parse(sql, SCHEMAS)
-    return spark.sql(for_spark(statement, spark_sources(statement, owner))).toArrow()
+    return spark.sql(write_for_spark(statement, spark_sources(statement, owner))).toArrow()
 
 
 def differences(left: pa.Table, right: pa.Table, *, ordered: bool) -> list[str]:

@@ -13,13 +13,13 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Gauge, Metric, NumberData
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
-from neve.lake.commits import append_once
+from neve.lake.commit.append import append_once
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
-from neve.lake.tables import init_tables
-from neve.lake.writer import Target, write_files
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode
+from tests.empty_tables import create_empty_tables
 
 NOW = 1_760_000_000_123_456_789  # 2025-10-09 08:53:20.123456789
 TRACES = tuple(bytes([number]) * 16 for number in range(1, 9))
@@ -35,7 +35,7 @@ def make_lake(folder: Path) -> Lake:
     """A lake with eight spans, two logs and a metric point of one organization, and a span and a log of another."""
     said = settings_of(folder)
     lake = Lake(LakeConfig.model_validate(said["lake"]), CatalogConfig.model_validate(said["catalog"]))
-    init_tables(lake)
+    create_empty_tables(lake)
     put(lake, ACME, Signal.TRACES, spans(*TRACES))
     put(lake, ACME, Signal.LOGS, logs("first, with a comma", "second"))
     put(lake, ACME, Signal.METRICS, metric(float("nan")))

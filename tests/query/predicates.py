@@ -134,6 +134,7 @@ def others(draw: st.DrawFn, prefix: str) -> str:
     like = draw(st.sampled_from(["LIKE", "NOT LIKE", "ILIKE", "^@"]))
     flag = draw(st.sampled_from(["", " IS TRUE", " IS NOT TRUE", " IS FALSE"]))
     forms = [f"{column} IS NULL", f"{column} IS NOT NULL", f"{prefix}f{flag}", "true", "1 = 0"]
+    forms += [f"{prefix}s LIKE 'a!%%' ESCAPE '!'", f"prefix({prefix}s, 'ab')", f"{prefix}n IN [1, 2]"]
     return draw(st.sampled_from([*forms, f"{prefix}s {like} '{draw(patterns)}'"]))
 
 

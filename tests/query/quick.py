@@ -1,6 +1,6 @@
 """DuckDB without checking the signatures of its extensions, which is nine tenths of what a connection costs.
 
-`tests/app/test_doctor.py` starts one with the check.
+A check takes 0.4 CPU seconds. `tests/app/test_doctor.py` starts a connection with it.
 """
 
 from typing import Any

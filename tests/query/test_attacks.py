@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from neve.errors import QueryError
-from neve.query.sql.functions import KNOWN, TABLE_FUNCTIONS
-from neve.query.sql.nodes import ALLOWED
+from neve.query.sql.identifiers import KNOWN, TABLE_FUNCTIONS
 from neve.query.sql.references import SCAN
-from neve.query.sql.statement import marked, parse
-from neve.query.sql.translate import for_duckdb, for_spark
+from neve.query.sql.statement import find_lake_tables, parse, write_for_duckdb, write_for_spark
+from neve.query.sql.syntax_rules import ALLOWED
 from tests.query.attacks import ANSWERED, CATALOG, CHANGES, FILES, TRICKS
 from tests.query.engines import SCHEMAS, duckdb_sources, open_duckdb
 from tests.query.lakes import ACME, OTHER
@@ -64,7 +63,7 @@ def test_a_statement_that_changes_something_is_refused(sql: str, kind: str) -> N
 def test_an_answer_has_the_askers_rows_only(sql: str, lake: Lake, session: DuckDBPyConnection) -> None:
     """Whatever the statement says, no other organization's row and no file of the machine is in its answer."""
     statement = parse(sql, SCHEMAS)
-    text = for_duckdb(statement, duckdb_sources(lake, statement, ACME))
+    text = write_for_duckdb(statement, duckdb_sources(lake, statement, ACME))
     try:
         said = str(session.execute(text).to_arrow_table().to_pylist())
     except duckdb.Error:
@@ -80,7 +79,7 @@ def test_answers_are_not_only_errors(lake: Lake, session: DuckDBPyConnection) ->
     for sql in ANSWERED:
         statement = parse(sql, SCHEMAS)
         try:
-            text = for_duckdb(statement, duckdb_sources(lake, statement, ACME))
+            text = write_for_duckdb(statement, duckdb_sources(lake, statement, ACME))
             rows += bool(session.execute(text).to_arrow_table().num_rows)
         except duckdb.Error:
             continue
@@ -147,7 +146,7 @@ def test_what_is_accepted_reads_nothing_else(plain: DuckDBPyConnection, sql: str
         assert SCAN in table.meta or function in TABLE_FUNCTIONS or table.name.lower() in defined
     assert all(node.name.lower() in KNOWN for node in tree.find_all(exp.Anonymous))
     assert all(type(node) in ALLOWED for node in tree.walk())
-    text = for_duckdb(statement, dict.fromkeys(marked(tree), "(SELECT 1 AS neve_source)"))
+    text = write_for_duckdb(statement, dict.fromkeys(find_lake_tables(tree), "(SELECT 1 AS neve_source)"))
     tables, functions = read_by_duckdb(plain, text)
     assert functions <= TABLE_FUNCTIONS
     assert {name.lower() for name in tables} <= defined
@@ -185,7 +184,7 @@ def test_texts_and_names_come_through_unchanged(plain: DuckDBPyConnection, value
     except QueryError:
         assert "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value)
         return
-    answer = plain.execute(for_duckdb(statement, {}))
+    answer = plain.execute(write_for_duckdb(statement, {}))
     assert answer.description[0][0] == name
     assert answer.fetchall() == [(value,)]
 
@@ -194,7 +193,7 @@ def test_texts_and_names_come_through_unchanged(plain: DuckDBPyConnection, value
 def test_spark_gets_no_variables(value: str) -> None:
     """Spark puts settings and the environment into `${…}`, also within texts."""
     statement = parse("SELECT ? AS a, ? || 'x'", SCHEMAS, [value, value])
-    assert "${" not in for_spark(statement, {})
+    assert "${" not in write_for_spark(statement, {})
 
 
 def test_a_name_with_a_variable_is_kept_from_spark() -> None:

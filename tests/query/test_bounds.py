@@ -17,16 +17,15 @@ from hypothesis import strategies as st
 
 from neve.errors import LimitExceeded, QueryError
 from neve.query.config import QueryConfig
-from neve.query.engine.pool import WorkerPool
-from neve.query.limits import WAITING, Gate, Limits
+from neve.query.engine.worker_pool import WorkerPool
+from neve.query.limits import QUEUED_PER_RUNNING, AdmissionGate, Limits
 from neve.query.request import Request
 from neve.query.service import Ports, QueryService
 from neve.query.sql.dialect import MAX_PARTS
-from neve.query.sql.functions import KNOWN
+from neve.query.sql.identifiers import KNOWN
 from neve.query.sql.references import MAX_TABLES
-from neve.query.sql.statement import parse
-from neve.query.sql.translate import for_duckdb
-from neve.query.sql.weight import REPEATS
+from neve.query.sql.size_limits import REPEATS
+from neve.query.sql.statement import parse, write_for_duckdb
 from tests.query.lakes import ACME
 
 if TYPE_CHECKING:
@@ -204,7 +203,7 @@ def test_the_tables_of_a_statement_are_bounded() -> None:
     schemas = {"spans": pa.schema([("flags", pa.int64())])}
     many = "SELECT 1 FROM spans" + "".join(f", spans s{number}" for number in range(MAX_TABLES - 1))
     sources = dict.fromkeys(range(MAX_TABLES), "(SELECT 1 AS flags)")
-    assert duckdb.sql(for_duckdb(parse(many, schemas), sources)).fetchall() == [(1,)]
+    assert duckdb.sql(write_for_duckdb(parse(many, schemas), sources)).fetchall() == [(1,)]
     with pytest.raises(QueryError, match=f"more than {MAX_TABLES} tables"):
         parse(many + ", spans", schemas)
 
@@ -212,7 +211,7 @@ def test_the_tables_of_a_statement_are_bounded() -> None:
 KEY = Limits(concurrency=1)
 
 
-def enter_elsewhere(gate: Gate, who: tuple[str, str], limits: Limits) -> threading.Thread:
+def enter_elsewhere(gate: AdmissionGate, who: tuple[str, str], limits: Limits) -> threading.Thread:
     """Wait at a gate in a thread, which is there when this returns."""
     before = gate.waiting(who)
     thread = threading.Thread(target=gate.enter, args=(who, limits), daemon=True)
@@ -224,14 +223,16 @@ def enter_elsewhere(gate: Gate, who: tuple[str, str], limits: Limits) -> threadi
 
 def test_a_key_that_waits_enough_is_refused_at_once() -> None:
     """So that its requests do not hold the threads of others; they get in as before."""
-    gate, who = Gate(3, 3600), ("acme", "a")
+    gate, who = AdmissionGate(3, 3600), ("acme", "a")
     gate.enter(who, KEY)
-    waiting = [enter_elsewhere(gate, who, KEY) for _ in range(WAITING)]
-    with pytest.raises(LimitExceeded, match=f"1 queries of this key run and {WAITING} wait already") as caught:
+    waiting = [enter_elsewhere(gate, who, KEY) for _ in range(QUEUED_PER_RUNNING)]
+    with pytest.raises(
+        LimitExceeded, match=f"1 queries of this key run and {QUEUED_PER_RUNNING} wait already"
+    ) as caught:
         gate.enter(who, KEY)
     assert caught.value.limit == "concurrency"
     gate.enter(("acme", "b"), KEY)
-    for left in reversed(range(WAITING)):
+    for left in reversed(range(QUEUED_PER_RUNNING)):
         gate.leave(who)  # whoever gets in stays
         while gate.waiting(who) > left:
             time.sleep(0.001)
@@ -243,18 +244,20 @@ def test_a_key_that_waits_enough_is_refused_at_once() -> None:
 
 def test_many_keys_of_one_organization_hold_no_more_threads_than_one() -> None:
     """Each that waits holds a thread of the server."""
-    gate, many = Gate(2, 3600), Limits(concurrency=4, places=1)
+    gate, many = AdmissionGate(2, 3600), Limits(concurrency=4, places=1)
     gate.enter(("hostile", "first"), many)
-    for number in range(WAITING):
+    for number in range(QUEUED_PER_RUNNING):
         enter_elsewhere(gate, ("hostile", f"key-{number}"), many)
-    with pytest.raises(LimitExceeded, match=f"1 queries of this organization run and {WAITING} wait already"):
+    with pytest.raises(
+        LimitExceeded, match=f"1 queries of this organization run and {QUEUED_PER_RUNNING} wait already"
+    ):
         gate.enter(("hostile", "another"), many)
     gate.enter(("honest", "k"), many)
 
 
 def test_who_steps_back_for_another_is_woken_when_that_one_is_in() -> None:
     """Places are free then; nobody else would tell it."""
-    gate, all_ = Gate(8, 3600), Limits()
+    gate, all_ = AdmissionGate(8, 3600), Limits()
     for number in range(5):
         gate.enter(("busy", str(number)), all_)
     gate.enter(("calm", "1"), all_)
@@ -268,7 +271,7 @@ def test_who_steps_back_for_another_is_woken_when_that_one_is_in() -> None:
 
 def test_two_organizations_do_not_lock_out_a_third() -> None:
     """Whatever two of them ask for, whoever runs nothing gets a place at once."""
-    gate, many = Gate(8, 0), Limits(places=6)
+    gate, many = AdmissionGate(8, 0), Limits(places=6)
     entered = 0
     for organization in ("hostile", "greedy") * 8:
         with suppress(LimitExceeded):
@@ -282,7 +285,7 @@ def test_two_organizations_do_not_lock_out_a_third() -> None:
 
 def test_many_keys_of_one_organization_have_the_places_of_one() -> None:
     """A quota by key is none: keys are easily made."""
-    gate, many = Gate(8, 0), Limits(concurrency=4, places=3)
+    gate, many = AdmissionGate(8, 0), Limits(concurrency=4, places=3)
     for number in range(3):
         gate.enter(("hostile", f"key-{number}"), many)
     with pytest.raises(LimitExceeded, match="3 queries of this organization run already"):
@@ -294,7 +297,7 @@ def test_many_keys_of_one_organization_have_the_places_of_one() -> None:
 )
 def test_the_gate_never_lets_in_more_than_it_has_places_for(steps: list[tuple[str, str, bool]], places: int) -> None:
     """Of all, of an organization and of a key; and one that runs nothing is refused only where all places are taken."""
-    gate, limits, inside = Gate(places, 0), Limits(concurrency=2, places=3), Counter[tuple[str, str]]()
+    gate, limits, inside = AdmissionGate(places, 0), Limits(concurrency=2, places=3), Counter[tuple[str, str]]()
     for organization, key, leaves in steps:
         who = (organization, key)
         if leaves and inside[who]:

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 from neve.model.tables import LOGS, METRICS, SPANS
-from neve.query.scan.columns import named_columns
-from neve.query.sql.statement import marked, parse
-from neve.query.sql.translate import for_duckdb
+from neve.query.planning.duckdb_source import named_columns
+from neve.query.sql.statement import find_lake_tables, parse, write_for_duckdb
 from tests.query.attacks import ANSWERED
 from tests.query.dialect_queries import ALL, NOT_PORTABLE
 from tests.query.engines import ACME, SCHEMAS, logs, metrics, spans
@@ -50,9 +49,9 @@ def answer(session: duckdb.DuckDBPyConnection, statement: Statement, columns: fr
         names = [name for name in SCHEMAS[table].names if columns is None or name.lower() in columns]
         return f"(SELECT {', '.join(names or SCHEMAS[table].names[:1])} FROM stored_{table})"
 
-    sources = {number: source(table.name) for number, table in marked(statement.tree).items()}
+    sources = {number: source(table.name) for number, table in find_lake_tables(statement.tree).items()}
     try:
-        found = session.execute(for_duckdb(statement, sources)).to_arrow_table()
+        found = session.execute(write_for_duckdb(statement, sources)).to_arrow_table()
     except duckdb.Error as error:
         return str(error).split("\n\nLINE")[0]
     return found.schema, str(found.to_pylist())

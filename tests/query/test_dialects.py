@@ -11,13 +11,11 @@ import pytest
 from neve.errors import QueryError
 from neve.lake.config import CatalogConfig, LakeConfig, SparkConfig
 from neve.lake.lake import Lake
-from neve.lake.tables import init_tables
-from neve.query.sql.statement import parse
-from neve.query.sql.translate import for_spark
+from neve.query.sql.statement import parse, write_for_spark
 from tests.each_time import each_time
+from tests.empty_tables import create_empty_tables
 from tests.query.dialect_queries import ALL, FAILING, NOT_PORTABLE
 from tests.query.engines import SCHEMAS, ask_duckdb, ask_spark, cache_for_spark, differences, fill, open_duckdb
-from tests.query.quick import connect_quickly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,17 +39,14 @@ def rich_lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
         CatalogConfig(name="dialects", path=str(folder / "catalog.db")),
         spark_config=SparkConfig(master="local[2]", log_file=str(folder / "spark.log")),
     )
-    init_tables(lake)
+    create_empty_tables(lake)
     return fill(lake)
 
 
 @pytest.fixture(scope="module")
 def duckdb_session(rich_lake: Lake) -> Iterator[DuckDBPyConnection]:
     """One DuckDB for all statements."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("duckdb.connect", connect_quickly)
-        connection = open_duckdb(rich_lake)
-    with connection:
+    with open_duckdb(rich_lake) as connection:
         yield connection
 
 
@@ -146,4 +141,4 @@ def test_what_spark_would_answer_differently_is_kept_from_it(sql: str, reason: s
     statement = parse(sql, SCHEMAS)
     assert reason in statement.not_portable
     with pytest.raises(QueryError, match="Spark can't answer this as DuckDB does"):
-        for_spark(statement, {})
+        write_for_spark(statement, {})

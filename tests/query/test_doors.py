@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from neve.errors import NeveError
 from neve.query.config import QueryConfig
-from neve.query.engine.pool import WorkerPool
+from neve.query.engine.worker_pool import WorkerPool
 from neve.query.request import Request
 from neve.query.service import Ports, QueryService
 from tests.api.querying import Client, serving

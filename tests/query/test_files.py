@@ -16,16 +16,15 @@ from pyiceberg.transforms import HourTransform
 from pyiceberg.types import LongType
 
 from neve.errors import QueryError
-from neve.lake.commits import append_once
-from neve.lake.writer import Target, write_files
+from neve.lake.commit.append import append_once
+from neve.lake.read.manifest_cache import ManifestCache
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import SPANS
+from neve.predicate.expressions import ANY_ROW, all_of, compare_column, is_null, starts_with
+from neve.query.planning.file_planner import FilePlan, FilePlanner, PlannedFile, Tokens, time_predicate
+from neve.query.planning.scans import Scan
+from neve.query.planning.tenancy import TENANT
 from neve.query.request import TimeRange
-from neve.query.scan.expressions import NOTHING, all_of, is_null, said, starts_with
-from neve.query.scan.files import FilePlan, PlannedFile, Planner, Tokens
-from neve.query.scan.manifests import Manifests
-from neve.query.scan.owners import TENANT
-from neve.query.scan.scans import Scan
-from neve.query.scan.times import within
 from tests.query.deleting import commit_deletes, delete_rows, deletion_vector, equality_deletes
 from tests.query.lakes import ACME, OTHER
 from tests.query.lakes import make_lake as make_small_lake
@@ -88,10 +87,10 @@ def own(tmp_path: Path) -> Table:
 
 
 def plan(
-    table: Table, predicate: BooleanExpression = NOTHING, organization: str = ACME, time: TimeRange = ANY
+    table: Table, predicate: BooleanExpression = ANY_ROW, organization: str = ACME, time: TimeRange = ANY
 ) -> FilePlan:
     """A plan made without memory."""
-    return Planner().plan(table, Scan(0, "spans", predicate), organization, time)
+    return FilePlanner().plan(table, Scan(0, "spans", predicate), organization, time)
 
 
 def paths(planned: FilePlan) -> set[str]:
@@ -104,20 +103,20 @@ def planned_by_pyiceberg(
 ) -> dict[str, Any]:
     """What pyiceberg plans for the same rows, by path."""
     schema = table.schema()
-    wanted = all_of([said(TENANT, "=", organization), predicate, within(schema, time)])
+    wanted = all_of([compare_column(TENANT, "=", organization), predicate, time_predicate(schema, time)])
     return {task.file.file_path: task for task in table.scan(row_filter=wanted).plan_files()}
 
 
 predicates = st.lists(
     st.one_of(
-        st.integers(0, 60).map(lambda number: said("trace_id", "=", trace(number))),
+        st.integers(0, 60).map(lambda number: compare_column("trace_id", "=", trace(number))),
         st.tuples(st.sampled_from(["<", ">=", "="]), st.integers(0, 120)).map(
-            lambda pair: said("timestamp", pair[0], (START + timedelta(hours=pair[1])).isoformat())
+            lambda pair: compare_column("timestamp", pair[0], (START + timedelta(hours=pair[1])).isoformat())
         ),
-        st.sampled_from(["cart", "payment", "nobody"]).map(lambda name: said("service_name", "=", name)),
+        st.sampled_from(["cart", "payment", "nobody"]).map(lambda name: compare_column("service_name", "=", name)),
         st.sampled_from(["c", "ch", "z"]).map(lambda prefix: starts_with("service_name", prefix)),
         st.tuples(st.sampled_from(["<", ">", "<>"]), st.integers(-1, 3)).map(
-            lambda pair: said("status_code", pair[0], pair[1])
+            lambda pair: compare_column("status_code", pair[0], pair[1])
         ),
         st.just(is_null("service_name")),
     ),
@@ -127,7 +126,7 @@ moments = st.none() | st.integers(0, 120).map(lambda hour: START + timedelta(hou
 times = st.builds(TimeRange, moments, moments)
 
 
-PLANNER = Planner()
+PLANNER = FilePlanner()
 
 
 @settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -147,7 +146,7 @@ def test_the_same_files_as_pyiceberg(
 
 def test_one_trace_is_in_one_bucket_of_each_day(spans: Table) -> None:
     """The partition by a hash of the trace's id prunes most files before their bounds are looked at."""
-    found = plan(spans, said("trace_id", "=", trace(3)))
+    found = plan(spans, compare_column("trace_id", "=", trace(3)))
     assert 0 < len(found.files) < found.pruned_files
     buckets = {file.partition[2] for file in found.files}
     assert len(buckets) == 1
@@ -173,7 +172,7 @@ def test_a_table_without_the_column_of_the_organization_is_not_read(tmp_path: Pa
     with pytest.raises(QueryError, match="the table things has no column organization_id"):
         plan(table)
     with pytest.raises(QueryError, match="nobody's rows can be told apart"):
-        Planner().owned(table, ACME)
+        FilePlanner().owned(table, ACME)
 
 
 def test_files_that_were_taken_out_are_not_planned(own: Table) -> None:
@@ -195,8 +194,8 @@ def test_files_of_an_older_partition_spec_are_pruned_too(own: Table) -> None:
     append(own, [span(ACME, hour, hour) for hour in (0, 30, 90)], "newer")
     for predicate in (
         AlwaysTrue(),
-        said("trace_id", "=", trace(30)),
-        said("timestamp", ">=", "2025-10-02T00:00:00+00:00"),
+        compare_column("trace_id", "=", trace(30)),
+        compare_column("timestamp", ">=", "2025-10-02T00:00:00+00:00"),
     ):
         assert paths(plan(own, predicate)) == set(planned_by_pyiceberg(own, ACME, predicate, ANY))
     assert {file.spec_id for file in plan(own).files} == {0, 1}
@@ -206,14 +205,14 @@ def test_files_without_a_newer_column_are_kept(own: Table) -> None:
     """Nothing is known of a column that a file lacks."""
     with own.update_schema() as update:
         update.add_column("extra", LongType())
-    assert plan(own, said("extra", ">", 5)).files == plan(own).files
+    assert plan(own, compare_column("extra", ">", 5)).files == plan(own).files
 
 
 def test_bounds_of_a_column_that_was_widened_since_do_not_hurt(own: Table) -> None:
     """They have fewer bytes than the type has now."""
     with own.update_schema() as update:
         update.update_column("status_code", LongType())
-    assert plan(own, said("status_code", "=", 0)).files
+    assert plan(own, compare_column("status_code", "=", 0)).files
 
 
 def test_position_deletes_go_with_their_file(own: Table) -> None:
@@ -251,7 +250,7 @@ def test_deletes_that_duckdb_can_not_apply_are_left_to_spark(
 
 def test_manifests_are_read_once(spans: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second plan reads no file at all, whatever it asks for."""
-    planner = Planner()
+    planner = FilePlanner()
     first = planner.plan(spans, Scan(0, "spans", AlwaysTrue()), ACME, ANY)
     monkeypatch.setattr(ManifestFile, "fetch_manifest_entry", None)
     monkeypatch.setattr("pyiceberg.table.snapshots.Snapshot.manifests", None)
@@ -261,8 +260,8 @@ def test_manifests_are_read_once(spans: Table, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("kept", [0, 3, 20])
 def test_memory_is_bounded(spans: Table, kept: int) -> None:
     """What does not fit is read again, and the answer is the same."""
-    manifests = Manifests(kept)
-    planner = Planner(manifests=manifests)
+    manifests = ManifestCache(kept)
+    planner = FilePlanner(manifests=manifests)
     for _ in range(2):
         assert paths(planner.plan(spans, Scan(0, "spans", AlwaysTrue()), ACME, ANY)) == paths(plan(spans))
         assert len(manifests) <= kept
@@ -270,7 +269,7 @@ def test_memory_is_bounded(spans: Table, kept: int) -> None:
 
 def test_many_threads_may_plan(spans: Table) -> None:
     """One planner serves all requests."""
-    planner = Planner(manifests=Manifests(10))
+    planner = FilePlanner(manifests=ManifestCache(10))
     with ThreadPoolExecutor(8) as pool:
         plans = list(pool.map(lambda _: planner.plan(spans, Scan(0, "spans", AlwaysTrue()), ACME, ANY), range(40)))
     assert all(paths(found) == paths(plan(spans)) for found in plans)
@@ -285,7 +284,7 @@ def test_an_index_of_words_takes_files_out(spans: Table) -> None:
         return list(files[:1])
 
     tokens = (("operation_name", frozenset({"get"})),)
-    planner = Planner(index)
+    planner = FilePlanner(index)
     everything = planner.plan(spans, Scan(0, "spans", AlwaysTrue()), ACME, ANY)
     found = planner.plan(spans, Scan(0, "spans", AlwaysTrue(), tokens), ACME, ANY)
     assert asked == [("spans", ACME, tokens)]
@@ -295,7 +294,7 @@ def test_an_index_of_words_takes_files_out(spans: Table) -> None:
 
 def test_what_can_not_be_counted_cheaply_is_not_counted(spans: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """A manifest that is not opened holds files of others too: their number is nobody else's business."""
-    monkeypatch.setattr("neve.query.scan.files.COUNTED_AT_MOST", 0)
+    monkeypatch.setattr("neve.query.planning.file_planner.COUNTED_AT_MOST", 0)
     time = TimeRange(since=START + timedelta(days=3, hours=8))
     found = plan(spans, time=time)
     assert paths(found) == set(planned_by_pyiceberg(spans, ACME, AlwaysTrue(), time))

@@ -9,7 +9,7 @@ import pytest
 from neve.errors import TableMissing
 from neve.lake.lake import Lake
 from neve.model.signals import Signal
-from neve.query.loading import Loader
+from neve.query.tables import TableLoader
 from tests.query.lakes import ACME, logs, make_lake, put
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_metadata_is_read_once_until_it_changes(own: Lake, loads: list[str]) -> None:
     """Also when somebody else changed it; other tables stay known."""
-    loader = Loader(own)
+    loader = TableLoader(own)
     before = loader.look()
     first = before.table("logs")
     assert loader.look().table("logs") is first
@@ -55,7 +55,7 @@ def test_metadata_is_read_once_until_it_changes(own: Lake, loads: list[str]) -> 
 
 def test_one_look_sees_one_state(own: Lake) -> None:
     """A table that is asked for twice is the same, whatever happened meanwhile."""
-    look = Loader(own).look()
+    look = TableLoader(own).look()
     first = look.table("logs")
     put(own, ACME, Signal.LOGS, logs("third"), batch="more")
     assert look.table("logs") is first
@@ -65,8 +65,8 @@ def test_a_catalog_that_tells_no_places_is_asked_each_time(
     own: Lake, loads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As those that hand out metadata themselves."""
-    monkeypatch.setattr("neve.query.loading.SqlCatalog", str)
-    loader = Loader(own)
+    monkeypatch.setattr("neve.query.tables.SqlCatalog", str)
+    loader = TableLoader(own)
     loader.look().table("logs")
     look = loader.look()
     assert look.table("logs") is look.table("logs")
@@ -75,7 +75,7 @@ def test_a_catalog_that_tells_no_places_is_asked_each_time(
 
 def test_a_table_that_is_gone_is_missing(own: Lake) -> None:
     """Though it was known."""
-    loader = Loader(own)
+    loader = TableLoader(own)
     loader.look().table("logs")
     own.catalog.drop_table("telemetry.logs")
     with pytest.raises(TableMissing, match=r"telemetry\.logs"):

@@ -13,19 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neve.errors import CommitUnknown, QueryError, TableMissing
-from neve.lake import commits
+from neve.lake.commit import append as commits
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
-from neve.lake.tables import init_tables
-from neve.model.queries import QUERIES
-from neve.query import log as module
+from neve.model.tables import QUERIES
+from neve.query import query_log as module
 from neve.query.config import QueryConfig
-from neve.query.entry import Entry
-from neve.query.log import ENTRIES, QueryLog
-from neve.query.log_rows import MAX_TEXT_BYTES, bounded, rows_of
-from neve.query.request import Request
+from neve.query.query_log import ENTRIES, MAX_TEXT_BYTES, QueryLog, to_rows, truncate_text
+from neve.query.request import QueryLogEntry, Request, ScanStatistics, Statistics
 from neve.query.service import QueryService
-from neve.query.statistics import ScanStatistics, Statistics
+from tests.empty_tables import create_empty_tables
 from tests.query.lakes import settings_of
 
 if TYPE_CHECKING:
@@ -36,10 +33,10 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-def entry(number: int, organization: str = "acme", **changes: Any) -> Entry:
+def entry(number: int, organization: str = "acme", **changes: Any) -> QueryLogEntry:
     """An entry that is told from others by its id."""
     said = {"id": f"{number:032x}", "organization": organization, "key_id": "k", "sql": "SELECT 1"}
-    return Entry(**{**said, "started": NOW + timedelta(seconds=number), **changes})
+    return QueryLogEntry(**{**said, "started": NOW + timedelta(seconds=number), **changes})
 
 
 def new_lake(folder: Path) -> Lake:
@@ -52,7 +49,7 @@ def new_lake(folder: Path) -> Lake:
 def lake(tmp_path: Path) -> Lake:
     """A lake with the table of queries."""
     made = new_lake(tmp_path)
-    init_tables(made, (QUERIES,))
+    create_empty_tables(made, (QUERIES,))
     return made
 
 
@@ -186,7 +183,7 @@ def test_a_lake_that_comes_back_gets_everything(tmp_path: Path, lost: Callable[[
     queries = QueryLog(away, seconds=0.01)
     for number in range(10):
         queries(entry(number))
-    init_tables(new_lake(tmp_path), (QUERIES,))
+    create_empty_tables(new_lake(tmp_path), (QUERIES,))
     queries(entry(10))
     queries.close()
     assert numbers(new_lake(tmp_path)) == list(range(11))
@@ -210,7 +207,7 @@ def test_long_statements_do_not_fill_the_memory(
     lake: Lake, lost: Callable[[], float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is a bound on their bytes too; what was written makes room."""
-    monkeypatch.setattr(module, "MOST_BYTES", 1000)
+    monkeypatch.setattr(module, "MAX_QUEUED_BYTES", 1000)
     queries = QueryLog(lake, seconds=0.05)
     queries(entry(1, sql="x" * 900))
     queries(entry(2, sql="x" * 900))
@@ -307,7 +304,7 @@ def test_a_long_statement_is_cut(lake: Lake) -> None:
 @given(st.text(st.characters(exclude_categories=())))
 def test_every_text_can_be_stored(text: str) -> None:
     """Half characters too; what is a text stays as it is."""
-    stored = rows_of([entry(1, sql=text, error=text)]).to_pylist()[0]
+    stored = to_rows([entry(1, sql=text, error=text)]).to_pylist()[0]
     assert stored["sql"] == stored["error"] == text.encode("utf-8", "replace").decode()
 
 
@@ -316,6 +313,6 @@ def test_text_is_cut_between_characters(more: int, letter: str) -> None:
     """What fits stays as it is; of the rest as many characters are kept as fit."""
     size = len(letter.encode())
     text = letter * (MAX_TEXT_BYTES // size + more)
-    kept, _, note = bounded(text).partition(" … ")
+    kept, _, note = truncate_text(text).partition(" … ")
     assert kept == text[: MAX_TEXT_BYTES // size]
     assert bool(note) == (more > 0)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from neve.query.output import FORMATS, plain, write_result
+from neve.query.output import FORMATS, to_json_value, write_result
 
 MOMENT = datetime(2025, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 MAP = pa.map_(pa.string(), pa.string())
@@ -121,7 +121,7 @@ def test_a_result_without_rows_is_a_file_all_the_same(form: str) -> None:
 )
 def test_plain_values(value: Any, said: Any) -> None:
     """What JSON says of each kind of value."""
-    assert plain(value) == said
+    assert to_json_value(value) == said
 
 
 def test_an_empty_map_is_an_object() -> None:

@@ -14,22 +14,21 @@ from hypothesis import strategies as st
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.transforms import BucketTransform
 
-from neve.lake.commits import append_once
-from neve.lake.writer import Target, write_files
+from neve.lake.commit.append import append_once
+from neve.lake.read.manifest_cache import FileEntry
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import SPANS
+from neve.predicate.expressions import ANY_ROW
 from neve.query.config import QueryConfig
 from neve.query.engine.duckdb import DuckEngine
 from neve.query.limits import Limits
+from neve.query.planning.duckdb_source import duckdb_source
+from neve.query.planning.file_planner import FilePlanner
+from neve.query.planning.scans import Scan
+from neve.query.planning.tenancy import FileOwners
 from neve.query.request import Request, TimeRange
-from neve.query.run import run_query
-from neve.query.scan.expressions import NOTHING
-from neve.query.scan.files import Planner
-from neve.query.scan.manifests import Entry
-from neve.query.scan.owners import Owners
-from neve.query.scan.reading import duckdb_source
-from neve.query.scan.scans import Scan
-from neve.query.service import QueryService
-from neve.query.sql.written import Written
+from neve.query.service import QueryService, run_query
+from neve.query.sql.duckdb_statement import DuckDBStatement
 from tests.query.attacks import ANSWERED
 from tests.query.lakes import ACME, OTHER
 from tests.query.lakes import make_lake as make_small_lake
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from neve.lake.lake import Lake
-    from neve.query.scan.files import FilePlan
+    from neve.query.planning.file_planner import FilePlan
 
 ANY = TimeRange()
 LONG = "an-organization-with-a-long-name"
@@ -49,7 +48,7 @@ LONG = "an-organization-with-a-long-name"
 
 def plan(table: Table, organization: str) -> FilePlan:
     """All files of an organization."""
-    return Planner().plan(table, Scan(0, table.name()[-1], NOTHING), organization, ANY)
+    return FilePlanner().plan(table, Scan(0, table.name()[-1], ANY_ROW), organization, ANY)
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +57,10 @@ def spans(lake: Lake) -> Table:
     return lake.table("spans")
 
 
-def entry(table: Table, value: Any, lower: bytes | None, upper: bytes | None, nulls: int = 0) -> Entry:
+def entry(table: Table, value: Any, lower: bytes | None, upper: bytes | None, nulls: int = 0) -> FileEntry:
     """A file of a partition, with what is known of the organizations in it."""
     column = table.schema().find_field("organization_id").field_id
-    return Entry(
+    return FileEntry(
         file_path="file.parquet",
         file_size_in_bytes=1,
         record_count=1,
@@ -99,7 +98,7 @@ def test_partition_and_bounds_must_agree(
     spans: Table, value: Any, lower: bytes | None, upper: bytes | None, nulls: int, owner: str | None
 ) -> None:
     """A bound of a long name is cut off; nulls, other values and other bounds leave a file without an owner."""
-    assert Owners(spans.metadata).of(entry(spans, value, lower, upper, nulls)) == owner
+    assert FileOwners(spans.metadata).of(entry(spans, value, lower, upper, nulls)) == owner
 
 
 texts = st.text(max_size=30, alphabet="ab")
@@ -109,7 +108,7 @@ texts = st.text(max_size=30, alphabet="ab")
 @given(value=texts, lower=texts.map(str.encode), upper=texts.map(str.encode))
 def test_no_owner_lies_outside_of_its_bounds(spans: Table, value: str, lower: bytes, upper: bytes) -> None:
     """Whatever manifests say, an owner is a value that the bounds allow."""
-    owner = Owners(spans.metadata).of(entry(spans, value, lower, upper))
+    owner = FileOwners(spans.metadata).of(entry(spans, value, lower, upper))
     if owner is not None:
         assert owner == value
         assert lower <= value.encode() <= upper
@@ -124,7 +123,7 @@ def test_rows_of_owned_files_are_not_looked_at(spans: Table) -> None:
     assert "name: 'organization_id'" not in said
 
 
-def _written(written: Written, _root: str) -> Written:
+def _written(written: DuckDBStatement, _root: str) -> DuckDBStatement:
     return written
 
 
@@ -136,7 +135,7 @@ def test_a_plan_of_another_organization_is_not_believed(lake: Lake, spans: Table
     for other in (plan(spans, OTHER), unknown):
         said = duckdb_source(spans, other, ACME, ANY)
         assert said.count("\"organization_id\" = 'acme'") == 1
-        written = Written('SELECT * FROM "neve_source_0"', {"neve_source_0": said})
+        written = DuckDBStatement('SELECT * FROM "neve_source_0"', {"neve_source_0": said})
         run = engine.run(partial(_written, written), Limits())
         run.begin()
         assert list(run.batches()) == []

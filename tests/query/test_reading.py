@@ -33,12 +33,12 @@ from pyiceberg.types import (
 )
 
 from neve.lake.config import S3Config
-from neve.lake.duck import connect, scan
+from neve.lake.duckdb import connect, scan_sql
+from neve.predicate.expressions import ANY_ROW
+from neve.query.planning.duckdb_source import duckdb_source
+from neve.query.planning.file_planner import FilePlan, FilePlanner
+from neve.query.planning.scans import Scan
 from neve.query.request import TimeRange
-from neve.query.scan.expressions import NOTHING
-from neve.query.scan.files import FilePlan, Planner
-from neve.query.scan.reading import duckdb_source
-from neve.query.scan.scans import Scan
 from tests.query.deleting import delete_rows
 from tests.query.lakes import ACME, OTHER
 from tests.query.lakes import make_lake as make_small_lake
@@ -73,7 +73,7 @@ def own(tmp_path: Path) -> Table:
 
 def plan(table: Table, organization: str = ACME, time: TimeRange = ANY) -> FilePlan:
     """All files of an organization within a range of time."""
-    return Planner().plan(table, Scan(0, table.name()[-1], NOTHING), organization, time)
+    return FilePlanner().plan(table, Scan(0, table.name()[-1], ANY_ROW), organization, time)
 
 
 def source(table: Table, organization: str = ACME, time: TimeRange = ANY) -> str:
@@ -89,7 +89,7 @@ def rows(connection: duckdb.DuckDBPyConnection, relation: str) -> list[str]:
 def expected(table: Table, organization: str = ACME) -> list[str]:
     """The rows as DuckDB's own reader of Iceberg sees them."""
     iceberg = connect(S3Config(), on_s3=False, threads=1)
-    return rows(iceberg, f"(SELECT * FROM {scan(table)} WHERE organization_id = '{organization}')")
+    return rows(iceberg, f"(SELECT * FROM {scan_sql(table)} WHERE organization_id = '{organization}')")
 
 
 def profile(connection: duckdb.DuckDBPyConnection, sql: str) -> str:
@@ -107,7 +107,7 @@ def test_the_same_rows_as_through_iceberg(
     said = source(table, organization)
     assert rows(plain, said) == expected(table, organization)
     iceberg = connect(S3Config(), on_s3=False, threads=1)
-    types = [column[:2] for column in iceberg.execute(f"DESCRIBE SELECT * FROM {scan(table)}").fetchall()]
+    types = [column[:2] for column in iceberg.execute(f"DESCRIBE SELECT * FROM {scan_sql(table)}").fetchall()]
     assert [column[:2] for column in plain.execute(f"DESCRIBE SELECT * FROM {said}").fetchall()] == types
 
 
@@ -218,7 +218,7 @@ def test_many_files_with_rows_of_their_own_are_read_at_once(
     own: Table, plain: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A statement with a part for every file would take longer to plan than to run."""
-    monkeypatch.setattr("neve.query.scan.reading.BRANCHES", 1)
+    monkeypatch.setattr("neve.query.planning.duckdb_source.BRANCHES", 1)
     everything = plan(own)
     large = [file for file in everything.files if file.rows > 2]
     assert len(large) > 2

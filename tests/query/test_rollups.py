@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from neve.model.rollups import LEVELS
 from neve.model.tables import TABLES
 from neve.query.request import TimeRange
-from neve.query.rolled.route import Coverage, route
-from neve.query.sql.statement import marked, parse
-from neve.query.sql.translate import for_duckdb
+from neve.query.rollup_routing.router import Coverage, route
+from neve.query.sql.statement import find_lake_tables, parse, write_for_duckdb
 from neve.rollup.config import RollupConfig
 from tests.rollup.compare import raised, rolled
 from tests.rollup.points import to_table
@@ -170,9 +169,10 @@ def read(sql: str) -> Statement:
 def text_of(statement: Statement, bounds: str = "") -> str:
     """A statement for DuckDB over the tables of a world."""
     sources = {
-        number: f"(SELECT * FROM rows_of_{table.name} {bounds})" for number, table in marked(statement.tree).items()
+        number: f"(SELECT * FROM rows_of_{table.name} {bounds})"
+        for number, table in find_lake_tables(statement.tree).items()
     }
-    return for_duckdb(statement, sources)
+    return write_for_duckdb(statement, sources)
 
 
 def assert_same(found: pa.Table, expected: pa.Table) -> None:
@@ -295,7 +295,7 @@ def test_answers_are_those_of_points(seed: int, sql: str, covered: list[Coverage
     there = world(seed)
     statement = read(sql)
     routed, used = route(statement, covered)
-    numbers = list(marked(routed.tree))
+    numbers = list(find_lake_tables(routed.tree))
     assert len(set(numbers)) == len(numbers)
     assert set(routed.tables) <= {"metrics", *filter(None, used.split(", "))}
     assert_same(there.spoilt(covered).ask(text_of(routed)), there.ask(text_of(statement)))
@@ -474,7 +474,7 @@ def test_points_are_not_read_where_all_is_covered() -> None:
     sql = f"SELECT sum(value) FROM metrics WHERE {FIXED} AND timestamp >= '2026-01-01' AND timestamp < '2026-01-03'"
     routed, used = route(read(sql), EVERY_LEVEL)
     assert used == "metrics_1d"
-    assert [(number, table.name) for number, table in marked(routed.tree).items()] == [(0, "metrics_1d")]
+    assert [(number, table.name) for number, table in find_lake_tables(routed.tree).items()] == [(0, "metrics_1d")]
 
 
 def test_the_rest_of_a_statement_stays() -> None:
@@ -485,7 +485,7 @@ def test_the_rest_of_a_statement_stays() -> None:
     statement = read(both)
     routed, used = route(statement, [whole(0, ((FIRST, LAST),))])
     assert used == "metrics_1m"
-    tables = {number: table.name for number, table in marked(routed.tree).items()}
+    tables = {number: table.name for number, table in find_lake_tables(routed.tree).items()}
     assert sorted(tables) == [0, 1, 2]
     assert sorted(tables.values()) == ["metrics", "metrics", "metrics_1m"]
     assert_same(world(0).ask(text_of(routed)), world(0).ask(text_of(statement)))

@@ -10,7 +10,7 @@ from neve.errors import QueryError, TableMissing
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
 from neve.query.config import QueryConfig
-from neve.query.run import run_query
+from neve.query.service import run_query
 from tests.query.lakes import ACME, NOW, OTHER, TRACES
 
 CONFIG = QueryConfig(threads=1)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -14,11 +15,15 @@ from pyiceberg.types import StringType
 
 from neve.errors import LimitExceeded, QueryError, TableMissing
 from neve.model.signals import Signal
+from neve.query import planning_turns
 from neve.query.config import LimitRule, QueryConfig
-from neve.query.engine.pool import WorkerPool
-from neve.query.failures import FilesGone, StoreAway
+from neve.query.engine.spark import SparkEngine
+from neve.query.engine.worker_pool import WorkerPool
+from neve.query.engine_errors import FilesMissing, StorageUnavailable
+from neve.query.execution import RunningQuery, StoredRun
+from neve.query.planning.tenancy import check_snapshot
+from neve.query.planning_turns import PlanningTurns
 from neve.query.request import Request, TimeRange
-from neve.query.scan.owners import check_snapshot
 from neve.query.service import Ports, QueryService
 from tests.query.lakes import ACME, OTHER, logs, make_lake, put
 
@@ -26,8 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from neve.lake.lake import Lake
-    from neve.query.entry import Entry
-    from neve.query.running import Running
+    from neve.query.request import QueryLogEntry
 
 COUNT = "SELECT count(*) AS n FROM logs"
 # Long enough to be interrupted, in DuckDB's own loops.
@@ -45,7 +49,7 @@ def make_service(request: pytest.FixtureRequest, own_lake: Lake) -> Iterator[Cal
     """Services of that lake, closed at the end; what they promise holds wherever DuckDB runs."""
     made: list[QueryService] = []
 
-    def make(log: Callable[[Entry], None] = lambda _entry: None, **said: Any) -> QueryService:
+    def make(log: Callable[[QueryLogEntry], None] = lambda _entry: None, **said: Any) -> QueryService:
         config = QueryConfig(threads=1, warm_workers=0, **said)
         engine = WorkerPool(own_lake, config) if request.param == "in workers" else None
         made.append(QueryService(own_lake, config, ports=Ports(engine=engine), log=log))
@@ -56,13 +60,13 @@ def make_service(request: pytest.FixtureRequest, own_lake: Lake) -> Iterator[Cal
         service.close()
 
 
-def rows(running: Running) -> list[dict[str, Any]]:
+def rows(running: RunningQuery) -> list[dict[str, Any]]:
     """All rows of an answer."""
     found: list[dict[str, Any]] = pa.Table.from_batches(running.batches(), running.schema).to_pylist()
     return found
 
 
-def ask(service: QueryService, sql: str, organization: str = ACME, **more: Any) -> Running:
+def ask(service: QueryService, sql: str, organization: str = ACME, **more: Any) -> RunningQuery:
     """Start a query."""
     return service.start(Request(sql, organization, **more))
 
@@ -205,7 +209,7 @@ def test_limits_of_one_organization(
     make_service: Callable[..., QueryService], rule: dict[str, Any], sql: str, limit: str, words: str
 ) -> None:
     """What is exceeded is named; other organizations have other limits."""
-    entries: list[Entry] = []
+    entries: list[QueryLogEntry] = []
     service = make_service(
         entries.append, spark_bytes=0, limits=(LimitRule(organization=ACME, **rule),), timeout_seconds=3600
     )
@@ -260,7 +264,7 @@ def test_a_query_is_cancelled_from_elsewhere(make_service: Callable[..., QuerySe
 
 def test_who_stops_reading_ends_the_query(make_service: Callable[..., QueryService]) -> None:
     """What was begun is closed, and told."""
-    entries: list[Entry] = []
+    entries: list[QueryLogEntry] = []
     service = make_service(entries.append)
     running = ask(service, "SELECT * FROM range(10000000)")
     reading = running.batches()
@@ -303,14 +307,14 @@ def test_files_that_are_gone_for_good(own_lake: Lake, make_service: Callable[...
     put(own_lake, "acme", Signal.LOGS, logs("third"), batch="more")
     mine = sorted(path for path in files_of(own_lake, "logs") if f"={ACME}/" in str(path))
     mine[0].unlink()
-    with pytest.raises(FilesGone):
+    with pytest.raises(FilesMissing):
         rows(ask(service, COUNT))
     partial = ask(service, COUNT, partial=True)
     assert rows(partial)[0]["n"] in (1, 2)
     assert partial.statistics.partial
     assert partial.statistics.notes[-1] == "1 of 2 files can't be read; their rows are missing"
     mine[1].unlink()
-    with pytest.raises(StoreAway, match="none of 2 files can be read"):
+    with pytest.raises(StorageUnavailable, match="none of 2 files can be read"):
         ask(service, COUNT, partial=True)
 
 
@@ -370,3 +374,83 @@ def test_spark_answers_what_is_too_large(make_lake: Callable[..., Lake], tmp_pat
     finally:
         for service in (*services, poor):
             service.close()
+
+
+def test_running_a_statement_is_not_planning_it(
+    make_service: Callable[..., QueryService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only planning makes an organization wait, also where DuckDB runs in this process."""
+    events: list[str] = []
+    begin = RunningQuery.begin
+
+    @contextmanager
+    def measure(_turns: PlanningTurns, _organization: str) -> Iterator[None]:
+        events.append("plan")
+        yield
+        events.append("planned")
+
+    def note_and_begin(running: RunningQuery, run: Any) -> None:
+        events.append("run")
+        begin(running, run)
+
+    monkeypatch.setattr(PlanningTurns, "measure", measure)
+    monkeypatch.setattr(RunningQuery, "begin", note_and_begin)
+    assert rows(ask(make_service(cache_bytes=0), "SELECT 1 AS n")) == [{"n": 1}]
+    # Writing the statement is planning, too: before it runs in this process, or for a worker when it begins.
+    assert [event for event in events if event != "run"] == ["plan", "planned"] * 2
+    assert events[events.index("run") - 1] == "planned"
+
+
+@pytest.mark.parametrize("end", ["cancel", "timeout"])
+def test_a_query_that_waits_to_be_planned_is_ended(own_lake: Lake, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    """At once: in the pause of its organization, and behind another statement in that pause."""
+    monkeypatch.setattr(planning_turns, "LONGEST_PAUSE_SECONDS", 86_400.0)
+    turns = PlanningTurns()
+    monkeypatch.setattr("neve.query.service.PlanningTurns", lambda _factor: turns)
+    service = QueryService(own_lake, QueryConfig(threads=1))
+    turns.charge(ACME, 1e9)
+
+    def wait() -> None:
+        with suppress(QueryError):
+            ask(service, COUNT, timeout_seconds=0.3 if end == "timeout" else 86_400.0)
+
+    threads = [threading.Thread(target=wait, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    if end == "cancel":
+        while len(waiting := service.running(ACME)) < 2:
+            time.sleep(0.01)
+        for one in waiting:
+            one.cancel()
+    for thread in threads:
+        thread.join(600)
+    assert not any(thread.is_alive() for thread in threads)
+    assert rows(ask(service, COUNT, OTHER)) == [{"n": 1}]
+    service.close()
+
+
+class ListedSpark(SparkEngine):
+    """Spark that has a number of rows for each statement, and notes how many it was asked for."""
+
+    asked: ClassVar[list[int]] = []
+
+    def run(self, _sql: str, most_rows: int) -> Any:
+        """Return the first rows."""
+        self.asked.append(most_rows)
+        return StoredRun(pa.table({"n": range(min(10, most_rows))}))
+
+
+def test_a_result_of_spark_is_never_cut_off_silently(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is stored on disk up to a number of rows. A longer one fails, unless fewer rows were asked for."""
+    monkeypatch.setattr("neve.query.service.SparkEngine", ListedSpark)
+    monkeypatch.setattr(ListedSpark, "asked", [])
+    sql = "SELECT message FROM logs"
+    short = QueryService(own_lake, QueryConfig(threads=1, spark_bytes=1, spark_result_rows=9, cache_bytes=0))
+    with pytest.raises(LimitExceeded, match=r"more than 9 rows \(query.spark_result_rows\)"):
+        rows(ask(short, sql))
+    assert len(rows(ask(short, sql, limit=4))) == 4
+    long = QueryService(own_lake, QueryConfig(threads=1, spark_bytes=1, spark_result_rows=10, cache_bytes=0))
+    assert len(rows(ask(long, sql))) == 10
+    assert ListedSpark.asked == [10, 5, 11]
+    short.close()
+    long.close()

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from neve.errors import QueryError
-from neve.query.sql.statement import Statement, marked, parse
-from neve.query.sql.translate import for_duckdb, for_spark
+from neve.query.sql.statement import Statement, find_lake_tables, parse, write_for_duckdb, write_for_spark
 from tests.query.engines import SCHEMAS
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def test_tables_of_the_lake_are_found(sql: str, tables: tuple[str, ...]) -> None
     """Each reference is marked once; what a WITH defines is not, within its reach."""
     statement = parse(sql, SCHEMAS)
     assert sorted(statement.tables) == sorted(tables)
-    assert list(marked(statement.tree)) == list(range(len(tables)))
+    assert list(find_lake_tables(statement.tree)) == list(range(len(tables)))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +121,7 @@ def test_what_is_refused_is_said_in_words(sql: str, words: str, hint: str | None
     """The value, what was expected, and what may have been meant."""
     if not words:
         with pytest.raises(QueryError, match="expected one word"):
-            for_duckdb(parse(sql, SCHEMAS), {0: "(SELECT 1)"})
+            write_for_duckdb(parse(sql, SCHEMAS), {0: "(SELECT 1)"})
         return
     error = refused(sql)
     assert words in error.message
@@ -138,7 +137,7 @@ def test_depth_within_the_bound_is_read(depth: int) -> None:
         "SELECT " + "abs(" * depth + "1" + ")" * depth,
     ):
         statement = parse(sql, SCHEMAS)
-        assert for_duckdb(statement, dict.fromkeys(marked(statement.tree), "(SELECT 1)"))
+        assert write_for_duckdb(statement, dict.fromkeys(find_lake_tables(statement.tree), "(SELECT 1)"))
 
 
 def test_depth_beyond_the_bound_is_refused_in_words() -> None:
@@ -175,7 +174,7 @@ def test_parameters_are_bound_in_the_order_of_the_text(
     plain: duckdb.DuckDBPyConnection, sql: str, parameters: Any, values: tuple[Any, ...]
 ) -> None:
     """By number or by name, as values that are never read as SQL."""
-    assert plain.execute(for_duckdb(parse(sql, SCHEMAS, parameters), {})).fetchall() == [values]
+    assert plain.execute(write_for_duckdb(parse(sql, SCHEMAS, parameters), {})).fetchall() == [values]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +197,7 @@ def test_parameters_that_do_not_fit_are_said(sql: str, parameters: Any, words: s
 @given(st.one_of(st.integers(-(2**63) + 1, 2**63 - 1), st.floats(), st.booleans(), st.binary(max_size=20), st.none()))
 def test_every_value_comes_back(plain: duckdb.DuckDBPyConnection, value: Any) -> None:
     """Exactly, with its type."""
-    [[found]] = plain.execute(for_duckdb(parse("SELECT ?", SCHEMAS, [value]), {})).fetchall()
+    [[found]] = plain.execute(write_for_duckdb(parse("SELECT ?", SCHEMAS, [value]), {})).fetchall()
     assert type(found) is type(value)
     assert found == value or (math.isnan(found) and math.isnan(value))
 
@@ -243,17 +242,17 @@ def test_sources_stand_where_tables_were() -> None:
     statement = parse("SELECT spans.flags, l.flags, 'spans' FROM telemetry.spans, logs AS l", SCHEMAS)
     sources = {0: "(SELECT 1 AS flags)", 1: "(SELECT 2 AS flags)"}
     expected = 'FROM (SELECT 1 AS flags) AS "spans", (SELECT 2 AS flags) AS "l"'
-    assert expected in for_duckdb(statement, sources)
-    assert expected.replace('"', "`") in for_spark(statement, sources)
+    assert expected in write_for_duckdb(statement, sources)
+    assert expected.replace('"', "`") in write_for_spark(statement, sources)
     assert "scan" in next(iter(statement.tree.find_all(exp.Table))).meta
     with pytest.raises(QueryError, match="there is no source for table 1, logs"):
-        for_duckdb(statement, {0: "(SELECT 1)"})
+        write_for_duckdb(statement, {0: "(SELECT 1)"})
 
 
 def test_columns_may_be_named_with_the_schema_of_the_table(plain: duckdb.DuckDBPyConnection) -> None:
     """As in `telemetry.spans.flags`."""
     statement = parse("SELECT telemetry.spans.flags FROM telemetry.spans", SCHEMAS)
-    assert plain.execute(for_duckdb(statement, {0: "(SELECT 7 AS flags)"})).fetchall() == [(7,)]
+    assert plain.execute(write_for_duckdb(statement, {0: "(SELECT 7 AS flags)"})).fetchall() == [(7,)]
 
 
 @pytest.mark.parametrize(
@@ -273,7 +272,7 @@ def test_columns_may_be_named_with_the_schema_of_the_table(plain: duckdb.DuckDBP
 def test_has_term(plain: duckdb.DuckDBPyConnection, text: str | None, term: str, found: bool | None) -> None:
     """Whole words, whatever their case."""
     statement = parse("SELECT has_term(?, ?)", SCHEMAS, [text, term])
-    assert plain.execute(for_duckdb(statement, {})).fetchall() == [(found,)]
+    assert plain.execute(write_for_duckdb(statement, {})).fetchall() == [(found,)]
 
 
 @pytest.mark.parametrize(
@@ -290,12 +289,12 @@ def test_has_term(plain: duckdb.DuckDBPyConnection, text: str | None, term: str,
 def test_has_phrase(plain: duckdb.DuckDBPyConnection, text: str, phrase: str, found: bool) -> None:
     """Words in sequence, with anything but words between them."""
     statement = parse("SELECT has_phrase(?, ?)", SCHEMAS, [text, phrase])
-    assert plain.execute(for_duckdb(statement, {})).fetchall() == [(found,)]
+    assert plain.execute(write_for_duckdb(statement, {})).fetchall() == [(found,)]
 
 
 def test_answers_have_names_for_their_columns(plain: duckdb.DuckDBPyConnection) -> None:
     """The text of the expression where the user gave none."""
-    answer = plain.execute(for_duckdb(parse("SELECT count(*), 1 + 1, 2 AS two", SCHEMAS), {}))
+    answer = plain.execute(write_for_duckdb(parse("SELECT count(*), 1 + 1, 2 AS two", SCHEMAS), {}))
     assert [column[0] for column in answer.description] == ["count(*)", "1 + 1", "two"]
 
 

@@ -11,12 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from neve.errors import LakeError, LimitExceeded
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
 from neve.query.config import LimitRule, QueryConfig
-from neve.query.limits import Limits, limits_for
-from neve.query.usage import DailyUsage, bytes_of_day
+from neve.query.limits import DailyUsage, Limits, bytes_of_day, limits_for
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +28,7 @@ HUNDRED = Limits(daily_bytes=100)
 @pytest.fixture
 def documents(tmp_path: Path) -> Iterator[SqlDocuments]:
     """A state store."""
-    made = SqlDocuments(State(StateConfig(path=str(tmp_path / "state.db"))))
+    made = SqlDocuments(StateStore(StateConfig(path=str(tmp_path / "state.db"))))
     yield made
     made.close()
 
@@ -64,7 +63,7 @@ def test_a_key_has_a_day_of_its_own_beside_that_of_its_organization() -> None:
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from("ab"), st.integers(0, 50)), max_size=12))
 def test_servers_count_together(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str, int]]) -> None:
     """However their queries are mixed, the store has the sum in the end, and a new server begins with it."""
-    store = SqlDocuments(State(StateConfig(path=str(tmp_path_factory.mktemp("state") / "state.db"))))
+    store = SqlDocuments(StateStore(StateConfig(path=str(tmp_path_factory.mktemp("state") / "state.db"))))
     servers = [DailyUsage(store, lambda: NOON) for _ in range(3)]
     for server, organization, size in steps:
         servers[server].charge((organization, "k"), size, Limits())

@@ -8,9 +8,8 @@ import duckdb
 import pytest
 
 from neve.errors import QueryError
-from neve.query.sql.functions import KNOWN, VOLATILE
-from neve.query.sql.statement import parse
-from neve.query.sql.translate import for_duckdb
+from neve.query.sql.identifiers import KNOWN, VOLATILE
+from neve.query.sql.statement import parse, write_for_duckdb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -182,7 +181,7 @@ def answer(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[list[str], 
 def test_an_expression_means_what_was_written(plain: duckdb.DuckDBPyConnection, expression: str) -> None:
     """Its type and its value are those of the text itself."""
     sql = f"SELECT {expression}"
-    assert answer(plain, for_duckdb(parse(sql, {}), {})) == answer(plain, sql)
+    assert answer(plain, write_for_duckdb(parse(sql, {}), {})) == answer(plain, sql)
 
 
 def test_every_function_means_what_was_written(plain: duckdb.DuckDBPyConnection) -> None:
@@ -199,6 +198,6 @@ def test_every_function_means_what_was_written(plain: duckdb.DuckDBPyConnection)
         except QueryError:
             assert sql.removeprefix("SELECT ") in UNREAD
             continue
-        assert answer(plain, for_duckdb(statement, {})) == expected, sql
+        assert answer(plain, write_for_duckdb(statement, {})) == expected, sql
         compared += 1
     assert compared > 300

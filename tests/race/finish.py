@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from neve.compact.journal import GROUPS, Journal
 from neve.errors import LeaseTaken
 from neve.maintain.job import Maintainer
-from neve.maintain.orphans import orphans
+from neve.maintain.orphans import remove_orphans
 from tests.race import table
 from tests.race.house import LEASE_SECONDS, TABLE, compactor_of, documents_at
 
@@ -41,7 +41,7 @@ def finish(lake: Lake, folder: Path, judge: Callable[[str, int], None], outcome:
 
 def _remove_refused(lake: Lake) -> int:
     """What dead runs wrote and the table refused: compaction leaves it alone, as the dead may be about to commit it."""
-    step = partial(orphans, older_than=timedelta(), force_young=True)
+    step = partial(remove_orphans, older_than=timedelta(), force_young=True)
     (result,) = Maintainer(lake).run(TABLE, ["orphans"], how={"orphans": step})
     return result.outcome.gain.files
 

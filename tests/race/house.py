@@ -8,15 +8,15 @@ from neve.compact import Compactor
 from neve.compact.config import CompactConfig
 from neve.lake.config import CatalogConfig, LakeConfig, SparkConfig
 from neve.lake.lake import Lake
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 from tests.chaos.house import QUICK_JVM
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from neve.lake.documents import Documents
+    from neve.state.documents import Documents
 
 TABLE = "race.events"
 LEASE_SECONDS = 3.0
@@ -55,7 +55,7 @@ def lake_at(folder: Path, spark_log: str = "spark.log") -> Lake:
 
 def documents_at(folder: Path) -> Documents:
     """Where the processes of a race meet."""
-    return SqlDocuments(State(StateConfig(path=str(folder / "state.db"))))
+    return SqlDocuments(StateStore(StateConfig(path=str(folder / "state.db"))))
 
 
 def compactor_of(lake: Lake, folder: Path) -> Compactor:

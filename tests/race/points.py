@@ -9,9 +9,9 @@ import threading
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from neve.compact import journal, settle
+from neve.compact import journal, recovery
 from neve.compact.journal import Entry, Journal, Stage
-from neve.lake.replace import replace_files
+from neve.lake.commit.java_commit import replace_files
 from tests.race.deaths import Death, Point
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def arm(death: Death, say: Callable[..., None]) -> None:
     passed = _trap(death, say)
     _wrap_journal(passed)
     _wrap(replace_files, passed, (Point.COMMITTING, Point.ORPHANED), (Point.COMMITTED,))
-    _wrap(settle.sweep, passed, (Point.SWEEPING,), (Point.SWEPT,))
+    _wrap(recovery.remove_leftovers, passed, (Point.SWEEPING,), (Point.SWEPT,))
 
 
 def _trap(death: Death, say: Callable[..., None]) -> Callable[[Point], None]:

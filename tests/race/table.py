@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neve.lake.filesystem import plain_path
+from neve.lake.storage.filesystem import strip_scheme
 from neve.model.commits import OPERATION
 from tests.race.changes import NAP
 from tests.race.house import TABLE
@@ -113,7 +113,7 @@ def files_of(table: Table) -> Files:
     """What the table should have on disk, and what it has."""
     data = Path(table.location().removeprefix("file://")) / "data"
     there = [path for path in data.rglob("*") if path.is_file() and path.suffix != ".crc"]
-    return Files(frozenset(map(plain_path, _known(table))), frozenset(plain_path(str(path)) for path in there))
+    return Files(frozenset(map(strip_scheme, _known(table))), frozenset(strip_scheme(str(path)) for path in there))
 
 
 def delete_files(table: Table) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from neve.errors import RawZoneError
 from neve.raw.frame import Frame, Kind
-from neve.raw.group import GroupCommit
+from neve.raw.writer import GroupCommit
 from tests.receive.doubles import MemorySink
 
 if TYPE_CHECKING:

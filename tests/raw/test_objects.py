@@ -13,7 +13,7 @@ from neve.errors import RawZoneError
 from neve.lake.config import S3Config
 from neve.raw.config import RawConfig
 from neve.raw.frame import Frame, Kind, decode, encode
-from neve.raw.objects import ObjectSink
+from neve.raw.segments import ObjectSink
 from neve.raw.writer import open_writer
 from neve.raw.zone import CONSUMED, OTLP, RawZone
 

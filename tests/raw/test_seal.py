@@ -8,7 +8,7 @@ import pytest
 
 from neve.lake.config import S3Config
 from neve.raw.frame import Frame, Kind, decode, encode
-from neve.raw.local import LocalSink
+from neve.raw.segments import LocalSink
 from neve.raw.zone import RawZone
 
 SMALL = 1  # every group fills a segment

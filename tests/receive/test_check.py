@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode
-from neve.otlp.wire import MESSAGES, message_class
-from neve.receive.bad_rows import MOST
-from neve.receive.check import check
+from neve.otlp.protobuf import MESSAGES, message_class
+from neve.receive.check import MOST_BAD_ROWS, check_message
 from neve.receive.refusal import Refusal, Verdict
 from tests.otlp.messages import MESSAGES as STRATEGIES
 from tests.receive.doubles import NOW, deep_traces, field, span, traces_of
@@ -71,7 +70,7 @@ def test_a_well_formed_message_is_counted_as_decoding_does(signal: Signal, data:
         for metric in (m for r in message.resource_metrics for scope in r.scope_metrics for m in scope.metrics):
             metric.name = data.draw(st.sampled_from(["", "name"]))
     wire = message.SerializeToString()
-    checked = check(signal, wire, INTAKE, MANY)
+    checked = check_message(signal, wire, INTAKE, MANY)
     assert (checked.records, checked.rejected) == counts(signal, wire)
 
 
@@ -91,7 +90,7 @@ def test_a_damaged_message_is_never_judged_harder_than_by_decoding(signal: Signa
         except Exception:  # noqa: S112 - decoding has its own net for what nobody has foreseen
             continue
         try:
-            checked = check(signal, wire, INTAKE, MANY)
+            checked = check_message(signal, wire, INTAKE, MANY)
         except Refusal:
             assert set(rejected) == {"malformed_message"}
         else:
@@ -106,7 +105,7 @@ def test_malformed_records_are_counted_alone() -> None:
     message: Any = message_class(MESSAGES[Signal.TRACES])()
     message.ParseFromString(traces_of(span(), span(trace_id=b"short")))
     message.resource_spans[0].scope_spans[0].spans.insert(1, b"\xff\xff")
-    checked = check(Signal.TRACES, message.SerializeToString(), INTAKE, MANY)
+    checked = check_message(Signal.TRACES, message.SerializeToString(), INTAKE, MANY)
     assert (checked.records, checked.rejected) == (3, {"malformed_record": 1, "invalid_trace_id": 1})
 
 
@@ -120,16 +119,16 @@ def test_malformed_points_are_counted_alone() -> None:
     scope.metrics[0] = metric.SerializeToString()
     scope.metrics.append(b"\xff")
     wire = message.SerializeToString()
-    checked = check(Signal.METRICS, wire, INTAKE, MANY)
+    checked = check_message(Signal.METRICS, wire, INTAKE, MANY)
     assert (checked.records, checked.rejected) == (5, {"malformed_record": 2})
     assert counts(Signal.METRICS, wire) == (5, {"malformed_record": 2})
 
 
 def test_a_message_of_many_malformed_records_is_malformed() -> None:
     """Telling each of them apart would take as long as an attacker likes."""
-    spans = field(2, span().SerializeToString()) + field(2, b"\xff") * (MOST + 1)
+    spans = field(2, span().SerializeToString()) + field(2, b"\xff") * (MOST_BAD_ROWS + 1)
     with pytest.raises(Refusal, match="more than 100 records") as caught:
-        check(Signal.TRACES, field(1, field(2, spans)), INTAKE, MANY)
+        check_message(Signal.TRACES, field(1, field(2, spans)), INTAKE, MANY)
     assert caught.value.verdict is Verdict.MALFORMED
 
 
@@ -137,14 +136,14 @@ def test_a_message_of_many_malformed_records_is_malformed() -> None:
 @pytest.mark.parametrize("count", [0, 1])
 def test_few_records_are_counted(signal: Signal, count: int) -> None:
     """None and one."""
-    assert check(signal, SAMPLES[signal](count), INTAKE, MANY).records == count
+    assert check_message(signal, SAMPLES[signal](count), INTAKE, MANY).records == count
 
 
 @each_signal
 def test_too_many_records_are_refused(signal: Signal) -> None:
     """With their number and the setting."""
     with pytest.raises(Refusal, match=r"holds 5 records, more than receiver\.max_records, which is 4") as caught:
-        check(signal, SAMPLES[signal](5), INTAKE, 4)
+        check_message(signal, SAMPLES[signal](5), INTAKE, 4)
     assert caught.value.verdict is Verdict.TOO_LARGE
 
 
@@ -152,18 +151,18 @@ def test_too_many_records_are_refused(signal: Signal) -> None:
 def test_a_large_message_is_counted_like_a_small_one(signal: Signal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Above a size, records are parted before they are parsed."""
     wire = SAMPLES[signal](50) + SAMPLES[signal](2)
-    small = check(signal, wire, INTAKE, MANY)
+    small = check_message(signal, wire, INTAKE, MANY)
     monkeypatch.setattr("neve.receive.check.LARGE", 100)
-    assert check(signal, wire, INTAKE, MANY) == small
+    assert check_message(signal, wire, INTAKE, MANY) == small
     assert small.records == 52
 
 
 def test_empty_records_are_counted_before_they_are_parsed() -> None:
     """A record may be two bytes on the wire: millions of them are refused, not unfolded."""
     with pytest.raises(Refusal, match="holds 4000000 records"):
-        check(Signal.TRACES, field(1, field(2, b"\x12\x00" * 4_000_000)), INTAKE, MANY)
+        check_message(Signal.TRACES, field(1, field(2, b"\x12\x00" * 4_000_000)), INTAKE, MANY)
 
 
 def test_deep_values_cost_nothing() -> None:
     """Values are stepped over: 10,000 levels are a few bytes more."""
-    assert check(Signal.TRACES, deep_traces(10_000), INTAKE, MANY).records == 1
+    assert check_message(Signal.TRACES, deep_traces(10_000), INTAKE, MANY).records == 1

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import os
 import signal
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from neve.lake.child import Child, ChildFailed
+from neve.lake.child_process import Child, ChildFailed
 from neve.model.signals import Signal
-from neve.otlp.batch import Intake
+from neve.otlp.decode_result import Intake
 from neve.otlp.json import to_json
-from neve.raw.frame import Encoding
+from neve.otlp.protobuf import read_messages
+from neve.raw.frame import Encoding, Packing
+from neve.receive import check, receiver
 from neve.receive import examiners as module
 from neve.receive.check import Checked
 from neve.receive.config import ReceiverConfig
 from neve.receive.examine import Examined, Rules, examine
-from neve.receive.examiners import Children, Examiners
+from neve.receive.examiners import ExaminerProcesses, Examiners
+from neve.receive.receiver import Export
 from neve.receive.refusal import Refusal, Verdict
 from tests.receive.doubles import field, span, traces_of
+from tests.receive.test_receiver import a_room
 from tests.telemetry import NOW, logs, traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from pathlib import Path
 
 INTAKE = Intake("acme", NOW)
 LARGE = traces(400)  # over 16 kB
@@ -57,6 +64,10 @@ def test_a_child_finds_what_this_process_would() -> None:
         assert (found.checked.records, dict(found.checked.rejected)) == (301, {"invalid_trace_id": 1})
         found = await examiners.examine(Signal.TRACES, text, Encoding.JSON, INTAKE)
         assert (found.message, found.checked.records) == (LARGE, 400)
+        unknown = text.replace(b'"kind":2', b'"kind":"BROKER"', 2)
+        found = await examiners.examine(Signal.TRACES, unknown, Encoding.JSON, INTAKE)
+        assert (found.message, found.checked.records, dict(found.checked.rejected)) == (None, 400, {"unknown_enum": 2})
+        assert found.checked.details["unknown_enum"].startswith("kind is 'BROKER'")
         with pytest.raises(Refusal, match=r"more than 10000 groups .*receiver\.max_groups") as caught:
             await examiners.examine(Signal.LOGS, too_many, Encoding.PROTOBUF, INTAKE)
         assert (caught.value.verdict, caught.value.reason) == (Verdict.TOO_LARGE, "too_many_groups")
@@ -71,7 +82,7 @@ def test_only_large_bodies_go_to_a_child(monkeypatch: pytest.MonkeyPatch) -> Non
     """And all large ones do, so that this process is free for others."""
     asked: list[int] = []
 
-    def here(_signal: Signal, body: bytes, *_rest: object) -> None:
+    def here(_signal: Signal, body: bytes, *_rest: object, **_options: object) -> None:
         asked.append(len(body))
         pytest.fail("it was examined here")
 
@@ -90,7 +101,7 @@ def test_only_large_bodies_go_to_a_child(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_body_of_many_entries_is_large_below_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes long to examine is examined elsewhere; ordinary exports of the same size are not."""
     asked: list[int] = []
-    monkeypatch.setattr(Children, "examine", lambda _self, _signal, body, *_rest: _found(asked, body))
+    monkeypatch.setattr(ExaminerProcesses, "examine", lambda _self, _signal, body, *_rest: _found(asked, body))
     dense = field(1, field(2, b"\x12\x00" * 400_000))
     ordinary = traces(3500)
     assert module.INLINE_BYTES < len(ordinary) < len(dense) < 1024 * 1024
@@ -101,6 +112,53 @@ def test_a_body_of_many_entries_is_large_below_the_size(monkeypatch: pytest.Monk
         assert asked == [len(dense)]
 
     run(work, large_bytes=1024 * 1024)
+
+
+@pytest.mark.parametrize("size", [module.COUNTED_BYTES // 2, 190 * 1024])
+def test_malformed_records_are_searched_in_a_child(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """The search parses a message many times: here each message is parsed once."""
+    parsed: list[int] = []
+
+    def note(wire: Any, column: Any) -> Any:
+        parsed.append(len(column))
+        return read_messages(wire, column)
+
+    monkeypatch.setattr(check, "read_messages", note)
+    good, malformed = field(2, field(15, bytes(46))), field(2, b"\x0f")
+    records = [malformed if number % 100 == 50 else good for number in range(size // len(good))]
+    bad = records.count(malformed)
+    body = field(1, field(2, b"".join(records)))
+
+    async def work(examiners: Examiners) -> None:
+        found = await examiners.examine(Signal.TRACES, body, Encoding.PROTOBUF, INTAKE)
+        assert (found.checked.records, found.checked.rejected["malformed_record"]) == (len(records), bad)
+        assert len(parsed) <= 1
+
+    run(work, large_bytes=1024 * 1024)
+
+
+def test_a_packed_body_with_malformed_records_is_examined_once_here(tmp_path: Path) -> None:
+    """In the thread that unpacked it, and then in a child: never on the event loop."""
+    threads: list[str] = []
+    body = gzip.compress(field(1, field(2, b"\x12\x01\x0f" + b"\x12\x00" * 10)))
+    here = Examiners.examine_here
+
+    async def work() -> None:
+        async with a_room(tmp_path) as room:
+            with room.receiver.budget.hold() as hold:
+                hold.grow(len(body))
+                await room.receiver.accept(Export(Signal.TRACES, "acme", body, packing=Packing.GZIP), hold)
+
+    def note(examiners: Examiners, *given: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return here(examiners, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Examiners, "examine_here", note)
+        patch.setattr(receiver, "INLINE_PACKED", 0)
+        asyncio.run(work())
+    assert len(threads) == 1
+    assert threads[0] != threading.main_thread().name
 
 
 async def _found(asked: list[int], body: bytes) -> Examined:
@@ -172,7 +230,7 @@ def test_an_organization_never_has_all_children() -> None:
     """Where there are several: others find one free."""
 
     async def work() -> None:
-        children = Children(ReceiverConfig(check_processes=3))
+        children = ExaminerProcesses(ReceiverConfig(check_processes=3))
         begun: list[str] = []
         go = asyncio.Event()
 

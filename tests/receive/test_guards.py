@@ -1,6 +1,7 @@
 """Who is let in, and how much at a time."""
 
 import asyncio
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,14 +10,22 @@ import structlog
 
 from neve.errors import ConfigError, LakeError, RawZoneError
 from neve.lake.config import S3Config
-from neve.lake.scopes import ALL_SCOPES, Caller, Scope
 from neve.raw.frame import MAGIC
 from neve.raw.zone import RawZone
+from neve.receive.authentication import (
+    MOST_KNOWN,
+    NEW_BURST_SECONDS,
+    NEW_PER_SECOND,
+    PEER_SHARE,
+    KeyGuard,
+    OpenGuard,
+    extract_key,
+)
+from neve.receive.backpressure import Backpressure
 from neve.receive.budget import Budget
 from neve.receive.config import ReceiverConfig, check_receiver
-from neve.receive.keys import MOST_KNOWN, NEW_BURST_SECONDS, NEW_PER_SECOND, PEER_SHARE, KeyDoor, OpenDoor, key_of
-from neve.receive.pressure import Pressure
 from neve.receive.refusal import Refusal, Verdict
+from neve.state.scopes import ALL_SCOPES, Caller, Scope
 
 
 class Book:
@@ -36,7 +45,7 @@ class Book:
         return Caller(self.keys[text], text[0], scopes) if text in self.keys else None
 
 
-def ask(door: KeyDoor | OpenDoor, key: str | None, peer: str = "") -> str | Verdict:
+def ask(door: KeyGuard | OpenGuard, key: str | None, peer: str = "") -> str | Verdict:
     """Who a key speaks for, or why it speaks for nobody."""
     try:
         return asyncio.run(door.caller(key, Scope.WRITE, peer)).organization
@@ -46,7 +55,7 @@ def ask(door: KeyDoor | OpenDoor, key: str | None, peer: str = "") -> str | Verd
 
 def test_a_key_speaks_for_its_organization() -> None:
     """No key, a wrong one and a right one have answers of their own."""
-    door = KeyDoor(Book(good="acme"), 5.0)
+    door = KeyGuard(Book(good="acme"), 5.0)
     assert [ask(door, key) for key in (None, "", "bad", "good")] == [
         Verdict.NO_KEY,
         Verdict.NO_KEY,
@@ -58,7 +67,7 @@ def test_a_key_speaks_for_its_organization() -> None:
 def test_a_key_does_what_its_scopes_say() -> None:
     """One look serves both; who may not is told what the key may."""
     book = Book(good="acme", weak="acme")
-    door = KeyDoor(book, 5.0)
+    door = KeyGuard(book, 5.0)
     assert asyncio.run(door.caller("good", Scope.READ)) == Caller("acme", "g")
     assert [ask(door, "good"), ask(door, "weak")] == ["acme", "acme"]
     with pytest.raises(Refusal, match=r"this key lacks the scope `read` \(it has: write\)") as caught:
@@ -70,13 +79,13 @@ def test_a_key_does_what_its_scopes_say() -> None:
 def test_an_answer_is_kept_for_a_while() -> None:
     """A second request does not ask again; when the time is over, a revoked key is found out."""
     book = Book(good="acme")
-    door = KeyDoor(book, 5.0)
+    door = KeyGuard(book, 5.0)
     assert [ask(door, "good"), ask(door, "good"), ask(door, "bad"), ask(door, "bad")][1::2] == [
         "acme",
         Verdict.WRONG_KEY,
     ]
     assert book.looks == 2
-    forgetful = KeyDoor(book, 0.0)
+    forgetful = KeyGuard(book, 0.0)
     assert ask(forgetful, "good") == "acme"
     book.keys.clear()
     assert ask(forgetful, "good") is Verdict.WRONG_KEY
@@ -84,8 +93,8 @@ def test_an_answer_is_kept_for_a_while() -> None:
 
 def test_keys_that_are_tried_out_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only so many answers are kept."""
-    monkeypatch.setattr("neve.receive.keys.MOST_KNOWN", 3)
-    door = KeyDoor(Book(), 60.0)
+    monkeypatch.setattr("neve.receive.authentication.MOST_KNOWN", 3)
+    door = KeyGuard(Book(), 60.0)
     for number in range(10):
         ask(door, f"guess-{number}")
     assert (len(door._known), len(door._unknown)) == (0, 3)
@@ -94,9 +103,9 @@ def test_keys_that_are_tried_out_do_not_fill_the_memory(monkeypatch: pytest.Monk
 
 def test_unknown_keys_push_no_good_one_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many are tried, the good one is not looked up again before its time."""
-    monkeypatch.setattr("neve.receive.keys.MOST_KNOWN", 3)
+    monkeypatch.setattr("neve.receive.authentication.MOST_KNOWN", 3)
     book = Book(good="acme")
-    door = KeyDoor(book, 60.0, clock=lambda: 0.0)
+    door = KeyGuard(book, 60.0, clock=lambda: 0.0)
     assert ask(door, "good") == "acme"
     for number in range(20):
         ask(door, f"guess-{number}")
@@ -107,7 +116,7 @@ def test_unknown_keys_push_no_good_one_out(monkeypatch: pytest.MonkeyPatch) -> N
 def test_unknown_keys_are_looked_up_only_so_often() -> None:
     """Then they wait; a key that was good before is looked up all the same, and a new one when its turn comes."""
     book, now = Book(good="acme", new="umbrella"), [0.0]
-    door = KeyDoor(book, 5.0, clock=lambda: now[0])
+    door = KeyGuard(book, 5.0, clock=lambda: now[0])
     assert ask(door, "good") == "acme"
     told = [ask(door, f"guess-{number}") for number in range(1000)]
     assert set(told) == {Verdict.WRONG_KEY, Verdict.BUSY}
@@ -124,7 +133,7 @@ def test_unknown_keys_are_looked_up_only_so_often() -> None:
 def test_who_tries_out_keys_keeps_out_itself() -> None:
     """A good key that was never seen is looked up while another address tries out as many as it may, from the start."""
     book, now = Book(good="acme"), [0.0]
-    door = KeyDoor(book, 5.0, clock=lambda: now[0])
+    door = KeyGuard(book, 5.0, clock=lambda: now[0])
     for number in range(2000):
         now[0] += 0.01
         ask(door, f"guess-{number}", f"2001:db8::{number:x}")
@@ -135,9 +144,9 @@ def test_who_tries_out_keys_keeps_out_itself() -> None:
 
 def test_many_addresses_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """What all of them together may try out; and only so many are remembered."""
-    monkeypatch.setattr("neve.receive.keys.MOST_PEERS", 10)
+    monkeypatch.setattr("neve.receive.authentication.MOST_PEERS", 10)
     book = Book()
-    door = KeyDoor(book, 5.0, clock=lambda: 0.0)
+    door = KeyGuard(book, 5.0, clock=lambda: 0.0)
     for number in range(1000):
         ask(door, f"guess-{number}", f"192.0.{number // 250}.{number % 250}")
     assert (book.looks, len(door._new_of)) == (NEW_PER_SECOND * NEW_BURST_SECONDS, 10)
@@ -146,7 +155,7 @@ def test_many_addresses_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_good_keys_cost_nothing() -> None:
     """A receiver that was just started learns a thousand of them at once."""
     names = {f"key-{number}": "acme" for number in range(1000)}
-    door = KeyDoor(Book(**names), 5.0, clock=lambda: 0.0)
+    door = KeyGuard(Book(**names), 5.0, clock=lambda: 0.0)
     assert {ask(door, name, "192.0.2.7") for name in names} == {"acme"}
 
 
@@ -154,7 +163,7 @@ def test_a_store_that_fails_is_no_verdict_on_a_key() -> None:
     """The sender is told to come back, not to go away."""
     book = Book(good="acme")
     book.broken = True
-    assert ask(KeyDoor(book, 5.0), "good") is Verdict.UNAVAILABLE
+    assert ask(KeyGuard(book, 5.0), "good") is Verdict.UNAVAILABLE
 
 
 def test_strangers_hear_nothing_of_the_store() -> None:
@@ -162,7 +171,7 @@ def test_strangers_hear_nothing_of_the_store() -> None:
     book = Book()
     book.broken = True
     with structlog.testing.capture_logs() as logged, pytest.raises(Refusal) as caught:
-        asyncio.run(KeyDoor(book, 5.0).caller("guess", Scope.WRITE))
+        asyncio.run(KeyGuard(book, 5.0).caller("guess", Scope.WRITE))
     assert "db-prod" not in caught.value.message
     assert caught.value.message.startswith("authentication is unavailable, try again (incident ")
     [line] = logged
@@ -179,7 +188,7 @@ def test_an_expired_key_is_refused_with_the_reason() -> None:
         def verify(self, text: str) -> Caller | None:
             return Caller("acme", text, expires_at=end)
 
-    door = KeyDoor(Ending(), 3600, now=lambda: clock[0])
+    door = KeyGuard(Ending(), 3600, now=lambda: clock[0])
     assert ask(door, "k") == "acme"
     clock[0] = end
     with pytest.raises(
@@ -191,15 +200,15 @@ def test_an_expired_key_is_refused_with_the_reason() -> None:
 
 def test_the_open_door_operates_only_where_that_was_said() -> None:
     """Writing and reading are free; to operate the lake is a setting."""
-    caller = asyncio.run(OpenDoor("default").caller(None, Scope.ADMIN))
+    caller = asyncio.run(OpenGuard("default").caller(None, Scope.ADMIN))
     assert (caller.may(Scope.READ), caller.may(Scope.ADMIN)) == (True, False)
-    assert asyncio.run(OpenDoor("default", admin=True).caller(None, Scope.ADMIN)).may(Scope.ADMIN)
+    assert asyncio.run(OpenGuard("default", admin=True).caller(None, Scope.ADMIN)).may(Scope.ADMIN)
 
 
 def test_the_open_door_asks_nothing() -> None:
     """Everyone is the configured organization."""
-    assert ask(OpenDoor("default"), None) == "default"
-    assert asyncio.run(OpenDoor("default").caller(None, Scope.READ)) == Caller("default")
+    assert ask(OpenGuard("default"), None) == "default"
+    assert asyncio.run(OpenGuard("default").caller(None, Scope.READ)) == Caller("default")
 
 
 @pytest.mark.parametrize(
@@ -218,7 +227,7 @@ def test_the_open_door_asks_nothing() -> None:
 )
 def test_the_key_is_found_in_the_headers(authorization: str | None, api_key: str | None, expected: str | None) -> None:
     """In any of the ways that senders know."""
-    assert key_of(authorization, api_key) == expected
+    assert extract_key(authorization, api_key) == expected
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "::", "example.com"])  # noqa: S104 - they are refused
@@ -258,7 +267,7 @@ def test_a_budget_is_shared() -> None:
 
 def test_a_backlog_becomes_pressure_and_goes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits to be ingested is measured; above its limit nothing more is taken. A failure is soon tried again."""
-    pressure = Pressure(RawZone.of(str(tmp_path), S3Config(), "otlp"), 100)
+    pressure = Backpressure(RawZone.of(str(tmp_path), S3Config(), "otlp"), 100)
     segment = tmp_path / "otlp" / "20260101T000000-00000000" / "000000000000.raw"
     segment.parent.mkdir(parents=True)
     segment.write_bytes(MAGIC + bytes(93))
@@ -274,8 +283,55 @@ def test_a_backlog_becomes_pressure_and_goes_again(tmp_path: Path, monkeypatch: 
     pressure.failed(RawZoneError("the disk is full"))
     assert str(pressure.problem) == "the disk is full"
     pressure.check()
-    monkeypatch.setattr("neve.receive.pressure.FAILURE_SECONDS", 0.0)
+    monkeypatch.setattr("neve.receive.backpressure.FAILURE_SECONDS", 0.0)
     assert not pressure.problem
     pressure.draining = True
     with pytest.raises(Refusal, match="stopping"):
         pressure.check()
+
+
+def test_a_known_key_is_verified_again_before_its_time_is_over() -> None:
+    """No request waits for the store; a revoked key is refused from its next verification on."""
+    book, now, free = Book(good="acme"), [0.0], threading.Event()
+    guard = KeyGuard(book, 5.0, clock=lambda: now[0])
+    verify = book.verify
+
+    def wait_and_verify(text: str) -> Caller | None:
+        free.wait()
+        return verify(text)
+
+    async def ask_twice() -> list[str]:
+        return [(await guard.caller("good", Scope.WRITE)).organization for _ in range(2)]
+
+    async def refresh() -> None:
+        assert await ask_twice() == ["acme", "acme"]  # while the store does not answer
+        free.set()
+        await asyncio.gather(*guard._refreshing.values())
+
+    asyncio.run(ask_twice())
+    assert book.looks == 1
+    book.verify = wait_and_verify  # type: ignore[method-assign]
+    now[0] = 3.0
+    asyncio.run(refresh())
+    assert book.looks == 2
+    now[0] = 7.0  # the first answer is over, the second is not
+    book.keys.clear()
+    asyncio.run(refresh())
+    assert ask(guard, "good") is Verdict.WRONG_KEY
+
+
+def test_a_store_that_is_away_ends_no_known_key_early() -> None:
+    """Its answer is good until its time."""
+    book, now = Book(good="acme"), [0.0]
+    guard = KeyGuard(book, 5.0, clock=lambda: now[0])
+
+    async def ask_and_refresh() -> str:
+        organization = (await guard.caller("good", Scope.WRITE)).organization
+        await asyncio.gather(*guard._refreshing.values())
+        return organization
+
+    assert asyncio.run(ask_and_refresh()) == "acme"
+    book.broken, now[0] = True, 4.0
+    assert asyncio.run(ask_and_refresh()) == "acme"
+    now[0] = 5.0
+    assert ask(guard, "good") is Verdict.UNAVAILABLE

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from neve.model.signals import Signal
-from neve.receive.check import check
+from neve.receive.check import check_message
 from neve.receive.refusal import Refusal
 from tests.otlp.test_many import ENDLESS, GOOD, INTAKE, traces
 from tests.receive.doubles import field
@@ -26,7 +26,7 @@ def check_all() -> None:
     """Check every body, and print what came of it."""
     for body in BODIES:
         try:
-            found = check(Signal.TRACES, body, INTAKE, 1_000_000)
+            found = check_message(Signal.TRACES, body, INTAKE, 1_000_000)
         except Refusal as refusal:
             print(refusal.reason)  # noqa: T201
         else:

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from neve.lake.scopes import Caller
 from neve.receive.config import LimitConfig, ReceiverConfig
 from neve.receive.quotas import Bucket, Quotas
 from neve.receive.refusal import Refusal, Verdict
+from neve.state.scopes import Caller
 
 KEY, OTHER = "0123456789ab", "ba9876543210"
 

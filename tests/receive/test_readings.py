@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from neve.receive import readings
-from neve.receive.budget import Budget
-from neve.receive.readings import Readings
+from neve.receive import budget
+from neve.receive.budget import Budget, MessageReservations
 from neve.receive.refusal import Refusal, Verdict
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ class Senders:
 
     def __init__(self, limit: int = 8 * MESSAGE) -> None:
         self.budget = Budget(limit)
-        self.readings = Readings(self.budget, MESSAGE)
+        self.readings = MessageReservations(self.budget, MESSAGE)
         self.arrived = asyncio.Event()
         self.reading: list[str] = []
         self.most = 0
@@ -94,7 +93,7 @@ def test_one_organization_does_not_keep_the_others_waiting() -> None:
 
 def test_slow_senders_lose_their_places_to_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only then: alone a slow one may take all of its time."""
-    monkeypatch.setattr(readings, "CONTESTED_SECONDS", 0.0)
+    monkeypatch.setattr(budget, "CONTESTED_SECONDS", 0.0)
 
     async def work() -> None:
         senders = Senders(2 * MESSAGE)
@@ -113,7 +112,7 @@ def test_slow_senders_lose_their_places_to_those_who_wait(monkeypatch: pytest.Mo
 
 def test_without_room_in_the_budget_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those who send over HTTP hold it; the sender is told to come back."""
-    monkeypatch.setattr(readings, "ROOM_SECONDS", 0.0)
+    monkeypatch.setattr(budget, "ROOM_SECONDS", 0.0)
 
     async def work() -> None:
         senders = Senders()

@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +15,21 @@ import zstandard
 
 from neve.errors import RawZoneError
 from neve.lake.config import S3Config
-from neve.lake.scopes import Caller
 from neve.model.signals import Signal
 from neve.otlp.json import to_json
 from neve.raw.frame import Encoding, Frame, Kind, Packing
-from neve.raw.group import GroupCommit
+from neve.raw.writer import GroupCommit
 from neve.raw.zone import RawZone
+from neve.receive.backpressure import Backpressure
 from neve.receive.budget import Budget, Hold
-from neve.receive.config import ReceiverConfig
+from neve.receive.config import LimitConfig, ReceiverConfig
 from neve.receive.events import CheckedEvent, EventReceiver
 from neve.receive.examiners import Examiners
 from neve.receive.metrics import ReceiverMetrics
-from neve.receive.pressure import Pressure
-from neve.receive.receiver import Export, Receiver
+from neve.receive.quotas import Quotas
+from neve.receive.receiver import Export, Receiver, unpack
 from neve.receive.refusal import Refusal, Verdict
-from neve.receive.unpack import unpack
+from neve.state.scopes import Caller
 from tests.receive.doubles import MemorySink, field, span, traces_of
 from tests.telemetry import traces
 
@@ -62,7 +62,7 @@ async def a_room(folder: Path, **config: Any) -> AsyncIterator[Room]:
     settings = ReceiverConfig(**{"check_processes": 0, **config})
     sink = MemorySink()
     writer = GroupCommit(sink)
-    pressure = Pressure(RawZone.of(str(folder), S3Config(), "otlp"), 2**40)
+    pressure = Backpressure(RawZone.of(str(folder), S3Config(), "otlp"), 2**40)
     examiners = Examiners(settings)
     budget = Budget(settings.max_inflight_bytes)
     receiver = Receiver(settings, DAY, writer, budget, pressure, examiners, ReceiverMetrics())
@@ -268,3 +268,39 @@ def test_what_is_no_event_is_malformed(tmp_path: Path, body: bytes) -> None:
         assert caught.value.verdict is Verdict.MALFORMED
 
     run(work, tmp_path)
+
+
+def test_a_refused_message_counts_against_the_quota(tmp_path: Path) -> None:
+    """By its unpacked size: a bomb of a few kilobytes costs its sender what it cost the receiver, and nobody else."""
+    bomb = gzip.compress(b"\xff" * 3_000_000)
+
+    async def work(room: Room) -> None:
+        limits = [LimitConfig(organization=name, bytes_per_second=10_000) for name in ("acme", "umbrella")]
+        room.receiver = replace(room.receiver, quotas=Quotas(limits))
+        with pytest.raises(Refusal) as malformed:
+            await room.accept(bomb, packing=Packing.GZIP)
+        assert malformed.value.verdict is Verdict.MALFORMED
+        with pytest.raises(Refusal) as over:
+            room.receiver.admit(Caller("acme", ""))
+        assert over.value.verdict is Verdict.BUSY
+        assert (over.value.retry_after_seconds or 0) > 100
+        room.receiver.admit(Caller("umbrella", ""))
+
+    run(work, tmp_path)
+
+
+def test_a_message_that_others_leave_no_room_for_costs_nothing(tmp_path: Path) -> None:
+    """Its sender is asked to come back."""
+
+    async def work(room: Room) -> None:
+        room.receiver = replace(
+            room.receiver, quotas=Quotas([LimitConfig(organization="acme", bytes_per_second=10_000)])
+        )
+        with room.receiver.budget.hold() as others:
+            others.grow(2**20 - 200_000)
+            with pytest.raises(Refusal) as busy:
+                await room.accept(gzip.compress(traces(3000)), packing=Packing.GZIP)
+        assert busy.value.verdict.comes_back
+        room.receiver.admit(Caller("acme", ""))
+
+    run(work, tmp_path, max_inflight_bytes=2**20, max_message_bytes=2**20)

@@ -10,11 +10,11 @@ from collections.abc import Callable
 import pytest
 import zstandard
 
-from neve.ingest.stream.open_frames import unpack as unpack_frame
+from neve.ingest.stream.raw_frames import unpack_payload as unpack_frame
 from neve.raw.frame import Frame, Kind, Packing
 from neve.receive.budget import Budget
+from neve.receive.receiver import MOST_MEMBERS, unpack, unpack_short
 from neve.receive.refusal import Refusal, Verdict
-from neve.receive.unpack import MOST_MEMBERS, unpack, unpack_short
 
 MB = 1024 * 1024
 TEXT = random.Random(7).randbytes(3000) + b"telemetry " * 50_000

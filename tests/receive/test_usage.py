@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from neve.receive.backpressure import Usage
 from neve.receive.refusal import Refusal, Verdict
-from neve.receive.usage import Usage
 
 
 def test_a_share_is_refused_and_others_go_on() -> None:
@@ -70,7 +70,7 @@ def test_the_report_names_those_who_send_most() -> None:
 
 def test_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those who sent last."""
-    monkeypatch.setattr("neve.receive.usage.MOST_KNOWN", 3)
+    monkeypatch.setattr("neve.receive.backpressure.MOST_KNOWN", 3)
     usage = Usage()
     for number in range(10):
         usage.kept(f"org-{number}", 1, 1, 1)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from neve.reservoir.aggregate import register
-from neve.reservoir.reference import exact_total, priority
+from neve.reservoir.sampling.aggregate import register_udafs
+from neve.reservoir.sampling.methods import sample_exact_total, sample_priority
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from neve.reservoir.chance import Key
-    from neve.reservoir.draw import Draw
+    from neve.reservoir.sampling.methods import Draw, Key
 
 Sample = dict[object, dict[Any, tuple[float, float]]]  # group -> key -> weight, adjusted weight
 
@@ -26,7 +25,7 @@ def found(sample: DataFrame) -> Sample:
 
 def by_sql(rows: DataFrame, draw: Draw) -> dict[object, dict[Any, float]]:
     """What the SQL aggregate keeps; it does not say what items weighed."""
-    register(rows.sparkSession, draw.salt)
+    register_udafs(rows.sparkSession, draw.salt)
     rows.createOrReplaceTempView("items")
     query = f"""
         SELECT g, weighted_reservoir_sample(struct({draw.key} AS key, {draw.weight} AS weight), {draw.k}) AS kept
@@ -45,9 +44,9 @@ def by_reference(rows: DataFrame, draw: Draw) -> Sample:
     kept: Sample = {}
     for group, items in groups.items():
         if draw.method == "priority":
-            sample = priority(items, draw.k, draw.salt)
+            sample = sample_priority(items, draw.k, draw.salt)
         else:
-            sample = exact_total(items, draw.k, draw.salt, "" if group is None else str(group))
+            sample = sample_exact_total(items, draw.k, draw.salt, "" if group is None else str(group))
         kept[group] = {one.key: (one.weight, one.adjusted) for one in sample}
     return kept
 

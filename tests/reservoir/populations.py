@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from neve.reservoir.chance import salt_of
-from neve.reservoir.draw import Draw
-from neve.reservoir.transform import weighted_sample
+from neve.reservoir.sampling.methods import Draw, make_salt
+from neve.reservoir.sampling.transform import weighted_sample
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from pyspark.sql import DataFrame, SparkSession
 
-    from neve.reservoir.draw import Method
+    from neve.reservoir.sampling.methods import Method
 
     Floats = npt.NDArray[np.float64]
 
 POWER = -0.9  # of the tail: a few of thousands of items hold a large share of the whole
-SALT = salt_of("proofs")
+SALT = make_salt("proofs")
 
 
 @dataclass(frozen=True)

@@ -8,30 +8,29 @@ import pytest
 from pyspark.errors import PySparkException
 
 from neve.errors import EnvironmentFault
-from neve.reservoir.aggregate import register
-from neve.reservoir.chance import salt_of
-from neve.reservoir.reference import priority
+from neve.reservoir.sampling.aggregate import register_udafs
+from neve.reservoir.sampling.methods import make_salt, sample_priority
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import Row, SparkSession
 
-SALT = salt_of("aggregate")
+SALT = make_salt("aggregate")
 Query = "Callable[[str], list[Row]]"
 
 
 @pytest.fixture(scope="module")
 def query(spark: SparkSession) -> Callable[[str], list[Row]]:
     """Ask a session that knows the aggregate, and a table of 300 items in three groups."""
-    register(spark, SALT)
+    register_udafs(spark, SALT)
     spark.range(0, 300, 1, 3).selectExpr("id", "id % 3 AS g", "1D + id % 7 AS w").createOrReplaceTempView("t")
     return lambda text: spark.sql(text).collect()
 
 
 def _wanted(k: int, *groups: int) -> list[tuple[int, float]]:
     items = [(id_, 1.0 + id_ % 7) for id_ in range(300) if id_ % 3 in groups]
-    return [(one.key, one.adjusted) for one in priority(items, k, SALT)]  # type: ignore[misc]
+    return [(one.key, one.adjusted) for one in sample_priority(items, k, SALT)]  # type: ignore[misc]
 
 
 def _kept(array: list[Any]) -> list[tuple[int, float]]:
@@ -153,4 +152,4 @@ def test_what_only_other_aggregates_can_is_refused(query: Callable[[str], list[R
 def test_spark_connect_is_told_what_to_use_instead() -> None:
     """It can't be given functions of our own."""
     with pytest.raises(EnvironmentFault, match="can't be registered through Spark Connect"):
-        register(object(), SALT)  # type: ignore[arg-type]
+        register_udafs(object(), SALT)  # type: ignore[arg-type]

@@ -9,10 +9,9 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from neve.reservoir.aggregate import register
-from neve.reservoir.draw import Draw
-from neve.reservoir.reference import exact_total, priority
-from neve.reservoir.transform import weighted_sample, windowed_sample
+from neve.reservoir.sampling.aggregate import register_udafs
+from neve.reservoir.sampling.methods import Draw, sample_exact_total, sample_priority
+from neve.reservoir.sampling.transform import weighted_sample, windowed_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +25,7 @@ ERRORS = (PySparkException, Py4JJavaError)
 
 
 def _by_sql(rows: DataFrame) -> DataFrame:
-    register(rows.sparkSession, DRAW.salt)
+    register_udafs(rows.sparkSession, DRAW.salt)
     rows.createOrReplaceTempView("bad")
     return rows.sparkSession.sql("SELECT g, weighted_reservoir_sample(struct(id, weight), 3) FROM bad GROUP BY g")
 
@@ -71,13 +70,13 @@ def test_weights_may_have_any_type_that_is_a_number(spark: SparkSession, kind: s
     said = "NULL" if kind == "void" else f"IF(id % 3 = 0, NULL, CAST(id % 3 AS {kind}))"
     rows = spark.sql(f"SELECT 'a' AS g, id, {said} AS weight FROM range(12)")
     items = [(id_, 1.0 if kind == "void" else float(id_ % 3 or 1)) for id_ in range(12)]
-    wanted = [(one.key, one.adjusted) for one in priority(items, 3, DRAW.salt)]
+    wanted = [(one.key, one.adjusted) for one in sample_priority(items, 3, DRAW.salt)]
     kept = [(row.key, row.adjusted_weight) for row in weighted_sample(rows, DRAW).collect()]
     assert sorted(kept) == sorted(wanted)
     assert [(one.value, one.adjusted_weight) for one in _by_sql(rows).collect()[0][1]] == wanted
     if kind in ("string", "decimal(10, 2)"):
         exact = weighted_sample(rows, EXACT).collect()
-        assert {row.key for row in exact} == {one.key for one in exact_total(items, 3, DRAW.salt, "a")}
+        assert {row.key for row in exact} == {one.key for one in sample_exact_total(items, 3, DRAW.salt, "a")}
 
 
 def test_text_that_is_no_number_is_refused(spark: SparkSession) -> None:
@@ -105,7 +104,7 @@ def test_items_with_one_key_are_items_of_their_own(spark: SparkSession) -> None:
     """A key that comes again is counted again, in every form alike; whoever has one record twice must say so before."""
     rows = spark.sql("SELECT 'a' AS g, id % 4 AS id, 1D + id % 8 AS weight FROM range(16)")
     items = [(id_ % 4, 1.0 + id_ % 8) for id_ in range(16)]
-    wanted = sorted((one.key, one.adjusted) for one in priority(items, 3, DRAW.salt))
+    wanted = sorted((one.key, one.adjusted) for one in sample_priority(items, 3, DRAW.salt))
     for form in ("transform", "windowed"):
         assert sorted((row.key, row.adjusted_weight) for row in FORMS[form](rows).collect()) == wanted
     exact = weighted_sample(rows, EXACT).collect()

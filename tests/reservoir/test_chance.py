@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.reservoir.chance import hash_sql, hashed, salt_of, uniform, uniform_sql
+from neve.reservoir.sampling.methods import hash_key, hash_sql, make_salt, uniform, uniform_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from neve.reservoir.chance import Key
+    from neve.reservoir.sampling.methods import Key
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 LEAVES = st.one_of(LONGS, st.text(), st.binary())
 KEYS = st.one_of(LEAVES, st.tuples(LEAVES, LEAVES))
-SALTS = (2**63 - 1, -(2**63), salt_of("a", "stage"))
+SALTS = (2**63 - 1, -(2**63), make_salt("a", "stage"))
 TEXTS = ("", "a", "service-7", "Grüße, 世界", "x" * 100)
 
 
@@ -25,13 +25,13 @@ TEXTS = ("", "a", "service-7", "Grüße, 世界", "x" * 100)
 def test_a_chance_is_never_zero_and_never_above_one(salt: int, key: Key) -> None:
     """Weights are divided by it."""
     assert 0.0 < uniform(salt, key) <= 1.0
-    assert 0 <= hashed(salt, key) < 2**64
+    assert 0 <= hash_key(salt, key) < 2**64
 
 
 @given(LONGS, LEAVES, LEAVES)
 def test_a_struct_is_its_fields_one_after_the_other(salt: int, first: Key, second: Key) -> None:
     """However deep it is, and a struct of nothing adds nothing."""
-    assert hashed(salt, (first, second)) == hashed(salt, ((first,), ((second,),), ()))
+    assert hash_key(salt, (first, second)) == hash_key(salt, ((first,), ((second,),), ()))
 
 
 def test_the_smallest_and_the_largest_hash_have_their_chances() -> None:

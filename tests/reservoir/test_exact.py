@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.reservoir.chance import salt_of
-from neve.reservoir.draw import Draw
-from neve.reservoir.reference import exact_total
-from neve.reservoir.transform import weighted_sample
+from neve.reservoir.sampling.methods import Draw, make_salt, sample_exact_total
+from neve.reservoir.sampling.transform import weighted_sample
 from tests.reservoir.forms import Sample, by_reference, found, plain
 
 if TYPE_CHECKING:
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-DRAW = Draw(("g",), "id", 20, salt_of("exact"), "weight", "exact_total")
+DRAW = Draw(("g",), "id", 20, make_salt("exact"), "weight", "exact_total")
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +59,7 @@ def test_any_type_of_key_and_no_groups_at_all(rows: DataFrame) -> None:
     _same(found(weighted_sample(small, draw)), by_reference(small, draw))
     whole = weighted_sample(small, replace(DRAW, by=())).collect()
     items = [(row.id, row.weight) for row in small.collect()]
-    wanted = {one.key: one.adjusted for one in exact_total(items, DRAW.k, DRAW.salt)}
+    wanted = {one.key: one.adjusted for one in sample_exact_total(items, DRAW.k, DRAW.salt)}
     assert {plain(row.key): row.adjusted_weight for row in whole} == pytest.approx(wanted, rel=1e-12)
 
 
@@ -72,7 +70,7 @@ def test_two_columns_make_a_group(rows: DataFrame) -> None:
     kept = weighted_sample(pairs, replace(DRAW, by=("g", "half"))).collect()
     for half in (0, 1):
         items = [(row.id, row.weight) for row in pairs.where(f"half = {half}").collect()]
-        wanted = {one.key for one in exact_total(items, DRAW.k, DRAW.salt, ("kind 0", str(half)))}
+        wanted = {one.key for one in sample_exact_total(items, DRAW.k, DRAW.salt, ("kind 0", str(half)))}
         assert {row.key for row in kept if row.half == half} == wanted
 
 

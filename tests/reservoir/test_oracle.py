@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from pyspark.sql import SparkSession
 
-    from neve.reservoir.draw import Method
+    from neve.reservoir.sampling.methods import Method
     from tests.reservoir.populations import Floats
 
 pytestmark = pytest.mark.long

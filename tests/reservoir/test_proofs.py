@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pytest
 
-from neve.reservoir.aggregate import register
+from neve.reservoir.sampling.aggregate import register_udafs
 from tests.reservoir.populations import SALT, Population, z_scores
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from neve.reservoir.draw import Method
+    from neve.reservoir.sampling.methods import Method
     from tests.reservoir.populations import Floats
 
 pytestmark = pytest.mark.long
@@ -112,7 +112,7 @@ def _variance(counts: Floats, light: Floats) -> Floats:
 
 def test_the_sql_aggregate_gives_the_same_for_every_seed(spark: SparkSession) -> None:
     """With the seed as the third argument it is the transform, entry by entry, so that all proofs are its own too."""
-    register(spark, SALT)
+    register_udafs(spark, SALT)
     rows = SMALL.rows(spark)
     rows.createOrReplaceTempView("population")
     query = f"""

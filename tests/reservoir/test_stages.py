@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from neve.reservoir.aggregate import register
-from neve.reservoir.chance import salt_of, uniform
-from neve.reservoir.draw import Draw
-from neve.reservoir.transform import weighted_sample
+from neve.reservoir.sampling.aggregate import register_udafs
+from neve.reservoir.sampling.methods import Draw, make_salt, uniform
+from neve.reservoir.sampling.transform import weighted_sample
 from tests.reservoir.populations import SALT, Population, z_scores
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from neve.reservoir.draw import Method
+    from neve.reservoir.sampling.methods import Method
     from tests.reservoir.populations import Floats
 
 pytestmark = pytest.mark.long
@@ -41,7 +40,7 @@ def first(spark: SparkSession) -> Iterator[DataFrame]:
 @pytest.mark.parametrize("method", ["priority", "exact_total"])
 def test_a_fresh_salt_keeps_a_second_stage_unbiased(first: DataFrame, method: Method) -> None:
     """The total and ten domains are right on average, by either method."""
-    counts = STAGED.matrix(_second(first, salt_of("second"), method))
+    counts = STAGED.matrix(_second(first, make_salt("second"), method))
     assert ((counts > 0).sum(axis=1) == SECOND).all()
     assert np.abs(_scores(counts)).max() < 4
 
@@ -54,7 +53,7 @@ def test_equal_salts_make_a_second_stage_wrong(first: DataFrame) -> None:
 @pytest.mark.parametrize(("more", "biased"), [("seed, 'second'", False), ("seed", True)])
 def test_a_third_argument_is_a_salt_of_its_own(spark: SparkSession, first: DataFrame, more: str, biased: bool) -> None:
     """In SQL too: a second stage with the arguments of the first is wrong, with others it is right."""
-    register(spark, SALT)
+    register_udafs(spark, SALT)
     salted = f"struct({more})" if "," in more else more
     query = f"""
         SELECT seed, one.value AS item, one.adjusted_weight FROM (
@@ -67,7 +66,7 @@ def test_a_third_argument_is_a_salt_of_its_own(spark: SparkSession, first: DataF
 def test_chances_of_two_stages_do_not_go_together() -> None:
     """The numbers of the same keys under two salts are as independent as any."""
     keys = range(20_000)
-    one, other = (np.array([uniform(salt_of(name), key) for key in keys]) for name in ("one", "other"))
+    one, other = (np.array([uniform(make_salt(name), key) for key in keys]) for name in ("one", "other"))
     assert abs(np.corrcoef(one, other)[0, 1]) < 4 / np.sqrt(len(keys))
     cells, _x, _y = np.histogram2d(one, other, bins=10)
     assert ((cells - len(keys) / 100) ** 2).sum() / (len(keys) / 100) < 99 + 4 * np.sqrt(2 * 99)
@@ -75,9 +74,9 @@ def test_chances_of_two_stages_do_not_go_together() -> None:
 
 def test_salts_tell_stages_apart() -> None:
     """Every word of a stage matters, and so does where one ends."""
-    salts = {salt_of(*words) for words in (("a", "b"), ("ab",), ("a", "c"), ("b", "a"), ("a",), ("a", "b", ""))}
+    salts = {make_salt(*words) for words in (("a", "b"), ("ab",), ("a", "c"), ("b", "a"), ("a",), ("a", "b", ""))}
     assert len(salts) == 6
-    assert salt_of("run", 7) == salt_of("run", "7")
+    assert make_salt("run", 7) == make_salt("run", "7")
 
 
 def _second(first: DataFrame, salt: int, method: Method) -> DataFrame:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from neve.errors import ConfigError
-from neve.reservoir.chance import salt_of
-from neve.reservoir.draw import Draw
-from neve.reservoir.transform import weighted_sample, windowed_sample
+from neve.reservoir.sampling.methods import Draw, make_salt
+from neve.reservoir.sampling.transform import weighted_sample, windowed_sample
 from tests.reservoir.forms import by_reference, by_sql, found
 from tests.reservoir.settings import with_retries, with_settings
 
@@ -27,7 +26,7 @@ KEYS = {
     "struct": "struct(concat('part-', id % 3) AS part, id)",
     "nested": "struct(struct(id AS low) AS first, unhex(hex(id)) AS second)",
 }
-DRAW = Draw(("g",), "id", 20, salt_of("transform"), "weight")
+DRAW = Draw(("g",), "id", 20, make_salt("transform"), "weight")
 
 
 @pytest.fixture(scope="module")

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from neve.lake.time_ranges import EVERYTHING
 from neve.rollup.definition import Definition
-from neve.rollup.levels import items_of_rows
+from neve.rollup.items import items_of_rows
 from neve.rollup.points import items_of_points
-from neve.rollup.ranges import EVERYTHING
-from neve.rollup.rows import rows_of
+from neve.rollup.rows import make_rows
 from tests.rollup.points import to_table
 from tests.rollup.reference import row_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from neve.lake.time_ranges import Ranges
     from neve.model.rollups import Level
     from neve.rollup.config import RollupConfig
-    from neve.rollup.ranges import Ranges
 
 EXACT = (
     *("points", "count", "first_time_unix_nano", "last_time_unix_nano", "scale", "zero_count", "positive", "negative"),
@@ -39,7 +39,7 @@ def rolled(
     for owner in sorted({point["organization_id"] for point in points}):
         table = to_table([dict(point) for point in points if point["organization_id"] == owner])
         items, identity, ordered, _told = items_of_points(table, definition, ranges, level.micros)
-        tables.append(rows_of(items, identity, ordered, level, definition, 0))
+        tables.append(make_rows(items, identity, ordered, level, definition, 0))
     return pa.concat_tables(tables)
 
 
@@ -50,7 +50,7 @@ def raised(rows: pa.Table, config: RollupConfig, level: Level) -> pa.Table:
     for owner in rows.column("organization_id").unique().to_pylist():
         mine = rows.filter(pa.compute.equal(rows.column("organization_id"), owner)).combine_chunks()
         items, identity = items_of_rows(mine, definition, level.micros)
-        tables.append(rows_of(items, identity, mine, level, definition, 0))
+        tables.append(make_rows(items, identity, mine, level, definition, 0))
     return pa.concat_tables(tables) if tables else rows
 
 

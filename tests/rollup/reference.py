@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from neve.rollup.config import Kept, RollupConfig
+    from neve.rollup.config import AttributeChoice, RollupConfig
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NANOS = 1_000_000_000
@@ -590,7 +590,7 @@ def _shape_columns(buckets: Buckets | None, bounded: Bounded | None) -> Row:
 # What the configuration chooses
 
 
-def _choices(metric: str | None, config: RollupConfig) -> tuple[Kept, Kept, tuple[float, ...]]:
+def _choices(metric: str | None, config: RollupConfig) -> tuple[AttributeChoice, AttributeChoice, tuple[float, ...]]:
     """Attributes and resource attributes that are kept, and further quantiles."""
     for rule in config.rules:
         if _fits(rule.metrics, metric or ""):
@@ -607,7 +607,7 @@ def _fits(pattern: str, name: str) -> bool:
     return re.fullmatch("".join(signs.get(sign, re.escape(sign)) for sign in pattern), name, re.DOTALL) is not None
 
 
-def _keeps(kept: Kept, name: str) -> bool:
+def _keeps(kept: AttributeChoice, name: str) -> bool:
     return kept == "all" or (kept != "none" and name in kept)
 
 

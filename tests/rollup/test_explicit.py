@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.rollup.explicit import Explicit
+from neve.rollup.histograms import ExplicitHistograms
 
 BOUNDS = (-2.0, 0.0, 1.0, 2.5, 5.0, 10.0)
 values = st.lists(st.integers(-5, 15).map(lambda half: half / 1.25), max_size=12)
@@ -26,9 +26,9 @@ def counted(some: list[float], ends: list[float]) -> list[int]:
     return counts
 
 
-def of(some: list[float], ends: list[float]) -> Explicit:
+def of(some: list[float], ends: list[float]) -> ExplicitHistograms:
     """One histogram of some values."""
-    return Explicit(
+    return ExplicitHistograms(
         1,
         np.zeros(len(ends) + 1, dtype=np.int64),
         np.array([*ends, math.inf]),
@@ -36,15 +36,15 @@ def of(some: list[float], ends: list[float]) -> Explicit:
     )
 
 
-def plain(found: Explicit, number: int = 0) -> tuple[list[float], list[int]]:
+def plain(found: ExplicitHistograms, number: int = 0) -> tuple[list[float], list[int]]:
     """One histogram's ends and counts."""
     mine = found.owner == number
     return found.end[mine].tolist(), found.count[mine].tolist()
 
 
-def merged(histograms: list[Explicit]) -> Explicit:
+def merged(histograms: list[ExplicitHistograms]) -> ExplicitHistograms:
     """All of them as one."""
-    return reduce(Explicit.beside, histograms).merged(np.zeros(len(histograms), dtype=np.int64), 1)
+    return reduce(ExplicitHistograms.beside, histograms).merged(np.zeros(len(histograms), dtype=np.int64), 1)
 
 
 def common(all_bounds: list[list[float]]) -> list[float]:
@@ -73,7 +73,7 @@ def test_other_bounds_count_exactly_on_those_in_common(parts: list[tuple[list[fl
 @given(st.lists(st.tuples(values, bounds, st.integers(0, 2)), min_size=1, max_size=6))
 def test_groups_are_merged_apart(parts: list[tuple[list[float], list[float], int]]) -> None:
     """Bounds of one group say nothing of another's; a group without a histogram has none afterwards."""
-    flat = reduce(Explicit.beside, [of(part, ends) for part, ends, _ in parts])
+    flat = reduce(ExplicitHistograms.beside, [of(part, ends) for part, ends, _ in parts])
     found = flat.merged(np.array([group for *_, group in parts]), 3)
     for group in range(3):
         mine = [(part, ends) for part, ends, of_group in parts if of_group == group]
@@ -98,7 +98,7 @@ def test_what_was_added_can_be_taken_away(before: tuple[list[float], list[float]
 @given(st.lists(values, min_size=1, max_size=4), bounds.filter(bool), st.floats(0, 1))
 def test_a_quantile_lies_in_the_bucket_of_its_rank(parts: list[list[float]], ends: list[float], place: float) -> None:
     """Between the ends of the bucket that holds the value at that rank, for each histogram apart."""
-    flat = reduce(Explicit.beside, [of(part, ends) for part in parts])
+    flat = reduce(ExplicitHistograms.beside, [of(part, ends) for part in parts])
     found = flat.merged(np.arange(len(parts)), len(parts))
     least, most = (np.array([edge(part) if part else math.nan for part in parts]) for edge in (min, max))
     quantiles = found.quantiles(np.full(len(parts), place), least, most).tolist()
@@ -136,7 +136,7 @@ def test_a_histogram_without_bounds_knows_no_quantile() -> None:
 def test_a_quantile_is_the_same_alone_and_beside_others() -> None:
     """Where a rank falls on the edge of a bucket, the least rounding would choose another."""
     ends, counts = np.array([1.0, 2, 100, 1000, np.inf]), np.array([0, 7, 0, 193, 0])
-    alone = Explicit(1, np.zeros(5, dtype=np.int64), ends, counts)
+    alone = ExplicitHistograms(1, np.zeros(5, dtype=np.int64), ends, counts)
     both = alone.beside(alone)
     for place in np.arange(0, 1001) / 1000:
         [one] = alone.quantiles(np.full(1, place), np.full(1, np.nan), np.full(1, np.nan))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.rollup.exponential import UNSET, Exponential, begin_of, bucket_of, scale_for
+from neve.rollup.histograms import UNSET, ExponentialHistograms, begin_of, bucket_of, scale_for
 
 sizes = st.one_of(
     st.floats(min_value=5e-324, max_value=1.7976931348623157e308),
@@ -56,7 +56,7 @@ def test_the_scale_is_the_coarsest_that_will_do(error: float) -> None:
     assert off(scale - 1) > error * (1 - 1e-9)
 
 
-def plain(found: Exponential, number: int = 0) -> Plain:
+def plain(found: ExponentialHistograms, number: int = 0) -> Plain:
     """One histogram as numbers and dicts."""
     mine = found.owner == number
     sides = []
@@ -71,10 +71,12 @@ def plain(found: Exponential, number: int = 0) -> Plain:
     )  # type: ignore[return-value]
 
 
-def of(scale: int, zeros: int, threshold: float, positive: dict[int, int], negative: dict[int, int]) -> Exponential:
+def of(
+    scale: int, zeros: int, threshold: float, positive: dict[int, int], negative: dict[int, int]
+) -> ExponentialHistograms:
     """One histogram."""
     index, count = ([*getattr(positive, side)(), *getattr(negative, side)()] for side in ("keys", "values"))
-    return Exponential(
+    return ExponentialHistograms(
         np.array([scale]),
         np.array([zeros]),
         np.array([threshold]),
@@ -85,12 +87,12 @@ def of(scale: int, zeros: int, threshold: float, positive: dict[int, int], negat
     )
 
 
-def together(histograms: list[Exponential]) -> Exponential:
+def together(histograms: list[ExponentialHistograms]) -> ExponentialHistograms:
     """All of them beside each other."""
-    return reduce(Exponential.beside, histograms)
+    return reduce(ExponentialHistograms.beside, histograms)
 
 
-def merged(histograms: list[Exponential]) -> Exponential:
+def merged(histograms: list[ExponentialHistograms]) -> ExponentialHistograms:
     """All of them as one."""
     return together(histograms).merged(np.zeros(len(histograms), dtype=np.int64), 1)
 
@@ -101,7 +103,7 @@ wide = st.builds(of, st.just(1), st.integers(0, 3), st.sampled_from((0.0, 0.3, 1
 
 
 @given(st.lists(shapes, min_size=1, max_size=6))
-def test_merging_adds_up_at_the_smallest_scale(histograms: list[Exponential]) -> None:
+def test_merging_adds_up_at_the_smallest_scale(histograms: list[ExponentialHistograms]) -> None:
     """A step down in scale halves a bucket's number, rounding down."""
     found = plain(merged(histograms))
     scale = min(int(one.scale[0]) for one in histograms)
@@ -117,7 +119,7 @@ def test_merging_adds_up_at_the_smallest_scale(histograms: list[Exponential]) ->
 
 @pytest.mark.parametrize("kind", [shapes, wide], ids=["scales", "thresholds"])
 @given(data=st.data())
-def test_the_order_of_merges_is_no_matter(kind: st.SearchStrategy[Exponential], data: st.DataObject) -> None:
+def test_the_order_of_merges_is_no_matter(kind: st.SearchStrategy[ExponentialHistograms], data: st.DataObject) -> None:
     """One by one or all at once, whichever comes first."""
     histograms = data.draw(st.lists(kind, min_size=1, max_size=6))
     at_once = plain(merged(histograms))
@@ -127,7 +129,7 @@ def test_the_order_of_merges_is_no_matter(kind: st.SearchStrategy[Exponential], 
 
 
 @given(st.lists(wide, min_size=1, max_size=5))
-def test_a_threshold_takes_in_what_lies_below(histograms: list[Exponential]) -> None:
+def test_a_threshold_takes_in_what_lies_below(histograms: list[ExponentialHistograms]) -> None:
     """No value is lost; no bucket begins below the threshold; it is a bucket's end or one of those given."""
     found = merged(histograms)
     total = sum(int(one.zero_count[0] + one.count.sum()) for one in histograms)
@@ -141,7 +143,7 @@ def test_a_threshold_takes_in_what_lies_below(histograms: list[Exponential]) -> 
 
 
 @given(st.lists(shapes, min_size=1, max_size=4), st.lists(shapes, min_size=1, max_size=4))
-def test_what_was_added_can_be_taken_away(some: list[Exponential], more: list[Exponential]) -> None:
+def test_what_was_added_can_be_taken_away(some: list[ExponentialHistograms], more: list[ExponentialHistograms]) -> None:
     """What is left is the rest at the smaller scale; the other way round, more is taken than there was."""
     before, rest = merged(some), merged(more)
     now = merged([before, rest])
@@ -161,7 +163,7 @@ def test_quantiles_are_within_the_relative_error(groups: list[list[float]], plac
     """Of the value at place floor(q * (n - 1)), for each histogram apart; none where there is no value."""
     values = np.array([value for group in groups for value in group])
     group = np.repeat(np.arange(len(groups)), [len(one) for one in groups])
-    found = Exponential.counting(values, scale_for(error)).merged(group, len(groups))
+    found = ExponentialHistograms.counting(values, scale_for(error)).merged(group, len(groups))
     quantiles = found.quantiles(np.full(len(groups), place)).tolist()
     for one, quantile in zip(groups, quantiles, strict=True):
         if one:
@@ -172,13 +174,13 @@ def test_quantiles_are_within_the_relative_error(groups: list[list[float]], plac
 
 
 @given(st.lists(shapes, min_size=1, max_size=5), st.data())
-def test_chosen_and_placed(histograms: list[Exponential], data: st.DataObject) -> None:
+def test_chosen_and_placed(histograms: list[ExponentialHistograms], data: st.DataObject) -> None:
     """Some of them in another order are the same histograms; placed among others, they are at their places."""
     chosen = data.draw(st.permutations(range(len(histograms))))[: data.draw(st.integers(0, len(histograms)))]
     all_of = together(histograms)
     some = all_of.chosen(np.array(chosen, dtype=np.int64))
     assert [plain(some, number) for number in range(len(chosen))] == [plain(histograms[number]) for number in chosen]
-    placed = Exponential.placed([(np.array(chosen, dtype=np.int64), some)], len(histograms))
+    placed = ExponentialHistograms.placed([(np.array(chosen, dtype=np.int64), some)], len(histograms))
     for number, one in enumerate(histograms):
         empty: Any = (UNSET, 0, 0.0, {}, {})
         assert plain(placed, number) == (plain(one) if number in chosen else empty)

@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from neve.compact import Compactor
-from neve.compact.compactor import Request
 from neve.compact.config import CompactConfig
+from neve.compact.plan import Request
 from neve.errors import CommitConflict, LeaseLost, LeaseTaken
-from neve.lake.row_change import change_rows
+from neve.lake.commit.java_commit import change_rows
+from neve.lake.time_ranges import BEGINNING
 from neve.model.rollups import LEVELS
 from neve.rollup import job
 from neve.rollup.config import RollupConfig
 from neve.rollup.job import Rollup
-from neve.rollup.ranges import BEGINNING
 from tests.compact.tables import documents_in
 from tests.rollup.compare import plain
 from tests.rollup.points import BEGIN, histories
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from neve.lake.lake import Lake
-    from neve.rollup.result import LevelResult
+    from neve.rollup.job import LevelResult
 
 pytestmark = pytest.mark.long
 

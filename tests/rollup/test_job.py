@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from neve.lake.commits import append_once
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
-from neve.lake.writer import Target, write_files
+from neve.lake.commit.append import append_once
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.rollups import LEVELS
 from neve.rollup.config import RollupConfig
 from neve.rollup.job import Rollup
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 from tests.rollup.compare import differences, plain
 from tests.rollup.points import to_table
 from tests.rollup.reference import merge, roll_up
@@ -68,7 +68,7 @@ def make_rollup(tmp_path: Path, spark: object) -> Callable[..., Rollup]:
     """A rollup whose clock stands still."""
 
     def make(lake: Lake, now: datetime, config: RollupConfig = CONFIG, **more: Any) -> Rollup:
-        documents = SqlDocuments(State(StateConfig(path=str(tmp_path / "state.db"))))
+        documents = SqlDocuments(StateStore(StateConfig(path=str(tmp_path / "state.db"))))
         return Rollup(lake, config, documents, clock=lambda: now, **more)
 
     return make

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.rollup.registers import NUMBER, Registers
-from neve.rollup.series import names_of, text_hashes
+from neve.rollup.series import NUMBER, HyperLogLog, hash_names, text_hashes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -20,16 +19,16 @@ if TYPE_CHECKING:
 def names(numbers: range | list[int]) -> npt.NDArray[np.uint64]:
     """The first words of the names of some series."""
     texts = pa.array([f"series {number}" for number in numbers], pa.string())
-    found: npt.NDArray[np.uint64] = names_of([text_hashes(texts)])[:, 0]
+    found: npt.NDArray[np.uint64] = hash_names([text_hashes(texts)])[:, 0]
     return found
 
 
-def merged(words: npt.NDArray[np.uint64]) -> Registers:
+def merged(words: npt.NDArray[np.uint64]) -> HyperLogLog:
     """All of them as one owner's."""
-    return Registers.of_names(words).merged(np.zeros(len(words), dtype=np.int64))
+    return HyperLogLog.of_names(words).merged(np.zeros(len(words), dtype=np.int64))
 
 
-def plain(registers: Registers) -> dict[tuple[int, int], int]:
+def plain(registers: HyperLogLog) -> dict[tuple[int, int], int]:
     """Values by owner and number."""
     keys = zip(registers.owner.tolist(), registers.number.tolist(), strict=True)
     return dict(zip(keys, registers.value.tolist(), strict=True))
@@ -61,7 +60,7 @@ def test_merging_is_the_union(parts: list[list[int]]) -> None:
     """Merged one after the other or all at once, the registers are those of all series."""
     together = merged(names([series for part in parts for series in part]))
     singles = [merged(names(part)) for part in parts]
-    flat = Registers(
+    flat = HyperLogLog(
         np.concatenate([np.full(len(one.number), number) for number, one in enumerate(singles)]).astype(np.int64),
         np.concatenate([one.number for one in singles]),
         np.concatenate([one.value for one in singles]),
@@ -75,7 +74,7 @@ def test_merging_is_the_union(parts: list[list[int]]) -> None:
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=20))
 def test_a_register_holds_the_place_of_the_first_bit(words: list[int]) -> None:
     """The first 12 bits are its number; the value is the place of the first set bit of the other 52."""
-    found = Registers.of_names(np.array(words, dtype=np.uint64))
+    found = HyperLogLog.of_names(np.array(words, dtype=np.uint64))
     bits = [f"{word:064b}" for word in words]
     assert found.number.tolist() == [int(word[:12], 2) for word in bits]
     assert found.value.tolist() == [(word[12:] + "1").index("1") + 1 for word in bits]
@@ -86,7 +85,7 @@ def test_some_owners_are_chosen(parts: list[list[int]]) -> None:
     """In the given order, with their registers."""
     owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     words = names([series for part in parts for series in part]) if len(owner) else np.zeros(0, dtype=np.uint64)
-    flat = Registers.of_names(words).merged(owner)
+    flat = HyperLogLog.of_names(words).merged(owner)
     wanted = list(range(len(parts)))[::-2]
     chosen = plain(flat.chosen(np.array(wanted), len(parts)))
     assert chosen == {

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neve.model.columns import STRING_MAP
-from neve.rollup.series import Entries, mixed, names_of, number_hashes, text_hashes
+from neve.rollup.series import Entries, hash_names, mix_bits, number_hashes, text_hashes
 
 texts = st.text(max_size=4)
 maps = st.dictionaries(texts, texts | st.none(), max_size=4)
@@ -22,7 +22,7 @@ def column(rows: list[Pairs]) -> pa.MapArray:
 
 def names(rows: pa.MapArray) -> list[tuple[int, ...]]:
     """A name for each map."""
-    return [tuple(name) for name in names_of([Entries.of(rows).hashes]).tolist()]
+    return [tuple(name) for name in hash_names([Entries.of(rows).hashes]).tolist()]
 
 
 @given(st.lists(maps, min_size=1, max_size=6), st.data())
@@ -71,7 +71,7 @@ def test_some_entries_are_kept() -> None:
     rows: list[Pairs] = [[("a", "1"), ("b", "2")], [("b", "3")], None, [("a", "1")]]
     entries = Entries.of(column(rows))
     keep = np.array([key == "a" for key in entries.keys.to_pylist()])
-    found = names_of([entries.kept(keep).hashes])
+    found = hash_names([entries.kept(keep).hashes])
     expected = names(column([[("a", "1")], [], [], [("a", "1")]]))
     assert [tuple(name) for name in found.tolist()] == expected
 
@@ -81,7 +81,9 @@ def test_names_tell_the_place_of_each_part(rows: list[tuple[str | None, str | No
     """The same texts in other columns are another series; a text that is not there is none of those that are."""
     one, other = (pa.array([row[place] for row in rows], pa.string()) for place in (0, 1))
     numbers = pa.array([row[2] for row in rows], pa.int64())
-    found = [tuple(name) for name in names_of([text_hashes(one), text_hashes(other), number_hashes(numbers)]).tolist()]
+    found = [
+        tuple(name) for name in hash_names([text_hashes(one), text_hashes(other), number_hashes(numbers)]).tolist()
+    ]
     assert [[a == b for b in rows] for a in rows] == [[a == b for b in found] for a in found]
     assert text_hashes(one.dictionary_encode()).tolist() == text_hashes(one).tolist()
 
@@ -89,7 +91,7 @@ def test_names_tell_the_place_of_each_part(rows: list[tuple[str | None, str | No
 @given(st.lists(st.integers(0, 2**64 - 1), unique=True, max_size=20))
 def test_mixing_keeps_words_apart(words: list[int]) -> None:
     """It can be undone, so no two words become one."""
-    assert len(set(mixed(np.array(words, dtype=np.uint64)).tolist())) == len(words)
+    assert len(set(mix_bits(np.array(words, dtype=np.uint64)).tolist())) == len(words)
 
 
 def test_names_stay_as_they_are() -> None:

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from neve.lake.read.incremental import TouchedWindows
+from neve.lake.time_ranges import BEGINNING, EVERYTHING, Ranges, floor
 from neve.model.commits import POSITIONS, STREAM
 from neve.model.rollups import LEVELS
-from neve.rollup.position import ROLLUP, Position
-from neve.rollup.ranges import BEGINNING, EVERYTHING, Ranges, floor
-from neve.rollup.touched import Touched
-from neve.rollup.wanted import Terms, want
+from neve.rollup.window_choice import ROLLUP, Position, RunTerms, choose_windows
 
 MINUTE = LEVELS[0]
 SIZE = MINUTE.micros
@@ -25,7 +24,7 @@ moments = st.integers(-60 * SECOND, NEWEST + 300 * SECOND)
 spans = st.lists(st.tuples(moments, st.integers(1, 200 * SECOND)), max_size=4).map(
     lambda parts: Ranges.of((start, start + length) for start, length in parts)
 )
-touches = st.builds(Touched, st.dictionaries(st.sampled_from("ab"), spans), spans, st.integers(0, 3))
+touches = st.builds(TouchedWindows, st.dictionaries(st.sampled_from("ab"), spans), spans, st.integers(0, 3))
 
 
 def position(closed: int, definition: str = "same", *, partial: bool = False) -> Position:
@@ -36,17 +35,17 @@ def position(closed: int, definition: str = "same", *, partial: bool = False) ->
 def numbers(ranges: Ranges) -> set[int]:
     """The windows of some ranges, which must be whole ones."""
     near = ranges.within(-100 * SIZE, 100 * SIZE)
-    assert near.aligned(SIZE) == near
+    assert near.align(SIZE) == near
     return {number for start, end in near for number in range(start // SIZE, end // SIZE)}
 
 
 @given(windows, windows, touches, st.integers(0, 300).map(lambda seconds: seconds * SECOND), st.booleans())
 def test_what_was_touched_and_what_was_closed(
-    before: int, more: int, touched: Touched, after: int, partial: bool
+    before: int, more: int, touched: TouchedWindows, after: int, partial: bool
 ) -> None:
     """A window is computed when it closes or a change reaches it; one that is open only when asked for."""
     was, will = position(before, partial=partial), position(before + more, partial=partial)
-    wanted = want(MINUTE, was, will, touched, Terms(after))
+    wanted = choose_windows(MINUTE, was, will, touched, RunTerms(after))
     for owner in "abc":
         changed = touched.of(owner)
         reached = {
@@ -66,16 +65,16 @@ def test_what_was_touched_and_what_was_closed(
     ("was", "touched", "reason"),
     [
         (None, None, "is not known any more"),
-        (None, Touched(), "is not known any more"),
-        (position(5, "other"), Touched(), "was changed"),
+        (None, TouchedWindows(), "is not known any more"),
+        (position(5, "other"), TouchedWindows(), "was changed"),
         (position(5, "other"), None, "was changed"),
         (position(5), None, "is gone from the source"),
     ],
 )
 @pytest.mark.parametrize("partial", [False, True])
-def test_everything(was: Position | None, touched: Touched | None, reason: str, partial: bool) -> None:
+def test_everything(was: Position | None, touched: TouchedWindows | None, reason: str, partial: bool) -> None:
     """On a first run, on another definition, and where nobody knows what happened since."""
-    wanted = want(MINUTE, was, position(9, partial=partial), touched, Terms())
+    wanted = choose_windows(MINUTE, was, position(9, partial=partial), touched, RunTerms())
     assert reason in wanted.reason
     assert numbers(wanted.of("anybody")) == set(range(-100, 100 if partial else 9))
     assert wanted.hull == (EVERYTHING if partial else Ranges.of([(BEGINNING, 9 * SIZE)]))
@@ -83,18 +82,18 @@ def test_everything(was: Position | None, touched: Touched | None, reason: str, 
 
 def test_nothing() -> None:
     """Nothing touched and nothing closed: nothing to do, with a reason."""
-    wanted = want(MINUTE, position(5), position(5), Touched(), Terms())
+    wanted = choose_windows(MINUTE, position(5), position(5), TouchedWindows(), RunTerms())
     assert (wanted.hull, wanted.of("a")) == (Ranges(), Ranges())
     assert wanted.reason == "nothing came since the last run, and no window closed"
-    reasons = want(MINUTE, position(5), position(6), Touched(commits=2), Terms(since=0)).reason
+    reasons = choose_windows(MINUTE, position(5), position(6), TouchedWindows(commits=2), RunTerms(since=0)).reason
     assert reasons == "2 commits since the last run, windows closed since, asked for"
 
 
 def test_open_windows_are_wanted_from_now_on() -> None:
     """Once, when that is switched on."""
-    wanted = want(MINUTE, position(5), position(6, partial=True), Touched(), Terms())
+    wanted = choose_windows(MINUTE, position(5), position(6, partial=True), TouchedWindows(), RunTerms())
     assert (numbers(wanted.of("a")), wanted.reason) == (set(range(5, 100)), "open windows are wanted from now on")
-    wanted = want(MINUTE, position(6, partial=True), position(6), Touched(), Terms())
+    wanted = choose_windows(MINUTE, position(6, partial=True), position(6), TouchedWindows(), RunTerms())
     assert numbers(wanted.of("a")) == set()
 
 
@@ -102,7 +101,7 @@ def test_open_windows_are_wanted_from_now_on() -> None:
 def test_since(closed: int, since: int, partial: bool) -> None:
     """All windows from the one that a moment lies in, as far as they are closed or open ones are wanted, too."""
     will = position(closed, partial=partial)
-    found = numbers(want(MINUTE, will, will, Touched(), Terms(since=since)).of("a"))
+    found = numbers(choose_windows(MINUTE, will, will, TouchedWindows(), RunTerms(since=since)).of("a"))
     assert found == set(range(floor(since, SIZE) // SIZE, 100 if partial else closed))
 
 
@@ -114,12 +113,12 @@ def test_since(closed: int, since: int, partial: bool) -> None:
     st.none() | moments,
 )
 def test_frozen_windows_are_left(
-    was: Position, touched: Touched | None, horizon: int, after: int, since: int | None
+    was: Position, touched: TouchedWindows | None, horizon: int, after: int, since: int | None
 ) -> None:
     """A window one of whose points, or of those that they are compared with, may be gone is not computed again."""
-    terms = Terms(after, since=since, frozen=lambda owner: horizon if owner == "a" else BEGINNING)
-    free = Terms(after, since=since)
-    frozen, without = (want(MINUTE, was, position(12), touched, one) for one in (terms, free))
+    terms = RunTerms(after, since=since, frozen=lambda owner: horizon if owner == "a" else BEGINNING)
+    free = RunTerms(after, since=since)
+    frozen, without = (choose_windows(MINUTE, was, position(12), touched, one) for one in (terms, free))
     asked = numbers(without.of("a"))
     whole = {number for number in range(-100, 100) if number * SIZE - after >= horizon or number >= 7}
     assert numbers(frozen.of("a")) == asked & whole
@@ -129,15 +128,15 @@ def test_frozen_windows_are_left(
 
 def test_a_first_run_takes_what_there_is() -> None:
     """Nothing was rolled up that could be kept: better some points of an old window than none."""
-    terms = Terms(frozen=lambda _owner: 5 * SIZE, has_rows=False)
-    wanted = want(MINUTE, None, position(12), None, terms)
+    terms = RunTerms(frozen=lambda _owner: 5 * SIZE, has_rows=False)
+    wanted = choose_windows(MINUTE, None, position(12), None, terms)
     assert (numbers(wanted.of("a")), wanted.reason) == (set(range(-100, 12)), "the first run: every window")
     assert not wanted.left("a")
 
 
 def test_a_lost_position_loses_no_row() -> None:
     """There are rows, but nobody knows how far they go: those whose points may be gone stay."""
-    wanted = want(MINUTE, None, position(12), None, Terms(frozen=lambda _owner: 5 * SIZE))
+    wanted = choose_windows(MINUTE, None, position(12), None, RunTerms(frozen=lambda _owner: 5 * SIZE))
     assert numbers(wanted.of("a")) == set(range(5, 12))
     assert numbers(wanted.left("a")) == set(range(-100, 5))
 
@@ -146,5 +145,5 @@ def test_a_lost_position_loses_no_row() -> None:
 def test_a_position_is_read_as_it_was_written(snapshot: int | None, closed: int, definition: str) -> None:
     """Through the words of a commit."""
     here = Position(snapshot, closed, definition)
-    assert here.summary[STREAM] == ROLLUP
-    assert Position(**json.loads(here.summary[POSITIONS])) == here  # nothing is left out
+    assert here.to_summary(ROLLUP)[STREAM] == ROLLUP
+    assert Position(**json.loads(here.to_summary(ROLLUP)[POSITIONS])) == here  # nothing is left out

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from neve.lake.calendar import now_utc
-from neve.lake.commits import append_once
+from neve.lake.commit.append import append_once
 from neve.lake.tables import init_tables
-from neve.lake.words import words_of
-from neve.lake.writer import Target, write_files
-from neve.model.search import SEARCH_INDEX
+from neve.lake.tokenizer import tokenize
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.signals import Signal
+from neve.model.tables import SEARCH_INDEX
 from neve.otlp import Intake, decode
-from neve.search.plan import held_files, live_files, plan_build
-from neve.search.tasks import Assignment
+from neve.search.plan import live_files, load_index_files, plan_build
+from neve.search.tasks import TaskRunner
 from tests.query.lakes import ACME, NOW, logs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from neve.lake.lake import Lake
-    from neve.search.tasks import Done
+    from neve.search.tasks import TaskResult
 
 _numbers = itertools.count()
 
@@ -42,16 +42,16 @@ def with_index(lake: Lake) -> Lake:
     return lake
 
 
-def assignment_of(lake: Lake, range_rows: int = 1) -> Assignment:
+def assignment_of(lake: Lake, range_rows: int = 1) -> TaskRunner:
     """What the tasks of a run are told."""
     source, index = (Target.of(lake.table(name)) for name in ("logs", SEARCH_INDEX.name))
-    return Assignment(source, index, "logs", 0.01, range_rows, now_utc())
+    return TaskRunner(source, index, "logs", 0.01, range_rows, now_utc())
 
 
-def index_here(lake: Lake, range_rows: int = 1) -> list[Done]:
+def index_here(lake: Lake, range_rows: int = 1) -> list[TaskResult]:
     """Index what is missing, as a run would, and commit it."""
     index = lake.table(SEARCH_INDEX.name)
-    planned = plan_build(live_files(lake.table("logs")), held_files(index, "logs"), ("message",))
+    planned = plan_build(live_files(lake.table("logs")), load_index_files(index, "logs"), ("message",))
     done = [assignment_of(lake, range_rows)(task) for task in planned.tasks]
     paths = [str(file["file-path"]) for one in done for file in one.added]
     if paths:
@@ -66,5 +66,5 @@ def words_by_file(lake: Lake) -> dict[str, frozenset[str]]:
     for task in table.scan().plan_files():
         with table.io.new_input(task.file.file_path).open() as source:
             texts = pa.parquet.read_table(source, columns=["message"]).column(0).to_pylist()
-        found[task.file.file_path] = frozenset().union(*(words_of(text) for text in texts if text))
+        found[task.file.file_path] = frozenset().union(*(tokenize(text) for text in texts if text))
     return found

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from neve.compact import Compactor
-from neve.compact.compactor import Request
 from neve.compact.config import CompactConfig
+from neve.compact.plan import Request
 from neve.errors import CommitConflict, ConfigError, LeaseTaken
-from neve.lake.leases import hold
-from neve.lake.row_change import change_rows
-from neve.model.search import SEARCH_INDEX
+from neve.lake.commit.java_commit import change_rows
+from neve.model.tables import SEARCH_INDEX
 from neve.search import job
 from neve.search.config import SearchConfig
-from neve.search.job import Search
+from neve.search.job import SearchIndexer
 from neve.search.lookup import SearchIndex
+from neve.state.leases import hold_lease
 from tests.compact.tables import documents_in, fill_logs
 from tests.query.lakes import ACME, OTHER
 from tests.search.lakes import put, with_index, words_by_file
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from neve.lake.lake import Lake
-    from neve.search.result import IndexStatus
+    from neve.search.job import IndexStatus
 
 EAGER = CompactConfig(fragments=2, minor_seconds=0, hot_seconds=0, close_seconds=0, delete_files=1, delete_ratio=0.01)
 LATER = datetime.now(UTC) + timedelta(days=3000)  # for compaction, to which no partition is young then
@@ -43,9 +43,9 @@ def full(spark_lake: Lake) -> Lake:
     return with_index(spark_lake)
 
 
-def search(lake: Lake, folder: Path, **more: Any) -> Search:
+def search(lake: Lake, folder: Path, **more: Any) -> SearchIndexer:
     """The job as a new process would make it."""
-    return Search(lake, more.pop("config", SearchConfig()), documents_in(folder), **more)
+    return SearchIndexer(lake, more.pop("config", SearchConfig()), documents_in(folder), **more)
 
 
 def rows(lake: Lake) -> list[dict[str, Any]]:
@@ -160,7 +160,7 @@ def test_when_another_writer_was_quicker_the_index_is_planned_anew(
 
 def test_one_run_at_a_time(full: Lake, tmp_path: Path) -> None:
     """A lease keeps others away; who knows that its holder is dead takes it."""
-    with hold(documents_in(tmp_path), "search:logs", owner="another", seconds=60):
+    with hold_lease(documents_in(tmp_path), "search:logs", owner="another", seconds=60):
         with pytest.raises(LeaseTaken):
             search(full, tmp_path).build()
         assert search(full, tmp_path, steal=True).build().files_indexed == 5

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.cli import search
+from neve.cli.maintenance import search
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
-from neve.lake.tables import init_tables
-from neve.search.result import BuildResult
+from neve.search.job import BuildResult
 from tests.cli.conftest import elsewhere
 from tests.cli.runner import run
+from tests.empty_tables import create_empty_tables
 from tests.query.lakes import settings_of
 from tests.search.lakes import index_here, put, with_index
 
@@ -28,7 +28,7 @@ def lake(elsewhere: Path) -> Lake:
     """A lake with a file that is indexed and one that is not, and this folder's neve.yaml."""
     said = settings_of(elsewhere)
     made = Lake(LakeConfig.model_validate(said["lake"]), CatalogConfig.model_validate(said["catalog"]))
-    init_tables(made)
+    create_empty_tables(made)
     with_index(made)
     put(made, ["pool exhausted"])
     index_here(made)
@@ -81,7 +81,7 @@ def test_what_a_run_says(capsys: pytest.CaptureFixture[str]) -> None:
     search.show_result(result)
     search.show_result(BuildResult("logs", ("message",), "every file is indexed", committed=False))
     assert capsys.readouterr().out.splitlines() == [
-        "logs: 1 file of 2.0 MB indexed in 50 kB, 1,200 rows, in 1.5 s",
+        "logs: 1 file of 2 MB indexed in 50 kB, 1,200 rows, in 1.5 s",
         "  2 files are not indexed",
         "  1 file can't be indexed: every search opens what is not indexed",
         "logs: every file is indexed",

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from neve.model.search import SEARCH_INDEX
+from neve.model.tables import SEARCH_INDEX
 from neve.search import lookup
-from neve.search.lookup import SearchIndex
-from neve.search.memory import Memory, Part
+from neve.search.lookup import FilterCache, RangeFilter, SearchIndex
 from tests.query.lakes import ACME, OTHER
 from tests.search.lakes import index_here, put, with_index, words_by_file
 
@@ -89,7 +88,7 @@ def test_filters_are_read_once(indexed: Lake, monkeypatch: pytest.MonkeyPatch) -
     first = index.matching("logs", ACME, paths, asked("word7"))
     assert small.matching("logs", ACME, paths, asked("word7")) == first
     assert small.matching("logs", ACME, paths, asked("word7")) == first
-    monkeypatch.setattr(lookup, "_rows", lambda *_given: pytest.fail("read again"))
+    monkeypatch.setattr(lookup, "_read_rows", lambda *_given: pytest.fail("read again"))
     assert index.matching("logs", ACME, paths, asked("word7")) == first
 
 
@@ -143,12 +142,12 @@ def test_a_broken_index_is_no_error(indexed: Lake) -> None:
 
 def test_the_least_recently_used_filters_are_forgotten() -> None:
     """What is kept never takes more than it may."""
-    memory = Memory(25)
+    memory = FilterCache(25)
     for name in ("a", "b"):
-        memory.put((name, "message"), (Part(0, 1, bytes(10)),))
+        memory.put((name, "message"), (RangeFilter(0, 1, bytes(10)),))
     assert memory.get(("a", "message"))
-    memory.put(("c", "message"), (Part(0, 1, bytes(10)),))
+    memory.put(("c", "message"), (RangeFilter(0, 1, bytes(10)),))
     assert [bool(memory.get((name, "message"))) for name in "abc"] == [True, False, True]
-    memory.put(("d", "message"), (Part(0, 1, bytes(30)),))
+    memory.put(("d", "message"), (RangeFilter(0, 1, bytes(30)),))
     assert memory.get(("d", "message")) is None
     assert memory.bytes == 0

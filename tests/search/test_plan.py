@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.search.plan import Held, LiveFile, packed, plan_build
-from neve.search.tasks import Indexing, Thinning
+from neve.search.plan import IndexFile, LiveFile, pack_tasks, plan_build
+from neve.search.tasks import IndexTask, RewriteTask
 
 if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask
@@ -24,9 +24,9 @@ def live(path: str, **more: Any) -> LiveFile:
     return LiveFile(path, OWNERS.get(path, "acme"), 10, 1, **more)
 
 
-def held(number: int, texts: frozenset[tuple[str, str]], outdated: int = 0) -> Held:
+def held(number: int, texts: frozenset[tuple[str, str]], outdated: int = 0) -> IndexFile:
     """An index file."""
-    return Held(cast("FileScanTask", f"index {number}"), texts, outdated)
+    return IndexFile(cast("FileScanTask", f"index {number}"), texts, outdated)
 
 
 @given(st.frozensets(PATHS), st.lists(st.tuples(st.frozensets(TEXTS), st.integers(0, 1)), max_size=5))
@@ -36,7 +36,7 @@ def test_afterwards_every_file_is_indexed_and_nothing_else(
     """What is kept, thinned and made is what there should be."""
     files = [held(number, texts, outdated) for number, (texts, outdated) in enumerate(index)]
     planned = plan_build([live(path) for path in sorted(paths)], files, COLUMNS)
-    thinned = {str(task.file): task.kept for task in planned.tasks if isinstance(task, Thinning)}
+    thinned = {str(task.file): task.kept for task in planned.tasks if isinstance(task, RewriteTask)}
     removed = set(map(str, planned.removed))
     result = {
         text
@@ -48,7 +48,7 @@ def test_afterwards_every_file_is_indexed_and_nothing_else(
     made = {
         (path, column)
         for task in planned.tasks
-        if isinstance(task, Indexing)
+        if isinstance(task, IndexTask)
         for path, columns in task.files
         for column in columns
     }
@@ -82,7 +82,9 @@ def test_the_reason_tells_both() -> None:
 @given(st.frozensets(PATHS), st.integers(5, 35))
 def test_a_task_is_of_one_organization_and_not_too_large(paths: frozenset[str], most: int) -> None:
     """And every file is in one of them."""
-    tasks = packed([(LiveFile(path, "acme" if path < "d" else "globex", 10, 1), ("message",)) for path in paths], most)
+    tasks = pack_tasks(
+        [(LiveFile(path, "acme" if path < "d" else "globex", 10, 1), ("message",)) for path in paths], most
+    )
     assert sorted(path for task in tasks for path, _columns in task.files) == sorted(paths)
     for task in tasks:
         assert len(task.files) == 1 or 10 * len(task.files) <= most

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from neve.model.search import SEARCH_INDEX
+from neve.model.tables import SEARCH_INDEX
 from neve.search import lookup, plan, tasks
 from neve.search.lookup import SearchIndex
-from neve.search.plan import held_files, live_files, plan_build
-from neve.search.tasks import Thinning
+from neve.search.plan import live_files, load_index_files, plan_build
+from neve.search.tasks import RewriteTask
 from tests.query.lakes import ACME
 from tests.search.lakes import assignment_of, index_here, put, with_index
 
@@ -31,9 +31,9 @@ def test_a_thinned_file_has_the_rows_that_stay(lake: Lake) -> None:
         put(lake, [message])
     index_here(lake)
     before = sorted(index_rows(lake), key=lambda row: str(row["file_path"]))
-    (held,) = held_files(lake.table(SEARCH_INDEX.name), "logs")
+    (held,) = load_index_files(lake.table(SEARCH_INDEX.name), "logs")
     kept = frozenset(row["file_path"] for row in before[:2])
-    done = assignment_of(lake)(Thinning(held.file, kept))
+    done = assignment_of(lake)(RewriteTask(held.file, kept))
     index = lake.table(SEARCH_INDEX.name)
     index.delete()
     index.add_files([str(file["file-path"]) for file in done.added])
@@ -50,7 +50,7 @@ def test_rows_of_another_form_are_made_anew(lake: Lake, monkeypatch: pytest.Monk
     (path,) = (file.path for file in live_files(lake.table("logs")))
     absent = (("message", frozenset({"absent"})),)
     assert SearchIndex(lake).matching("logs", ACME, [path], absent) == {path: None}
-    held = held_files(lake.table(SEARCH_INDEX.name), "logs")
+    held = load_index_files(lake.table(SEARCH_INDEX.name), "logs")
     planned = plan_build(live_files(lake.table("logs")), held, ("message",))
     assert (planned.indexed, len(planned.removed)) == ((path,), 1)
     index_here(lake)

@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from neve.lake.fields import FIELD_ID
-from neve.lake.words import words_of
-from neve.search import texts
-from neve.search.filters import hashes_of
-from neve.search.ranges import ranges_of
-from neve.search.texts import words_by_range
+from neve.lake.tokenizer import tokenize
+from neve.lake.write.file_schema import FIELD_ID
+from neve.search import tasks
+from neve.search.bloom_filter import hashes_of
+from neve.search.tasks import read_words_by_range, split_row_groups
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +36,7 @@ def written(folder: Path, messages: list[str | None], group: int, metadata: dict
 @given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 120))
 def test_ranges_are_all_rows_in_order(groups: list[int], least: int) -> None:
     """None is too small but the only one, and no row group is cut or left out."""
-    found = ranges_of(groups, least)
+    found = split_row_groups(groups, least)
     assert [number for part in found for number in part.groups] == list(range(len(groups)))
     assert all(part.row_count == sum(groups[number] for number in part.groups) for part in found)
     assert all(after.first_row == before.first_row + before.row_count for before, after in pairwise(found))
@@ -46,24 +45,24 @@ def test_ranges_are_all_rows_in_order(groups: list[int], least: int) -> None:
 
 def test_each_range_has_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the size of the pieces that are read."""
-    monkeypatch.setattr(texts, "MOST_ROWS", 3)
+    monkeypatch.setattr(tasks, "MOST_ROWS", 3)
     messages = [None if number % 7 == 0 else f"Message {number} of {number // 10}" for number in range(95)]
     path = written(tmp_path, messages, 10, {FIELD_ID: str(MESSAGE).encode()})
-    parts = list(words_by_range(PyArrowFileIO(), path, MESSAGE, 25))
+    parts = list(read_words_by_range(PyArrowFileIO(), path, MESSAGE, 25))
     assert [(part.range.first_row, part.range.row_count) for part in parts] == [(0, 30), (30, 30), (60, 35)]
     for part in parts:
         rows = messages[part.range.first_row :][: part.range.row_count]
-        words = frozenset().union(*(words_of(text) for text in rows if text))
+        words = frozenset().union(*(tokenize(text) for text in rows if text))
         assert sorted(part.hashes) == sorted(hashes_of(pa.array(words)))
 
 
 def test_a_column_that_a_file_has_not_holds_no_words(tmp_path: Path) -> None:
     """It was added later: every value is null."""
     path = written(tmp_path, ["word"], 10, {FIELD_ID: b"3"})
-    assert [len(part.hashes) for part in words_by_range(PyArrowFileIO(), path, MESSAGE, 1)] == [0]
+    assert [len(part.hashes) for part in read_words_by_range(PyArrowFileIO(), path, MESSAGE, 1)] == [0]
 
 
 def test_a_file_without_ids_is_left_out(tmp_path: Path) -> None:
     """Nobody can tell which column is the one."""
     path = written(tmp_path, ["word"], 10, {})
-    assert list(words_by_range(PyArrowFileIO(), path, MESSAGE, 1)) == []
+    assert list(read_words_by_range(PyArrowFileIO(), path, MESSAGE, 1)) == []

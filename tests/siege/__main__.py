@@ -38,7 +38,9 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.siege", description=__doc__)
     parser.add_argument("--seconds", type=float, default=Plan.seconds, help="how long the siege is")
-    parser.add_argument("--quiet-seconds", type=float, default=Plan.quiet_seconds, help="how long it is quiet before")
+    parser.add_argument(
+        "--quiet-seconds", type=float, default=Plan.quiet_seconds, help="how long it is quiet before, and again after"
+    )
     parser.add_argument("--slow-clients", type=int, default=Plan.slow_clients, help="clients that send slowly")
     parser.add_argument(
         "--keep",

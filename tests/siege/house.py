@@ -12,8 +12,8 @@ import yaml
 
 from neve.app.settings import load_settings
 from neve.app.wiring import build_lake, build_state
-from neve.lake.keys import Keys
-from neve.lake.scopes import Scope
+from neve.state.keys import Keys
+from neve.state.scopes import Scope
 from tests.chaos.house import COMPILED_ONCE, NEVE
 from tests.chaos.service import Service, ServiceError
 from tests.parts.process import free_ports

@@ -14,7 +14,11 @@ MB = 1024 * 1024
 
 @dataclass(frozen=True)
 class Plan:
-    """A run: a quiet phase in which only the honest side is there, then the siege."""
+    """A run: the siege between two quiet phases in which only the honest side is there.
+
+    The tables grow all the time, and with them the cost of a query. One quiet phase, before the siege, would compare
+    queries on a small lake with queries on a large one.
+    """
 
     seconds: float = 300.0
     quiet_seconds: float = 60.0

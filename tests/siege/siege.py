@@ -83,8 +83,10 @@ def _phases(house: House, plan: Plan, attacker: subprocess.Popen[str], tell: Cal
     honest.phase = "after"
     _command(attacker, "stop")
     said = json.loads(_line(attacker))
+    tell(f"over, {sampler.peak_mb:.0f} MB at most; quiet for {plan.quiet_seconds:g} s")
+    honest.phase = QUIET
+    _pass(house, plan.quiet_seconds)
     honest.stop()
-    tell(f"over, {sampler.peak_mb:.0f} MB at most")
     missing = _settle(house, honest, plan)
     tell(f"{missing:,} records missing after it has settled")
     sampler.end()

@@ -11,7 +11,7 @@ from neve.model.signals import Signal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from neve.demo.tape import Tape
+    from neve.demo.live import Playback
     from tests.soak.tally import Keys
 
 
@@ -34,7 +34,7 @@ class Acks:
         """Since when every signal was acknowledged at least once, as Unix seconds."""
         return min(self._last.values())
 
-    def keys(self, tape: Tape, signal: Signal) -> Iterator[Keys]:
+    def keys(self, tape: Playback, signal: Signal) -> Iterator[Keys]:
         """The keys of all records of a signal that were acknowledged."""
         for number in self._numbers[signal]:
             yield tape.keys(signal, number)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from neve.app.settings import Settings
-    from neve.lake.documents import Documents
     from neve.lake.lake import Lake
+    from neve.state.documents import Documents
     from tests.soak.plan import Plan
 
 START_SECONDS = 120.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from neve.model.rollups import LEVELS
 from neve.model.signals import Signal
-from neve.model.tail import DECISIONS
+from neve.model.tables import DECISIONS
 from tests.soak.processes import members, memory_by_role
 from tests.soak.sample import Sample
 from tests.soak.watermark import Watermarks, data_files

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from neve.demo.live import Live
-from neve.demo.reel import make_reel
+from neve.demo.live import LiveSender
+from neve.demo.recording import make_recording
 from neve.model.signals import Signal
 from tests.chaos.service import ServiceError
 from tests.soak import tables
@@ -54,12 +54,12 @@ class Soak:
     def run(self) -> Run:
         """Do all of it."""
         with ExitStack() as parts:
-            reel = make_reel(self.plan.rate)
+            reel = make_recording(self.plan.rate)
             shared = parts.enter_context(shared_state(self._tell)) if self.plan.two else {}
             backing = Backing.of(shared)
             self._tell(str(backing))
             houses = self._start(shared, parts)
-            live = Live(reel, [house.receiver for house in houses], self._acks.add)
+            live = LiveSender(reel, [house.receiver for house in houses], self._acks.add)
             return replace(self._send(houses, live), backing=backing)
 
     def _start(self, shared: dict[str, Any], parts: ExitStack) -> list[House]:
@@ -72,7 +72,7 @@ class Soak:
             self._tell(f"{house.name}: {house.await_addresses()}")
         return houses
 
-    def _send(self, houses: list[House], live: Live) -> Run:
+    def _send(self, houses: list[House], live: LiveSender) -> Run:
         sampler = Sampler(houses, self.plan.sample_seconds)
         killer = Killer(houses, self._acks, started := time.time())
         began = time.monotonic()
@@ -94,7 +94,7 @@ class Soak:
         returns = Returns(*(commits_since(houses[0].lake, kind, started) for kind in (ROLLUPS, DECIDED)))
         return Run(self.plan, sampler.samples, killer.recoveries, finals, sent, len(sampler.errors), returns)
 
-    def _watch(self, houses: list[House], sampler: Sampler, killer: Killer, live: Live) -> None:
+    def _watch(self, houses: list[House], sampler: Sampler, killer: Killer, live: LiveSender) -> None:
         """Let the time pass; kills are waited for, so that there is one at a time."""
         began, told, kills = time.monotonic(), 0.0, list(self.plan.kills)
         while (passed := time.monotonic() - began) < self.plan.seconds:
@@ -109,7 +109,7 @@ class Soak:
                 self._tell(_progress(passed, sampler, live))
             time.sleep(LOOK_SECONDS)
 
-    def _settle(self, houses: list[House], live: Live) -> Finals:
+    def _settle(self, houses: list[House], live: LiveSender) -> Finals:
         """Wait until all is in, as long as that is worth it; then end the services as one should."""
         # Windows that were still open when the last records came wait for the next ones.
         closed = (time.time() - GRACE_SECONDS - 2 * MINUTE) // MINUTE * MINUTE
@@ -143,7 +143,7 @@ class Soak:
         self._tell(f"{what}: {count:,} missing {time.monotonic() - began:.0f} s after the end")
         return count
 
-    def _missing(self, lake: Lake, live: Live) -> int:
+    def _missing(self, lake: Lake, live: LiveSender) -> int:
         rows = {kind: tables.number(lake, f"SELECT count(*) FROM {{{kind.table}}}") for kind in Signal}
         return sum(max(0, live.sent.records[kind] - count) for kind, count in rows.items())
 
@@ -158,7 +158,7 @@ class Soak:
                 self._troubles.append(f"{house.name} ended with {code}\n{house.service.tail()}")
 
 
-def _progress(passed: float, sampler: Sampler, live: Live) -> str:
+def _progress(passed: float, sampler: Sampler, live: LiveSender) -> str:
     sent = f"{sum(live.sent.records.values()):,} records, {live.sent.retries:,} sent again"
     if not sampler.samples:
         return f"{passed:.0f} s: {sent}"

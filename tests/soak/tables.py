@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neve.lake.config import S3Config
-from neve.lake.duck import connect, scan
+from neve.lake.duckdb import connect, scan_sql
 from neve.model.signals import Signal
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def ask(lake: Lake, sql: str) -> dict[str, np.ndarray]:
     """The answer to a question in which {table} stands for a table."""
     names = [name for name in lake.table_names() if f"{{{name}}}" in sql]
     for name in names:
-        sql = sql.replace(f"{{{name}}}", scan(lake.table(name)))
+        sql = sql.replace(f"{{{name}}}", scan_sql(lake.table(name)))
     with connect(S3Config(), on_s3=False, memory_limit="2GB") as connection:
         answer: dict[str, np.ndarray] = connection.execute(sql).fetchnumpy()
         return answer

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.work.job import Job, JobState
-from neve.work.task import Task
+from neve.jobs.job import Job, JobState, Task
 from tests.soak.backing import Backing
 from tests.soak.plan import PARTS, Plan, Victim
 from tests.soak.recovery import Recovery, Returns, calm

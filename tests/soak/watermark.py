@@ -9,9 +9,9 @@ from pyiceberg.types import TimestamptzType
 
 from neve.model.commits import OPERATION
 from neve.model.rollups import LEVELS
-from neve.model.tail import DECISIONS
-from neve.rollup.position import ROLLUP
-from neve.tail.position import TAIL
+from neve.model.tables import DECISIONS
+from neve.rollup.window_choice import ROLLUP
+from neve.tail.checkpoint import TAIL
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile

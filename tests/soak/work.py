@@ -6,22 +6,22 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from neve.jobs.job import JobState
+from neve.jobs.queue import JobQueue
 from neve.model.commits import BATCH_ID
-from neve.work.job import JobState
-from neve.work.jobs import Jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from neve.lake.documents import Documents
+    from neve.jobs.job import Job
     from neve.lake.lake import Lake
-    from neve.work.job import Job
+    from neve.state.documents import Documents
 
 
 def work_troubles(documents: Documents, lake: Lake) -> list[str]:
     """What should not have happened."""
-    jobs = Jobs(documents).list()
+    jobs = JobQueue(documents).list()
     dead = [f"job {job.id} ({job.subject}) was given up: {job.error}" for job in jobs if job.state is JobState.DEAD]
     return [*dead, *overlaps(jobs), *repeated_commits(lake)]
 

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import load_file_io
 
+from neve.ingest.deduplication import DuplicateFilter
 from neve.lake.tables import iceberg_schema
+from neve.lake.write.layout import PartitionSlice
 from neve.model.signals import Signal
 from neve.model.tables import SPANS
 from neve.otlp import Intake, decode
-from neve.tail.batches import traces_of
+from neve.tail.column_mapping import map_columns
 from neve.tail.config import SourceConfig
-from neve.tail.mapping import map_columns
-from neve.tail.policy.decide import Judge
-from neve.tail.policy.state import LimitState
-from neve.tail.policy.verdicts import DROPPED, SAMPLED
-from neve.tail.summary import Summary
+from neve.tail.decisions import build_open_rows
+from neve.tail.policy.evaluate.batch_evaluator import PolicyEvaluator
+from neve.tail.policy.evaluate.limits import LimitState
+from neve.tail.policy.evaluate.verdicts import DROPPED, SAMPLED
+from neve.tail.span_aggregation import MERGED_TRACES, CycleTables
+from neve.tail.span_order import add_order_remark
+from neve.tail.span_source import SpanReader
+from neve.tail.trace_summary import SummaryQuery, build_traces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,35 +36,91 @@ if TYPE_CHECKING:
 
 WORDS = {SAMPLED: "sampled", DROPPED: "dropped"}
 FAR = 4 * 10**18  # nanoseconds since 1970: no span is refused for being of the future
+SECOND = 10**9
 
 
 class Spans:
-    """Spans of OTLP messages, as the table has them."""
+    """Spans of OTLP messages, as the table has them after some runs of ingestion.
 
-    def __init__(self, messages: Sequence[bytes]) -> None:
-        decoded = decode(Signal.TRACES, messages, Intake("acme", FAR))
-        self.rejected = len(decoded.rejected)
-        self.rows = pa.Table.from_batches([decoded.batch])
-        self.columns = map_columns(iceberg_schema(SPANS), SourceConfig())
-        self._connection = duckdb.connect()
-        self._connection.register("rows", self.rows)
+    The rows of each run are stored in any order. Repeats are dropped as ingestion drops them.
+    """
+
+    def __init__(self, messages: Sequence[bytes], runs: int = 1) -> None:
+        self.rejected = 0
+        self.runs: list[pa.Table] = []
+        sieve = DuplicateFilter(load_file_io({}, "/"), {})
+        for run in range(runs):
+            decoded = decode(
+                Signal.TRACES,
+                messages[run * len(messages) // runs : (run + 1) * len(messages) // runs],
+                Intake("acme", FAR + run * SECOND),
+            )
+            self.rejected += len(decoded.rejected)
+            order = np.random.default_rng(run).permutation(decoded.batch.num_rows)
+            rows = pa.Table.from_batches([decoded.batch]).take(pa.array(order))
+            self.runs.append(sieve(PartitionSlice(None, rows)).rows)
+        self.dropped = sieve.dropped
+        self.reader = SpanReader(iceberg_schema(SPANS), map_columns(iceberg_schema(SPANS), SourceConfig()))
+
+    @property
+    def rows(self) -> pa.Table:
+        """All rows."""
+        return pa.concat_tables(self.runs)
 
     @property
     def trace_ids(self) -> set[str]:
         """The ids of the traces that are in the table, in hex."""
         return {one.hex() for one in self.rows.column("trace_id").to_pylist()}
 
+    def without(self, *columns: str) -> Spans:
+        """Return the same spans with nulls in some columns, as an older release wrote them."""
+        spans = Spans([])
+        spans.runs = [_clear(rows, columns) for rows in self.runs]
+        return spans
+
     def judge(self, policies: PolicySet) -> dict[str, tuple[str, str | None]]:
         """What is decided about each trace by its id in hex, and by which policy."""
-        summary = Summary(policies, "event")
-        spans = f"(SELECT {self.columns.select(summary.span_columns)} FROM rows)"
-        found = self._connection.execute(summary.of_spans(spans)).to_arrow_table()
-        traces = traces_of(found, summary, np.zeros(found.num_rows, np.int64))
-        verdicts, _state = Judge(policies).judge(traces, LimitState())
+        return {trace: (decision, policy) for trace, (decision, policy, _reason) in self.explain(policies).items()}
+
+    def explain(self, policies: PolicySet) -> dict[str, tuple[str, str | None, str]]:
+        """The same with the reason; each run is a cycle, and open traces are stored between cycles."""
+        summary = SummaryQuery(policies, "event")
+        found = self._summarize(summary)
+        traces = build_traces(found, summary, np.zeros(found.num_rows, np.int64))
+        verdicts, _state = PolicyEvaluator(policies).judge(traces, LimitState())
         names = [policy.name for policy in policies.policies]
+        reasons = add_order_remark(pa.array(verdicts.reasons(), pa.string()), traces.unordered)
         return {
-            trace_id.hex(): (WORDS.get(int(decision), "not_sampled"), names[place] if place >= 0 else None)
-            for trace_id, decision, place in zip(
-                found.column("trace_id").to_pylist(), verdicts.decision, verdicts.policy, strict=True
+            trace_id.hex(): (WORDS.get(int(decision), "not_sampled"), names[place] if place >= 0 else None, reason)
+            for trace_id, decision, place, reason in zip(
+                found.column("trace_id").to_pylist(),
+                verdicts.decision,
+                verdicts.policy,
+                reasons.to_pylist(),
+                strict=True,
             )
         }
+
+    def _summarize(self, summary: SummaryQuery) -> pa.Table:
+        found: pa.Table | None = None
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "open.parquet"
+            for rows in self.runs:
+                with duckdb.connect() as connection:
+                    connection.register("rows", rows)
+                    tables = CycleTables(connection, summary)
+                    tables.begin()
+                    tables.sum_up_rows(self.reader, "rows")
+                    tables.recall_open([str(path)] if found is not None else [])
+                    tables.merge(whole=False)
+                    found = connection.execute(f"FROM {MERGED_TRACES}").to_arrow_table()
+                pq.write_table(build_open_rows(found, summary, "s"), path)
+        assert found is not None
+        return found
+
+
+def _clear(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    for name in columns:
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, rows.schema.field(place), pa.nulls(rows.num_rows, rows.schema.field(place).type))
+    return rows

@@ -9,26 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from neve.lake.commits import append_once
+from neve.lake.commit.append import append_once
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
-from neve.lake.tables import init_tables
-from neve.lake.writer import Target, write_files
-from neve.model.tables import SAMPLED_SPANS, SPANS
-from neve.model.tail import DECISIONS, OPEN_TRACES
+from neve.lake.write.table_writer import Target, write_files
+from neve.model.tables import DECISIONS, OPEN_TRACES, SAMPLED_SPANS, SPANS
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 from neve.tail.config import TailConfig
-from neve.tail.job import Selector
-from neve.tail.policy.read import read_policies
+from neve.tail.policy.config.loader import read_policies
+from neve.tail.selector import TailSelector
+from tests.empty_tables import create_empty_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from neve.tail.decisions import CycleResult
     from neve.tail.policy.tree import PolicySet
-    from neve.tail.result import CycleResult
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ACME, OTHER = "acme", "globex"
@@ -93,7 +92,7 @@ def trace_id(number: int) -> bytes:
 def tail_lake(folder: Path) -> Lake:
     """A lake with the tables of tail sampling, without a JVM."""
     lake = Lake(LakeConfig(warehouse=str(folder / "warehouse")), CatalogConfig(path=str(folder / "catalog.db")))
-    init_tables(lake, (SPANS, DECISIONS, OPEN_TRACES, SAMPLED_SPANS))
+    create_empty_tables(lake, (SPANS, DECISIONS, OPEN_TRACES, SAMPLED_SPANS))
     return lake
 
 
@@ -123,15 +122,15 @@ class Desk:
     policies: PolicySet = field(default_factory=lambda: policies(ERRORS, SLOW))
     config: TailConfig = field(default_factory=TailConfig)
 
-    def selector(self, at: float) -> Selector:
+    def selector(self, at: float) -> TailSelector:
         """The selector at a moment."""
         state = StateConfig(path=str(self.folder / "state.db"))
-        return Selector(
+        return TailSelector(
             self.lake,
             self.lake,
             self.config,
             self.policies,
-            SqlDocuments(State(state)),
+            SqlDocuments(StateStore(state)),
             clock=lambda: START + timedelta(seconds=at),
         )
 

@@ -10,7 +10,7 @@ import pytest
 from neve.errors import ConfigError
 from neve.model.signals import Signal
 from neve.otlp.json import to_protobuf
-from neve.tail.policy.read import read_policies
+from neve.tail.policy.config.loader import read_policies
 from neve.tail.policy.tree import Semantics
 from tests.each_time import each_time
 from tests.tail.judged import Spans

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import yaml
 
 from neve.app.settings import Settings
-from neve.tail.policy.read import read_policies
-from neve.tail.policy.shape import LEAVES
-from neve.tail.policy.stated import NESTINGS
+from neve.tail.policy.config.loader import read_policies
+from neve.tail.policy.config.policy_parser import NESTINGS
+from neve.tail.policy.config.sections import LEAF_SECTIONS
 from tests.tail.lakes import Span, put
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ def test_every_type_of_policy_is_in_the_table() -> None:
     """And nothing that is none."""
     table = PAGE.split("| type | what it does here |")[1].split("\n\n")[0]
     named = set(re.findall(r"`([a-z_]+)`", "\n".join(line.split("|")[1] for line in table.splitlines() if line)))
-    assert named == {*LEAVES, *NESTINGS}
+    assert named == {*LEAF_SECTIONS, *NESTINGS}
 
 
 def test_the_query_counts_what_there_was(desk: Desk) -> None:
     """The SQL of the page, on a small lake."""
     from neve.query.config import QueryConfig
-    from neve.query.run import run_query
+    from neve.query.service import run_query
 
     put(desk.lake, [Span(number, 1, error=number < 5) for number in range(20)])
     desk.run(at=1000)

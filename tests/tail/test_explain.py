@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.cli.tail_explain import show
-from neve.tail.explain import explain, judge_trace, single_traces
+from neve.cli.sampling.tail_explain import show_explanation
+from neve.tail.explain import explain_trace, judge_trace, open_trace_judge
 from tests.tail.simulate.lakes import (
     ACME,
     DROP,
@@ -47,7 +47,7 @@ def worked(lake: Lake, tmp_path: Path) -> Lake:
 
 def test_a_kept_trace(worked: Lake, tmp_path: Path) -> None:
     """Its decision, and the votes of all policies, which come to the same."""
-    told = explain(selector_of(worked, tmp_path, POLICIES, READY), ACME, KEPT.id)
+    told = explain_trace(selector_of(worked, tmp_path, POLICIES, READY), ACME, KEPT.id)
     (made,) = told.decisions
     assert (told.state, told.open, told.notes) == ("decided", (), ())
     assert (made.decision, made.policy, made.kind, made.revision) == ("sampled", "errors", "decided", 0)
@@ -67,7 +67,7 @@ def test_a_kept_trace(worked: Lake, tmp_path: Path) -> None:
 def test_a_dropped_trace_and_one_that_is_not_sampled(worked: Lake, tmp_path: Path) -> None:
     """What was decided is told, and who would have said what."""
     selector = selector_of(worked, tmp_path, POLICIES, READY)
-    dropped, left = (explain(selector, ACME, trace.id) for trace in (DROPPED, LEFT))
+    dropped, left = (explain_trace(selector, ACME, trace.id) for trace in (DROPPED, LEFT))
     assert [(one.decision, one.policy) for one in dropped.decisions] == [("dropped", "no-search")]
     assert [(one.decision, one.policy) for one in left.decisions] == [("not_sampled", None)]
     assert dropped.now is not None
@@ -81,16 +81,16 @@ def test_late_spans_and_a_revision(worked: Lake, tmp_path: Path, capsys: pytest.
     later = READY + timedelta(minutes=5)
     put(worked, [Trace(0, seconds=400, late=True), Trace(1, seconds=400, error=True, late=True)], READY)
     selector = selector_of(worked, tmp_path, POLICIES, later)
-    assert explain(selector, ACME, KEPT.id).notes == ("1 more span came after its last decision",)
+    assert explain_trace(selector, ACME, KEPT.id).notes == ("1 more span came after its last decision",)
     selector.run()
-    kept, revised = (explain(selector, ACME, trace.id) for trace in (KEPT, LEFT))
+    kept, revised = (explain_trace(selector, ACME, trace.id) for trace in (KEPT, LEFT))
     assert [(one.revision, one.kind, one.late_spans) for one in kept.decisions] == [(0, "decided", 0), (1, "late", 1)]
     assert [(one.kind, one.decision) for one in revised.decisions] == [
         ("decided", "not_sampled"),
         ("revised", "sampled"),
     ]
     assert kept.notes == revised.notes == ()
-    show(kept)
+    show_explanation(kept)
     assert (
         capsys.readouterr()
         .out.splitlines()[0]
@@ -99,7 +99,7 @@ def test_late_spans_and_a_revision(worked: Lake, tmp_path: Path, capsys: pytest.
             "they are exported too"
         )
     )
-    show(revised)
+    show_explanation(revised)
     assert "late spans changed the decision" in capsys.readouterr().out.splitlines()[0]
 
 
@@ -109,20 +109,20 @@ def test_an_open_trace(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture
     soon = START + timedelta(seconds=30)
     selector_of(lake, tmp_path, POLICIES, soon).run()
     selector_of(lake, tmp_path, POLICIES, soon, name="other", inactivity_seconds=400).run()
-    told = explain(selector_of(lake, tmp_path, POLICIES, soon), ACME, Trace(5).id)
+    told = explain_trace(selector_of(lake, tmp_path, POLICIES, soon), ACME, Trace(5).id)
     assert told.state == "open"
     other, mine = told.open
     assert (mine.selector, mine.span_count, mine.last_seen) == ("tail", 2, START)
     assert (mine.ready_at, mine.ready_because) == (START + timedelta(seconds=300), "inactive")
     assert (other.selector, other.ready_at, other.ready_because) == ("other", None, "")
-    show(told)
+    show_explanation(told)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith(": not decided yet")
     assert lines[3] == (
         "  open for tail: 2 spans, the last one seen at 2026-02-02 09:00:00, ready at 2026-02-02 09:05:00 "
         "(no span has come for so long)"
     )
-    quick = explain(selector_of(lake, tmp_path, POLICIES, soon, after_root_seconds=60), ACME, Trace(5).id)
+    quick = explain_trace(selector_of(lake, tmp_path, POLICIES, soon, after_root_seconds=60), ACME, Trace(5).id)
     ready = {one.selector: (one.ready_at, one.ready_because) for one in quick.open}
     assert ready["tail"] == (START + timedelta(seconds=60), "root_ended")
 
@@ -130,11 +130,11 @@ def test_an_open_trace(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture
 def test_a_trace_that_no_cycle_has_read(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its spans are there, and tell when it is ready."""
     put(lake, [Trace(5)], START)
-    told = explain(selector_of(lake, tmp_path, POLICIES), ACME, Trace(5).id)
+    told = explain_trace(selector_of(lake, tmp_path, POLICIES), ACME, Trace(5).id)
     assert told.state == "unseen"
     assert told.now is not None
     assert (told.now.ready_at, told.now.ready_because) == (START + timedelta(seconds=300), "inactive")
-    show(told)
+    show_explanation(told)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith(": its spans are there, but no cycle has read them yet")
     assert lines[2] == "  ready at 2026-02-02 09:05:00 (no span has come for so long)"
@@ -144,14 +144,14 @@ def test_an_unknown_trace(worked: Lake, tmp_path: Path) -> None:
     """The tables that were looked at are named; the organization counts."""
     selector = selector_of(worked, tmp_path, POLICIES)
     for organization, trace in ((ACME, Trace(77)), (OTHER, KEPT)):
-        told = explain(selector, organization, trace.id)
+        told = explain_trace(selector, organization, trace.id)
         assert told.state == "unknown"
         assert told.tables == ("spans", "trace_decisions", "open_traces")
 
 
 def test_other_policies_are_noted(worked: Lake, tmp_path: Path) -> None:
     """And so is it that a limit is asked about one trace alone."""
-    told = explain(selector_of(worked, tmp_path, policies(LIMIT), READY), ACME, LEFT.id)
+    told = explain_trace(selector_of(worked, tmp_path, policies(LIMIT), READY), ACME, LEFT.id)
     assert [note.split(":")[0] for note in told.notes] == [
         "it was decided by other policies than those that are asked here",
         "limits and rates by key depend on the other traces",
@@ -161,7 +161,7 @@ def test_other_policies_are_noted(worked: Lake, tmp_path: Path) -> None:
 def test_spans_that_are_gone(worked: Lake, tmp_path: Path) -> None:
     """The decision stays, and policies can't be asked."""
     worked.table("spans").delete()
-    told = explain(selector_of(worked, tmp_path, POLICIES, READY), ACME, KEPT.id)
+    told = explain_trace(selector_of(worked, tmp_path, POLICIES, READY), ACME, KEPT.id)
     assert (told.state, told.now) == ("decided", None)
     assert told.notes == ("its spans are not in the table any more: policies can't be asked",)
 
@@ -173,7 +173,7 @@ def test_all_traces_one_by_one_are_judged_as_together(lake: Lake, tmp_path: Path
     selector = selector_of(lake, tmp_path, stated)
     selector.run()
     rows = decided(lake)
-    with single_traces(selector) as opened:
+    with open_trace_judge(selector) as opened:
         for trace in some_traces(40):
             found = judge_trace(selector, trace.owner, trace.id, opened)
             row = rows[trace.owner, trace.id]
@@ -188,7 +188,7 @@ def test_what_comes_meanwhile_is_seen(lake: Lake, tmp_path: Path) -> None:
     """The list of files is kept only as long as the table does not change."""
     put(lake, [Trace(1)])
     selector = selector_of(lake, tmp_path, POLICIES)
-    with single_traces(selector) as opened:
+    with open_trace_judge(selector) as opened:
         first = opened.judged(ACME, Trace(1).id)
         put(lake, [Trace(1, seconds=9, spans=2, late=True, error=True)])
         second = opened.judged(ACME, Trace(1).id)
@@ -199,7 +199,7 @@ def test_what_comes_meanwhile_is_seen(lake: Lake, tmp_path: Path) -> None:
 
 def test_the_answer_as_json(worked: Lake, tmp_path: Path) -> None:
     """Times are texts, and the state is told."""
-    document = explain(selector_of(worked, tmp_path, POLICIES, READY), ACME, KEPT.id).as_document()
+    document = explain_trace(selector_of(worked, tmp_path, POLICIES, READY), ACME, KEPT.id).as_document()
     assert document["state"] == "decided"
     assert document["decisions"][0]["decided_at"] == READY.isoformat()
     assert document["now"]["votes"][1]["policy"] == "errors"

@@ -11,22 +11,22 @@ import pyarrow as pa
 import pytest
 from prometheus_client import REGISTRY
 
-from neve.lake.commits import append_once
-from neve.lake.leases import hold
-from neve.lake.writer import Target, write_files
+from neve.lake.commit.append import append_once
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import SPANS
-from neve.tail import cycle_spans as kept_module
-from neve.tail import kept as reading_module
-from neve.tail.export.config import DestinationConfig
-from neve.tail.export.iceberg import IcebergTable
-from neve.tail.export.port import Delivery, DestinationAway
-from neve.tail.exporting import Exporter
-from neve.tail.kept import Kept
+from neve.state.leases import hold_lease
+from neve.tail.config import DestinationConfig
+from neve.tail.export import kept_spans as kept_module
+from neve.tail.export import kept_spans as reading_module
+from neve.tail.export.destination import Delivery, DestinationUnavailable
+from neve.tail.export.exporter import Exporter
+from neve.tail.export.kept_spans import KeptSpans
+from neve.tail.export.storage_destinations import IcebergDestination
 from tests.tail.lakes import ERRORS, START, Span, percentage, policies, put
 from tests.tail.test_foreign import _foreign
 
 if TYPE_CHECKING:
-    from neve.tail.export.pump import PumpResult
+    from neve.tail.export.destination import DeliveryResult
     from tests.tail.lakes import Desk
 
 
@@ -42,7 +42,7 @@ class Box:
         """Take a batch."""
         assert batch_id
         if 0 <= self.away_after <= len(self.batches):
-            raise DestinationAway("the box is shut")
+            raise DestinationUnavailable("the box is shut")
         self.batches.append(batch)
         return Delivery(accepted=batch.num_rows)
 
@@ -145,7 +145,7 @@ def test_rows_in_a_table_are_those_of_the_source(desk: Desk) -> None:
     desk.policies = policies(ERRORS)
     put(desk.lake, [Span(1, 1, error=True, attributes={"a": "b"}), Span(2, 1)])
     desk.run(at=1000)
-    table = IcebergTable(DestinationConfig(name="table", kind="iceberg"), desk.lake)
+    table = IcebergDestination(DestinationConfig(name="table", kind="iceberg"), desk.lake)
     _export(desk, table)
     _export(desk, table)
 
@@ -276,7 +276,7 @@ def test_a_dead_process_s_lease_can_be_taken(desk: Desk) -> None:
     desk.run(at=1000)
     box = Box()
     exporter = _exporter(desk, box)
-    with hold(exporter.documents, "tail-export:tail:box", owner="dead", seconds=600):
+    with hold_lease(exporter.documents, "tail-export:tail:box", owner="dead", seconds=600):
         assert exporter.run()[0].note
         assert not replace(exporter, steal=True).run()[0].note
     assert len(box.spans) == 1
@@ -356,7 +356,7 @@ def _put_wide(desk: Desk, spans: int, traces: int) -> None:
 
 def _exporter(desk: Desk, *destinations: Any) -> Exporter:
     selector = desk.selector(at=0)
-    kept = Kept(desk.lake, selector.source, desk.config, desk.lake.table("trace_decisions"))
+    kept = KeptSpans(desk.lake, selector.source, desk.config, desk.lake.table("trace_decisions"))
     return Exporter(kept, selector.documents, destinations)
 
 
@@ -366,5 +366,5 @@ def _turns_away(destination: str) -> float:
     return REGISTRY.get_sample_value("neve_tail_away_total", labels) or 0
 
 
-def _export(desk: Desk, *destinations: Any) -> list[PumpResult]:
+def _export(desk: Desk, *destinations: Any) -> list[DeliveryResult]:
     return _exporter(desk, *destinations).run()

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from neve.errors import ConfigError
-from neve.tail.export.config import DestinationConfig
-from neve.tail.export.iceberg import IcebergTable
-from neve.tail.exporting import Exporter
-from neve.tail.kept import Kept
+from neve.tail.config import DestinationConfig
+from neve.tail.export.exporter import Exporter
+from neve.tail.export.kept_spans import KeptSpans
+from neve.tail.export.storage_destinations import IcebergDestination
 from tests.tail.lakes import ERRORS, SLOW, Span, policies
 
 if TYPE_CHECKING:
@@ -100,8 +100,8 @@ def test_kept_spans_of_a_foreign_table_are_rows_of_ours(desk: Desk) -> None:
     """Kept spans of a foreign table are rows of ours."""
     test_the_table_of_the_seed(desk)
     selector = desk.selector(at=500)
-    kept = Kept(desk.lake, selector.source, desk.config, desk.lake.table("trace_decisions"))
-    destination = IcebergTable(DestinationConfig(name="table", kind="iceberg"), desk.lake)
+    kept = KeptSpans(desk.lake, selector.source, desk.config, desk.lake.table("trace_decisions"))
+    destination = IcebergDestination(DestinationConfig(name="table", kind="iceberg"), desk.lake)
     (result,) = Exporter(kept, selector.documents, [destination]).run()
 
     assert result.delivery.accepted == 4

@@ -15,16 +15,16 @@ import duckdb
 import pytest
 from structlog.testing import capture_logs
 
-from neve.app import tail_loop
-from neve.app.tail_loop import pause, run_forever
+from neve.app import tail
+from neve.app.tail import backoff_seconds, run_forever
 from neve.errors import LeaseTaken, NeveError
 from tests.tail.lakes import ERRORS, START, Span, policies, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from neve.tail.exporting import Exporter
-    from neve.tail.job import Selector
+    from neve.tail.export.exporter import Exporter
+    from neve.tail.selector import TailSelector
     from tests.tail.lakes import Desk
 
 PATIENCE = 600.0
@@ -47,8 +47,8 @@ def test_a_part_that_fails_is_told_and_tried_again(desk: Desk, monkeypatch: pyte
     desk.set(interval_seconds=0.05, export={"destinations": [{"name": "kept", "kind": "iceberg"}]})
     selector = _in_a_hurry(desk)
     put(desk.lake, [Span(1, 1, error=True)])
-    _break(monkeypatch, "neve.tail.exporting.Exporter.run", duckdb.OutOfMemoryException("no memory\nhelp"))
-    _break(monkeypatch, "neve.tail.job.Selector.run", OSError("no space"))
+    _break(monkeypatch, "neve.tail.export.exporter.Exporter.run", duckdb.OutOfMemoryException("no memory\nhelp"))
+    _break(monkeypatch, "neve.tail.selector.TailSelector.run", OSError("no space"))
     with Running(selector) as running:
         running.until(partial(_has, desk, 1))
     assert sorted(error.message for error in running.failures) == sorted(
@@ -69,20 +69,20 @@ def test_the_next_turn_comes_later_with_each_failure(error: Exception, waits: li
     def work() -> None:
         raise error
 
-    tail_loop._every(1, Event(), lambda _error: None, work)
+    tail._repeat(1, Event(), lambda _error: None, work)
     assert waited == waits
-    assert pause(1, 100) == tail_loop.MOST_SECONDS
+    assert backoff_seconds(1, 100) == tail.MOST_SECONDS
 
 
 class Running:
     """A loop in a thread."""
 
-    def __init__(self, selector: Selector) -> None:
+    def __init__(self, selector: TailSelector) -> None:
         self.failures: list[NeveError] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(selector,))
 
-    def _run(self, selector: Selector) -> None:
+    def _run(self, selector: TailSelector) -> None:
         run_forever(
             selector,
             export=True,
@@ -109,7 +109,7 @@ class Running:
         assert not self._thread.is_alive()
 
 
-def _in_a_hurry(desk: Desk) -> Selector:
+def _in_a_hurry(desk: Desk) -> TailSelector:
     """A selector for which ten minutes pass whenever it looks at its clock."""
     moments = (START + timedelta(minutes=10 * number) for number in itertools.count(1))
     return replace(desk.selector(at=0), clock=lambda: next(moments))
@@ -127,7 +127,7 @@ def _break(monkeypatch: pytest.MonkeyPatch, name: str, error: Exception, times: 
     kind = getattr(__import__(package, fromlist=[owner]), owner)
     real, left = getattr(kind, method), iter([error] * times)
 
-    def run(self: Exporter | Selector) -> Any:
+    def run(self: Exporter | TailSelector) -> Any:
         failure = next(left, None)
         if failure is not None:
             raise failure
@@ -138,7 +138,7 @@ def _break(monkeypatch: pytest.MonkeyPatch, name: str, error: Exception, times: 
 
 def test_a_lease_is_stolen_once(desk: Desk) -> None:
     """Whoever took the selector over later is not robbed of it in every turn."""
-    turns = tail_loop._first_steals(replace(desk.selector(at=0), steal=True))
+    turns = tail._steal_once(replace(desk.selector(at=0), steal=True))
     assert [next(turns).steal for _turn in range(3)] == [True, False, False]
 
 
@@ -158,13 +158,13 @@ def test_deliveries_that_do_not_end_are_waited_for_together(monkeypatch: pytest.
         def is_alive(self) -> bool:
             return True
 
-    monkeypatch.setattr(tail_loop, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(tail, "time", SimpleNamespace(monotonic=lambda: now[0]))
     with capture_logs() as said:
-        tail_loop._end([Endless() for _number in range(5)], 20)
+        tail._join_deliveries([Endless() for _number in range(5)], 20)
     assert waited == [20, 0, 0, 0, 0]
     assert [(line["event"], line["destinations"]) for line in said] == [("deliveries did not end in time", 5)]
     ending = threading.Thread(target=lambda: None)
     ending.start()
     with capture_logs() as said:
-        tail_loop._end([ending], PATIENCE)
+        tail._join_deliveries([ending], PATIENCE)
     assert said == []

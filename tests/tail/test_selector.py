@@ -9,12 +9,11 @@ import pyarrow as pa
 import pytest
 
 from neve.errors import ConfigError, LeaseLost
-from neve.lake.commits import append_once
-from neve.lake.writer import Target, write_files
+from neve.lake.commit.append import append_once
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import SPANS
-from neve.tail import job as job_module
-from neve.tail.position import Position
-from neve.tail.stored import commit_decisions, commit_open
+from neve.tail import selector as job_module
+from neve.tail.checkpoint import Checkpoint, commit_decisions, commit_open
 from tests.tail.lakes import ACME, ERRORS, OTHER, Span, percentage, policies, put
 
 if TYPE_CHECKING:
@@ -414,7 +413,7 @@ def test_one_that_was_taken_for_dead_commits_nothing(desk: Desk) -> None:
     put(desk.lake, [Span(1, 1, error=True)])
     desk.run(at=1000)
     table = desk.lake.table("trace_decisions")
-    position = Position.of(table, "tail")
+    position = Checkpoint.of(table, "tail")
     assert position is not None
     with pytest.raises(LeaseLost, match="has decided cycle 1 in another process"):
         commit_decisions(table, [], "tail", replace(position, now_us=position.now_us + 1))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from neve.tail.policy.decide import Judge
-from neve.tail.policy.state import LimitState
+from neve.tail.policy.evaluate.batch_evaluator import PolicyEvaluator, explain_votes
+from neve.tail.policy.evaluate.limits import LimitState
 from neve.tail.policy.tree import (
     All,
     Always,
@@ -22,12 +22,11 @@ from neve.tail.policy.tree import (
     Share,
     SpanCount,
 )
-from neve.tail.votes import votes_of
 from tests.tail.policy.made import fact, holds, policy_set, traces
 
 if TYPE_CHECKING:
+    from neve.tail.policy.evaluate.batch_evaluator import Vote
     from neve.tail.policy.tree import Node, PolicySet
-    from neve.tail.votes import Vote
 
 ALWAYS = Always("all", "always_sample")
 NEVER = Not("none", "not", ALWAYS)
@@ -35,12 +34,12 @@ NEVER = Not("none", "not", ALWAYS)
 
 def votes(stated: PolicySet) -> tuple[Vote, ...]:
     """The votes on a trace of 3 spans and 120 ms, of which `a` holds and `b` does not."""
-    judge = Judge(stated)
+    judge = PolicyEvaluator(stated)
     names = [one.columns for one in stated.facts]
     facts = [[columns == fact("a").columns for columns in names]]
     one = traces(ids=np.zeros((1, 16), np.uint8), span_count=3, bytes=900, duration_ms=120, facts=facts)
     verdicts, _state = judge.judge(one, LimitState())
-    return votes_of(judge, one, verdicts)
+    return explain_votes(judge, one, verdicts)
 
 
 @pytest.mark.parametrize(
@@ -107,8 +106,8 @@ def test_every_policy_that_votes_has_its_own_reason() -> None:
 def test_a_running_latency() -> None:
     """Says that it goes span by span."""
     running = Latency("band", "latency", 10, 100, running=True)
-    judge = Judge(policy_set(running))
+    judge = PolicyEvaluator(policy_set(running))
     one = traces(1, running=[[False]])
     verdicts, _state = judge.judge(one, LimitState())
-    (told,) = votes_of(judge, one, verdicts)
+    (told,) = explain_votes(judge, one, verdicts)
     assert told.reason == "after none of its spans it was over 10 ms and at most 100 ms"

@@ -1,1 +1,1 @@
-"""The doors on the network: thin; what they do is in the rooms."""
+"""The network servers: OTLP receiver, query and control API, health and metrics."""

@@ -1,8 +1,8 @@
-"""Requests that a port refuses before it looks at keys: by their host, their origin, and the proxies they came through.
+"""Access rules that a port checks before keys: the host, the origin, and proxies of a request.
 
-A port without keys trusts whoever reaches it, and listens on loopback only. Two kinds of strangers reach loopback all
-the same: pages in a browser on this machine, also under a host name that resolves to 127.0.0.1 for them, and callers
-behind a proxy on this machine. Both give themselves away by their headers.
+A port without keys trusts every caller, and listens on loopback only. Two kinds of strangers reach loopback all the
+same: pages in a browser on this machine, also under a host name that resolves to 127.0.0.1, and callers behind a proxy
+on this machine. Both are recognized by their headers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from neve.model.network import host_name, is_loopback
+from neve.model.settings import is_loopback, parse_host_header
 from neve.receive.refusal import Refusal, Verdict
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     Elsewhere = Callable[[Request, HTTPException], Response]
 
 LONGEST_SHOWN = 100
-LONGEST_HOST = 260  # a name has 253 characters at most, and a port 6
-# Kubernetes and load balancers probe by address, and get one word from a port with keys.
+LONGEST_HOST = 260  # a name has at most 253 characters, and a port 6
+# Kubernetes and load balancers probe by address, and get a one-word response from a port with keys.
 PROBES = ("/livez", "/healthz", "/readyz")
 FORWARDED = frozenset({b"forwarded", b"via", b"x-real-ip"})
 FORWARDED_PREFIX = b"x-forwarded-"
@@ -47,7 +47,7 @@ class AccessRules:
     allowed_hosts: Sequence[str] = ()
 
     def check(self, path: str, headers: RawHeaders) -> None:
-        """Raise `Refusal` for a request that no rule allows; names of headers are in lower case, as ASGI has them."""
+        """Raise `Refusal` for a request that no rule allows; header names are in lower case, as in ASGI."""
         if self.is_open:
             self._check_open(headers)
         elif self.allowed_hosts and path not in PROBES:
@@ -59,25 +59,25 @@ class AccessRules:
             return
         for name in names:
             if name in FORWARDED or name.startswith(FORWARDED_PREFIX):
-                shown = _text(name)
+                shown = _header_text(name)
                 message = f"the request came through a proxy ({shown}), and this port asks for no keys"
                 raise Refusal(Verdict.FORBIDDEN, "proxied", f"{message}: {self._remedy}")
 
     def _check_open(self, headers: RawHeaders) -> None:
-        host = _host(headers)
+        host = _host_header(headers)
         if host is None or not _is_local(host):
-            shown = _text(b", ".join(value for name, value in headers if name == b"host"))
+            shown = _header_text(b", ".join(value for name, value in headers if name == b"host"))
             message = f"the host is {shown!r}, expected localhost or a loopback address on a port that asks for no keys"
             raise Refusal(Verdict.MISDIRECTED, "wrong_host", f"{message}: {self._remedy}")
         for name, value in headers:
             if name == b"origin" and not is_own_origin(value.decode("latin-1"), host):
-                message = f"pages of {_text(value)!r} may not call a port that asks for no keys"
+                message = f"pages of {_header_text(value)!r} may not call a port that asks for no keys"
                 raise Refusal(Verdict.FORBIDDEN, "wrong_origin", f"{message}: {self._remedy}")
         self.check_forwarded(name for name, _value in headers)
 
     def _check_host(self, headers: RawHeaders) -> None:
-        host = _host(headers)
-        if host is None or not (host_name(host) in self.allowed_hosts or _is_local(host)):
+        host = _host_header(headers)
+        if host is None or not (parse_host_header(host) in self.allowed_hosts or _is_local(host)):
             message = f"the host {(host or '')[:LONGEST_SHOWN]!r} is not served here ({self.section}.allowed_hosts)"
             raise Refusal(Verdict.MISDIRECTED, "wrong_host", message)
 
@@ -89,7 +89,7 @@ class AccessRules:
 
 
 def is_own_origin(origin: str, host: str) -> bool:
-    """Whether an origin is that of the server itself, by the host that the request names.
+    """Return whether an origin is that of the server itself, by the host of the request.
 
     >>> is_own_origin("http://localhost:8480", "localhost:8480"), is_own_origin("null", "localhost:8480")
     (True, False)
@@ -97,13 +97,16 @@ def is_own_origin(origin: str, host: str) -> bool:
     return origin.strip().lower() == f"http://{host.strip().lower()}"
 
 
-def guarded_application(
+def build_guarded_application(
     routes: Sequence[Route],
     rules: AccessRules,
     refuse: Refuse,
     elsewhere: Elsewhere,
 ) -> Starlette:
-    """An application with rules before its routes; it never redirects, which would repeat the caller's `Host`."""
+    """Build an application with access rules before its routes.
+
+    It never redirects, because a redirect would repeat the caller's `Host`.
+    """
 
     async def not_found(request: Request, error: Exception) -> Response:
         return elsewhere(request, cast("HTTPException", error))
@@ -118,7 +121,7 @@ def guarded_application(
 
 
 class AccessControl:
-    """Middleware that answers for an application what its rules refuse."""
+    """Middleware that responds to the requests that the access rules reject."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules, refuse: Refuse) -> None:
         self._app = app
@@ -126,7 +129,7 @@ class AccessControl:
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or refuse it."""
+        """Serve one request, or reject it."""
         try:
             if scope["type"] == "http":
                 self._rules.check(scope["path"], scope["headers"])
@@ -136,18 +139,18 @@ class AccessControl:
         await self._app(scope, receive, send)
 
 
-def _host(headers: RawHeaders) -> str | None:
-    """The host that a request names; none where it names none, several, or one that is too long to be a name."""
+def _host_header(headers: RawHeaders) -> str | None:
+    """Return the host of a request; none if it has none, several, or one that is too long for a name."""
     found = [value for name, value in headers if name == b"host"]
     return found[0].decode("latin-1") if len(found) == 1 and len(found[0]) <= LONGEST_HOST else None
 
 
 @lru_cache(maxsize=256)
 def _is_local(host: str) -> bool:
-    """Whether a `Host` header names this machine; nearly all requests name it in the same way."""
-    name = host_name(host)
+    """Return whether a `Host` header names this machine; cached, because nearly all requests have the same header."""
+    name = parse_host_header(host)
     return name is not None and is_loopback(name.rstrip("."))
 
 
-def _text(value: bytes) -> str:
+def _header_text(value: bytes) -> str:
     return value[:LONGEST_SHOWN].decode("latin-1")

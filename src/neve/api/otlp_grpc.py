@@ -1,8 +1,8 @@
 """OTLP over gRPC.
 
-gRPC's own decompression is switched off: a packed message arrives as it was sent, is unpacked within our bounds and
-budget, and is kept packed. And the method is served as a stream of one message, so that a key is checked and a call is
-refused before its message is read.
+gRPC's own decompression is switched off: a compressed message arrives as it was sent, is decompressed within our
+limits and memory budget, and is stored compressed. The method is served as a stream of one message, so that a key is
+checked and a call is rejected before its message is read.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import grpc  # type: ignore[import-untyped]
 import structlog
 from grpc import aio
 
-from neve.api.application import receiver_rules
-from neve.lake.scopes import Scope
+from neve.api.otlp_http import receiver_rules
 from neve.model.signals import Signal
 from neve.raw.frame import Encoding, Packing
-from neve.receive.keys import key_of
-from neve.receive.readings import Readings
+from neve.receive.authentication import extract_key
+from neve.receive.budget import MessageReservations
 from neve.receive.receiver import Export
 from neve.receive.refusal import Refusal, Verdict
-from neve.receive.reply import accepted, refused
+from neve.receive.response import encode_answer, encode_refusal
+from neve.state.scopes import Scope
 
 if TYPE_CHECKING:
-    from neve.lake.scopes import Caller
+    from neve.receive.authentication import Guard
     from neve.receive.budget import Hold
     from neve.receive.config import ReceiverConfig
-    from neve.receive.keys import Guard
     from neve.receive.receiver import Receiver
+    from neve.state.scopes import Caller
 
 GRPC = "grpc"
 METHODS = {
@@ -41,14 +41,14 @@ METHODS = {
 }
 CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 DETAILS = "grpc-status-details-bin"
-MOST_STREAMS = 128  # calls on one connection
+MAX_STREAMS = 128  # calls on one connection
 
 log = structlog.get_logger("neve.api")
 
 
 @dataclass
-class GrpcDoor(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Serves the three export methods."""
+class GrpcService(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Handler of the three export methods."""
 
     receiver: Receiver
     guard: Guard
@@ -56,13 +56,13 @@ class GrpcDoor(grpc.GenericRpcHandler):  # type: ignore[misc]
     _handlers: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Make a handler for each method; without codecs, so that bytes stay bytes."""
-        self._readings = Readings(self.receiver.budget, max_bytes(self.receiver.config))
+        """Create a handler for each method; without codecs, so that messages stay bytes."""
+        self._readings = MessageReservations(self.receiver.budget, max_message_bytes(self.receiver.config))
         for method, signal in METHODS.items():
             self._handlers[method] = grpc.stream_unary_rpc_method_handler(partial(self._export, signal))
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        """The handler of a method; none makes gRPC say that there is no such method."""
+        """Return the handler of a method; for none, gRPC responds that the method does not exist."""
         return self._handlers.get(handler_call_details.method)
 
     async def _export(self, signal: Signal, _messages: Any, context: aio.ServicerContext) -> bytes:
@@ -76,18 +76,21 @@ class GrpcDoor(grpc.GenericRpcHandler):  # type: ignore[misc]
             self._calls -= 1
         if isinstance(outcome, Refusal):
             await self._abort(signal, context, outcome)
-            raise outcome  # never reached: aborting raises
+            raise outcome  # unreachable: abort raises
         self.receiver.metrics.answered(signal, GRPC, grpc.StatusCode.OK.name)
         return outcome
 
     async def _serve(self, signal: Signal, context: aio.ServicerContext) -> bytes | Refusal:
-        """The reply or the refusal, which is a value here: gRPC keeps exceptions, and they keep what they passed."""
+        """Return the reply or the refusal.
+
+        The refusal is returned, not raised: gRPC keeps exceptions, and their tracebacks keep the message in memory.
+        """
         try:
             self._check_calls()
             metadata: dict[str, str] = dict(context.invocation_metadata() or ())
-            # gRPC does not tell which host was called. No browser gets here: none speaks HTTP/2 without TLS.
+            # gRPC does not expose the requested host. Browsers can't reach this: none supports HTTP/2 without TLS.
             receiver_rules(self.receiver.config).check_forwarded(name.encode() for name in metadata)
-            key = key_of(metadata.get("authorization"), metadata.get("x-api-key"))
+            key = extract_key(metadata.get("authorization"), metadata.get("x-api-key"))
             caller = await self.guard.caller(key, Scope.WRITE, context.peer())
             self.receiver.admit(caller)
         except Refusal as refusal:
@@ -103,15 +106,15 @@ class GrpcDoor(grpc.GenericRpcHandler):  # type: ignore[misc]
         except BaseException:
             hold.release()
             raise
-        # A caller that gives up must not take the bytes out of the count while they wait for the disk.
+        # If the caller gives up, the bytes must still be counted while they wait for the disk.
         return await asyncio.shield(asyncio.ensure_future(self._accept(signal, caller, message, hold)))
 
     async def _accept(self, signal: Signal, caller: Caller, message: bytes, hold: Hold) -> bytes | Refusal:
         try:
             with hold:
-                packing = packing_of(message)
+                packing = detect_packing(message)
                 export = Export(signal, caller.organization, message, packing=packing, key_id=caller.key_id)
-                return accepted(await self.receiver.accept(export, hold), Encoding.PROTOBUF)
+                return encode_answer(await self.receiver.accept(export, hold), Encoding.PROTOBUF)
         except Refusal as refusal:
             return refusal.detached()
         except Exception:
@@ -120,8 +123,8 @@ class GrpcDoor(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     async def _message(self, context: aio.ServicerContext) -> bytes:
         message = await context.read()
-        if message is aio.EOF:  # gRPC itself refuses a message over size, and tells us only that there is none
-            limit = max_bytes(self.receiver.config)
+        if message is aio.EOF:  # gRPC itself rejects a message over the limit, and only reports that there is none
+            limit = max_message_bytes(self.receiver.config)
             raise Refusal(
                 Verdict.TOO_LARGE,
                 "too_large",
@@ -134,7 +137,7 @@ class GrpcDoor(grpc.GenericRpcHandler):  # type: ignore[misc]
         self.receiver.metrics.refused(GRPC, refusal.reason)
         code = CODES[refusal.verdict.grpc]
         self.receiver.metrics.answered(signal, GRPC, code.name)
-        details = refused(refusal, Encoding.PROTOBUF, self.receiver.config.retry_after_seconds)
+        details = encode_refusal(refusal, Encoding.PROTOBUF, self.receiver.config.retry_after_seconds)
         await context.abort(code, refusal.message, ((DETAILS, details),))
 
     def _check_calls(self) -> None:
@@ -143,13 +146,13 @@ class GrpcDoor(grpc.GenericRpcHandler):  # type: ignore[misc]
             raise Refusal(Verdict.BUSY, "too_many_calls", f"{limit} calls are being served (receiver.max_connections)")
 
 
-def packing_of(message: bytes) -> Packing:
-    r"""How a message is packed, told by its first bytes: gRPC says it in a flag that Python does not get to see.
+def detect_packing(message: bytes) -> Packing:
+    r"""Detect the compression of a message by its first bytes: Python can't read gRPC's flag for it.
 
     No OTLP message begins so. 0x1f is a field of a wire type that does not exist; 0x78 is one of field 15, where OTLP
     has only field 1.
 
-    >>> packing_of(b"\x1f\x8b\x08"), packing_of(b"\x78\x9c\x01"), packing_of(b"\x0a\x00")
+    >>> detect_packing(b"\x1f\x8b\x08"), detect_packing(b"\x78\x9c\x01"), detect_packing(b"\x0a\x00")
     (<Packing.GZIP: 1>, <Packing.DEFLATE: 3>, <Packing.NONE: 0>)
     """
     if message.startswith(b"\x1f\x8b"):
@@ -159,23 +162,23 @@ def packing_of(message: bytes) -> Packing:
     return Packing.NONE
 
 
-def max_bytes(config: ReceiverConfig) -> int:
-    """The largest message as it was sent; a packed one is no larger than an unpacked one may be."""
+def max_message_bytes(config: ReceiverConfig) -> int:
+    """Return the size limit of a message as sent; a compressed one may be no larger than an uncompressed one."""
     return min(config.max_grpc_bytes, config.max_message_bytes)
 
 
 def build_grpc_server(receiver: Receiver, guard: Guard) -> aio.Server:
-    """A server of the three methods that is not started yet."""
+    """Build a server of the three methods, without starting it."""
     config = receiver.config
     options = [
-        ("grpc.max_receive_message_length", max_bytes(config)),
-        ("grpc.max_concurrent_streams", min(MOST_STREAMS, config.max_connections)),
+        ("grpc.max_receive_message_length", max_message_bytes(config)),
+        ("grpc.max_concurrent_streams", min(MAX_STREAMS, config.max_connections)),
         ("grpc.max_allowed_incoming_connections", config.max_connections),
         ("grpc.per_message_decompression", 0),
         ("grpc.max_metadata_size", config.max_header_bytes),
         ("grpc.absolute_max_metadata_size", config.max_header_bytes),
         ("grpc.server_handshake_timeout_ms", int(config.header_seconds * 1000)),
         ("grpc.max_connection_idle_ms", config.idle_seconds * 1000),
-        ("grpc.so_reuseport", 0),  # two receivers on one port would each get half of the traffic and say nothing
+        ("grpc.so_reuseport", 0),  # two receivers on one port would each get half of the traffic without an error
     ]
-    return aio.server(handlers=(GrpcDoor(receiver, guard),), options=options)
+    return aio.server(handlers=(GrpcService(receiver, guard),), options=options)

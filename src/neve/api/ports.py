@@ -1,35 +1,89 @@
-"""Ports of the process group: known before its processes start, and the same when they are started again."""
+"""Addresses, listening sockets, and the ports of a process group.
+
+The ports of a group are known before its processes start, and stay the same when a process is restarted.
+"""
 
 from __future__ import annotations
 
+import socket
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from neve.api.listen import listen
-from neve.app.serve.choice import API, RECEIVER
-from neve.app.serve.lifeline import ORPHAN_SECONDS
+from neve.app.serve.config import API, RECEIVER
+from neve.app.serve.process_group import ORPHAN_SECONDS
 from neve.errors import EnvironmentFault
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from grpc import aio  # type: ignore[import-untyped]
     from tenacity import RetryCallState
 
     from neve.app.settings import Settings
 
+
+@dataclass(frozen=True)
+class Addresses:
+    """The addresses of the ports; none for a closed one. `health` serves /healthz, /readyz, /livez and /metrics."""
+
+    http: str | None = None
+    grpc: str | None = None
+    query: str | None = None
+    health: str | None = None
+
+
+BACKLOG = 1024
+
+
+def listen(host: str, port: int, setting: str) -> socket.socket:
+    """Return a listening socket; raises `EnvironmentFault` with the port's setting if that fails."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise _listen_error(host, port, setting, error.strerror or str(error)) from None
+
+
+def listen_grpc(server: aio.Server, host: str, port: int) -> int:
+    """Make a gRPC server listen, and return its port."""
+    listen(host, port, "receiver.grpc_port").close()  # gRPC would only log the error, and not return it
+    try:
+        bound: int = server.add_insecure_port(format_address(host, port))
+    except RuntimeError as error:
+        raise _listen_error(host, port, "receiver.grpc_port", str(error)) from None
+    return bound
+
+
+def format_address(host: str, port: int) -> str:
+    """Format a host and a port as an address.
+
+    >>> format_address("::1", 4317), format_address("127.0.0.1", 4317)
+    ('[::1]:4317', '127.0.0.1:4317')
+    """
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _listen_error(host: str, port: int, setting: str, words: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        f"can't listen on {format_address(host, port)}: {words[:1].lower()}{words[1:]}",
+        hint=f"set {setting}, or end the process that listens there",
+    )
+
+
 LOOPBACK = "127.0.0.1"
-WAIT_SECONDS = ORPHAN_SECONDS + 2.0  # for ports that the processes of a group that was killed still hold
+WAIT_SECONDS = ORPHAN_SECONDS + 2.0  # for ports that the processes of a killed group still hold
 LOOK_SECONDS = 0.5
-Door = tuple[str, str, int]  # the setting of its port, its address, its port
+Listener = tuple[str, str, int]  # the setting of its port, its address, its port
 
 log = structlog.get_logger("neve.serve")
 
 
 def await_ports(settings: Settings, processes: Collection[str], within_seconds: float = WAIT_SECONDS) -> dict[str, str]:
-    """The ports of a group, as `claim_ports` has them, once those who leave have left."""
+    """Return the result of `claim_ports` once the processes of a previous group have released their ports."""
 
     def taken(state: RetryCallState) -> None:
         if state.attempt_number == 1 and state.outcome is not None:
@@ -47,27 +101,28 @@ def await_ports(settings: Settings, processes: Collection[str], within_seconds: 
 
 
 def claim_ports(settings: Settings, processes: Collection[str]) -> dict[str, str]:
-    """Settings, as variables, that say to every process where each of them listens, with a free port for each 0.
+    """Return settings, as variables, with the ports of all processes, and a free port for each 0.
 
-    Raises `EnvironmentFault` for a port that is taken: better now than by a process that is started again and again.
+    Raises `EnvironmentFault` for a port that is in use: an error at the start is better than a process that is
+    restarted again and again.
     """
     with ExitStack() as held:
         bound = {
             setting: held.enter_context(listen(host, port, setting)).getsockname()[1]
-            for setting, host, port in _doors(settings, processes)
+            for setting, host, port in _list_listeners(settings, processes)
         }
     hosts = {"receiver.host": settings.receiver.host, "query.host": settings.query.host, "serve.host": LOOPBACK}
-    return {variable(setting): str(value) for setting, value in {**hosts, **bound}.items()}
+    return {setting_variable(setting): str(value) for setting, value in {**hosts, **bound}.items()}
 
 
-def free_port() -> int:
-    """A port of this machine that nobody listens on."""
+def find_free_port() -> int:
+    """Return an unused port of this machine."""
     with listen(LOOPBACK, 0, "a free port") as found:
         port: int = found.getsockname()[1]
         return port
 
 
-def _doors(settings: Settings, processes: Collection[str]) -> Iterator[Door]:
+def _list_listeners(settings: Settings, processes: Collection[str]) -> Iterator[Listener]:
     receiver, query = settings.receiver, settings.query
     if RECEIVER in processes and receiver.http:
         yield "receiver.http_port", receiver.host, receiver.http_port
@@ -75,13 +130,13 @@ def _doors(settings: Settings, processes: Collection[str]) -> Iterator[Door]:
         yield "receiver.grpc_port", receiver.host, receiver.grpc_port
     if API in processes:
         yield "query.port", query.host, query.port
-    yield "serve.port", LOOPBACK, 0  # the group has taken the one that the settings say
+    yield "serve.port", LOOPBACK, 0  # the group itself listens on the configured one
 
 
-def variable(setting: str) -> str:
-    """The variable that sets a key.
+def setting_variable(setting: str) -> str:
+    """Return the environment variable of a setting.
 
-    >>> variable("receiver.http_port")
+    >>> setting_variable("receiver.http_port")
     'NEVE_RECEIVER__HTTP_PORT'
     """
     return f"NEVE_{setting.replace('.', '__').upper()}"

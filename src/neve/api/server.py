@@ -1,4 +1,4 @@
-"""Doors, writers and watchers as one running service, in one event loop."""
+"""The receiver and the API as running services in one event loop: ports open while a block runs, then drain."""
 
 from __future__ import annotations
 
@@ -9,27 +9,23 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from neve.api.addresses import Addresses
-from neve.api.application import build_application
-from neve.api.listen import address, listen, listen_grpc
+from neve.api.api_server import open_query_api
+from neve.api.embedded_uvicorn import serve_application, stop_signals
+from neve.api.health import TrustedCallers, health_application, receiver_probe_routes
 from neve.api.otlp_grpc import build_grpc_server
-from neve.api.otlp_http import HTTP
-from neve.api.patience import Limits, patient
-from neve.api.probes import Viewers, probe_routes
-from neve.api.query.server import running_queries
-from neve.api.quiet import serving
-from neve.api.signals import stop_signals
-from neve.api.watch import health_application
-from neve.app.serve.instance import group_token
-from neve.app.service import health_guard, receiver_parts
-from neve.app.telemetry.requests import Traced
+from neve.api.otlp_http import HTTP, build_application
+from neve.api.ports import Addresses, format_address, listen, listen_grpc
+from neve.api.slow_clients import ConnectionLimits, build_protocol
+from neve.app.serve.process_group import group_token
+from neve.app.serve.receiver import health_guard, receiver_parts
+from neve.app.telemetry.tracing import TracingMiddleware
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractAsyncContextManager
 
     from neve.app.serve.config import ServeConfig
-    from neve.app.service import ReceiverParts
+    from neve.app.serve.receiver import ReceiverParts
     from neve.app.settings import Settings
     from neve.lake.lake import Lake
 
@@ -41,7 +37,7 @@ async def serve(
     ready: Callable[[Addresses], None],
     stopping: Callable[[], None] = lambda: None,
 ) -> None:
-    """Keep doors open until SIGTERM or SIGINT; then finish what was begun, seal the raw zone, and return."""
+    """Keep the ports open until SIGTERM or SIGINT; then finish the requests, seal the raw zone, and return."""
     with stop_signals() as stop:
         async with doors as addresses:
             ready(addresses)
@@ -52,38 +48,41 @@ async def serve(
 
 
 @asynccontextmanager
-async def running_api(settings: Settings, lake: Lake) -> AsyncIterator[Addresses]:
-    """The query API, open while the block runs."""
-    async with running_queries(settings, lake) as place:
+async def open_api(settings: Settings, lake: Lake) -> AsyncIterator[Addresses]:
+    """Open the query API while the block runs."""
+    async with open_query_api(settings, lake) as place:
         yield Addresses(query=place, health=place)
 
 
 @asynccontextmanager
-async def running_receiver(
+async def open_receiver(
     settings: Settings, opened: Callable[[ReceiverParts], None] = lambda _parts: None
 ) -> AsyncIterator[Addresses]:
-    """A receiver that runs while the block does; those who watch it are given its parts when they are there.
+    """Run a receiver while the block runs; the health routes get its parts when they are ready.
 
-    Without HTTP it has no port of its own for them, and takes that of `serve`.
+    Without HTTP the receiver has no port of its own for health, and uses that of `serve`.
     """
     async with AsyncExitStack() as stack:
         parts = await stack.enter_async_context(receiver_parts(settings))
         opened(parts)
         place = None
         if not settings.receiver.http:
-            viewers = Viewers(health_guard(settings, stack), group_token())
-            place = await stack.enter_async_context(_probes(parts, settings.serve, viewers))
-        addresses = await stack.enter_async_context(running_doors(parts))
+            viewers = TrustedCallers(health_guard(settings, stack), group_token())
+            place = await stack.enter_async_context(_open_probes(parts, settings.serve, viewers))
+        addresses = await stack.enter_async_context(open_receiver_ports(parts))
         yield replace(addresses, health=addresses.health or place)
 
 
 @asynccontextmanager
-async def running_doors(parts: ReceiverParts) -> AsyncIterator[Addresses]:
-    """The doors of a receiver, open while the block runs; both are closed at once, each in `receiver.drain_seconds`."""
+async def open_receiver_ports(parts: ReceiverParts) -> AsyncIterator[Addresses]:
+    """Open the ports of a receiver while the block runs.
+
+    Both are closed at the same time, each within `receiver.drain_seconds`.
+    """
     config, first, second = parts.receiver.config, AsyncExitStack(), AsyncExitStack()
     try:
-        grpc = await first.enter_async_context(_grpc(parts)) if config.grpc else None
-        http = await second.enter_async_context(_http(parts)) if config.http else None
+        grpc = await first.enter_async_context(_open_grpc(parts)) if config.grpc else None
+        http = await second.enter_async_context(_open_http(parts)) if config.http else None
         place = f"http://{http}" if http else None
         yield Addresses(http=place, grpc=grpc, health=place)
     finally:
@@ -92,16 +91,16 @@ async def running_doors(parts: ReceiverParts) -> AsyncIterator[Addresses]:
 
 
 @asynccontextmanager
-async def _probes(parts: ReceiverParts, config: ServeConfig, viewers: Viewers) -> AsyncIterator[str]:
-    """A port for health and metrics of a receiver, alone."""
+async def _open_probes(parts: ReceiverParts, config: ServeConfig, viewers: TrustedCallers) -> AsyncIterator[str]:
+    """Open a port for the health and metrics of a receiver alone."""
     sock = listen(config.host, config.port, "serve.port")
-    routes = probe_routes(parts.receiver.metrics, parts.receiver.pressure, parts.events.pressure, viewers)
-    async with serving(health_application(routes, config), sock, timeout_graceful_shutdown=1):
-        yield f"http://{address(config.host, sock.getsockname()[1])}"
+    routes = receiver_probe_routes(parts.receiver.metrics, parts.receiver.pressure, parts.events.pressure, viewers)
+    async with serve_application(health_application(routes, config), sock, timeout_graceful_shutdown=1):
+        yield f"http://{format_address(config.host, sock.getsockname()[1])}"
 
 
 @asynccontextmanager
-async def _http(parts: ReceiverParts) -> AsyncIterator[str]:
+async def _open_http(parts: ReceiverParts) -> AsyncIterator[str]:
     config = parts.receiver.config
     application = build_application(parts.receiver, parts.events, parts.guard, group_token())
     sock = listen(config.host, config.http_port, "receiver.http_port")
@@ -111,21 +110,21 @@ async def _http(parts: ReceiverParts) -> AsyncIterator[str]:
         parts.receiver.metrics.answered("none", HTTP, str(status))
 
     options = {
-        "http": patient(Limits(config, refused)),
+        "http": build_protocol(ConnectionLimits(config, refused)),
         "timeout_keep_alive": config.idle_seconds,
         "timeout_graceful_shutdown": config.drain_seconds,
     }
-    async with serving(Traced(application), sock, **options):
-        yield address(config.host, sock.getsockname()[1])
+    async with serve_application(TracingMiddleware(application), sock, **options):
+        yield format_address(config.host, sock.getsockname()[1])
 
 
 @asynccontextmanager
-async def _grpc(parts: ReceiverParts) -> AsyncIterator[str]:
+async def _open_grpc(parts: ReceiverParts) -> AsyncIterator[str]:
     config = parts.receiver.config
     server = build_grpc_server(parts.receiver, parts.guard)
     port = listen_grpc(server, config.host, config.grpc_port)
     await server.start()
     try:
-        yield address(config.host, port)
+        yield format_address(config.host, port)
     finally:
         await server.stop(config.drain_seconds)

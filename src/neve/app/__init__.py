@@ -1,1 +1,1 @@
-"""The application: root configuration, wiring, and the jobs that span rooms."""
+"""The application: settings, wiring, and services that combine several packages."""

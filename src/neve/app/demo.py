@@ -1,4 +1,4 @@
-"""The demo: telemetry made, tables made, files taken in, questions asked. Each step says what it did."""
+"""The demo: generates telemetry, creates tables, ingests files and runs queries. Each step returns its result."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import json
 import shutil
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 import yaml
 
-from neve.app.demo_autopilot import autopilot_settings, tune
+from neve.app.demo_autopilot import autopilot_settings, tune_layout
 from neve.app.otap import export_folder
 from neve.app.reservoir import build_sampler, load_sample
 from neve.app.rollup import build_rollup
@@ -19,21 +20,20 @@ from neve.app.settings import Settings, load_settings
 from neve.app.tail import build_exporter, build_selector
 from neve.app.wiring import build_compactor, build_lake
 from neve.demo import generate
-from neve.demo.policies import INCIDENT, POLICIES, TAIL
-from neve.demo.questions import QUESTIONS, REQUESTS, Question
+from neve.demo.questions import INCIDENT, POLICIES, QUESTIONS, REQUESTS, TAIL, Question
 from neve.errors import ConfigError
 from neve.ingest.files.job import FileRequest, ingest_files
-from neve.ingest.files.result import combined
-from neve.lake.statistics import table_statistics
+from neve.ingest.results import combine_results
+from neve.lake.read.statistics import read_table_statistics
 from neve.lake.tables import init_tables
 from neve.model.signals import Signal
-from neve.query.run import run_query
+from neve.query.service import run_query
 from neve.reservoir.config import ReservoirConfig
-from neve.reservoir.estimate.ask import Question as Wanted
-from neve.reservoir.estimate.ask import estimate
+from neve.reservoir.estimate.comparison import Truth, compare
+from neve.reservoir.estimate.estimators import Question as Wanted
+from neve.reservoir.estimate.estimators import estimate
 from neve.reservoir.estimate.sample import Sample
-from neve.reservoir.estimate.truth import Truth, compare
-from neve.reservoir.star.sample import Asked
+from neve.reservoir.otap.sample_reader import SampleRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,29 +41,29 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from neve.app.demo_autopilot import Tuned
+    from neve.app.demo_autopilot import TuningResult
     from neve.compact.result import CompactResult
-    from neve.ingest.files.result import IngestResult
+    from neve.ingest.results import IngestResult
     from neve.lake.lake import Lake
     from neve.lake.tables import Outcome
+    from neve.reservoir.estimate.comparison import Comparison
     from neve.reservoir.estimate.result import Estimates
-    from neve.reservoir.estimate.truth import Comparison
-    from neve.reservoir.export.job import ExportResult
-    from neve.reservoir.result import RunResult
-    from neve.rollup.result import LevelResult
-    from neve.tail.export.pump import PumpResult
-    from neve.tail.result import CycleResult
+    from neve.reservoir.otap.export import ExportResult
+    from neve.reservoir.results import RunResult
+    from neve.rollup.job import LevelResult
+    from neve.tail.decisions import CycleResult
+    from neve.tail.export.destination import DeliveryResult
 
 ORGANIZATION = "shop"
-OWN = "# made by `neve demo`\n"
+DEMO_MARK = "# made by `neve demo`\n"
 HOUR_NANOS = 3600 * 1_000_000_000
-KEPT_LOGS = 50  # of each service and hour
+KEPT_LOGS = 50  # per service and hour
 BY_SERVICE = "SELECT service_name, count(*) FROM logs GROUP BY service_name"
 
 
 @dataclass(frozen=True)
-class Place:
-    """The folder of a demo and what is in it."""
+class DemoFolder:
+    """The folder of a demo, and the paths in it."""
 
     folder: Path
 
@@ -74,7 +74,7 @@ class Place:
 
     @property
     def facts(self) -> Path:
-        """What is known of the telemetry; written last, so that it stands for whole files."""
+        """The facts about the telemetry; written last, so that this file implies complete telemetry files."""
         return self.folder / "telemetry.json"
 
     @property
@@ -84,23 +84,23 @@ class Place:
 
     @property
     def sampled(self) -> Path:
-        """A sample of them."""
+        """A sample of the OTAP logs."""
         return self.folder / "sampled"
 
     @property
     def policies(self) -> Path:
-        """Which traces are kept."""
+        """The policies of tail sampling."""
         return self.folder / "policies.yaml"
 
     @property
     def config(self) -> Path:
-        """The configuration that other commands can go on with."""
+        """A configuration file for further commands on the demo's lake."""
         return self.folder / "neve.yaml"
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What was made, and the truth that the answers can be held against."""
+    """Facts about the generated telemetry, to compare query results with."""
 
     files: int
     bytes: int
@@ -114,16 +114,21 @@ class Facts:
     requests_in_window: int
     failed_in_window: int
 
+    @property
+    def start_unix_nano(self) -> int:
+        """The start of the hour that the telemetry covers."""
+        return self.incident_start_unix_nano // HOUR_NANOS * HOUR_NANOS
 
-def clear(place: Place) -> None:
-    """Remove what an earlier demo made in its place, and nothing else."""
+
+def clear_folder(place: DemoFolder) -> None:
+    """Remove the files that an earlier demo created in the folder, and nothing else."""
     for folder in (place.telemetry, place.otap, place.sampled, place.folder / "lake"):
         shutil.rmtree(folder, ignore_errors=True)
     place.facts.unlink(missing_ok=True)
 
 
-def make_telemetry(place: Place, now_unix_nano: int) -> tuple[Facts, bool]:
-    """The demo's files, and whether they had to be made."""
+def make_telemetry(place: DemoFolder, now_unix_nano: int) -> tuple[Facts, bool]:
+    """Return the facts about the demo's files, and whether the files had to be generated."""
     if place.facts.exists():
         return Facts(**json.loads(place.facts.read_text())), False
     shutil.rmtree(place.telemetry, ignore_errors=True)
@@ -146,8 +151,8 @@ def make_telemetry(place: Place, now_unix_nano: int) -> tuple[Facts, bool]:
     return facts, True
 
 
-def demo_settings(place: Place) -> Settings:
-    """Settings for a lake inside the demo's folder, also written there as a file."""
+def demo_settings(place: DemoFolder) -> Settings:
+    """Return the settings of a lake inside the demo's folder, and write them there as a file."""
     lake = place.folder.resolve() / "lake"
     values = {
         "organization": ORGANIZATION,
@@ -155,38 +160,38 @@ def demo_settings(place: Place) -> Settings:
         "catalog": {"path": str(lake / "catalog.db")},
         "spark": {"log_file": str(lake / "spark.log")},
         "state": {"path": str(lake / "state.db")},
-        "compact": {"hot_seconds": 0},  # nothing more will come for that hour
+        "compact": {"hot_seconds": 0},  # no more data arrives for that hour
         "tail": {**TAIL, "policies": str(place.policies.resolve())},
         "autopilot": autopilot_settings(lake),
     }
-    if place.config.exists() and not place.config.read_text().startswith(OWN):
+    if place.config.exists() and not place.config.read_text().startswith(DEMO_MARK):
         raise ConfigError(f"{place.config} is not the demo's", hint="choose another folder with --dir")
     place.folder.mkdir(parents=True, exist_ok=True)
-    place.config.write_text(OWN + yaml.safe_dump(values, sort_keys=False))
+    place.config.write_text(DEMO_MARK + yaml.safe_dump(values, sort_keys=False))
     place.policies.write_text(POLICIES)
     return load_settings(str(place.config), {})
 
 
 @dataclass(frozen=True)
-class Scanned:
-    """The files that questions read."""
+class ScannedFiles:
+    """The files that queries read."""
 
     files: int
     bytes: int
 
 
 @dataclass(frozen=True)
-class Tended:
-    """What compaction did to the lake."""
+class Compacted:
+    """The effect of compaction on the lake."""
 
     results: tuple[CompactResult, ...]
-    before: Scanned
-    after: Scanned
+    before: ScannedFiles
+    after: ScannedFiles
 
 
 @dataclass(frozen=True)
-class Reservoir:
-    """A sample of logs, and what it tells beside the truth."""
+class ReservoirSample:
+    """A sample of logs, with its estimates and the true numbers."""
 
     exported: ExportResult | None
     config: ReservoirConfig
@@ -197,25 +202,25 @@ class Reservoir:
 
 @dataclass(frozen=True)
 class Demo:
-    """A demo in its place."""
+    """A demo in its folder."""
 
-    place: Place
+    place: DemoFolder
     settings: Settings
     lake: Lake
 
     @classmethod
     def at(cls, folder: Path) -> Demo:
-        """The demo in this folder."""
-        place = Place(folder)
+        """Return the demo in this folder."""
+        place = DemoFolder(folder)
         settings = demo_settings(place)
         return cls(place, settings, build_lake(settings))
 
     def init(self) -> tuple[Outcome, ...]:
-        """Make the tables."""
+        """Create the tables."""
         return init_tables(self.lake)
 
     def ingest(self, say: Callable[[str, int, int], None]) -> IngestResult:
-        """Take the files in as they came: those of the same minutes together, in commits of their own."""
+        """Ingest the files in the order of their arrival, with one commit for the files of the same minutes."""
         rounds: dict[str, list[str]] = {}
         for path in sorted(self.place.telemetry.glob("*/*")):
             rounds.setdefault(path.name.split(".")[0], []).append(str(path))
@@ -223,61 +228,65 @@ class Demo:
         for number, paths in enumerate(rounds.values(), 1):
             results.append(ingest_files(self.lake, self.settings.ingest, FileRequest(tuple(paths), ORGANIZATION)))
             say("commits", number, len(rounds))
-        return combined(results)
+        return combine_results(results)
 
-    def roll_up(self, say: Callable[[str, int, int], None]) -> list[LevelResult]:
-        """Roll the metrics up."""
-        return build_rollup(self.settings, self.lake, say).run()
+    def roll_up(self, facts: Facts, say: Callable[[str, int, int], None]) -> list[LevelResult]:
+        """Compute the rollups of the metrics as of the end of their hour.
 
-    def sample(self, say: Callable[[str, int, int], None]) -> tuple[CycleResult, list[PumpResult]]:
-        """Decide which traces are kept, and put the kept ones into a table."""
+        With the time of the run, more windows would be closed in a second demo, which then has to start Spark.
+        """
+        end = datetime.fromtimestamp((facts.start_unix_nano + HOUR_NANOS) // 10**9, UTC)
+        as_of = end + timedelta(seconds=self.settings.rollup.grace_seconds)
+        return build_rollup(self.settings, self.lake, say, clock=lambda: as_of).run()
+
+    def sample(self, say: Callable[[str, int, int], None]) -> tuple[CycleResult, list[DeliveryResult]]:
+        """Decide which traces are sampled, and deliver them to a table."""
         selector = build_selector(self.settings, self.lake, say)
         return selector.run(), build_exporter(selector).run()
 
     def answer_from_sample(self) -> tuple[Question, pa.Table, float]:
-        """What the kept traces tell."""
+        """Run a query on the sampled traces."""
         return self._answer(INCIDENT)
 
-    def reservoir(self, say: Callable[[str, int, int], None]) -> Reservoir:
-        """Keep a few logs of each service and hour, and estimate from them what there were."""
-        exported = None  # compaction changes files, not rows: what was written once is what would be written again
+    def reservoir(self, say: Callable[[str, int, int], None]) -> ReservoirSample:
+        """Sample a few logs of each service and hour, and estimate the totals from them."""
+        exported = None  # compaction changes files, not rows: an earlier export is still correct
         if not list(self.place.otap.glob("_neve/exports/*.json")):
             exported = export_folder(self.lake, str(self.place.otap), "logs", ORGANIZATION, (None, None), say)
         config = ReservoirConfig(
             source=str(self.place.otap), target=str(self.place.sampled), k=KEPT_LOGS, window_seconds=3600
         )
         run = build_sampler(self.settings, self.lake, config, say).run()
-        sample = Sample.of(load_sample(self.lake, str(self.place.sampled), Asked()))
+        sample = Sample.of(load_sample(self.lake, str(self.place.sampled), SampleRequest()))
         told = estimate(sample, Wanted(None, (), 0.95))
         counted = run_query(self.lake, self.settings.query, BY_SERVICE, ORGANIZATION).read_all()
-        return Reservoir(
+        return ReservoirSample(
             exported, config, run, compare(told, Truth.of(counted.rename_columns(["group", "count"]))), told
         )
 
-    def compact(self, say: Callable[[str, int, int], None]) -> Tended:
-        """Compact the tables of telemetry."""
+    def compact(self, say: Callable[[str, int, int], None]) -> Compacted:
+        """Compact the telemetry tables."""
         compactor = build_compactor(self.settings, self.lake)
         before = self._scanned()
         results = [compactor.compact(signal.table, progress=partial(say, signal.table)) for signal in Signal]
-        return Tended(tuple(results), before, self._scanned())
+        return Compacted(tuple(results), before, self._scanned())
 
-    def tune(self, facts: Facts, say: Callable[[str, int, int], None]) -> Tuned | str:
-        """Let the layout of the logs follow what is asked of them."""
-        start = facts.incident_start_unix_nano // HOUR_NANOS * HOUR_NANOS
-        return tune(self.settings, self.lake, ORGANIZATION, start, say)
+    def tune(self, facts: Facts, say: Callable[[str, int, int], None]) -> TuningResult | str:
+        """Adapt the layout of the logs to the queries on them."""
+        return tune_layout(self.settings, self.lake, ORGANIZATION, facts.start_unix_nano, say)
 
-    def _scanned(self) -> Scanned:
-        """What a question that reads everything has to open."""
-        statistics = [table_statistics(self.lake.table(signal.table)) for signal in Signal]
-        return Scanned(sum(one.files for one in statistics), sum(one.bytes for one in statistics))
+    def _scanned(self) -> ScannedFiles:
+        """Return the files that a full scan has to open."""
+        statistics = [read_table_statistics(self.lake.table(signal.table)) for signal in Signal]
+        return ScannedFiles(sum(one.files for one in statistics), sum(one.bytes for one in statistics))
 
     def answers(self) -> Iterator[tuple[Question, pa.Table, float]]:
-        """Each question with its answer and the seconds that it took."""
+        """Yield each query with its result and its duration in seconds."""
         for question in QUESTIONS:
             yield self._answer(question)
 
     def answer_from_rollup(self) -> tuple[Question, pa.Table, float]:
-        """What the rolled-up metrics tell."""
+        """Run a query on the rolled-up metrics."""
         return self._answer(REQUESTS)
 
     def _answer(self, question: Question) -> tuple[Question, pa.Table, float]:

@@ -1,4 +1,4 @@
-"""The demo's autopilot: an hour of logs is asked for its minutes, and gets the layout that such questions need."""
+"""The demo's autopilot: queries an hour of logs by the minute, and applies the layout that such queries need."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from neve.app.autopilot import open_pilot
 from neve.app.query import build_query_service
-from neve.autopilot.journal import Stage
+from neve.autopilot.attempt import Stage
 from neve.model.columns import TARGET_FILE_SIZE_BYTES
 from neve.model.signals import Signal
 from neve.model.tables import NAMESPACE
-from neve.query.log import QueryLog
+from neve.query.query_log import QueryLog
 from neve.query.request import Request
 from neve.query.service import no_limits
 
@@ -22,34 +22,33 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from neve.app.settings import Settings
-    from neve.autopilot.journal import Attempt
+    from neve.autopilot.attempt import Attempt
+    from neve.autopilot.attempt_runner import AttemptRunner, Progress
+    from neve.autopilot.expected_gain import ExpectedGain
     from neve.autopilot.outcome import Outcome
-    from neve.autopilot.pilot import Pilot, Progress
-    from neve.autopilot.promise import Promise
-    from neve.autopilot.rollout import Trial
-    from neve.autopilot.stage.result import StageReport
+    from neve.autopilot.rollout.reports import CanaryTrial, StageReport
     from neve.lake.lake import Lake
 
 TABLE = f"{NAMESPACE}.{Signal.LOGS.table}"
 WINDOW = timedelta(minutes=5)
 WINDOWS = 12  # an hour
-FILE_BYTES = 128 * 1024  # the demo's logs stand for many: of the usual size they would be one file, which all read
+FILE_BYTES = 128 * 1024  # the demo has few logs: files of the usual size would be one, which every query reads
 
 
 @dataclass(frozen=True)
-class Tuned:
-    """A layout from its promise to what it delivered; of one of an earlier demo only the end is told."""
+class TuningResult:
+    """A layout, from its predicted to its measured effect; of an attempt of an earlier demo only the end is known."""
 
     attempt: Attempt
     outcome: Outcome | None
     queries: int = 0
-    promise: Promise | None = None
+    promise: ExpectedGain | None = None
     staged: StageReport | None = None
-    trial: Trial | None = None
+    trial: CanaryTrial | None = None
     seconds: float = 0.0
 
     def as_document(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the result as a JSON document."""
         parts = {"promise": self.promise, "staged": self.staged, "trial": self.trial}
         told = {name: part.as_document() for name, part in parts.items() if part is not None}
         delivered = self.outcome.delivered_pct if self.outcome else None
@@ -57,7 +56,10 @@ class Tuned:
 
 
 def autopilot_settings(lake: Path) -> dict[str, Any]:
-    """What the demo's autopilot looks after; rules that spare small tables would spare all of the demo's."""
+    """Return the settings of the demo's autopilot.
+
+    The minimum sizes are lowered: they would exclude all tables of the demo.
+    """
     return {
         "tables": [TABLE],
         "metrics_port": 0,
@@ -67,22 +69,27 @@ def autopilot_settings(lake: Path) -> dict[str, Any]:
     }
 
 
-def tune(settings: Settings, lake: Lake, organization: str, start_unix_nano: int, say: Progress) -> Tuned | str:
-    """Ask the logs for each five minutes of an hour, and let the layout follow, once; why not, where it does not."""
+def tune_layout(
+    settings: Settings, lake: Lake, organization: str, start_unix_nano: int, say: Progress
+) -> TuningResult | str:
+    """Query the logs for each five minutes of an hour, and apply the matching layout once.
+
+    Returns the reason as text if no layout is applied.
+    """
     started = time.monotonic()
     with open_pilot(settings, lake, say) as pilot:
         for past in pilot.history.attempts(TABLE):
             if past.stage is Stage.MERGED:
                 outcomes = {one.attempt_id: one for one in pilot.history.outcomes(TABLE)}
-                return Tuned(past, outcomes.get(past.id))
+                return TuningResult(past, outcomes.get(past.id))
             if past.stage is not Stage.ROLLED_BACK:
                 pilot.rollback(past, "a demo was interrupted")
-        _ask(settings, lake, organization, datetime.fromtimestamp(start_unix_nano // 10**9, UTC))
-        return _tuned(pilot, started)
+        _run_queries(settings, lake, organization, datetime.fromtimestamp(start_unix_nano // 10**9, UTC))
+        return _run_attempt(pilot, started)
 
 
-def _tuned(pilot: Pilot, started: float) -> Tuned | str:
-    """One attempt, step by step; the canary's word is approval enough for a demo."""
+def _run_attempt(pilot: AttemptRunner, started: float) -> TuningResult | str:
+    """Run one attempt, step by step; a passed canary is approval enough for a demo."""
     analysis = pilot.survey.analyze()
     promises = pilot.survey.advise(TABLE, analysis)
     if not promises.kept:
@@ -94,11 +101,11 @@ def _tuned(pilot: Pilot, started: float) -> Tuned | str:
     if trial.canary.passed:
         attempt, _merged = pilot.merge(attempt, by_hand=True)
         outcome = pilot.measure(attempt, hot)
-    return Tuned(attempt, outcome, promises.advice.queries, promise, staged, trial, time.monotonic() - started)
+    return TuningResult(attempt, outcome, promises.advice.queries, promise, staged, trial, time.monotonic() - started)
 
 
-def _ask(settings: Settings, lake: Lake, organization: str, start: datetime) -> None:
-    """Questions as a server answers them: what they are and what they read is in the lake's log of queries."""
+def _run_queries(settings: Settings, lake: Lake, organization: str, start: datetime) -> None:
+    """Run queries as a server does, so that the statements and their reads are in the lake's query log."""
     with lake.table(Signal.LOGS.table).transaction() as change:
         change.set_properties({TARGET_FILE_SIZE_BYTES: str(FILE_BYTES)})
     log = QueryLog(lake)
@@ -113,7 +120,7 @@ def _ask(settings: Settings, lake: Lake, organization: str, start: datetime) -> 
 
 
 def _statements(start: datetime) -> Iterator[str]:
-    """What someone asks who looks for the minutes in which something broke."""
+    """Yield the statements of a user who searches for the minutes of an incident."""
     for number in range(WINDOWS):
         begin, end = (f"TIMESTAMPTZ '{(start + place * WINDOW).isoformat()}'" for place in (number, number + 1))
         during = f"timestamp >= {begin} AND timestamp < {end}"

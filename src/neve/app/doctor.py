@@ -1,4 +1,4 @@
-"""What is installed, found, reachable, and what is wrong, with the remedy."""
+"""Checks of the installation: packages, Java, jars, storage, catalog, tables and state store, each with a remedy."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from uuid import uuid4
 
 from neve.app.wiring import build_documents
 from neve.errors import IncompatibleTable, LakeError, NeveError
-from neve.lake.catalog import pyiceberg_properties, sqlite_path, without_secrets
-from neve.lake.changes import newest_of
-from neve.lake.commit_properties import stream_properties
-from neve.lake.duck import connect
-from neve.lake.jars import cache_dir, local_paths, needed
-from neve.lake.java import find_java
-from neve.lake.mounts import REMEDY, file_system_of, is_network
-from neve.lake.state import State
-from neve.lake.tables import pending_changes
+from neve.lake.catalog import pyiceberg_properties, sqlite_path
+from neve.lake.commit.stream_properties import find_stream_summary, read_stream_properties
+from neve.lake.duckdb import connect
+from neve.lake.spark.jars import find_cache_dir, local_paths, select_jars
+from neve.lake.spark.java import find_java
+from neve.lake.tables import find_pending_changes
+from neve.local_folders import NETWORK_HINT, find_file_system, is_network_file_system
 from neve.model.commits import BATCH_ID
+from neve.model.settings import redact_uri
 from neve.model.tables import TABLES
+from neve.state.store import StateStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ PACKAGES = ("neve", "pyspark", "pyiceberg", "pyarrow", "duckdb", "ptars", "opent
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
     status: Status
@@ -46,7 +46,7 @@ class Finding:
 
 
 def examine(settings: Settings, lake: Lake, *, config_file: str, start_spark: bool = False) -> Iterator[Finding]:
-    """Look at everything that a command may need; one broken thing never hides the next."""
+    """Check everything that a command may need; a failed check does not prevent the following ones."""
     yield Finding("python", "ok", platform.python_version())
     yield Finding("packages", "ok", ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES))
     yield Finding("configuration", "ok" if Path(config_file).exists() else "note", _config(config_file))
@@ -65,10 +65,10 @@ def examine(settings: Settings, lake: Lake, *, config_file: str, start_spark: bo
     if start_spark:
         checks.append(("spark", lambda: _spark(lake)))
     for what, check in checks:
-        yield _guarded(what, check)
+        yield _run_check(what, check)
 
 
-def _guarded(what: str, check: Callable[[], Finding]) -> Finding:
+def _run_check(what: str, check: Callable[[], Finding]) -> Finding:
     try:
         return check()
     except NeveError as error:
@@ -89,8 +89,8 @@ def _java() -> Finding:
 
 
 def _jars(settings: Settings) -> Finding:
-    jars = needed(settings.catalog.kind, on_s3=settings.lake.on_s3)
-    folder = cache_dir() / "jars"
+    jars = select_jars(settings.catalog.kind, on_s3=settings.lake.on_s3)
+    folder = find_cache_dir() / "jars"
     missing = [jar.file_name for jar in jars if not (folder / jar.file_name).exists()]
     if missing:
         return Finding("jars", "note", f"not yet in {folder}: {', '.join(missing)}", "fetched when Spark first starts")
@@ -127,12 +127,12 @@ def _bucket(lake: Lake) -> Finding:
 
 def _catalog(lake: Lake) -> Finding:
     config = lake.catalog_config
-    where = config.path if config.kind == "sqlite" else without_secrets(config.uri)
+    where = config.path if config.kind == "sqlite" else redact_uri(config.uri)
     if not lake.exists:
         return Finding("catalog", "note", f"{config.kind} {where}, not there yet", "run `neve init`")
     namespaces = lake.catalog.list_namespaces()
     found = Finding("catalog", "ok", f"{config.kind} {where}".strip() + f", {len(namespaces)} namespaces")
-    return _on_a_disk(found, sqlite_path(config) if config.kind == "sqlite" else None)
+    return _note_network_disk(found, sqlite_path(config) if config.kind == "sqlite" else None)
 
 
 def _tables(lake: Lake) -> Finding:
@@ -141,7 +141,7 @@ def _tables(lake: Lake) -> Finding:
     if missing:
         return Finding("tables", "wrong", f"missing: {', '.join(missing)}", "run `neve init`")
     try:
-        older = [name for name, changes in pending_changes(lake) if changes]
+        older = [name for name, changes in find_pending_changes(lake) if changes]
     except IncompatibleTable as error:
         return Finding("tables", "wrong", error.message, error.hint)
     if older:
@@ -150,13 +150,13 @@ def _tables(lake: Lake) -> Finding:
 
 
 def _streams(lake: Lake) -> Finding:
-    """Whether each table still has the snapshots that say how far its streams are."""
+    """Check that each table still has the snapshots with the positions of its streams."""
     tables = [lake.table(name) for name in lake.table_names()]
-    known = [(table, stream) for table in tables for stream in stream_properties(table)]
+    known = [(table, stream) for table in tables for stream in read_stream_properties(table)]
     gone = [
         f"{stream} in {table.name()[-1]}"
         for table, stream in known
-        if (words := newest_of(table, stream)) is not None and BATCH_ID not in words
+        if (words := find_stream_summary(table, stream)) is not None and BATCH_ID not in words
     ]
     if gone:
         return Finding(
@@ -170,26 +170,26 @@ def _streams(lake: Lake) -> Finding:
 
 
 def _state(settings: Settings) -> Finding:
-    state, where = State(settings.state), settings.state.shown
+    state, where = StateStore(settings.state), settings.state.shown
     if not state.exists:
         return Finding("state", "note", f"{where}, not there yet", "made with the first API key or run")
     try:
         state.ping()
     except LakeError as error:
-        # The usual hint leads here.
+        # The usual hint refers to this command.
         return Finding("state", "wrong", error.message, "look at state.url, state.user, state.password and state.path")
     finally:
         state.close()
-    return _on_a_disk(Finding("state", "ok", where), settings.state.file)
+    return _note_network_disk(Finding("state", "ok", where), settings.state.file)
 
 
-def _on_a_disk(found: Finding, file: Path | None) -> Finding:
-    """The finding about a file of SQLite, which is a note where the file is on a network file system."""
-    kind = file_system_of(file.resolve()) if file is not None else ""
-    if not is_network(kind):
+def _note_network_disk(found: Finding, file: Path | None) -> Finding:
+    """Turn the finding about an SQLite file into a note if the file is on a network file system."""
+    kind = find_file_system(file.resolve()) if file is not None else ""
+    if not is_network_file_system(kind):
         return found
     detail = f"{found.detail}; it is on {kind}, where SQLite's locks may not hold and two machines break it"
-    return Finding(found.what, "note", detail, REMEDY)
+    return Finding(found.what, "note", detail, NETWORK_HINT)
 
 
 def _documents(settings: Settings) -> Finding:

@@ -1,4 +1,4 @@
-"""Maintenance as the settings describe it: what other rooms need is kept out of its way."""
+"""Maintenance wired from the settings, with guards for files and snapshots that other packages still need."""
 
 from __future__ import annotations
 
@@ -7,33 +7,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neve.compact.journal import GROUPS, RUNS
-from neve.lake.lake import identify
+from neve.lake.lake import parse_table_name
 from neve.maintain.job import Maintainer
-from neve.maintain.work import Guards
+from neve.maintain.step import Guards
 from neve.model.rollups import LEVELS
-from neve.model.tail import OPEN_TRACES
-from neve.rollup.position import Position
-from neve.tail.position import Position as TailPosition
-from neve.tail.position import stream
+from neve.model.tables import OPEN_TRACES
+from neve.reservoir.tables.run_context import RESERVOIR
+from neve.reservoir.tables.run_context import Position as SamplePosition
+from neve.rollup.window_choice import ROLLUP, Position
+from neve.tail.checkpoint import Checkpoint as TailPosition
+from neve.tail.checkpoint import build_stream_name
 
 if TYPE_CHECKING:
     from neve.app.settings import Settings
-    from neve.lake.documents import Documents
     from neve.lake.lake import Lake
-    from neve.maintain.work import Tell
+    from neve.maintain.step import ProgressCallback
+    from neve.state.documents import Documents
 
-LEAST_HORIZON = timedelta(hours=1)  # a commit that is tried again looks for its batch among the snapshots
+LEAST_HORIZON = timedelta(hours=1)  # a retried commit searches for its batch among the snapshots
 
 
 def build_maintainer(
-    settings: Settings, lake: Lake, documents: Documents, tell: Tell, *, steal: bool = False
+    settings: Settings, lake: Lake, documents: Documents, tell: ProgressCallback, *, steal: bool = False
 ) -> Maintainer:
-    """The maintainer of a lake; `steal` takes the lease of another that is known to be dead."""
-    return Maintainer(lake, settings.maintain, guards_of(settings, lake, documents), documents, tell, steal=steal)
+    """Build the maintainer of a lake; `steal` takes the lease of another one that is known to be dead."""
+    return Maintainer(lake, settings.maintain, build_guards(settings, lake, documents), documents, tell, steal=steal)
 
 
-def guards_of(settings: Settings, lake: Lake, documents: Documents) -> Guards:
-    """What ingestion finds duplicates by, folders that are no table's, and what compaction's journal speaks for."""
+def build_guards(settings: Settings, lake: Lake, documents: Documents) -> Guards:
+    """Build the guards of maintenance.
+
+    They protect snapshots that deduplication searches, folders that belong to no table, files of the compaction
+    journal, and snapshots that rollups, samples and tail sampling have not read yet.
+    """
     horizon = timedelta(seconds=settings.ingest.deduplicate_seconds)
     own = (settings.raw.location, settings.ingest.checkpoints, lake.exchange.folder)
     return Guards(
@@ -41,29 +47,46 @@ def guards_of(settings: Settings, lake: Lake, documents: Documents) -> Guards:
         kept_out=tuple(map(_absolute, own)),
         folders=lambda: tuple(str(run["folder"]) for _key, run in documents.entries(RUNS)),
         batches=lambda: frozenset(str(group["batch_id"]) for _key, group in documents.entries(GROUPS)) - {""},
-        readers=lambda name: (*readers_of(lake, name), *selectors_of(settings, lake, name)),
+        readers=lambda name: (
+            *find_rollup_readers(lake, name),
+            *find_sample_readers(lake, name),
+            *find_tail_readers(settings, lake, name),
+        ),
     )
 
 
-def readers_of(lake: Lake, name: str) -> tuple[tuple[str, int], ...]:
-    """The rollups that are made from a table, and the snapshot that each has come to."""
+def find_rollup_readers(lake: Lake, name: str) -> tuple[tuple[str, int], ...]:
+    """Return the rollups of a table, each with the last snapshot that it has read."""
     found = []
     for level in LEVELS:
-        if identify(name) == identify(level.source) and level.table in lake.table_names():
-            position = Position.of(lake.table(level.table))
+        if parse_table_name(name) == parse_table_name(level.source) and level.table in lake.table_names():
+            position = Position.load(lake.table(level.table), ROLLUP)
             if position is not None and position.snapshot is not None:
                 found.append((level.table, position.snapshot))
     return tuple(found)
 
 
-def selectors_of(settings: Settings, lake: Lake, name: str) -> tuple[tuple[str, int], ...]:
-    """The selector that reads spans from a table, and the snapshot that it has come to."""
+def find_sample_readers(lake: Lake, name: str) -> tuple[tuple[str, int], ...]:
+    """Return the sample of a table, with the last snapshot that it was drawn from."""
+    sample = f"{parse_table_name(name)[-1]}_sample"
+    if parse_table_name(name) != parse_table_name(parse_table_name(name)[-1]) or sample not in lake.table_names():
+        return ()
+    position = SamplePosition.load(lake.table(sample), RESERVOIR)
+    return ((sample, position.snapshot),) if position and position.snapshot is not None else ()
+
+
+def find_tail_readers(settings: Settings, lake: Lake, name: str) -> tuple[tuple[str, int], ...]:
+    """Return the selector that reads spans from a table, with the last snapshot that it has read."""
     config = settings.tail
-    mine = config.source.catalog is None and identify(name) == identify(config.source.table)
+    mine = config.source.catalog is None and parse_table_name(name) == parse_table_name(config.source.table)
     if not mine or OPEN_TRACES.name not in lake.table_names():
         return ()
     position = TailPosition.of(lake.table(OPEN_TRACES.name), config.name)
-    return ((stream(config.name), position.snapshot_id),) if position and position.snapshot_id is not None else ()
+    return (
+        ((build_stream_name(config.name), position.snapshot_id),)
+        if position and position.snapshot_id is not None
+        else ()
+    )
 
 
 def _absolute(place: str) -> str:

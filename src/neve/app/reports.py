@@ -1,4 +1,4 @@
-"""What is told of a lake and of those who tend it: the same to a terminal, to a program and over the network."""
+"""Report models of a lake, its jobs and its services: the same for the terminal, for `--json` and for the API."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class JobReport(Report):
     created: datetime
     not_before: datetime = Field(description="when it may begin, or is tried again")
     attempts: int
-    owner: str = Field(description="the worker that is at it")
+    owner: str = Field(description="the worker that runs it")
     started: datetime | None
     ended: datetime | None
     progress: ProgressReport

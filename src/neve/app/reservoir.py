@@ -1,26 +1,31 @@
-"""Sampling as the settings describe it."""
+"""Reservoir sampling wired from the settings: of OTAP folders, of the lake's tables, and samples to estimate from."""
 
 from __future__ import annotations
 
 import os.path
 from typing import TYPE_CHECKING
 
+from neve.app.rollup import frozen_by_retention
 from neve.app.wiring import build_documents
+from neve.lake.calendar import now_utc
 from neve.model.tables import LOGS_SAMPLE, SPANS_SAMPLE
 from neve.reservoir.config import ReservoirConfig
-from neve.reservoir.lake.sample import lake_sample_rows
-from neve.reservoir.star.job import StarSampler
-from neve.reservoir.star.sample import Asked, grouped_by, sample_rows, signal_of
-from neve.reservoir.star.truth import truth_rows
+from neve.reservoir.otap.job import FolderSampler
+from neve.reservoir.otap.sample_reader import SampleRequest, detect_signal, read_grouping, read_sample_rows
+from neve.reservoir.otap.source import count_truth_rows
+from neve.reservoir.tables.job import Sampler
+from neve.reservoir.tables.sample_reader import read_table_sample
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from neve.app.settings import Settings
     from neve.lake.lake import Lake
-    from neve.reservoir.star.job import Progress
+    from neve.reservoir.config import LakeSampling
+    from neve.reservoir.otap.job import Progress
+    from neve.reservoir.tables.job import Progress as TableProgress
 
-SAMPLES = (LOGS_SAMPLE.name, SPANS_SAMPLE.name)  # tables that are samples: what else is named is a folder
+SAMPLE_TABLES = (LOGS_SAMPLE.name, SPANS_SAMPLE.name)  # any other name is a folder
 
 
 def build_sampler(
@@ -30,27 +35,44 @@ def build_sampler(
     progress: Progress = lambda _step, _done, _total: None,
     *,
     steal: bool = False,
-) -> StarSampler:
-    """The sampler of a folder; `steal` takes the lease of another run that is known to be dead."""
-    folders = {key: located(getattr(config, key)) for key in ("source", "target")}
+) -> FolderSampler:
+    """Build the sampler of a folder; `steal` takes the lease of another run that is known to be dead."""
+    folders = {key: resolve_folder(getattr(config, key)) for key in ("source", "target")}
     placed = config.model_copy(update=folders)
-    return StarSampler(lake, placed, build_documents(settings), steal=steal, progress=progress)
+    return FolderSampler(lake, placed, build_documents(settings), steal=steal, progress=progress)
 
 
-def load_sample(lake: Lake, folder: str, asked: Asked) -> pa.Table:
-    """The kept records of a sample folder, to estimate from."""
-    if folder in SAMPLES:
-        return lake_sample_rows(lake, folder, asked)
-    return sample_rows(located(folder), asked, lake.s3)
+def load_sample(lake: Lake, folder: str, asked: SampleRequest) -> pa.Table:
+    """Return the records of a sample folder, to estimate from."""
+    if folder in SAMPLE_TABLES:
+        return read_table_sample(lake, folder, asked)
+    return read_sample_rows(resolve_folder(folder), asked, lake.s3)
 
 
-def load_truth(lake: Lake, folder: str, sample: str, asked: Asked) -> pa.Table:
-    """The records of the full data, counted, for the signal that the sample is of and by what it was grouped by."""
-    signal = signal_of(located(sample), lake.s3)
-    by = (asked.by,) if asked.by is not None else grouped_by(located(sample), signal, lake.s3)
-    return truth_rows(lake, located(folder), ReservoirConfig(signal=signal, by=by), asked)
+def load_truth(lake: Lake, folder: str, sample: str, asked: SampleRequest) -> pa.Table:
+    """Count the records of the full data, for the signal and the grouping of the sample."""
+    signal = detect_signal(resolve_folder(sample), lake.s3)
+    by = (asked.by,) if asked.by is not None else read_grouping(resolve_folder(sample), signal, lake.s3)
+    return count_truth_rows(lake, resolve_folder(folder), ReservoirConfig(signal=signal, by=by), asked)
 
 
-def located(folder: str) -> str:
-    """A folder by its whole path: tasks work elsewhere than the command."""
+def resolve_folder(folder: str) -> str:
+    """Return the absolute path of a folder: tasks have another working directory than the command."""
     return folder if not folder or "://" in folder else os.path.abspath(folder)
+
+
+def build_lake_sampler(
+    settings: Settings,
+    lake: Lake,
+    table: str,
+    config: LakeSampling,
+    progress: TableProgress = lambda _step, _done, _total: None,
+    *,
+    steal: bool = False,
+) -> Sampler:
+    """Build the sampler of a table; `steal` takes the lease of another run that is known to be dead.
+
+    Windows that retention may have deleted rows of are not sampled again.
+    """
+    frozen = frozen_by_retention(settings, table, now_utc())
+    return Sampler(lake, table, config, build_documents(settings), frozen, steal=steal, progress=progress)

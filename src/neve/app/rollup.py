@@ -1,4 +1,4 @@
-"""Rollups as the settings describe them: what retention may have taken is not computed anew."""
+"""Rollups wired from the settings. Windows that retention may have deleted rows of are not computed again."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ import structlog
 
 from neve.app.wiring import build_documents
 from neve.lake.calendar import now_utc
-from neve.maintain.retention_rules import rule_for, rules_for
+from neve.lake.time_ranges import BEGINNING, micros_of
+from neve.maintain.retention_plan import rule_for, rules_for
 from neve.model.rollups import LEVELS
-from neve.rollup.job import Rollup
-from neve.rollup.metrics import LAG
-from neve.rollup.ranges import BEGINNING, micros_of
+from neve.rollup.job import LAG, Rollup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
     from neve.app.settings import Settings
-    from neve.lake.documents import Documents
     from neve.lake.lake import Lake
+    from neve.lake.read.incremental import Frozen
     from neve.rollup.job import Progress
-    from neve.rollup.wanted import Frozen
+    from neve.state.documents import Documents
 
 log = structlog.get_logger("neve.rollup")
 
@@ -37,7 +36,7 @@ def build_rollup(
     steal: bool = False,
     clock: Callable[[], datetime] = now_utc,
 ) -> Rollup:
-    """The rollups of a lake; `steal` takes the lease of another run that is known to be dead."""
+    """Build the rollups of a lake; `steal` takes the lease of another run that is known to be dead."""
     return Rollup(
         lake,
         settings.rollup,
@@ -50,27 +49,30 @@ def build_rollup(
 
 
 def refresh_lag(settings: Settings, lake: Lake, documents: Documents) -> None:
-    """Bring the metrics of how far rollups are behind up to date, whether any has run or not.
+    """Update the metrics of rollup lag, whether or not a rollup has run.
 
-    One process of a lake does it, and reads metadata alone. What can't be told is not a number, and said in the log: a
-    metric is no reason to fail.
+    One process of a lake does it, and reads metadata alone. An unknown lag is NaN and is logged: a metric is no reason
+    to fail.
     """
     try:
         Rollup(lake, settings.rollup, documents).watch_lag()
     except Exception as error:
-        # Whatever it is, of the catalog, the storage or the network.
+        # Any error of the catalog, the storage or the network.
         log.warning("how far rollups are behind can't be told", error=str(error))
         for level in LEVELS:
             LAG.labels(level.name).set(math.nan)
 
 
-def forget_lag() -> None:
-    """Say no more how far rollups are behind: somebody else does now."""
+def clear_lag() -> None:
+    """Remove the metrics of rollup lag, because another process reports them now."""
     LAG.clear()
 
 
 def frozen_by_retention(settings: Settings, source: str, now: datetime) -> Frozen:
-    """Before which moment the rows of an organization may be deleted for their age: those windows stay as they are."""
+    """Return a function for the time before which retention may delete an organization's rows.
+
+    Windows before it are frozen.
+    """
     rules = rules_for(settings.maintain.retention, source)
 
     def moment(owner: str) -> int:

@@ -1,4 +1,4 @@
-"""Full-text search as the settings describe it."""
+"""Full-text search wired from the settings: the indexer, and the index that queries read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from neve.app.wiring import build_documents
 from neve.lake.calendar import now_utc
-from neve.search.job import Search
+from neve.search.job import SearchIndexer
 from neve.search.lookup import SearchIndex
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ def build_search(
     *,
     steal: bool = False,
     clock: Callable[[], datetime] = now_utc,
-) -> Search:
-    """The indexing of a lake; `steal` takes the lease of another run that is known to be dead."""
-    return Search(lake, settings.search, build_documents(settings), clock=clock, steal=steal, progress=progress)
+) -> SearchIndexer:
+    """Build the indexer of a lake; `steal` takes the lease of another run that is known to be dead."""
+    return SearchIndexer(lake, settings.search, build_documents(settings), clock=clock, steal=steal, progress=progress)
 
 
 def build_search_index(lake: Lake) -> SearchIndex:
-    """What queries ask which files may hold a word."""
+    """Build the index that queries use to find the files that may contain a word."""
     return SearchIndex(lake)

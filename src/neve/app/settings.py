@@ -1,99 +1,174 @@
-"""The root of the configuration: one frozen tree, from `neve.yaml` and `NEVE_…` variables."""
+"""The root of the configuration: one frozen tree from `neve.yaml` and `NEVE_…` variables, and its error messages.
+
+A message names the key, the value, what was expected, and the nearest known key. Secrets are never shown.
+"""
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, SecretStr, ValidationError
 
-from neve.app.complaints import complain
 from neve.app.serve.config import ServeConfig
 from neve.app.telemetry.config import TelemetryConfig
 from neve.autopilot.config import AutopilotConfig
 from neve.compact.config import CompactConfig
 from neve.errors import ConfigError
-from neve.ingest.config import IngestConfig
-from neve.ingest.stream.topics import KafkaConfig
-from neve.ingest.watch.config import WatchConfig
-from neve.lake.bus_config import BusConfig
-from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
-from neve.lake.prices import PricesConfig
-from neve.lake.state_config import StateConfig
+from neve.ingest.config import IngestConfig, KafkaConfig, WatchConfig
+from neve.jobs.policy import Policy  # noqa: TC001 - pydantic reads it
+from neve.lake.config import CatalogConfig, LakeConfig, PricesConfig, S3Config, SparkConfig
 from neve.maintain.config import MaintainConfig
-from neve.model.organization import PATTERN
-from neve.model.section import Section
+from neve.model.settings import ORGANIZATION_PATTERN, Section
 from neve.query.config import QueryConfig
 from neve.raw.config import RawConfig
 from neve.receive.config import ReceiverConfig
 from neve.reservoir.config import ReservoirConfig
 from neve.rollup.config import RollupConfig
 from neve.search.config import SearchConfig
+from neve.state.config import BusConfig, StateConfig
 from neve.tail.config import TailConfig
-from neve.work.policy import Policy  # noqa: TC001 - pydantic reads it
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from pydantic_core import ErrorDetails
+
+
+HIDDEN = "********"
+
+
+def format_errors(
+    root: type[BaseModel], error: ValidationError, file: str, origins: Mapping[tuple[str, ...], str]
+) -> Iterator[str]:
+    """Yield one line for each error."""
+    for detail in error.errors(include_url=False, include_context=False):
+        keys = tuple(str(part) for part in detail["loc"])
+        yield f"{_describe_location(keys, file, origins)}: {_describe_error(root, keys, detail)}"
+
+
+def _describe_location(keys: tuple[str, ...], file: str, origins: Mapping[tuple[str, ...], str]) -> str:
+    for set_keys, variable in origins.items():
+        shared = min(len(keys), len(set_keys))
+        if keys[:shared] == set_keys[:shared]:
+            return variable
+    return f"{file}: {'.'.join(keys)}"
+
+
+def _describe_error(root: type[BaseModel], keys: tuple[str, ...], detail: ErrorDetails) -> str:
+    if detail["type"] == "extra_forbidden":
+        return f"unknown key {keys[-1]!r}{_suggest_key(root, keys)}"
+    if _find_section(root, keys):
+        return f"got {type(detail['input']).__name__}, expected keys and values"
+    value = HIDDEN if _is_secret(root, keys) else _format_value(detail["input"])
+    expected = detail["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
+    return f"got {value}, which {expected[0].lower()}{expected[1:]}"
+
+
+def _format_value(value: object) -> str:
+    """Return a value as it was written; a list or a map is only named as such, for its content may be secret."""
+    return type(value).__name__ if isinstance(value, dict | list) else repr(value)
+
+
+def _suggest_key(root: type[BaseModel], keys: tuple[str, ...]) -> str:
+    section = _find_section(root, keys[:-1])
+    known = list(section.model_fields) if section else []
+    near = difflib.get_close_matches(keys[-1], known, n=1, cutoff=0.6)
+    if near:
+        return f", did you mean {near[0]!r}?"
+    return f", expected one of {', '.join(known)}" if known else ""
+
+
+def _find_section(root: type[BaseModel], keys: tuple[str, ...]) -> type[BaseModel] | None:
+    section: Any = root
+    for key in keys:
+        field = section.model_fields.get(key)
+        section = field.annotation if field else None
+        if not (isinstance(section, type) and issubclass(section, BaseModel)):
+            return None
+    found: type[BaseModel] = section
+    return found
+
+
+def _is_secret(root: type[BaseModel], keys: tuple[str, ...]) -> bool:
+    """Return whether a value is or contains a secret.
+
+    A text in the place of a map of secrets is a secret too.
+    """
+    found: Any = root
+    for key in keys:
+        field = next((model.model_fields[key] for model in _models_in(found) if key in model.model_fields), None)
+        found = field.annotation if field else found  # the index of an item, or the key of a map
+    return SecretStr.__name__ in str(found)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
+
 
 PREFIX = "NEVE_"
 NESTED = "__"
 CONFIG_FILE = "neve.yaml"
-# Variables that are about the process, not keys of the tree.
-NOT_KEYS = ("NEVE_CONFIG", "NEVE_CACHE")
+# Variables that configure the process, and are not keys of the tree.
+NOT_KEYS = ("NEVE_CONFIG", "NEVE_CACHE", "NEVE_OUTSIDE")
 
 
 class Settings(Section):
     """Everything that a user can set."""
 
     organization: str = Field(
-        "default", pattern=PATTERN, description="organization that commands work for without --org"
+        "default", pattern=ORGANIZATION_PATTERN, description="organization for commands without --org"
     )
-    lake: LakeConfig = Field(LakeConfig(), description="where the tables live")
-    catalog: CatalogConfig = Field(CatalogConfig(), description="which catalog knows the tables")
-    s3: S3Config = Field(S3Config(), description="how to reach object storage")
-    spark: SparkConfig = Field(SparkConfig(), description="where Spark runs")
-    state: StateConfig = Field(StateConfig(), description="where Neve keeps what is not telemetry")
-    raw: RawConfig = Field(RawConfig(), description="where received bytes are kept until they are in the tables")
-    receiver: ReceiverConfig = Field(ReceiverConfig(), description="how telemetry is received")
-    ingest: IngestConfig = Field(IngestConfig(), description="how records are taken in")
-    kafka: KafkaConfig = Field(KafkaConfig(), description="how to read telemetry from Kafka")
-    watch: WatchConfig = Field(WatchConfig(), description="which announced files are taken in")
-    query: QueryConfig = Field(QueryConfig(), description="how interactive queries run")
-    compact: CompactConfig = Field(CompactConfig(), description="when and how files are rewritten")
-    prices: PricesConfig = Field(PricesConfig(), description="what things cost, for what rewrites cost and save")
-    rollup: RollupConfig = Field(RollupConfig(), description="how metrics are rolled up")
-    reservoir: ReservoirConfig = Field(ReservoirConfig(), description="how OTAP Parquet is sampled")
-    search: SearchConfig = Field(SearchConfig(), description="which texts are indexed for full-text search")
-    tail: TailConfig = Field(TailConfig(), description="which traces are kept, and where they go")
-    maintain: MaintainConfig = Field(MaintainConfig(), description="how tables are kept small and quick to plan")
-    autopilot: AutopilotConfig = Field(AutopilotConfig(), description="how layouts follow the queries that are asked")
-    serve: ServeConfig = Field(ServeConfig(), description="what `neve serve` runs")
-    bus: BusConfig = Field(BusConfig(), description="how commits are announced to those that tend the lake")
-    policies: tuple[Policy, ...] = Field((), description="which work is done on which tables, and when")
+    lake: LakeConfig = Field(LakeConfig(), description="location of the tables")
+    catalog: CatalogConfig = Field(CatalogConfig(), description="Iceberg catalog")
+    s3: S3Config = Field(S3Config(), description="object storage")
+    spark: SparkConfig = Field(SparkConfig(), description="Spark")
+    state: StateConfig = Field(StateConfig(), description="state store: leases, jobs, keys and histories")
+    raw: RawConfig = Field(RawConfig(), description="raw zone: received messages until they are in the tables")
+    receiver: ReceiverConfig = Field(ReceiverConfig(), description="OTLP receiver")
+    ingest: IngestConfig = Field(IngestConfig(), description="ingestion of records")
+    kafka: KafkaConfig = Field(KafkaConfig(), description="Kafka topics to ingest")
+    watch: WatchConfig = Field(WatchConfig(), description="announced files")
+    query: QueryConfig = Field(QueryConfig(), description="interactive queries")
+    compact: CompactConfig = Field(CompactConfig(), description="compaction")
+    prices: PricesConfig = Field(PricesConfig(), description="prices, to estimate costs and savings")
+    rollup: RollupConfig = Field(RollupConfig(), description="metric rollups")
+    reservoir: ReservoirConfig = Field(ReservoirConfig(), description="weighted sampling")
+    search: SearchConfig = Field(SearchConfig(), description="full-text index")
+    tail: TailConfig = Field(TailConfig(), description="tail sampling")
+    maintain: MaintainConfig = Field(MaintainConfig(), description="table maintenance")
+    autopilot: AutopilotConfig = Field(AutopilotConfig(), description="automatic layouts")
+    serve: ServeConfig = Field(ServeConfig(), description="`neve serve`")
+    bus: BusConfig = Field(BusConfig(), description="announcements of commits to the parts of `neve serve`")
+    policies: tuple[Policy, ...] = Field((), description="schedules and policies by table")
     policies_folder: str = Field(
-        "", description="folder of YAML files with further policies, in the order of their names"
+        "", description="folder of YAML files with additional policies, in the order of their names"
     )
-    telemetry: TelemetryConfig = Field(TelemetryConfig(), description="where Neve's own traces and logs go")
+    telemetry: TelemetryConfig = Field(TelemetryConfig(), description="Neve's own traces and logs")
 
 
 def load_settings(path: str | None = None, environment: Mapping[str, str] = os.environ) -> Settings:
-    """Read the configuration; raises `ConfigError` that names every key that is wrong."""
+    """Read the configuration; raises `ConfigError` that names every wrong key."""
     file = config_file(path, environment)
     values = _read_file(file, required=bool(path or environment.get("NEVE_CONFIG")))
     overrides = _read_environment(environment)
     for keys, value, variable in overrides:
-        _put(values, keys, value, variable)
+        _set_value(values, keys, value, variable)
     origins = {keys: variable for keys, _value, variable in overrides}
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
-        raise ConfigError("\n".join(complain(Settings, error, str(file), origins))) from None
+        raise ConfigError("\n".join(format_errors(Settings, error, str(file), origins))) from None
 
 
 def config_file(path: str | None = None, environment: Mapping[str, str] = os.environ) -> Path:
-    """The file that the configuration is read from: the one that was named, else `neve.yaml` where that exists."""
+    """Return the configuration file: the given one, otherwise `neve.yaml` if that exists."""
     return Path(path or environment.get("NEVE_CONFIG") or CONFIG_FILE)
 
 
@@ -105,7 +180,7 @@ def _read_file(path: Path, *, required: bool) -> dict[str, Any]:
     try:
         values = yaml.safe_load(path.read_text())
     except yaml.MarkedYAMLError as error:
-        # The error's own words quote the line, which may hold a secret.
+        # The error's own message quotes the line, which may contain a secret.
         mark = error.context_mark or error.problem_mark
         raise ConfigError(f"{path} is not YAML{f' (line {mark.line + 1})' if mark else ''}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -120,7 +195,7 @@ def _read_file(path: Path, *, required: bool) -> dict[str, Any]:
 
 
 def _without_nulls(values: dict[str, Any]) -> dict[str, Any]:
-    """A key without a value is a key that was not set: a section whose lines are all commented out, say."""
+    """Remove keys without a value: they count as not set, for example a section whose lines are all commented out."""
     return {
         key: _without_nulls(value) if isinstance(value, dict) else value
         for key, value in values.items()
@@ -133,12 +208,12 @@ def _read_environment(environment: Mapping[str, str]) -> list[tuple[tuple[str, .
     for variable, text in sorted(environment.items()):
         if variable.startswith(PREFIX) and variable not in NOT_KEYS:
             keys = tuple(variable.removeprefix(PREFIX).lower().split(NESTED))
-            found.append((keys, _value(text, variable), variable))
+            found.append((keys, _parse_value(text, variable), variable))
     return found
 
 
-def _value(text: str, variable: str) -> Any:
-    """Text as it is; a list or a map where it looks like one."""
+def _parse_value(text: str, variable: str) -> Any:
+    """Return a text unchanged, or parsed if it looks like a list or a map."""
     if not text.lstrip().startswith(("[", "{")):
         return text
     try:
@@ -147,7 +222,7 @@ def _value(text: str, variable: str) -> Any:
         raise ConfigError(f"{variable} looks like a list or a map, but is not valid YAML or JSON") from None
 
 
-def _put(values: dict[str, Any], keys: tuple[str, ...], value: Any, variable: str) -> None:
+def _set_value(values: dict[str, Any], keys: tuple[str, ...], value: Any, variable: str) -> None:
     *above, last = keys
     for key in above:
         values = values.setdefault(key, {})

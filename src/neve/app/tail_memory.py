@@ -1,4 +1,7 @@
-"""Tail sampling in memory as the settings describe it: feeds in, kept traces out, until it is told to stop."""
+"""Tail sampling in memory, wired from the settings: receiver and Kafka feeds, decision cycles and deliveries.
+
+Its receiver holds spans in memory instead of writing them to the raw zone, or does both.
+"""
 
 from __future__ import annotations
 
@@ -6,58 +9,157 @@ import asyncio
 import signal as signals
 import threading
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import structlog
 
-from neve.app.memory_receiver import memory_receiver
-from neve.app.service import NANOS
+from neve.app.serve.receiver import NANOS, ReceiverParts, build_guard, open_examiners, receiver_parts
 from neve.app.tail import build_claims, build_policies
 from neve.app.wiring import build_lake
 from neve.errors import ConfigError
 from neve.ingest.decoder import decode_within
 from neve.lake.calendar import now_utc
 from neve.model.signals import Signal
-from neve.tail.export.build import build
-from neve.tail.memory.kafka import KafkaFeed, KafkaSource
-from neve.tail.memory.log import DecisionLog
-from neve.tail.memory.selector import MemorySelector
-from neve.tail.tally import Count
+from neve.raw.frame import Kind
+from neve.raw.zone import EVENTS, OTLP, RawZone
+from neve.receive.backpressure import Backpressure
+from neve.receive.config import check_receiver
+from neve.receive.events import CheckedEvent, EventReceiver
+from neve.receive.quotas import Quotas
+from neve.receive.receiver import Receiver
+from neve.receive.refusal import Refusal, Verdict
+from neve.tail.decisions import TraceCount
+from neve.tail.export.exporter import build_destination
+from neve.tail.memory.kafka_feed import KafkaFeed, KafkaSource
+from neve.tail.memory.receiver_feed import BufferAppender
+from neve.tail.memory.selector import DecisionLog, MemorySelector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from datetime import datetime
 
-    from neve.app.service import ReceiverParts
     from neve.app.settings import Settings
+    from neve.errors import RawZoneError
     from neve.lake.lake import Lake
-    from neve.tail.memory.result import MemoryResult
+    from neve.raw.frame import Frame
+    from neve.receive.budget import Hold
+    from neve.receive.receiver import Appender, Export
+    from neve.receive.response import Answer
+    from neve.state.scopes import Caller
+    from neve.tail.memory.cycle import MemoryCycleResult
+
+
+HINT = "send it to `neve serve`, or let this receiver keep everything in the raw zone too"
+
+
+class TraceReceiver(Receiver):
+    """A receiver of traces; other signals are rejected, since they can't be stored."""
+
+    async def accept(self, export: Export, hold: Hold) -> Answer:
+        """Return when the spans are held in memory; raises `Refusal` for other signals."""
+        if export.signal is not Signal.TRACES:
+            raise _unsupported_refusal(
+                f"{export.signal} are not taken here: this receiver feeds tail sampling in memory ({HINT})"
+            )
+        return await super().accept(export, hold)
+
+
+class NoEvents(EventReceiver):
+    """A receiver that rejects all event notifications."""
+
+    async def accept(self, _caller: Caller, _body: bytes) -> CheckedEvent:
+        """Reject the event."""
+        raise _unsupported_refusal(
+            f"notifications are not taken here: this receiver feeds tail sampling in memory ({HINT})"
+        )
+
+
+class HeldPressure(Backpressure):
+    """Backpressure of the memory store.
+
+    It evicts spans by itself, so that only a failure to hold spans makes it not ready.
+    """
+
+    def failed(self, error: RawZoneError) -> Refusal:
+        """Record that spans could not be held, and return the response to the client."""
+        super().failed(error)
+        return Refusal(Verdict.UNAVAILABLE, "not_held", error.message)
+
+
+@dataclass(frozen=True)
+class RawAndHeldAppender:
+    """Appender that writes frames to the raw zone, and feeds traces to the selector when they are durable."""
+
+    durable: Appender
+    held: Appender
+
+    async def append(self, frame: Frame) -> None:
+        """Return when the frame is durable and its spans are held; raises `RawZoneError` if they are not."""
+        await self.durable.append(frame)
+        if frame.kind is Kind.TRACES:
+            await self.held.append(frame)
+
+
+@asynccontextmanager
+async def memory_receiver(
+    settings: Settings, selector: MemorySelector, *, beside_raw: bool = False
+) -> AsyncIterator[ReceiverParts]:
+    """Open the receiver without its ports; `beside_raw` also writes all signals to the raw zone."""
+    nanos = settings.ingest.max_future_seconds * NANOS
+    held = BufferAppender(
+        selector, selector.config.name, partial(decode_within, settings.ingest.bounds, Signal.TRACES), nanos
+    )
+    if beside_raw:
+        async with receiver_parts(settings) as parts:
+            yield replace(
+                parts, receiver=replace(parts.receiver, appender=RawAndHeldAppender(parts.receiver.appender, held))
+            )
+        return
+    config = settings.receiver
+    check_receiver(config)
+    async with AsyncExitStack() as parts:
+        examiners, metrics, budget = await open_examiners(config, parts)
+        pressures = [HeldPressure(RawZone.of(settings.raw.location, settings.s3, zone), 0) for zone in (OTLP, EVENTS)]
+        quotas = Quotas(config.limits)
+        receiver = TraceReceiver(config, nanos, held, budget, pressures[0], examiners, metrics, quotas)
+        yield ReceiverParts(
+            receiver, NoEvents(held, pressures[1], config.max_nesting, _no_files), build_guard(settings, parts)
+        )
+
+
+def _no_files(_organization: str, _body: bytes) -> CheckedEvent:
+    return CheckedEvent(0)
+
+
+def _unsupported_refusal(words: str) -> Refusal:
+    return Refusal(Verdict.UNSUPPORTED, "traces_only", words)
+
 
 Feed = Literal["receiver", "kafka"]
 Doors = Callable[["ReceiverParts"], AbstractAsyncContextManager[Any]]
-Tell = Callable[["MemoryResult"], None]
-SPARK_PREFIX = "kafka."  # of those options of Spark's source that are for Kafka's client
+Tell = Callable[["MemoryCycleResult"], None]
+SPARK_PREFIX = "kafka."  # of options of Spark's source that are passed to Kafka's client
 
 log = structlog.get_logger("neve.tail")
 
 
 @dataclass
 class MemoryRun:
-    """What a selector in memory did while it ran; `undelivered` are spans that destinations lack at the end."""
+    """The result of a run of the selector in memory; `undelivered` are spans that destinations lack at the end."""
 
     cycles: int = 0
     spans: int = 0
-    decided: Count = field(default_factory=Count)
-    sampled: Count = field(default_factory=Count)
-    early: Count = field(default_factory=Count)
+    decided: TraceCount = field(default_factory=TraceCount)
+    sampled: TraceCount = field(default_factory=TraceCount)
+    early: TraceCount = field(default_factory=TraceCount)
     lost: dict[str, int] = field(default_factory=dict)
     undelivered: dict[str, int] = field(default_factory=dict)
 
-    def add(self, result: MemoryResult) -> None:
-        """One more cycle."""
+    def add(self, result: MemoryCycleResult) -> None:
+        """Add the result of one cycle."""
         self.cycles += 1
         self.spans += result.spans
         self.decided += result.decided
@@ -75,9 +177,9 @@ def build_memory_selector(
     tell: Tell = lambda _result: None,
     clock: Callable[[], datetime] = now_utc,
 ) -> MemorySelector:
-    """The selector; with a lake its decisions are written to `trace_decisions`."""
+    """Build the selector; with a lake, its decisions are written to `trace_decisions`."""
     config = settings.tail
-    destinations = [build(one, lake or build_lake(settings)) for one in config.export.destinations]
+    destinations = [build_destination(one, lake or build_lake(settings)) for one in config.export.destinations]
     return MemorySelector(
         config,
         build_policies(config, policies),
@@ -90,7 +192,7 @@ def build_memory_selector(
 
 
 def build_kafka_feed(settings: Settings, selector: MemorySelector) -> KafkaFeed:
-    """The topics of traces; raises `ConfigError` where there are none that can be read here."""
+    """Build the feed of trace topics; raises `ConfigError` if there is no topic that this process can read."""
     kafka = settings.kafka
     topics = [topic for topic in kafka.topics if topic.signal is Signal.TRACES]
     if not topics:
@@ -118,8 +220,8 @@ def build_kafka_feed(settings: Settings, selector: MemorySelector) -> KafkaFeed:
     return KafkaFeed(source, selector, partial(decode_within, settings.ingest.bounds, Signal.TRACES))
 
 
-def log_result(result: MemoryResult) -> None:
-    """Say in the log what a cycle did, and at its debug level every decision."""
+def log_result(result: MemoryCycleResult) -> None:
+    """Log the result of a cycle, and every decision at the debug level."""
     if result.committed:
         log.info("cycle", **result.as_document())
     for remark in result.remarks:
@@ -140,16 +242,16 @@ def run_memory(  # noqa: PLR0913 - what a run may be told
     tell: Tell = log_result,
     beside_raw: bool = False,
 ) -> MemoryRun:
-    """Take spans in and decide about their traces until SIGTERM, SIGINT or the event.
+    """Ingest spans and decide about their traces until SIGTERM, SIGINT or the event.
 
-    Then nothing more is taken, everything that is held is decided and delivered, and what could not be is told.
-    `doors` opens the receiver's doors and gives their addresses, which `ready` is told when all feeds run.
+    Then input stops, all held traces are decided and delivered, and failed deliveries are reported. `doors` opens the
+    receiver's ports and returns their addresses, which are passed to `ready` when all feeds run.
     """
     if not feeds or ("receiver" in feeds and doors is None):
         raise ConfigError("tail sampling in memory has no feed", hint="expected receiver (with doors), kafka or both")
     run = MemoryRun()
 
-    def told(result: MemoryResult) -> None:
+    def told(result: MemoryCycleResult) -> None:
         run.add(result)
         tell(result)
 
@@ -160,7 +262,7 @@ def run_memory(  # noqa: PLR0913 - what a run may be told
 
 
 class _Service:
-    """Feeds, cycles and deliveries of one run."""
+    """The feeds, cycles and deliveries of one run."""
 
     def __init__(
         self, settings: Settings, selector: MemorySelector, stop: threading.Event, *, beside_raw: bool
@@ -169,7 +271,7 @@ class _Service:
         self._failure: BaseException | None = None
 
     async def run(self, doors: Doors | None, ready: Callable[[Any], None], *, kafka: bool) -> dict[str, int]:
-        """What destinations lack at the end."""
+        """Run the service, and return the number of spans that each destination lacks at the end."""
         selector, seconds = self._selector, self._settings.receiver.drain_seconds
         topics = build_kafka_feed(self._settings, selector) if kafka else None
         with _stop_signals(self._stop):
@@ -187,7 +289,7 @@ class _Service:
         return lacking
 
     async def _serve(self, doors: Doors | None, ready: Callable[[Any], None], topics: KafkaFeed | None) -> None:
-        """Until it is told to stop; requests in flight are finished then."""
+        """Serve until asked to stop, then finish the requests in flight."""
         async with AsyncExitStack() as opened:
             addresses = None
             if doors is not None:
@@ -202,20 +304,20 @@ class _Service:
         while not self._stop.wait(self._settings.tail.interval_seconds):
             try:
                 self._selector.decide()
-            except Exception:  # what is held stays held, and the next cycle decides about it
+            except Exception:  # spans stay in memory, and the next cycle decides about them
                 log.exception("a cycle failed", selector=self._settings.tail.name)
 
     def _read(self, topics: KafkaFeed) -> None:
         try:
             topics.read(self._stop)
-        except BaseException as error:  # told at the end: what is held is decided first
+        except BaseException as error:  # raised at the end: held traces are decided first
             self._failure = error
             self._stop.set()
 
 
 @contextmanager
 def _stop_signals(stop: threading.Event) -> Iterator[None]:
-    """Set an event when the process is told to stop; only the main thread hears of that."""
+    """Set an event on SIGTERM or SIGINT; only the main thread receives signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

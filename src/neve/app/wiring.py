@@ -1,49 +1,56 @@
-"""The composition root: settings in, parts out."""
+"""The composition root: builds the lake, the state store, the bus, policies and the compactor from the settings."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import structlog
+
 from neve.errors import ConfigError
 from neve.ingest.watch.places import Places
-from neve.lake.bus_config import check_bus
+from neve.jobs.policies import PolicyStore, load_policies
+from neve.jobs.policy import build_default_policy
 from neve.lake.catalog import sqlite_path
 from neve.lake.lake import Lake
-from neve.lake.paths import OwnFolders
-from neve.lake.redis_documents import RedisDocuments
-from neve.lake.sql_bus import SqlBus
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
+from neve.lake.storage.paths import OwnFolders
+from neve.state.config import check_bus_config
+from neve.state.redis_documents import RedisDocuments
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 
 if TYPE_CHECKING:
     from neve.app.settings import Settings
+    from neve.compact.budgets import OrganizationBudget
     from neve.compact.compactor import Compactor
-    from neve.lake.bus import Bus
-    from neve.lake.documents import Documents
+    from neve.jobs.policies import Policies
+    from neve.state.bus import Bus
+    from neve.state.documents import Documents
 
+
+log = structlog.get_logger("neve.serve")
 SQLITE_BESIDE = ("-wal", "-shm", "-journal")
 
 
 def build_lake(settings: Settings) -> Lake:
-    """The lake that the settings describe."""
+    """Build the configured lake."""
     return Lake(settings.lake, settings.catalog, settings.s3, settings.spark)
 
 
-def build_state(settings: Settings) -> State:
-    """The state store that the settings describe; nothing is opened before it is used."""
-    return State(settings.state)
+def build_state(settings: Settings) -> StateStore:
+    """Build the configured state store; no connection is opened before its first use."""
+    return StateStore(settings.state)
 
 
 def build_documents(settings: Settings) -> Documents:
-    """The documents that processes share, in the store that the settings describe; whoever asks closes them."""
+    """Open the documents that processes share, in the configured store; the caller closes them."""
     if settings.state.documents:
         return RedisDocuments(settings.state.documents, settings.state.documents_password)
     return SqlDocuments(build_state(settings))
 
 
 def build_own_folders(settings: Settings, lake: Lake) -> OwnFolders:
-    """What only Neve itself reads: it holds rows of every organization."""
+    """Return the folders that only Neve itself may read: they contain rows of every organization."""
     state = str(settings.state.file or "")
     catalog = str(sqlite_path(settings.catalog)) if settings.catalog.kind == "sqlite" else ""
     files = [file + ending for file in (state, catalog) if file for ending in ("", *SQLITE_BESIDE)]
@@ -52,7 +59,7 @@ def build_own_folders(settings: Settings, lake: Lake) -> OwnFolders:
 
 
 def build_places(settings: Settings, lake: Lake) -> Places:
-    """Where each organization may announce files; raises `ConfigError` for a place in the lake itself."""
+    """Build the places in which organizations may announce files; raises `ConfigError` for a place in the lake."""
     own = build_own_folders(settings, lake)
     for organization, places in settings.watch.places.items():
         for place in places:
@@ -69,19 +76,20 @@ def _absolute(place: str) -> str:
     return place if "://" in place else str(Path(place).expanduser().resolve())
 
 
-def build_bus(settings: Settings) -> Bus:
-    """The bus that commits are announced on; whoever asks closes it."""
-    check_bus(settings.bus)
+def build_bus(settings: Settings) -> Bus | None:
+    """Open the bus that commits are announced on; None if they are announced in the state store."""
+    check_bus_config(settings.bus)
     if settings.bus.kind == "kafka":
-        from neve.lake.kafka_bus import KafkaBus  # noqa: PLC0415 - for those who have the client
+        from neve.state.kafka_bus import KafkaBus  # noqa: PLC0415 - for those who have the client
 
         return KafkaBus(settings.bus)
-    return SqlBus(build_state(settings), settings.bus)
+    if settings.bus.kind == "sql":
+        log.warning("bus.kind sql is ignored: commits are announced in the state store", hint="remove bus.kind")
+    return None
 
 
 def build_compactor(settings: Settings, lake: Lake) -> Compactor:
-    """The compactor of a lake; what organizations may spend stands in the policies."""
-    from neve.app.policies import build_policy_store, compact_budgets  # noqa: PLC0415 - for those who tend
+    """Build the compactor of a lake; the budgets of organizations come from the policies."""
     from neve.compact.compactor import Compactor  # noqa: PLC0415 - Spark's worth of imports, for those who compact
 
     documents = build_documents(settings)
@@ -91,4 +99,25 @@ def build_compactor(settings: Settings, lake: Lake) -> Compactor:
         config=settings.compact,
         prices=settings.prices,
         budgets=compact_budgets(build_policy_store(settings, documents).load()),
+    )
+
+
+def build_policy_store(settings: Settings, documents: Documents) -> PolicyStore:
+    """Build the policy store of a lake; raises `ConfigError` for an invalid file."""
+    return PolicyStore(documents, load_configured_policies(settings))
+
+
+def load_configured_policies(settings: Settings) -> Policies:
+    """Load the policies of the settings and of the files in their folder; raises `ConfigError` for invalid ones."""
+    # The autopilot runs by itself if its section is configured.
+    hour = settings.autopilot.start_hour if "autopilot" in settings.model_fields_set else None
+    return load_policies(settings.policies, settings.policies_folder, build_default_policy(hour))
+
+
+def compact_budgets(policies: Policies) -> tuple[OrganizationBudget, ...]:
+    """Return the compaction budgets of organizations."""
+    from neve.compact.budgets import OrganizationBudget  # noqa: PLC0415 - only for those who compact
+
+    return tuple(
+        OrganizationBudget(one.organization, one.dollars_per_day, one.bytes_per_day) for one in policies.budgets()
     )

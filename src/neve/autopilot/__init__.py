@@ -1,1 +1,1 @@
-"""The autopilot: layouts of tables proposed from the queries that are asked, proven on a branch, then merged."""
+"""Autopilot: propose table layouts from query logs, prove them on a branch, then merge them."""

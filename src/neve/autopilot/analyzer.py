@@ -1,4 +1,7 @@
-"""Query logs of all engines as one workload, and the class that the service has always been asked through."""
+"""Analysis of query logs: read the logs of all engines into one workload.
+
+`QueryLogAnalyzer` is the public class for Trino and ClickHouse.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from neve.autopilot.parse.query import LeftOut, Unparsed, parsed
-from neve.autopilot.parse.tables import Tables
+from neve.autopilot.config import ClickHouseConfig, TrinoConfig
+from neve.autopilot.logs.clickhouse_log import open_clickhouse_log
+from neve.autopilot.logs.records import UnreadableRecord
+from neve.autopilot.logs.trino_log import TrinoRuntime
 from neve.autopilot.patterns import DIALECTS, HotQuery, PatternCounter, TablePatterns
-from neve.autopilot.privacy import skeleton
-from neve.autopilot.sources.clickhouse_client import clickhouse_log
-from neve.autopilot.sources.config import ClickHouseConfig, TrinoConfig
-from neve.autopilot.sources.record import Unreadable
-from neve.autopilot.sources.trino_runtime import TrinoRuntime
+from neve.autopilot.workload.privacy import extract_skeleton
+from neve.autopilot.workload.query_parser import IgnoredQuery, UnparsedQuery, parse_query
+from neve.autopilot.workload.tables import Tables
 from neve.errors import ConfigError
 
 if TYPE_CHECKING:
-    from neve.autopilot.sources.record import LoggedQuery, Source
-    from neve.autopilot.workload import Query
+    from neve.autopilot.logs.records import LoggedQuery, LogSource
+    from neve.autopilot.workload.queries import Query
 
-SEED = 17  # of the choice of queries that are kept: the same log gives the same workload
-MOST_IDS = 1_000_000  # that are remembered of a source, to count a query once that is told twice
+SEED = 17  # seed of the selection of kept queries: the same log gives the same workload
+MAX_IDS = 1_000_000  # ids remembered per source, so that a query that is logged twice counts once
 DUPLICATE = "told twice"
 
 Recommend = Callable[[Mapping[str, TablePatterns], Sequence["Query"], Mapping[str, Any]], Sequence[Any]]
@@ -33,7 +36,7 @@ Recommend = Callable[[Mapping[str, TablePatterns], Sequence["Query"], Mapping[st
 
 @dataclass(frozen=True)
 class UnparsedKind:
-    """Queries that were not understood for one reason, and one of them."""
+    """Queries that failed to parse for one reason, with one example."""
 
     reason: str
     queries: int
@@ -42,30 +45,36 @@ class UnparsedKind:
     text: str
 
     def as_document(self, *, allow_literals: bool = False) -> dict[str, Any]:
-        """For programs; without leave, only the words of SQL are told of the text."""
-        said = self.text if allow_literals else skeleton(self.text, DIALECTS[self.engine])
+        """Return the JSON document for programs.
+
+        Without permission to show values, the text is reduced to its SQL keywords.
+        """
+        said = self.text if allow_literals else extract_skeleton(self.text, DIALECTS[self.engine])
         return {**vars(self), "text": said}
 
 
 @dataclass(frozen=True)
 class SourceCount:
-    """What became of the records of one source."""
+    """Counts of the records of one source, by result."""
 
     name: str
     records: int
     queries: int
     left_out: Mapping[str, int]
     unparsed: int
-    unreadable: Mapping[str, int]  # lines and messages that are no records
+    unreadable: Mapping[str, int]  # lines and messages that are not records
 
     def as_document(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the JSON document for programs."""
         return {**vars(self), "left_out": dict(self.left_out), "unreadable": dict(self.unreadable)}
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """A workload; `queries` are all of them, or a random part where there are more than may be kept."""
+    """A workload.
+
+    `queries` has all queries, or a random sample if there are more than the limit.
+    """
 
     since: datetime
     queries: tuple[Query, ...]
@@ -77,7 +86,10 @@ class Analysis:
     sources: tuple[SourceCount, ...]
 
     def as_document(self, *, allow_literals: bool = False, most_hot: int = 20) -> dict[str, Any]:
-        """For programs; no value of a query is in it unless that is allowed."""
+        """Return the JSON document for programs.
+
+        It contains values of queries only if that is allowed.
+        """
         return {
             "since": self.since.isoformat(),
             "queries": self.counted,
@@ -90,12 +102,15 @@ class Analysis:
         }
 
 
-def analyze(sources: Iterable[Source], tables: Tables, since: datetime, *, max_queries: int = 100_000) -> Analysis:
-    """Read logs one after the other; a source that can't be reached is an error, a query that can't be read is none."""
-    kept = _Kept(max_queries)
+def analyze(sources: Iterable[LogSource], tables: Tables, since: datetime, *, max_queries: int = 100_000) -> Analysis:
+    """Read logs one after the other.
+
+    A source that can't be reached is an error. A query that can't be parsed is not.
+    """
+    kept = _QueryReservoir(max_queries)
     patterns = PatternCounter()
     unparsed: dict[str, UnparsedKind] = {}
-    counts = [_read(source, since, tables, _Workload(kept, patterns, unparsed)) for source in sources]
+    counts = [_read_source(source, since, tables, _WorkloadBuilder(kept, patterns, unparsed)) for source in sources]
     return Analysis(
         since=since,
         queries=tuple(sorted(kept.queries, key=lambda query: (query.at, query.query_id))),
@@ -108,8 +123,8 @@ def analyze(sources: Iterable[Source], tables: Tables, since: datetime, *, max_q
     )
 
 
-class _Kept:
-    """At most so many queries, each with the same chance to be among them."""
+class _QueryReservoir:
+    """Reservoir sample of queries: a limited number, each with the same chance of being selected."""
 
     def __init__(self, most: int) -> None:
         self.queries: list[Query] = []
@@ -128,15 +143,15 @@ class _Kept:
 
 
 @dataclass(frozen=True)
-class _Workload:
-    kept: _Kept
+class _WorkloadBuilder:
+    kept: _QueryReservoir
     patterns: PatternCounter
     unparsed: dict[str, UnparsedKind]
 
-    def add(self, logged: LoggedQuery, result: Query | LeftOut | Unparsed, counts: Counter[str]) -> None:
-        if isinstance(result, LeftOut):
+    def add(self, logged: LoggedQuery, result: Query | IgnoredQuery | UnparsedQuery, counts: Counter[str]) -> None:
+        if isinstance(result, IgnoredQuery):
             counts[result.reason] += 1
-        elif isinstance(result, Unparsed):
+        elif isinstance(result, UnparsedQuery):
             known = self.unparsed.get(result.reason)
             number = known.queries + 1 if known else 1
             first = known or UnparsedKind(result.reason, 0, logged.query_id, logged.engine, logged.text)
@@ -146,13 +161,13 @@ class _Workload:
             self.patterns.add(result)
 
 
-def _read(source: Source, since: datetime, tables: Tables, workload: _Workload) -> SourceCount:
+def _read_source(source: LogSource, since: datetime, tables: Tables, workload: _WorkloadBuilder) -> SourceCount:
     left_out: Counter[str] = Counter()
     unreadable: Counter[str] = Counter()
     ids: set[int] = set()
     records = unparsed = queries = 0
     for record in source.queries(since):
-        if isinstance(record, Unreadable):
+        if isinstance(record, UnreadableRecord):
             unreadable[record.reason] += 1
             continue
         records += 1
@@ -160,20 +175,21 @@ def _read(source: Source, since: datetime, tables: Tables, workload: _Workload) 
         if mark in ids:
             left_out[DUPLICATE] += 1
             continue
-        if len(ids) < MOST_IDS:
+        if len(ids) < MAX_IDS:
             ids.add(mark)
-        result = parsed(record, tables)
+        result = parse_query(record, tables)
         workload.add(record, result, left_out)
-        unparsed += isinstance(result, Unparsed)
-        queries += not isinstance(result, LeftOut | Unparsed)
+        unparsed += isinstance(result, UnparsedQuery)
+        queries += not isinstance(result, IgnoredQuery | UnparsedQuery)
     return SourceCount(source.name, records, queries, dict(left_out), unparsed, dict(unreadable))
 
 
 @dataclass
 class QueryLogAnalyzer:
-    """Reads the logs of Trino and ClickHouse; what is not given is taken from the environment.
+    """Reader of the query logs of Trino and ClickHouse.
 
-    `recommend` turns patterns, queries and the tables' metadata into recommendations.
+    Settings that are not given are read from the environment. `recommend` turns patterns, queries and the tables'
+    metadata into recommendations.
     """
 
     trino_host: str | None = None
@@ -188,7 +204,7 @@ class QueryLogAnalyzer:
     _queries: list[Query] = field(default_factory=list, init=False, repr=False)
 
     def extract_trino_query_patterns(self) -> list[Query]:
-        """What Trino was asked, as far back as its coordinator remembers."""
+        """Return the queries of Trino, as far back as its coordinator keeps them."""
         host = self.trino_host or self.environment.get("TRINO_HOST", "")
         if not host:
             raise ConfigError("no Trino coordinator is named", hint="pass trino_host or set TRINO_HOST")
@@ -200,15 +216,15 @@ class QueryLogAnalyzer:
         return self._extracted(TrinoRuntime(config))
 
     def extract_clickhouse_query_patterns(self) -> list[Query]:
-        """What ClickHouse was asked."""
+        """Return the queries of ClickHouse."""
         host = self.clickhouse_host or self.environment.get("CLICKHOUSE_HOST", "")
         if not host:
             raise ConfigError("no ClickHouse server is named", hint="pass clickhouse_host or set CLICKHOUSE_HOST")
         port = self._number("CLICKHOUSE_PORT", self.clickhouse_port, 9000)
-        return self._extracted(clickhouse_log(ClickHouseConfig(host=host, port=port)))
+        return self._extracted(open_clickhouse_log(ClickHouseConfig(host=host, port=port)))
 
     def aggregate_patterns(self, patterns: Iterable[Query]) -> dict[str, TablePatterns]:
-        """Patterns by table."""
+        """Return patterns by table."""
         counter = PatternCounter()
         for query in patterns:
             counter.add(query)
@@ -217,13 +233,13 @@ class QueryLogAnalyzer:
     def generate_recommendations(
         self, table_patterns: Mapping[str, TablePatterns], current_metadata: Mapping[str, Any] | None = None
     ) -> list[Any]:
-        """Recommendations for the tables of the patterns, from the queries that were extracted before."""
+        """Return recommendations for the tables of the patterns, from the queries that were extracted before."""
         if self.recommend is None:
             raise ConfigError("nothing here recommends layouts", hint="pass recommend to QueryLogAnalyzer")
         asked = [query for query in self._queries if any(use.table in table_patterns for use in query.uses)]
         return list(self.recommend(table_patterns, asked, current_metadata or {}))
 
-    def _extracted(self, source: Source) -> list[Query]:
+    def _extracted(self, source: LogSource) -> list[Query]:
         days = self.lookback_days or float(self._number("LOOKBACK_DAYS", None, 7))
         found = analyze([source], self.tables, datetime.now(UTC) - timedelta(days=days))
         self._queries += found.queries

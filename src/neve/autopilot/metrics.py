@@ -1,6 +1,7 @@
-"""Metrics of the autopilot, under the names that its dashboards have always asked for, counted from the history.
+"""Prometheus metrics of the autopilot, computed from the history.
 
-A nightly run lives for minutes: counters that began at zero each time would say nothing, the history does.
+A nightly run lasts minutes, so counters that start at zero in each run would be useless. The metric names are those
+of the dashboards.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from neve.autopilot.journal import Stage
+from neve.autopilot.attempt import Stage
 from neve.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,40 +24,41 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from neve.autopilot.journal import Attempt, History
+    from neve.autopilot.attempt import Attempt
+    from neve.autopilot.history import History
 
 
 @dataclass(frozen=True)
 class Totals:
-    """What the history adds up to."""
+    """Totals of the history."""
 
     recommendations: int
     executed: int
-    scan_reduction_pct: float | None  # none while nothing was measured
+    scan_reduction_pct: float | None  # None until something is measured
     canary_failures: int
 
 
-def totals(history: History) -> Totals:
-    """Count everything that was ever tried."""
+def compute_totals(history: History) -> Totals:
+    """Count all attempts of the history."""
     attempts = history.attempts()
     delivered = [one.delivered_pct for one in history.outcomes()]
     return Totals(
         len(attempts),
         sum(any(step.stage is Stage.MERGED for step in one.steps) for one in attempts),
         fmean(delivered) if delivered else None,
-        sum(map(_failed_canary, attempts)),
+        sum(map(_has_failed_canary, attempts)),
     )
 
 
 class HistoryCollector(Collector):
-    """Reads the history whenever somebody asks."""
+    """Collector that reads the history at each scrape."""
 
     def __init__(self, history: History) -> None:
         self._history = history
 
     def collect(self) -> Iterator[Metric]:
-        """The four metrics of the service."""
-        found = totals(self._history)
+        """Yield the four metrics of the service."""
+        found = compute_totals(self._history)
         yield CounterMetricFamily("autopilot_recommendations", "recommendations that were tried", found.recommendations)
         yield GaugeMetricFamily("autopilot_optimizations_executed", "layouts that were merged", found.executed)
         reduction = GaugeMetricFamily(
@@ -69,8 +71,8 @@ class HistoryCollector(Collector):
 
 
 @contextmanager
-def serving(history: History, address: str, port: int) -> Iterator[int]:
-    """Answer Prometheus while something runs; the port that it is on."""
+def serve_metrics(history: History, address: str, port: int) -> Iterator[int]:
+    """Serve Prometheus metrics while the context is open, and yield the port."""
     registry = CollectorRegistry()
     registry.register(HistoryCollector(history))
     try:
@@ -88,7 +90,7 @@ def serving(history: History, address: str, port: int) -> Iterator[int]:
         thread.join()
 
 
-def _failed_canary(attempt: Attempt) -> bool:
-    """Whether a canary was the last thing before an attempt was taken back."""
+def _has_failed_canary(attempt: Attempt) -> bool:
+    """Return whether a canary was the last step before an attempt was rolled back."""
     stages = [step.stage for step in attempt.steps]
     return any(pair == (Stage.CANARY, Stage.ROLLED_BACK) for pair in pairwise(stages))

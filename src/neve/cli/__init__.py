@@ -1,1 +1,1 @@
-"""The command line: thin, and quick to start."""
+"""The command line. Modules import heavy packages only inside commands, to keep `neve --help` fast."""

@@ -1,167 +1,305 @@
-"""`neve demo`."""
+"""`neve demo` walks through an hour of generated telemetry; `neve up` serves the demo lake with live telemetry."""
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from neve.cli.command import command_name
-from neve.cli.compact import show_result as show_compaction
-from neve.cli.ingest import show as show_ingest
+from neve.cli.context import command_name
+from neve.cli.ingest_output import show_ingest
+from neve.cli.maintenance.compact import show_result as show_compaction
+from neve.cli.maintenance.rollup import show_result as show_level
 from neve.cli.otap import show_export
-from neve.cli.output import emit, json_option, progress, say, size
-from neve.cli.query import show as show_answer
-from neve.cli.reservoir import show_run
-from neve.cli.reservoir_estimate import show_estimates
-from neve.cli.rollup import show_result as show_level
-from neve.cli.tail import show_cycle, show_exports
+from neve.cli.output import json_option, print_json, print_json_line, print_note, print_text, progress_bar
+from neve.cli.query import show_rows as show_answer
+from neve.cli.sampling.reservoir import show_run
+from neve.cli.sampling.reservoir_estimate import show_estimates
+from neve.cli.sampling.tail import show_cycle, show_exports
+from neve.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from neve.app.demo import Demo, Facts, Place
-    from neve.app.demo_autopilot import Tuned
-    from neve.autopilot.promise import Promise
-    from neve.autopilot.rollout import Trial
-    from neve.autopilot.stage.result import StageReport
+    from neve.app.demo import Demo, DemoFolder, Facts
+    from neve.app.demo_autopilot import TuningResult
+    from neve.app.demo_server import DemoServer
+    from neve.autopilot.expected_gain import ExpectedGain
+    from neve.autopilot.rollout.reports import CanaryTrial, StageReport
+    from neve.demo.live import LiveSender, SentTotals
 
-SERVICES = 8  # whose estimates are shown
+
+RATE = 50.0
+REPORT_SECONDS = 30.0
+POLL_SECONDS = 0.5
+LAST_MINUTE = """\
+SELECT service_name, count(*) AS spans, round(quantile_cont(duration_ms, 0.95), 1) AS p95_ms \
+FROM spans WHERE timestamp > now() - INTERVAL 1 MINUTE GROUP BY ALL ORDER BY 2 DESC"""
+SUGGESTED_COMMANDS = ("status", "top", "jobs list", f'query "{LAST_MINUTE}"')
+
+
+@click.command()
+@click.option("--dir", "folder", default="demo", show_default=True, help="Folder of the demo and its lake.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(1, 10_000),
+    default=RATE,
+    show_default=True,
+    help="Records per second of each signal.",
+)
+@click.option(
+    "--seconds", type=click.FloatRange(min=0, min_open=True), help="Stop after this time.  [default: run until Ctrl+C]"
+)
+@json_option
+def up(folder: str, rate: float, seconds: float | None, as_json: bool) -> None:
+    """Run the demo's lake as a service, with a simulated shop that sends live telemetry, until Ctrl+C.
+
+    The lake is that of `neve demo`, created empty if there is none. Every record has the current time. The command
+    prints commands to try in another terminal. The log of the service is serve.log in the folder.
+
+    \b
+    Examples:
+      neve up
+      neve up --rate 500 --seconds 120
+    """
+    from neve.app.demo_server import prepare, run_server
+    from neve.demo.live import LiveSender
+    from neve.demo.recording import make_recording
+
+    stopped = _stop_on_signals()
+    config = prepare(Path(folder))
+    with run_server(config, config.parent / "serve.log", stopped, print_note) as service:
+        if service is None:
+            print_note("stopped before it listened")
+            return
+        if as_json:
+            print_json_line({**service.addresses, "config": str(config), "rate": rate})
+        else:
+            _show_welcome(service, rate)
+        live = LiveSender(make_recording(rate), service.receivers)
+        live.start()
+        _watch_service(service, live, stopped, seconds)
+        live.stop()
+    if as_json:
+        print_json_line(_sent_document(live.sent))
+    else:
+        print_text(format_sent(live.sent))
+
+
+def _stop_on_signals() -> threading.Event:
+    """Return an event that a stop signal sets, so that parts stop in order and not at an arbitrary point."""
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    return stopped
+
+
+def _watch_service(service: DemoServer, live: LiveSender, stopped: threading.Event, seconds: float | None) -> None:
+    """Wait until the service ends, and report the number of sent records now and then."""
+    from neve.errors import NeveError
+
+    began = reported = time.monotonic()
+    while not stopped.wait(POLL_SECONDS):
+        now = time.monotonic()
+        if seconds is not None and now - began >= seconds:
+            return
+        if service.ended:
+            raise NeveError(
+                f"`neve serve` ended by itself with {service.process.returncode}",
+                hint=f"its log is {service.config.parent / 'serve.log'}",
+            )
+        if now - reported >= REPORT_SECONDS:
+            reported = now
+            print_note(format_sent(live.sent))
+
+
+def _show_welcome(service: DemoServer, rate: float) -> None:
+    at, neve = service.addresses, f"{command_name()} -c {service.config}"
+    print_text("serving; Ctrl+C stops it")
+    for name, address in list_addresses(at):
+        print_text(f"   {name:<14} {address}")
+    print_text(f"\nthe shop sends {rate:g} spans, log records and metric points a second. Beside it, try:")
+    for words in SUGGESTED_COMMANDS:
+        print_text(f"   {neve} {words}")
+
+
+def list_addresses(at: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the address of each part by its name."""
+    found = [("OTLP/HTTP", at.get("http")), ("OTLP/gRPC", at.get("grpc")), ("query API", at.get("query"))]
+    if at.get("query"):
+        found.append(("described at", f"{at['query']}/api/v1/openapi.json"))
+    if health := at.get("health"):
+        found += [("health", f"{health}/healthz"), ("metrics", f"{health}/metrics")]
+    return [(name, address) for name, address in found if address]
+
+
+def format_sent(sent: SentTotals) -> str:
+    """Format the number of sent records."""
+    records = sum(sent.records.values())
+    again = f", sent again {format_count(sent.retries, 'time')}" if sent.retries else ""
+    refused = f", {format_count(sent.refused, 'message')} refused: {sent.refusals[-1]}" if sent.refused else ""
+    return f"{format_count(records, 'record')} acknowledged in {format_count(sent.messages, 'message')}{again}{refused}"
+
+
+def _sent_document(sent: SentTotals) -> dict[str, Any]:
+    return {
+        "records": {str(signal): count for signal, count in sent.records.items()},
+        "messages": sent.messages,
+        "retries": sent.retries,
+        "refused": sent.refused,
+    }
+
+
+SERVICES = 8  # with estimates in the output
 NEXT_QUERY = "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY 2 DESC"
 
 
 @click.command()
-@click.option("--dir", "folder", default="demo", show_default=True, help="Folder of the demo and of its own lake.")
-@click.option("--fresh", is_flag=True, help="Begin anew: remove what an earlier demo left in the folder.")
+@click.option("--dir", "folder", default="demo", show_default=True, help="Folder of the demo and its lake.")
+@click.option("--fresh", is_flag=True, help="Start over: remove the files of an earlier demo from the folder.")
 @json_option
 def demo(folder: str, fresh: bool, as_json: bool) -> None:
-    """An hour of a shop's telemetry: made, taken in, asked what went wrong, rolled up, sampled, compacted, laid out.
+    """Generate an hour of a shop's telemetry with an incident, ingest it, find the cause, and maintain the lake.
 
-    The demo has a lake and a configuration of its own in its folder, and takes no notice of yours; a second run finds
-    them and is quick.
+    The steps: generate, ingest, query, roll up, sample, compact, and change the layout. The demo has its own lake and
+    configuration in its folder and ignores yours. A second run reuses them and is quick.
     """
-    from neve.app.demo import Demo, clear, make_telemetry
+    from neve.app.demo import Demo, clear_folder, make_telemetry
 
     started = time.monotonic()
     run = Demo.at(Path(folder))
     if fresh:
-        clear(run.place)
+        clear_folder(run.place)
     if as_json:
-        _for_programs(run)
+        _run_for_json(run)
         return
-    _step(1, "make telemetry: a shop of a dozen services, with one incident, as OTLP files of a collector")
+    _show_step(1, "make telemetry: a shop of a dozen services, with one incident, as OTLP files of a collector")
     facts, made = make_telemetry(run.place, time.time_ns())
-    say(f"   {facts.traces:,} traces with {facts.spans:,} spans, {facts.logs:,} logs, {facts.points:,} metric points")
-    say(f"   {facts.files} files, {size(facts.bytes)} in {run.place.telemetry}{'' if made else ' (made earlier)'}")
+    print_text(
+        f"   {facts.traces:,} traces with {facts.spans:,} spans, {facts.logs:,} logs, {facts.points:,} metric points"
+    )
+    earlier = "" if made else " (made earlier)"
+    print_text(f"   {facts.files} files, {format_bytes(facts.bytes)} in {run.place.telemetry}{earlier}")
 
-    _step(2, "make the tables: Iceberg, in a catalog that Spark, pyiceberg and DuckDB share")
+    _show_step(2, "make the tables: Iceberg, in a catalog that Spark, pyiceberg and DuckDB share")
     outcomes = run.init()
     created = sum(outcome.created for outcome in outcomes)
-    say(f"   {created} created, {len(outcomes)} in all, at {run.settings.lake.location}")
+    print_text(f"   {created} created, {len(outcomes)} in all, at {run.settings.lake.location}")
 
-    _step(3, "take the files in as they came, five minutes at a time: Spark decodes and writes, each table commits")
-    with progress(True) as bar:
+    _show_step(
+        3, "take the files in as they came, five minutes at a time: Spark decodes and writes, each table commits"
+    )
+    with progress_bar(True) as bar:
         result = run.ingest(bar)
     show_ingest(result)
 
-    _step(4, "ask five questions in SQL, on DuckDB, over the same tables")
+    _show_step(4, "ask five questions in SQL, on DuckDB, over the same tables")
     answers = []
     for number, (question, answer, seconds) in enumerate(run.answers(), 1):
-        _answer(f"{number}. {question.words}", answer, seconds)
+        _show_answer(f"{number}. {question.words}", answer, seconds)
         answers.append(answer)
 
-    _step(5, "roll the metrics up: by minute, five minutes, hour and day; what is still open waits")
-    with progress(True) as bar:
-        levels = run.roll_up(bar)
+    _show_step(5, "roll the metrics up: by minute, five minutes, hour and day; what is still open waits")
+    with progress_bar(True) as bar:
+        levels = run.roll_up(facts, bar)
     for level in levels:
         show_level(level)
     asked, rolled, seconds = run.answer_from_rollup()
-    _answer(asked.words, rolled, seconds)
+    _show_answer(asked.words, rolled, seconds)
 
-    _step(6, "keep whole traces: errors, slow payments and one in a hundred, by a collector's own policy file")
-    with progress(True) as bar:
+    _show_step(6, "keep whole traces: errors, slow payments and one in a hundred, by a collector's own policy file")
+    with progress_bar(True) as bar:
         cycle, exports = run.sample(bar)
     show_cycle(cycle)
     show_exports(exports)
     asked, told, seconds = run.answer_from_sample()
-    _answer(asked.words, told, seconds)
+    _show_answer(asked.words, told, seconds)
 
-    _step(7, "keep a few logs of each service and hour as OTAP Parquet, and tell from them how many there were")
-    with progress(True) as bar:
+    _show_step(7, "keep a few logs of each service and hour as OTAP Parquet, and tell from them how many there were")
+    with progress_bar(True) as bar:
         sampled = run.reservoir(bar)
     if sampled.exported:
         show_export(sampled.exported)
     show_run(sampled.run, sampled.config)
     show_estimates(sampled.told, sampled.beside, SERVICES)
 
-    _tend(run, facts, answers)
-    _end(facts, run.place, time.monotonic() - started)
+    _maintain_lake(run, facts, answers)
+    _show_end(facts, run.place, time.monotonic() - started)
 
 
-def _tend(run: Demo, facts: Facts, answers: list[pa.Table]) -> None:
-    _step(8, "tend the lake: small files become few, every row is counted and hashed before and after")
-    with progress(True) as bar:
+def _maintain_lake(run: Demo, facts: Facts, answers: list[pa.Table]) -> None:
+    _show_step(8, "tend the lake: small files become few, every row is counted and hashed before and after")
+    with progress_bar(True) as bar:
         tended = run.compact(bar)
     for compacted in tended.results:
         show_compaction(compacted)
-    _same(answers, [answer for _question, answer, _seconds in run.answers()])
+    _compare_answers(answers, [answer for _question, answer, _seconds in run.answers()])
     was, now = tended.before, tended.after
-    say(f"reading everything opened {was.files:,} files of {size(was.bytes)}, now {now.files:,} of {size(now.bytes)}")
+    print_text(
+        f"reading everything opened {was.files:,} files of {format_bytes(was.bytes)}, "
+        f"now {now.files:,} of {format_bytes(now.bytes)}"
+    )
 
-    _step(9, "let the layout follow the questions: logs are asked by the minute, so another order is tried and merged")
-    with progress(True) as bar:
+    _show_step(
+        9, "let the layout follow the questions: logs are asked by the minute, so another order is tried and merged"
+    )
+    with progress_bar(True) as bar:
         tuned = run.tune(facts, bar)
-    _tuned(tuned, run.place)
-    _same(answers, [answer for _question, answer, _seconds in run.answers()])
+    _show_tuning(tuned, run.place)
+    _compare_answers(answers, [answer for _question, answer, _seconds in run.answers()])
 
 
-def _answer(question: str, answer: pa.Table, seconds: float) -> None:
-    click.secho(f"\n{question} ({seconds:.2f} s)", bold=True)
+def _show_answer(question: str, answer: pa.Table, seconds: float) -> None:
+    click.secho(f"\n{question} ({format_duration(seconds)})", bold=True)
     show_answer(answer.to_reader(), 40, footer=False)
 
 
-def _same(before: list[pa.Table], after: list[pa.Table]) -> None:
+def _compare_answers(before: list[pa.Table], after: list[pa.Table]) -> None:
     equal = sum(one.equals(other) for one, other in zip(before, after, strict=True))
-    say(f"asked again: {equal} of {len(before)} answers are the same to the last digit")
+    print_text(f"asked again: {equal} of {len(before)} answers are the same to the last digit")
 
 
-def _tuned(found: Tuned | str, place: Place) -> None:
+def _show_tuning(found: TuningResult | str, place: DemoFolder) -> None:
     if isinstance(found, str):
-        say(f"nothing to change: {found}")
+        print_text(f"nothing to change: {found}")
         return
     if found.promise and found.staged and found.trial:
-        _shown(found.promise, found.staged, found.trial, found.queries)
+        _show_attempt(found.promise, found.staged, found.trial, found.queries)
     if found.outcome is None:
         return
-    when = f"{found.seconds:.1f} s in all" if found.trial else "merged earlier"
-    say(f"delivered: the hot queries read {found.outcome.delivered_pct:.1f} % less ({when})")
-    say(f"to take it back: {command_name()} -c {place.config} autopilot rollback {found.attempt.id}")
+    when = f"{format_duration(found.seconds)} in all" if found.trial else "merged earlier"
+    print_text(f"delivered: the hot queries read {found.outcome.delivered_pct:.1f} % less ({when})")
+    print_text(f"to take it back: {command_name()} -c {place.config} autopilot rollback {found.attempt.id}")
 
 
-def _shown(promise: Promise, staged: StageReport, trial: Trial, queries: int) -> None:
+def _show_attempt(promise: ExpectedGain, staged: StageReport, trial: CanaryTrial, queries: int) -> None:
     advised, told, report = promise.recommendation, promise.told, trial.canary
-    say(f"proposed for {advised.table}, from {queries} logged queries: {advised.delta}")
-    say(f"  {advised.reasoning}")
-    say(f"promised: {told.pct:.1f} % less to read, from {told.low_pct:.1f} % to {told.high_pct:.1f} %")
-    say(f"staged as {staged.files_after} files on the branch {staged.branch}")
+    print_text(f"proposed for {advised.table}, from {queries} logged queries: {advised.delta}")
+    print_text(f"  {advised.reasoning}")
+    print_text(f"promised: {told.pct:.1f} % less to read, from {told.low_pct:.1f} % to {told.high_pct:.1f} %")
+    print_text(f"staged as {staged.files_after} files on the branch {staged.branch}")
     for reason in staged.reasons:
-        say(f"  {reason}")
+        print_text(f"  {reason}")
     equal = sum(one.equal for one in report.results)
-    say(f"canary {'passed' if report.passed else 'failed'}: {equal} of {len(report.results)} answers are the same")
+    print_text(
+        f"canary {'passed' if report.passed else 'failed'}: {equal} of {len(report.results)} answers are the same"
+    )
     for reason in report.reasons:
-        say(f"  {reason}")
+        print_text(f"  {reason}")
 
 
-def _for_programs(run: Demo) -> None:
+def _run_for_json(run: Demo) -> None:
     from neve.app.demo import make_telemetry
 
     facts, _made = make_telemetry(run.place, time.time_ns())
     run.init()
     result = run.ingest(lambda *_: None)
-    levels = [one.as_document() for one in run.roll_up(lambda *_: None)]
+    levels = [one.as_document() for one in run.roll_up(facts, lambda *_: None)]
     cycle, _exports = run.sample(lambda *_: None)
     sampled = run.reservoir(lambda *_: None)
     tended = run.compact(lambda *_: None)
@@ -172,21 +310,21 @@ def _for_programs(run: Demo) -> None:
     done |= {"reservoir": sampled.run.as_document(), "estimate": sampled.beside.as_document()}
     done |= {"compact": compacted, "answers": answers}
     done |= {"autopilot": {"reason": tuned} if isinstance(tuned, str) else tuned.as_document()}
-    emit({"telemetry": vars(facts), **done})
+    print_json({"telemetry": vars(facts), **done})
 
 
-def _step(number: int, words: str) -> None:
+def _show_step(number: int, words: str) -> None:
     click.secho(f"\n== {number}. {words}", fg="cyan", bold=True)
 
 
-def _end(facts: Facts, place: Place, seconds: float) -> None:
-    start, end = (_clock(at) for at in (facts.incident_start_unix_nano, facts.incident_end_unix_nano))
-    say(f"\nthe generator's own record: {facts.incident_service} was ill from {start} to {end} UTC,")
-    say(f"when {facts.failed_in_window} of its {facts.requests_in_window} requests failed")
-    say(f"\ndone in {seconds:.0f} s. Go on with the same lake, for example:")
-    say(f"   {command_name()} -c {place.config} tables")
-    say(f'   {command_name()} -c {place.config} query "{NEXT_QUERY}"')
+def _show_end(facts: Facts, place: DemoFolder, seconds: float) -> None:
+    start, end = (_format_clock(at) for at in (facts.incident_start_unix_nano, facts.incident_end_unix_nano))
+    print_text(f"\nthe generator's own record: {facts.incident_service} was ill from {start} to {end} UTC,")
+    print_text(f"when {facts.failed_in_window} of its {facts.requests_in_window} requests failed")
+    print_text(f"\ndone in {format_duration(seconds)}. Go on with the same lake, for example:")
+    print_text(f"   {command_name()} -c {place.config} tables")
+    print_text(f'   {command_name()} -c {place.config} query "{NEXT_QUERY}"')
 
 
-def _clock(unix_nano: int) -> str:
+def _format_clock(unix_nano: int) -> str:
     return datetime.fromtimestamp(unix_nano / 1e9, UTC).strftime("%H:%M")

@@ -1,4 +1,4 @@
-"""`neve otap`."""
+"""`neve otap`: import, export and check folders of OTAP Parquet."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from neve.cli.ingest import show as show_ingested
-from neve.cli.moment import Moment
-from neve.cli.output import emit, json_option, org_option, progress, say, size, table
+from neve.cli.ingest_output import show_ingest as show_ingested
+from neve.cli.output import json_option, org_option, print_json, print_table, print_text, progress_bar
+from neve.cli.time_options import TimeParam
+from neve.text import format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from neve.cli.context import Context
-    from neve.ingest.otap.result import OtapResult
-    from neve.otap.report import Report
-    from neve.reservoir.export.job import ExportResult
+    from neve.ingest.results import OtapResult
+    from neve.otap.check_report import Report
+    from neve.reservoir.otap.export import ExportResult
 
 TABLES = ("logs", "spans")
 
 
 @click.group()
 def otap() -> None:
-    """Folders of OTAP Parquet, as OpenTelemetry Arrow writes them: into the lake, out of it, checked.
+    """Import, export and check OTAP Parquet folders, as written by OpenTelemetry Arrow.
 
     \b
     Examples:
@@ -39,28 +40,28 @@ def otap() -> None:
 @org_option
 @json_option
 @click.pass_obj
-def take_in(context: Context, folder: str, org: str | None, as_json: bool) -> None:
-    """Take the logs and spans of FOLDER, a local one or an s3:// address, into the lake.
+def import_otap(context: Context, folder: str, org: str | None, as_json: bool) -> None:
+    """Import the logs and spans of FOLDER, a local folder or an s3:// address, into the lake.
 
-    Both conventions of ids are read, that of the specification and that of otel-arrow's exporter. Root files are
-    remembered by content: running the same command again adds nothing. Records that can't be accepted go to the table
-    quarantine with their reason.
+    Both id conventions are supported: that of the specification and that of otel-arrow's exporter. Root files are
+    identified by their content: running the same command again adds nothing. Rejected records are stored in the table
+    quarantine with the reason.
     """
     from neve.app.otap import import_folder
 
     organization = context.organization(org)
-    with progress(not as_json) as tell:
+    with progress_bar(not as_json) as tell:
         result = import_folder(context.settings, context.lake, folder, organization, tell)
-    emit(result.to_json()) if as_json else show_import(result)
+    print_json(result.to_json()) if as_json else show_import(result)
     if result.ingested.failed or result.ingested.lost:
         raise click.exceptions.Exit(1)
 
 
 @otap.command()
 @click.argument("folder")
-@click.option("--table", "name", type=click.Choice(TABLES), required=True, help="What is exported.")
-@click.option("--since", type=Moment(), metavar="TIME", help="Only rows from this time on (UTC).")
-@click.option("--until", type=Moment(), metavar="TIME", help="Only rows from before this time (UTC).")
+@click.option("--table", "name", type=click.Choice(TABLES), required=True, help="Signal to export.")
+@click.option("--since", type=TimeParam(), metavar="TIME", help="Only rows from this time on (UTC).")
+@click.option("--until", type=TimeParam(), metavar="TIME", help="Only rows before this time (UTC).")
 @org_option
 @json_option
 @click.pass_obj
@@ -73,17 +74,17 @@ def export(
     org: str | None,
     as_json: bool,
 ) -> None:
-    """Write rows of an organization as OTAP Parquet into FOLDER, a local one or an s3:// address.
+    """Export rows of an organization as OTAP Parquet to FOLDER, a local folder or an s3:// address.
 
-    The same command again leaves the folder as it is, and says so; where the lake has changed, or a run was killed, it
-    writes its parts anew under the same ids. What OTAP can't say is counted by name.
+    Repeating the command leaves the folder unchanged and reports so. If the lake has changed, or a run was interrupted,
+    it rewrites its parts under the same ids. Values that OTAP can't represent are counted by name.
     """
     from neve.app.otap import export_folder
 
     organization = context.organization(org)
-    with progress(not as_json) as tell:
+    with progress_bar(not as_json) as tell:
         result = export_folder(context.lake, folder, name, organization, (since, until), tell)
-    emit(result.to_json()) if as_json else show_export(result)
+    print_json(result.to_json()) if as_json else show_export(result)
 
 
 @otap.command()
@@ -91,15 +92,15 @@ def export(
 @json_option
 @click.pass_obj
 def check(context: Context, folder: str, as_json: bool) -> None:
-    """Say whether FOLDER, a local one or an s3:// address, is valid OTAP, and by which convention its ids are written.
+    """Validate FOLDER, a local folder or an s3:// address, as OTAP, and report the convention of its ids.
 
-    Ends with 1 where something is wrong; what the specification allows, and a reader may still want to know, is noted.
+    Exits with 1 if there is an error. Notes are properties that the specification allows but readers may want to know.
     """
     from neve.app.otap import check_folders
 
     reports = check_folders(context.settings, folder)
     if as_json:
-        emit([_document(report) for report in reports])
+        print_json([_report_document(report) for report in reports])
     else:
         for report in reports:
             show_check(report)
@@ -108,49 +109,51 @@ def check(context: Context, folder: str, as_json: bool) -> None:
 
 
 def show_import(result: OtapResult) -> None:
-    """The summary of an import."""
+    """Print the summary of an import."""
     show_ingested(result.ingested)
     for convention, parts in sorted(result.conventions.items()):
-        say(f"parts     {parts:,} with ids as the {convention} has them")
+        print_text(f"parts     {parts:,} with ids as the {convention} has them")
     for name, files in sorted(result.other_tables.items()):
-        say(f"          {files:,} file(s) of {name} left alone: only logs and spans are taken in")
+        print_text(f"          {files:,} file(s) of {name} left alone: only logs and spans are taken in")
     _show_losses(result.losses)
 
 
 def show_export(result: ExportResult) -> None:
-    """The summary of an export."""
+    """Print the summary of an export."""
     request, exported = result.request, result.exported
     if result.unchanged:
-        say(f"{request.folder} holds these rows already: nothing was written")
+        print_text(f"{request.folder} holds these rows already: nothing was written")
     elif result.replaced:
-        say("what an earlier run had written was replaced")
-    say(f"records   {exported.rows[request.table]:,} {request.table}")
+        print_text("what an earlier run had written was replaced")
+    print_text(f"records   {exported.rows[request.table]:,} {request.table}")
     for name, count in sorted(exported.rows.items()):
         if name != request.table:
-            say(f"          {count:,} {name}")
-    say(f"files     {exported.files:,} in {len(exported.parts):,} part(s), {size(exported.bytes)}")
+            print_text(f"          {count:,} {name}")
+    print_text(
+        f"files     {exported.files:,} in {format_count(len(exported.parts), 'part')}, {format_bytes(exported.bytes)}"
+    )
     _show_losses(exported.losses)
-    say(f"seconds   {result.seconds:.1f}")
+    print_text(f"seconds   {result.seconds:.1f}")
 
 
 def show_check(report: Report) -> None:
-    """What was found in the tables of one root."""
+    """Print the findings in the tables of one root."""
     verdict = "valid" if report.is_valid else "not valid"
-    say(f"{report.root}: {verdict}; ids as the {report.convention} has them")
+    print_text(f"{report.root}: {verdict}; ids as the {report.convention} has them")
     lines = [(name, f"{report.files[name]:,}", f"{rows:,}") for name, rows in report.rows.items()]
-    table(("table", "files", "rows"), lines, right=(1, 2))
+    print_table(("table", "files", "rows"), lines, right=(1, 2))
     for problem in report.problems:
         word = "wrong" if problem.is_error else "note"
-        say(f"{word}: {problem.table}: {problem.kind.value}: {problem.count:,}, for example {problem.example}")
+        print_text(f"{word}: {problem.table}: {problem.kind.value}: {problem.count:,}, for example {problem.example}")
 
 
 def _show_losses(losses: Mapping[str, int]) -> None:
     for name, count in sorted(losses.items()):
         if count:
-            say(f"lost      {count:,} {name}")
+            print_text(f"lost      {count:,} {name}")
 
 
-def _document(report: Report) -> dict[str, Any]:
+def _report_document(report: Report) -> dict[str, Any]:
     return {
         "folder": report.base,
         "root": report.root,

@@ -1,11 +1,16 @@
-"""The one way out: text for people, JSON for programs. Commands never print by themselves."""
+"""Print text, tables, progress and JSON. Commands print only through this module.
+
+Tables that are longer than the screen go through the pager.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import shutil
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,77 +20,71 @@ if TYPE_CHECKING:
 
     from neve.errors import NeveError
 
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 org_option = click.option("--org", metavar="NAME", help="Organization.  [default: the configured one]")
 
 
-def say(text: str = "") -> None:
-    """A line for a person."""
+def print_text(text: str = "") -> None:
+    """Print a line of text."""
     click.echo(text)
 
 
-def note(text: str) -> None:
-    """A line beside the result, on standard error."""
+def print_note(text: str) -> None:
+    """Print a note on standard error, apart from the result."""
     click.echo(text, err=True)
 
 
-def emit(value: Any) -> None:
-    """One JSON document."""
+def print_json(value: Any) -> None:
+    """Print one JSON document."""
     click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
-def say_json(value: Any) -> None:
-    """One JSON document on a line of its own, for those who read line by line."""
+def print_json_line(value: Any) -> None:
+    """Print one JSON document on one line, for programs that read line by line."""
     click.echo(json.dumps(value, ensure_ascii=False, default=str))
 
 
-def complain(error: NeveError, *, as_json: bool) -> None:
-    """Say what went wrong and what to do."""
+def print_error(error: NeveError, *, as_json: bool) -> None:
+    """Print an error and its hint."""
     if as_json:
         click.echo(json.dumps({"error": error.message, "hint": error.hint}, ensure_ascii=False), err=True)
     else:
         click.secho("error: ", fg="red", nl=False, err=True)
-        click.echo(visible(str(error)), err=True)
+        click.echo(escape_controls(str(error)), err=True)
 
 
-def visible(text: str) -> str:
-    """Text of others for a terminal: what would steer it is shown instead; tabs and ends of lines stay.
+def escape_controls(text: str) -> str:
+    """Escape control characters of foreign text for a terminal; tabs and line ends stay.
 
-    >>> visible("\\x1b[2Jgone\\ttab\\x9b")
+    >>> escape_controls("\\x1b[2Jgone\\ttab\\x9b")
     '\\\\x1b[2Jgone\\ttab\\\\x9b'
     """
-    return CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return CONTROL_CHARACTERS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """A table for a person; columns in `right` hold numbers."""
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
+    """Print a table; columns in `right` hold numbers and are aligned to the right."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     for position, header in enumerate(headers):
-        drawn.add_column(Text(visible(header)), justify="right" if position in right else "left", overflow="fold")
+        drawn.add_column(
+            Text(escape_controls(header)), justify="right" if position in right else "left", overflow="fold"
+        )
     for row in rows:
-        drawn.add_row(*(Text(visible(cell)) for cell in row))
+        drawn.add_row(*(Text(escape_controls(cell)) for cell in row))
     width = None if sys.stdout.isatty() else 200
     Console(width=width, highlight=False).print(drawn)
 
 
-def many(count: int, noun: str) -> str:
-    """A number of things.
-
-    >>> many(1, "row"), many(2000, "row")
-    ('1 row', '2,000 rows')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 @contextmanager
-def progress(enabled: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on the terminal, told the step and how far it is; nothing where nobody is watching."""
+def progress_bar(enabled: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a callback that shows the step and its progress as a bar; without a terminal it shows nothing."""
     if not (enabled and sys.stderr.isatty()):
         yield lambda _step, _done, _total: None
         return
@@ -104,14 +103,23 @@ def progress(enabled: bool) -> Iterator[Callable[[str, int, int], None]]:
         yield tell
 
 
-def size(count: float) -> str:
-    """Bytes as people say them.
+class _TerminalBuffer(io.StringIO):
+    """A buffer that collects terminal output."""
 
-    >>> size(999), size(123456), size(5_000_000_000)
-    ('999 B', '123 kB', '5.0 GB')
-    """
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if count < 1000 or unit == "TB":
-            return f"{count:.0f} {unit}" if unit in ("B", "kB") else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError
+    def isatty(self) -> bool:
+        """Return True, as the terminal that the buffer replaces would."""
+        return True
+
+
+def show_in_pager(draw: Callable[[], None]) -> None:
+    """Show the output of `draw`: through the program in PAGER if it does not fit into the terminal."""
+    if not sys.stdout.isatty():
+        draw()
+        return
+    with redirect_stdout(_TerminalBuffer()) as screen:
+        draw()
+    text = screen.getvalue()
+    if text.count("\n") < shutil.get_terminal_size().lines:
+        click.echo(text, nl=False)
+    else:
+        click.echo_via_pager(text.removesuffix("\n"))

@@ -1,57 +1,166 @@
-"""How the lake and those who tend it are, drawn for a terminal: a report in, things to print out."""
+"""Render a status report for a terminal: parts, queues, jobs, pauses and lag as tables, and the terminal itself.
+
+Imports rich, so commands import this module only when they run.
+"""
 
 from __future__ import annotations
 
+import os
+import select
+import sys
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Console, Group
 from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
-from neve.app.serve.sight import ailment
-from neve.cli.drawing import duration, grid, since
-from neve.cli.lags_view import lags_view
-from neve.cli.output import many, size, visible
+from neve.app.serve.part import find_problem
+from neve.cli.output import escape_controls
+from neve.text import format_age, format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rich.console import RenderableType
+    from rich.console import JustifyMethod, RenderableType
 
-    from neve.app.reports import JobReport, ServePartReport, StatusReport
-    from neve.cli.drawing import Cell
+    from neve.app.reports import JobReport, LagsReport, ServePartReport, StatusReport, TailReport
+
+
+DEFAULT_WIDTH = 160  # without a terminal
+
+
+def console() -> Console:
+    """Return a console on standard output: as wide as the terminal, or of the default width without one."""
+    return Console(width=None if sys.stdout.isatty() else DEFAULT_WIDTH, highlight=False)
+
+
+def draw(view: RenderableType) -> None:
+    """Print the status once."""
+    console().print(view)
+
+
+@contextmanager
+def keys() -> Iterator[Callable[[float], str]]:
+    """Yield a function that waits some seconds for a key press; it returns "" without one or without a terminal."""
+    if not sys.stdin.isatty():
+        yield _sleep
+        return
+    import termios
+    import tty
+
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin, termios.TCSADRAIN)  # keys that were already pressed count
+    try:
+        yield _wait_for_key
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _wait_for_key(seconds: float) -> str:
+    ready, _, _ = select.select([sys.stdin], [], [], seconds)
+    return os.read(sys.stdin.fileno(), 1).decode(errors="replace") if ready else ""
+
+
+def _sleep(seconds: float) -> str:
+    time.sleep(seconds)
+    return ""
+
+
+Cell = str | Text | ProgressBar
+
+
+def make_grid(headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, right: Sequence[int] = ()) -> Table:
+    """Return a table of cells below headers; columns in `right` hold numbers."""
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for position, header in enumerate(headers):
+        # The first column is copied: an id must not be broken into two lines.
+        justify: JustifyMethod = "right" if position in right else "left"
+        drawn.add_column(header, justify=justify, overflow="fold", no_wrap=position == 0)
+    for row in rows:
+        drawn.add_row(*(Text(escape_controls(cell)) if isinstance(cell, str) else cell for cell in row))
+    return drawn
+
+
+def lags_view(lags: LagsReport) -> Table:
+    """Return a row for the lag of each zone, table, level and selector, and for each that could not be read."""
+    rows: list[Sequence[Cell]] = [
+        (
+            f"raw zone, {zone.zone}",
+            format_duration(zone.oldest_seconds),
+            f"{format_count(zone.segments, 'segment')} of {format_bytes(zone.bytes)} wait"
+            if zone.segments
+            else "nothing waits",
+        )
+        for zone in lags.zones
+    ]
+    rows += [
+        (one.table, format_duration(one.age_seconds), "since the last commit") for one in lags.tables if one.last_commit
+    ]
+    rows += [
+        (
+            one.table,
+            format_duration(one.lag_seconds),
+            _format_rollup_lag(one.commits_behind, one.closed_until, one.note),
+        )
+        for one in lags.rollups
+    ]
+    if lags.tail is not None:
+        rows.append(("tail sampling", "", _format_tail_lag(lags.tail)))
+    rows += [(Text("unknown", style="red"), "", one) for one in lags.unknown]
+    return make_grid(("source", "lag", "details"), rows, right=(1,))
+
+
+def _format_rollup_lag(commits: int | None, until: str, note: str) -> str:
+    parts = [
+        f"final until {until}" if until else "",
+        format_count(commits, "commit") + " behind" if commits else "",
+        note,
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _format_tail_lag(tail: TailReport) -> str:
+    behind = f", commits of spans not seen: {tail.behind}" if tail.behind else ""
+    found = (
+        f"cycle {tail.cycle:,} at {tail.last_cycle or 'never'}, {format_count(tail.open_traces, 'open trace')}{behind}"
+    )
+    return "; ".join([found, *tail.destinations])
+
 
 BAR_WIDTH = 16
-NOT_WELL = ("failed", "lost")
-STYLES = {"running": "green", "draining": "yellow", **dict.fromkeys(NOT_WELL, "red")}
+UNHEALTHY_STATES = ("failed", "no heartbeat")
+STYLES = {"running": "green", "draining": "yellow", **dict.fromkeys(UNHEALTHY_STATES, "red")}
 
 
 def status_view(status: StatusReport) -> Group:
-    """Everything; what ended comes last, for it may be long and a screen is short."""
+    """Return the whole report; ended jobs come last, because the list may be longer than the screen."""
     return Group(
         Text(headline(status), style="bold"),
         *_section("parts", _parts(status)),
         *_section("organizations: what each sent since its receiver started", _organizations(status)),
         *_section("queries: bytes of files that each organization read today (UTC)", _query_usage(status)),
         *_section("queues", _queues(status)),
-        *_section("running", _running(status)),
-        *_section("dead: every attempt failed, `neve jobs replay ID` tries again", _dead(status)),
+        *_section("running", _running_jobs(status)),
+        *_section("dead: every attempt failed, `neve jobs replay ID` tries again", _dead_jobs(status)),
         *_section("paused: `neve jobs resume ID` goes on", _pauses(status)),
-        *_section("behind", lags_view(status.lags)),
-        *_section("ended last", _ended(status)),
+        *_section("lag", lags_view(status.lags)),
+        *_section("ended last", _ended_jobs(status)),
     )
 
 
 def failure_view(message: str) -> RenderableType:
-    """In the place of a status that can't be had."""
-    return Text(visible(f"no status: {message}"), style="red")
+    """Return the view of a failed status request."""
+    return Text(escape_controls(f"no status: {message}"), style="red")
 
 
 def headline(status: StatusReport) -> str:
-    """The whole in a line."""
-    failed = sum(part.state in NOT_WELL or bool(_ailment(part)) for part in status.parts)
+    """Return a one-line summary."""
+    failed = sum(part.state in UNHEALTHY_STATES or bool(_health_problem(part)) for part in status.parts)
     counts = [
-        f"{many(len(status.parts), 'part')}{f' ({failed} not well)' if failed else ''}",
+        f"{format_count(len(status.parts), 'part')}{f' ({failed} unhealthy)' if failed else ''}",
         f"{sum(one.queued for one in status.queues):,} queued",
         f"{sum(one.running for one in status.queues):,} running",
         f"{sum(one.dead for one in status.queues):,} dead",
@@ -74,52 +183,52 @@ def _parts(status: StatusReport) -> RenderableType:
         (
             f"{part.instance} {part.process}" if several else part.process,
             *(part.name, _state(part)),
-            *(since(part.since, status.at), f"{part.restarts:,}", _told(part)),
+            *(format_age(part.since, status.at), f"{part.restarts:,}", _format_details(part)),
         )
         for part in status.parts
     ]
-    return grid(("process", "part", "state", "for", "restarts", "says"), rows, right=(4,))
+    return make_grid(("process", "part", "state", "since", "restarts", "details"), rows, right=(4,))
 
 
 def _state(part: ServePartReport) -> Text:
-    if _ailment(part):
-        return Text(f"{part.state}, ill", style="red")
-    return Text(visible(part.state), style=STYLES.get(part.state, ""))
+    if _health_problem(part):
+        return Text(f"{part.state}, degraded", style="red")
+    return Text(escape_controls(part.state), style=STYLES.get(part.state, ""))
 
 
-def _ailment(part: ServePartReport) -> str:
-    return ailment(part.state, part.details)
+def _health_problem(part: ServePartReport) -> str:
+    return find_problem(part.state, part.details)
 
 
-def _told(part: ServePartReport) -> str:
-    if found := _ailment(part) or part.error:
+def _format_details(part: ServePartReport) -> str:
+    if found := _health_problem(part) or part.error:
         return found
     told = ((name, value) for name, value in part.details.items() if not isinstance(value, dict | list | None))
-    return ", ".join(_detail(name, value) for name, value in told)
+    return ", ".join(_format_detail(name, value) for name, value in told)
 
 
-def _detail(name: str, value: object) -> str:
-    """One thing that a part tells, as people say it.
+def _format_detail(name: str, value: object) -> str:
+    """Format one detail of a part.
 
-    >>> _detail("lag_seconds", 1.25), _detail("leader", True), _detail("batches", 3)
-    ('lag 1 s', 'leader yes', 'batches 3')
+    >>> _format_detail("lag_seconds", 1.25), _format_detail("leader", True), _format_detail("batches", 3)
+    ('lag 1.25 s', 'leader yes', 'batches 3')
     """
     words = name.removesuffix("_seconds").replace("_", " ")
     if isinstance(value, bool):
         return f"{words} {'yes' if value else 'no'}"
     if isinstance(value, int | float):
-        return f"{words} {duration(value) if name.endswith('_seconds') else f'{value:,}'}"
+        return f"{words} {format_duration(value) if name.endswith('_seconds') else f'{value:,}'}"
     return f"{words} {value}"
 
 
 def _organizations(status: StatusReport) -> RenderableType | None:
-    """What the receivers say of those who send; the same numbers are in the details of their parts."""
+    """Return request counts of organizations from the receivers; the details of their parts have the same numbers."""
     rows = [
         (
             f"{part.instance} {one['organization']}" if several else str(one["organization"]),
-            size(one["bytes"]),
+            format_bytes(one["bytes"]),
             *(f"{one[name]:,}" for name in ("records", "refused")),
-            size(one["backlog_bytes"]),
+            format_bytes(one["backlog_bytes"]),
         )
         for several in [len({part.instance for part in status.parts if part.details.get("organizations")}) > 1]
         for part in status.parts
@@ -127,34 +236,39 @@ def _organizations(status: StatusReport) -> RenderableType | None:
     ]
     if not rows:
         return None
-    return grid(("organization", "received", "records", "over quota", "waiting"), rows, right=(1, 2, 3, 4))
+    return make_grid(("organization", "received", "records", "over quota", "waiting"), rows, right=(1, 2, 3, 4))
 
 
 def _query_usage(status: StatusReport) -> RenderableType | None:
     if not status.query_usage:
         return None
-    return grid(
-        ("organization", "read"), [(one.organization, size(one.bytes)) for one in status.query_usage], right=(1,)
+    return make_grid(
+        ("organization", "read"),
+        [(one.organization, format_bytes(one.bytes)) for one in status.query_usage],
+        right=(1,),
     )
 
 
 def _queues(status: StatusReport) -> RenderableType:
     rows = [
-        (one.task, f"{one.queued:,}", duration(one.oldest_seconds), f"{one.running:,}", f"{one.dead:,}")
+        (one.task, f"{one.queued:,}", format_duration(one.oldest_seconds), f"{one.running:,}", f"{one.dead:,}")
         for one in status.queues
     ]
-    return grid(("task", "queued", "oldest", "running", "dead"), rows, right=(1, 2, 3, 4))
+    return make_grid(("task", "queued", "oldest", "running", "dead"), rows, right=(1, 2, 3, 4))
 
 
-def _running(status: StatusReport) -> RenderableType | None:
+def _running_jobs(status: StatusReport) -> RenderableType | None:
     if not status.running:
         return None
-    rows = [(*_named(job), since(job.started, status.at), bar(job), _step(job), job.reason) for job in status.running]
-    return grid(("job", "task", "of", "for", "progress", "step", "because"), rows)
+    rows = [
+        (*_job_cells(job), format_age(job.started, status.at), progress_cell(job), _step(job), job.reason)
+        for job in status.running
+    ]
+    return make_grid(("job", "task", "table", "running", "progress", "step", "reason"), rows)
 
 
-def bar(job: JobReport) -> Cell:
-    """How far a job is; nothing where nobody knows."""
+def progress_cell(job: JobReport) -> Cell:
+    """Return the progress of a job; empty if it is unknown."""
     if not job.progress.total:
         return ""
     return ProgressBar(total=job.progress.total, completed=min(job.progress.done, job.progress.total), width=BAR_WIDTH)
@@ -165,28 +279,31 @@ def _step(job: JobReport) -> str:
     return " ".join(word for word in ("stopping:" if job.cancel else "", job.progress.step, counted) if word)
 
 
-def _ended(status: StatusReport) -> RenderableType | None:
+def _ended_jobs(status: StatusReport) -> RenderableType | None:
     if not status.ended:
         return None
-    rows = [(*_named(job), f"{since(job.ended, status.at)} ago", _outcome(job), job.reason) for job in status.ended]
-    return grid(("job", "task", "of", "ended", "outcome", "because"), rows)
+    rows = [
+        (*_job_cells(job), f"{format_age(job.ended, status.at)} ago", _outcome(job), job.reason) for job in status.ended
+    ]
+    return make_grid(("job", "task", "table", "ended", "outcome", "reason"), rows)
 
 
 def _outcome(job: JobReport) -> str:
     return job.outcome if job.state == "done" else f"{job.state}: {job.outcome}".removesuffix(": ")
 
 
-def _dead(status: StatusReport) -> RenderableType | None:
+def _dead_jobs(status: StatusReport) -> RenderableType | None:
     if not status.dead:
         return None
     rows = [
-        (*_named(job), f"{since(job.ended, status.at)} ago", f"{job.attempts:,}", _error(job)) for job in status.dead
+        (*_job_cells(job), f"{format_age(job.ended, status.at)} ago", f"{job.attempts:,}", _error_text(job))
+        for job in status.dead
     ]
-    return grid(("job", "task", "of", "died", "attempts", "error"), rows, right=(4,))
+    return make_grid(("job", "task", "table", "failed", "attempts", "error"), rows, right=(4,))
 
 
-def _error(job: JobReport) -> Text:
-    return Text(visible(f"{job.error}\nhint: {job.hint}" if job.hint else job.error), style="red")
+def _error_text(job: JobReport) -> Text:
+    return Text(escape_controls(f"{job.error}\nhint: {job.hint}" if job.hint else job.error), style="red")
 
 
 def _pauses(status: StatusReport) -> RenderableType | None:
@@ -199,8 +316,8 @@ def _pauses(status: StatusReport) -> RenderableType | None:
         )
         for one in status.pauses
     ]
-    return grid(("pause", "task", "tables", "until", "by", "because"), rows)
+    return make_grid(("pause", "task", "tables", "until", "by", "reason"), rows)
 
 
-def _named(job: JobReport) -> tuple[str, str, str]:
+def _job_cells(job: JobReport) -> tuple[str, str, str]:
     return job.id, job.task, f"{job.table} {job.window}".strip() or "all tables"

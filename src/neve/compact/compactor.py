@@ -1,4 +1,4 @@
-"""The compactor: look, plan, rewrite, prove, publish, and say what was done and why."""
+"""The compactor: recover dead runs, plan, rewrite, verify, publish, and report the work with its reasons."""
 
 from __future__ import annotations
 
@@ -11,33 +11,38 @@ import structlog
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
 from neve.compact import metrics
-from neve.compact.budgets import NO_BUDGETS, Allowances, OrganizationBudget, organization_places
+from neve.compact.budgets import NO_BUDGETS, Allowances, BudgetLedger, OrganizationBudget, find_organization_places
 from neve.compact.config import CompactConfig
-from neve.compact.cost import calibrate
-from neve.compact.duplicates import Search, clean_partitions
-from neve.compact.execute import Execution
-from neve.compact.fingerprint import hashed_columns
-from neve.compact.history import History
+from neve.compact.execution.duplicate_search import DuplicateSearch, find_clean_partitions
+from neve.compact.execution.group_runner import GroupRunner, Publisher
+from neve.compact.execution.verification import choose_hashed_columns
 from neve.compact.journal import Entry, Journal, Run
-from neve.compact.ledger import Ledger
-from neve.compact.limits import Limits
-from neve.compact.memory_store import Memories
-from neve.compact.observe import context_of, idle_plan, measure_table, plan_table
-from neve.compact.publish import Publisher
-from neve.compact.result import Circumstances, CompactResult, measured, published, result_of, spent_since
-from neve.compact.settle import Settled, kept_paths, settle, sweep
+from neve.compact.partition_memory import PartitionMemories
+from neve.compact.plan import Request
+from neve.compact.planning.cost_model import calibrate
+from neve.compact.planning.limits import Limits
+from neve.compact.planning.table_planning import Past, TablePlanner
+from neve.compact.recovery import RecoveredRun, find_paths_to_keep, recover_run, remove_leftovers
+from neve.compact.result import (
+    CompactResult,
+    History,
+    RunFacts,
+    collect_measurements,
+    make_result,
+    select_published,
+    sum_dollars_since,
+)
 from neve.errors import ConfigError
 from neve.lake.calendar import now_utc
-from neve.lake.dangling import remove_dangling_deletes
-from neve.lake.duck import connect
-from neve.lake.java_table import DATA_PATH
-from neve.lake.lake import Lake, identify
-from neve.lake.leases import Lease, work_under
-from neve.lake.live import live_among
-from neve.lake.prices import PricesConfig
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
+from neve.lake.config import PricesConfig
+from neve.lake.duckdb import connect
+from neve.lake.lake import Lake, parse_table_name
+from neve.lake.read.snapshot_files import find_live_paths
+from neve.lake.spark.java_table import DATA_PATH, remove_dangling_deletes
+from neve.state.config import StateConfig
+from neve.state.leases import Lease, hold_worker_lease
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -46,30 +51,20 @@ if TYPE_CHECKING:
     import duckdb
     from pyiceberg.table import Table
 
-    from neve.compact.execute import Progress
-    from neve.compact.measure import TableHealth
+    from neve.compact.execution.group_runner import Progress
+    from neve.compact.health import TableHealth
     from neve.compact.plan import Group, Plan
-    from neve.lake.documents import Documents
+    from neve.compact.planning.cost_model import Calibration
+    from neve.state.documents import Documents
 
 HOUR = timedelta(hours=1)
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
-class Request:
-    """What one run is asked for, where that is not what the configuration says."""
+def parse_size(given: int | str | None) -> int | None:
+    """Parse a size: a number of bytes, or a text like 256MB.
 
-    strategy: str | None = None
-    target_bytes: int | None = None
-    level: str | None = None
-    partitions: str | None = None
-    thorough: bool = False
-
-
-def bytes_of(given: int | str | None) -> int | None:
-    """A size as users write it: a number of bytes, or a text like 256MB.
-
-    >>> bytes_of("256MB"), bytes_of("1GiB"), bytes_of(None)
+    >>> parse_size("256MB"), parse_size("1GiB"), parse_size(None)
     (256000000, 1073741824, None)
     """
     if given is None or isinstance(given, int):
@@ -82,88 +77,64 @@ def bytes_of(given: int | str | None) -> int | None:
 
 @dataclass(frozen=True)
 class Compactor:
-    """Compacts the tables of one lake; among all that share the state store, one run at a time for each table.
+    """Compacts the tables of one lake. Processes that share the state store run one compaction per table at a time.
 
-    `budgets` are what organizations may spend in a day, on all tables together.
+    `budgets` are the daily budgets of organizations for all tables together.
     """
 
     lake: Lake
     strategy: str | None = None
     target_file_size: int | str | None = None
-    documents: Documents = field(default_factory=lambda: SqlDocuments(State(StateConfig())))
+    documents: Documents = field(default_factory=lambda: SqlDocuments(StateStore(StateConfig())))
     config: CompactConfig = field(default_factory=CompactConfig)
     prices: PricesConfig = field(default_factory=PricesConfig)
     clock: Callable[[], datetime] = now_utc
     budgets: tuple[OrganizationBudget, ...] = ()
 
     def plan(self, name: str, request: Request = Request()) -> Plan:  # noqa: B008 - frozen
-        """What a run would do now; needs no Spark, and changes nothing."""
+        """Return the plan of a run now. This needs no Spark, and changes nothing."""
         return self._plan(self.lake.table(name), request)
 
     def _plan(self, table: Table, request: Request) -> Plan:
-        idle = idle_plan(
-            table,
-            self.config,
-            now=self.clock(),
-            strategy=request.strategy or self.strategy,
-            target_bytes=self._target(request),
-            level=request.level,
-            partitions=request.partitions,
-            thorough=request.thorough,
-        )
-        plan = idle or self._plan_with_past(table, request)
+        plan = self._planner(table, request, lambda: self._past(table)).plan()
         metrics.count_plan(plan)
         return plan
 
-    def _plan_with_past(self, table: Table, request: Request) -> Plan:
-        full_name = ".".join(table.name())
-        past = History(self.documents).of(full_name)
-        return plan_table(
-            table,
-            self.config,
-            now=self.clock(),
-            duck=self._duck,
-            prices=self.prices,
-            memories=Memories(self.documents, full_name, str(table.metadata.table_uuid)).load(),
-            calibration=calibrate(measured(past)),
-            strategy=request.strategy or self.strategy,
-            target_bytes=self._target(request),
-            level=request.level,
-            partitions=request.partitions,
-            thorough=request.thorough,
-            spent_dollars=self._spent(),
-            allowances=self._allowances(table),
-        )
+    def _planner(self, table: Table, request: Request, past: Callable[[], Past]) -> TablePlanner:
+        strategy, size = request.strategy or self.strategy, request.target_bytes or parse_size(self.target_file_size)
+        wanted = replace(request, strategy=strategy, target_bytes=size)
+        return TablePlanner(table, self.config, self.clock(), self._duck, wanted, self.prices, past)
+
+    def _past(self, table: Table) -> Past:
+        name = ".".join(table.name())
+        return Past(self._memories(table).load(), self._calibration(name), self._spent(), self._allowances(table))
+
+    def _memories(self, table: Table) -> PartitionMemories:
+        return PartitionMemories(self.documents, ".".join(table.name()), str(table.metadata.table_uuid))
+
+    def _calibration(self, full_name: str) -> Calibration:
+        return calibrate(collect_measurements(History(self.documents).of(full_name)))
 
     def _spent(self) -> float:
-        """The dollars that all tables took in the last hour; only a limit makes them worth a look."""
-        return spent_since(History(self.documents).of(), self.clock() - HOUR) if self.config.max_dollars else 0.0
+        """Return the dollars that all tables took in the last hour. They are read only if there is a limit."""
+        return sum_dollars_since(History(self.documents).of(), self.clock() - HOUR) if self.config.max_dollars else 0.0
 
     def _allowances(self, table: Table) -> Allowances:
-        """What organizations have left of this day; only budgets make that worth a look."""
+        """Return the remaining budgets of this day. They are read only if there are budgets."""
         if not self.budgets:
             return NO_BUDGETS
-        return Allowances(self.budgets, organization_places(table), Ledger.at(self.documents, self.clock()).spent())
-
-    def _target(self, request: Request) -> int | None:
-        return request.target_bytes or bytes_of(self.target_file_size)
-
-    def health(self, name: str, request: Request = Request()) -> TableHealth:  # noqa: B008 - frozen
-        """How a table and its partitions are, from metadata alone."""
-        table = self.lake.table(name)
-        return measure_table(
-            table,
-            self.config,
-            now=self.clock(),
-            duck=self._duck,
-            memories=Memories(self.documents, ".".join(table.name()), str(table.metadata.table_uuid)).load(),
-            target_bytes=self._target(request),
-            partitions=request.partitions,
+        return Allowances(
+            self.budgets, find_organization_places(table), BudgetLedger.at(self.documents, self.clock()).spent()
         )
 
+    def health(self, name: str, request: Request = Request()) -> TableHealth:  # noqa: B008 - frozen
+        """Measure the health of a table and its partitions, from metadata alone."""
+        table = self.lake.table(name)
+        return self._planner(table, request, lambda: Past(self._memories(table).load())).health()
+
     def history(self, name: str | None = None) -> list[CompactResult]:
-        """The runs that ended, of one table or of all, oldest first."""
-        return History(self.documents).of(".".join(identify(name)) if name else None)
+        """Return finished runs of one table or of all, oldest first."""
+        return History(self.documents).of(".".join(parse_table_name(name)) if name else None)
 
     def compact(
         self,
@@ -173,62 +144,59 @@ class Compactor:
         progress: Progress | None = None,
         steal: bool = False,
     ) -> CompactResult:
-        """Finish what a dead run left, then do what there is to do; raises `LeaseTaken` while another one is at it."""
+        """Recover dead runs, then plan and run the work.
+
+        Raises `LeaseTaken` while another process compacts the table.
+        """
         full_name = ".".join(self.lake.table(name).name())
         with self._lease(full_name, steal=steal) as lease:
             settled = self._settle_dead(name, full_name, lease)
             started, began = self.clock(), time.monotonic()
             table = self.lake.table(name)
-            memories = Memories(self.documents, full_name, str(table.metadata.table_uuid))
+            memories = self._memories(table)
             thorough = request.thorough or memories.is_look_due(started, self.config.thorough_seconds)
             plan = self._searched(table, self._plan(table, replace(request, thorough=thorough)))
-            allowances, ledger = self._allowances(table), Ledger.at(self.documents, started)
+            allowances, ledger = self._allowances(table), BudgetLedger.at(self.documents, started)
             plan = ledger.pay(plan, allowances)
             entries: list[Entry] | None = None
             try:
                 entries = self._execute(name, table, plan, lease, progress) if plan.groups else []
-            finally:  # also where it is cancelled: the budget is the organization's, not the run's
+            finally:  # also after a cancellation: the budget belongs to the organization, not to the run
                 ledger.give_back(self._not_begun(plan, entries), allowances)
-            done = {entry.group.id for entry in published(entries)}
-            self._tidy(name, published(entries), lease)
-            memories.learn(plan, done, started, clean_partitions(plan, done))
+            done = {entry.group.id for entry in select_published(entries)}
+            self._tidy(name, select_published(entries), lease)
+            memories.learn(plan, done, started, find_clean_partitions(plan, done))
             if thorough and not request.partitions:
                 memories.looked(started, plan)
             after = self.health(name, request).score if done else plan.health
-            circumstances = Circumstances(started, time.monotonic() - began, after, tuple(settled))
-            result = result_of(plan, entries, circumstances, self.prices)
+            circumstances = RunFacts(started, time.monotonic() - began, after, tuple(settled))
+            result = make_result(plan, entries, circumstances, self.prices)
             if entries or settled:
                 History(self.documents).add(result)
             metrics.count_run(result)
             return result
 
     def _searched(self, table: Table, plan: Plan) -> Plan:
-        """The plan, after closed partitions were looked through for duplicates."""
+        """Return the plan after closed partitions were searched for duplicates."""
         if not plan.check_duplicates:
             return plan
-        context = context_of(
-            table,
-            self.config,
-            now=self.clock(),
-            prices=self.prices,
-            calibration=calibrate(measured(History(self.documents).of(plan.table))),
-            target_bytes=plan.target_bytes,
-        )
-        limits = Limits.of(self.config, self._spent())
-        return Search(self.lake.spark, table, context, self._duck, limits, self._allowances(table)).extend(plan)
+        past = Past(calibration=self._calibration(plan.table))
+        context = self._planner(table, Request(target_bytes=plan.target_bytes), Past).context(past)
+        limits, allowances = Limits.of(self.config, self._spent()), self._allowances(table)
+        return DuplicateSearch(self.lake.spark, table, context, self._duck, limits, allowances).extend(plan)
 
     def _execute(self, name: str, table: Table, plan: Plan, lease: Lease, progress: Progress | None) -> list[Entry]:
         folder = run_folder(table, plan.id)
         journal = Journal(self.documents, plan.table)
         journal.begin(plan, folder, self.clock())
-        execution = Execution(
+        execution = GroupRunner(
             lake=self.lake,
             table=table,
             plan=plan,
             folder=folder,
             journal=journal,
             publisher=Publisher(self.lake, name, journal, plan.id, plan.start, plan.sequence, lease.check),
-            hashed=hashed_columns(table.schema(), table.sort_order(), self.config.verify),
+            hashed=choose_hashed_columns(table.schema(), table.sort_order(), self.config.verify),
             sort_memory=self.config.sort_memory_bytes,
             concurrency=min(self.config.concurrency, self.config.cores or self.config.concurrency),
             cores=self.config.cores,
@@ -242,32 +210,32 @@ class Compactor:
         return entries
 
     def _not_begun(self, plan: Plan, entries: Sequence[Entry] | None) -> list[Group]:
-        """The groups that nothing was done for; the journal knows them where a run was broken off, without entries."""
+        """Return the groups that were not started. The journal has them if a run was aborted without entries."""
         if entries is None:
             journal = Journal(self.documents, plan.table)
             entries = journal.entries(plan.id)
-            if not journal.knows(plan.id):  # another one has settled it: nobody can tell what it had begun
+            if not journal.knows(plan.id):  # another process has recovered the run: the started groups are unknown
                 return []
         begun = {entry.group.id for entry in entries}
         return [group for group in plan.groups if group.id not in begun]
 
     def _tidy(self, name: str, entries: Sequence[Entry], lease: Lease) -> None:
-        """Remove delete files that several groups were done with: none of them alone could tell it was the last."""
+        """Remove delete files that several groups no longer need: none of them could know that it was the last."""
         if any(entry.group.has_deletes for entry in entries):
             lease.check()
             removed = remove_dangling_deletes(self.lake.spark, self.lake.spark_name(name))
             log.info("removed dangling deletes", table=name, files=removed)
 
     def _leave(self, journal: Journal, plan: Plan, folder: str, name: str, entries: Sequence[Entry]) -> None:
-        """Remove what the run wrote in vain, and forget it, unless a commit is still in doubt."""
+        """Remove unused files of the run, and its journal unless the outcome of a commit is unknown."""
         try:
-            sweep(folder, self.lake.s3, kept_paths(entries), self._live(name, plan.sequence))
-        except OSError as error:  # what is published is published; `neve maintain orphans` finds the rest
+            remove_leftovers(folder, self.lake.s3, find_paths_to_keep(entries), self._live(name, plan.sequence))
+        except OSError as error:  # published groups stay published; `neve maintain orphans` finds the rest
             log.warning("leavings stay", run=plan.id, error=str(error))
         if not any(entry.is_unsettled for entry in entries):
             journal.end(plan.id)
 
-    def _settle_dead(self, name: str, full_name: str, lease: Lease) -> list[Settled]:
+    def _settle_dead(self, name: str, full_name: str, lease: Lease) -> list[RecoveredRun]:
         journal = Journal(self.documents, full_name)
         journal.forget_strays()
         settled = []
@@ -277,23 +245,29 @@ class Compactor:
                 publisher = Publisher(self.lake, name, journal, run.id, run.snapshot_id, run.sequence, lease.check)
                 return publisher.publish(entries)
 
-            done = settle(run, self.lake.table(name), journal, self.lake.s3, publish, self._live(name, run.sequence))
+            done = recover_run(
+                run, self.lake.table(name), journal, self.lake.s3, publish, self._live(name, run.sequence)
+            )
             log.info("finished a dead run", run=run.id, published=done.published_now, orphans=done.orphans)
-            in_table = {entry.group.id for entry in published(done.entries)}
-            uuid = str(self.lake.table(name).metadata.table_uuid)
-            Memories(self.documents, full_name, uuid).learn(run.plan, in_table, self.clock())
+            in_table = {entry.group.id for entry in select_published(done.entries)}
+            self._memories(self.lake.table(name)).learn(run.plan, in_table, self.clock())
             if not any(entry.is_unsettled for entry in done.entries):
                 journal.end(run.id)
             settled.append(done)
         return settled
 
     def _live(self, name: str, since: int) -> Callable[[Iterable[str]], set[str]]:
-        """Which files of a run are in the table: only snapshots that were made since it began can have them."""
-        return lambda paths: live_among(self.lake.table(name), paths, since)
+        """Return a function that finds the files of a run in the table.
+
+        Only snapshots since its start can contain them.
+        """
+        return lambda paths: find_live_paths(self.lake.table(name), paths, since)
 
     def _lease(self, full_name: str, *, steal: bool) -> AbstractContextManager[Lease]:
         seconds = self.config.lease_seconds
-        return work_under(self.documents, f"compact:{full_name}", seconds=seconds, what="compaction", steal=steal)
+        return hold_worker_lease(
+            self.documents, f"compact:{full_name}", seconds=seconds, what="compaction", steal=steal
+        )
 
     def _duck(self) -> duckdb.DuckDBPyConnection:
         on_s3 = self.lake.lake.on_s3
@@ -302,6 +276,6 @@ class Compactor:
 
 
 def run_folder(table: Table, run_id: str) -> str:
-    """Where a run writes: a folder of its own, so that what it leaves can be found without looking at the table."""
+    """Return the output folder of a run. It is separate, so that leftovers can be found without reading the table."""
     data = table.properties.get(DATA_PATH) or f"{table.location().rstrip('/')}/data"
     return f"{data.rstrip('/')}/neve-{run_id}"

@@ -1,4 +1,4 @@
-"""What runs leave behind for the next one: what was planned, written and published, and what a table remembers."""
+"""The journal of runs, in the state store: planned, written and published groups, for the recovery of dead runs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
+from neve.compact.execution.verification import RewrittenGroup
 from neve.compact.plan import Group, Plan
-from neve.compact.rewritten import Rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from neve.lake.documents import Documents
+    from neve.state.documents import Documents
 
 RUNS = "compact.runs"
 GROUPS = "compact.groups"
@@ -24,7 +24,7 @@ _GROUP = TypeAdapter(Group)
 
 
 class Stage(StrEnum):
-    """How far a group has come."""
+    """Progress of a group."""
 
     WRITTEN = "written"
     PUBLISHING = "publishing"
@@ -43,14 +43,14 @@ class Entry:
 
     group: Group
     stage: Stage
-    rewritten: Rewritten | None = None
+    rewritten: RewrittenGroup | None = None
     batch_id: str = ""
     snapshot_id: int | None = None
     error: str = ""
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether the table may or may not have the group, or has yet to get it."""
+        """True if the commit of the group is pending, or has an unknown outcome."""
         return self.stage in UNSETTLED
 
 
@@ -75,7 +75,7 @@ class Journal:
         self._table = table
 
     def begin(self, plan: Plan, folder: str, started: datetime) -> None:
-        """A run is about to write; from now on its folder is known, whatever becomes of it."""
+        """Record a run before it writes. From now on its folder is known, even if the run dies."""
         document = {
             "id": plan.id,
             "table": self._table,
@@ -88,21 +88,21 @@ class Journal:
         self._documents.put(RUNS, self._key(plan.id), document)
 
     def knows(self, run_id: str) -> bool:
-        """Whether a run has begun and not ended."""
+        """Return whether a run has begun and not ended."""
         return self._documents.get(RUNS, self._key(run_id)) is not None
 
     def end(self, run_id: str) -> None:
-        """A run has nothing more to do; it is forgotten, its story is in the history.
+        """Delete a run that is finished. The history has its result.
 
-        The run goes first: a run whose groups are gone would look as if it had published nothing, and what it published
-        would be taken for its leavings. Groups without a run are forgotten by `forget_strays`.
+        The run is deleted first: a run without its groups would seem to have published nothing, and its published files
+        would be treated as leftovers. `forget_strays` deletes groups without a run.
         """
         self._documents.delete(RUNS, self._key(run_id))
         for key, _ in list(self._documents.entries(GROUPS, self._key(run_id) + "/")):
             self._documents.delete(GROUPS, key)
 
     def note(self, run_id: str, entry: Entry) -> None:
-        """How far a group has come."""
+        """Record the progress of a group."""
         document: dict[str, Any] = {
             "group": _GROUP.dump_python(entry.group, mode="json"),
             "stage": entry.stage.value,
@@ -114,9 +114,9 @@ class Journal:
         self._documents.put(GROUPS, f"{self._key(run_id)}/{entry.group.id}", document)
 
     def forget_strays(self) -> int:
-        """Drop the groups of runs that ended: a process that was taken for dead may wake up and note one more.
+        """Delete the groups of finished runs: a process that was considered dead may wake up and record one more.
 
-        It can't publish it without the lease; its files are orphans like any other.
+        It can't publish the group without the lease. Its files are orphans like any other.
         """
         known = {key for key, _ in self._documents.entries(RUNS, f"{self._table}/")}
         strays = [
@@ -127,7 +127,7 @@ class Journal:
         return len(strays)
 
     def runs(self) -> Iterator[Run]:
-        """The runs that did not end, oldest first."""
+        """Yield the unfinished runs, oldest first."""
         found = [document for _, document in self._documents.entries(RUNS, f"{self._table}/")]
         for document in sorted(found, key=lambda one: str(one["started"])):
             yield Run(
@@ -141,19 +141,19 @@ class Journal:
             )
 
     def entries(self, run_id: str) -> list[Entry]:
-        """The groups of a run that have come anywhere."""
-        return [_entry(document) for _, document in self._documents.entries(GROUPS, self._key(run_id) + "/")]
+        """Return the groups of a run that have made progress."""
+        return [_from_document(document) for _, document in self._documents.entries(GROUPS, self._key(run_id) + "/")]
 
     def _key(self, run_id: str) -> str:
         return f"{self._table}/{run_id}"
 
 
-def _entry(document: dict[str, Any]) -> Entry:
+def _from_document(document: dict[str, Any]) -> Entry:
     rewritten, snapshot = document["rewritten"], document["snapshot_id"]
     return Entry(
         group=_GROUP.validate_python(document["group"]),
         stage=Stage(document["stage"]),
-        rewritten=Rewritten.of(rewritten) if rewritten else None,
+        rewritten=RewrittenGroup.of(rewritten) if rewritten else None,
         batch_id=document["batch_id"],
         snapshot_id=int(snapshot) if snapshot is not None else None,
         error=document["error"],

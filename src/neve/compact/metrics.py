@@ -1,4 +1,4 @@
-"""What compaction says of itself to Prometheus."""
+"""Prometheus metrics of compaction."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ GROUP_SECONDS = Histogram("neve_compact_group_seconds", "for rewriting a group",
 
 
 def count_plan(plan: Plan) -> None:
-    """A plan was made."""
+    """Count a plan."""
     HEALTH.labels(plan.table).set(plan.health)
     QUEUE.labels(plan.table).set(len(plan.groups))
 
 
 def count_group(table: str, entry: Entry) -> None:
-    """A group came to its end."""
+    """Count a finished group."""
     GROUPS.labels(table, entry.stage.value).inc()
     QUEUE.labels(table).dec()
     if entry.rewritten is not None:
@@ -43,7 +43,7 @@ def count_group(table: str, entry: Entry) -> None:
 
 
 def count_run(result: CompactResult) -> None:
-    """A run came to its end."""
+    """Count a finished run."""
     table = result.table
     RUNS.labels(table, "whole" if result.is_whole else "failed").inc()
     FILES_IN.labels(table).inc(result.files_in)

@@ -1,4 +1,4 @@
-"""The plan is a value: which files become which, at what cost, and why; and what is left alone, and why."""
+"""The plan as a value: groups of files to rewrite, their cost and reason, and partitions that are skipped or cut."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from neve.lake.partition_values import Value, key_of
+from neve.lake.read.partition_stats import PartitionValue, make_partition_id
 
 
 class Level(StrEnum):
-    """How much a rewrite does: fragments only, undersized files and deletes too, or everything."""
+    """Scope of a rewrite: fragments only, undersized files and deletes too, or everything."""
 
     MINOR = "minor"
     MAJOR = "major"
@@ -18,29 +18,40 @@ class Level(StrEnum):
 
 
 class Executor(StrEnum):
-    """Who rewrites a group."""
+    """Executor of a group."""
 
     ARROW = "arrow"
     SPARK = "spark"
 
 
 @dataclass(frozen=True)
+class Request:
+    """Options of one run that override the configuration."""
+
+    strategy: str | None = None
+    target_bytes: int | None = None
+    level: str | None = None
+    partitions: str | None = None
+    thorough: bool = False
+
+
+@dataclass(frozen=True)
 class Partition:
-    """One partition of one partition spec; values as Iceberg writes single values in JSON."""
+    """One partition of one partition spec, with values in Iceberg's JSON single-value form."""
 
     spec_id: int
-    values: tuple[Value, ...]
+    values: tuple[PartitionValue, ...]
     label: str
 
     @property
     def key(self) -> str:
-        """The partition's name among those of its table; people are told its label."""
-        return key_of(self.spec_id, self.values)
+        """Unique name of the partition in its table. Users see its label."""
+        return make_partition_id(self.spec_id, self.values)
 
 
 @dataclass(frozen=True)
 class InputFile:
-    """A data file that a group reads, as the table's metadata has it."""
+    """A data file that a group reads, with its properties in the table's metadata."""
 
     path: str
     bytes: int
@@ -54,7 +65,7 @@ class InputFile:
 
 @dataclass(frozen=True)
 class Layout:
-    """How rows lie in the outputs: as they came, sorted by columns, or along a z-order curve through them."""
+    """Order of rows in the outputs: unchanged, sorted by columns, or along a z-order curve through them."""
 
     kind: Literal["keep", "sort", "zorder"] = "keep"
     columns: tuple[str, ...] = ()
@@ -65,7 +76,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a rewrite is expected to take and to leave."""
+    """Expected cost and output of a rewrite."""
 
     output_files: int
     output_bytes: int
@@ -102,13 +113,13 @@ class Group:
 
     @property
     def has_deletes(self) -> bool:
-        """Whether delete files apply to any of the files."""
+        """True if delete files apply to any of the files."""
         return any(file.delete_files for file in self.files)
 
 
 @dataclass(frozen=True)
 class LeftAlone:
-    """A partition that is not touched, and why."""
+    """A partition that is not rewritten, and the reason."""
 
     partition: Partition
     files: int
@@ -119,7 +130,7 @@ class LeftAlone:
 
 @dataclass(frozen=True)
 class Cut:
-    """Work that was worth doing and that a limit left for another run."""
+    """Worthwhile work that a limit postponed to another run."""
 
     partition: Partition
     files: int
@@ -130,10 +141,10 @@ class Cut:
 
 @dataclass(frozen=True)
 class Plan:
-    """What one run is to do to one table, from the snapshot that it looked at.
+    """Work of one run on one table, based on the snapshot that was read.
 
-    Metadata can't tell whether records are there twice: `check_duplicates` are the partitions to look through.
-    `lays_out` are those whose files all have the layout when every one of their groups is published.
+    Metadata does not show duplicate records: `check_duplicates` are the partitions to search. `lays_out` are those
+    whose files all have the layout after all of their groups are published.
     """
 
     id: str
@@ -155,20 +166,20 @@ class Plan:
 
     @property
     def start(self) -> int:
-        """The snapshot that the groups are files of."""
+        """The snapshot that contains the files of the groups."""
         if self.snapshot_id is None:
             raise ValueError(f"plan {self.id} of {self.table} has groups of a table without a snapshot")
         return self.snapshot_id
 
     @property
     def partition_keys(self) -> set[str]:
-        """The keys of all partitions that were looked at: each is rewritten, cut or left alone."""
+        """Keys of all partitions that were checked. Each is rewritten, cut or skipped."""
         every: tuple[Group | LeftAlone | Cut, ...] = (*self.groups, *self.left_alone, *self.cut)
         return {one.partition.key for one in every}
 
     @property
     def estimate(self) -> Estimate:
-        """All groups together, one after the other."""
+        """Sum of all groups, one after the other."""
         every = [group.estimate for group in self.groups]
         return Estimate(
             output_files=sum(one.output_files for one in every),

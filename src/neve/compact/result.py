@@ -1,26 +1,27 @@
-"""What a run did, what it cost and what it gained; also what the history keeps of it."""
+"""The result of a run (work, cost and gain), and the history of results in the state store."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from neve.compact.cost import CostModel, Measured
 from neve.compact.journal import Entry, Stage
 from neve.compact.plan import Executor
+from neve.compact.planning.cost_model import CostModel, Measurement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from neve.compact.plan import Plan
-    from neve.compact.settle import Settled
-    from neve.lake.prices import PricesConfig
+    from neve.compact.recovery import RecoveredRun
+    from neve.lake.config import PricesConfig
+    from neve.state.documents import Documents
 
 
 @dataclass(frozen=True)
-class Work:
-    """What one executor did in a run: what the next estimate learns from."""
+class ExecutorWork:
+    """Work of one executor in a run. The next estimates are calibrated by it."""
 
     executor: str
     groups: int = 0
@@ -33,7 +34,7 @@ class Work:
 
 @dataclass(frozen=True)
 class CompactResult:
-    """One run on one table."""
+    """Result of one run on one table."""
 
     run_id: str
     table: str
@@ -63,15 +64,15 @@ class CompactResult:
     published_for_dead: int = 0
     orphans: int = 0
     errors: tuple[str, ...] = ()
-    work: tuple[Work, ...] = field(default=())
+    work: tuple[ExecutorWork, ...] = field(default=())
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing that was begun failed; a conflict is no failure, the next run plans it anew."""
+        """True if no started group failed. A conflict is not a failure: the next run plans the group again."""
         return not self.failed and not self.unknown
 
     def as_document(self) -> dict[str, Any]:
-        """The form that the history keeps and `--json` prints."""
+        """Return the form for the history and `--json`."""
         return (
             asdict(self)
             | {key: list(getattr(self, key)) for key in ("continued", "errors")}
@@ -80,30 +81,28 @@ class CompactResult:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> CompactResult:
-        """What the history has kept."""
+        """Return the result of a document of the history."""
         lists = {key: tuple(document[key]) for key in ("continued", "errors")}
-        return cls(**{**document, **lists, "work": tuple(Work(**work) for work in document["work"])})
+        return cls(**{**document, **lists, "work": tuple(ExecutorWork(**work) for work in document["work"])})
 
 
 @dataclass(frozen=True)
-class Circumstances:
-    """What a run knows of itself besides its plan and its groups."""
+class RunFacts:
+    """Facts of a run besides its plan and its groups."""
 
     started: datetime
     seconds: float
     health_after: float
-    settled: tuple[Settled, ...] = ()
+    settled: tuple[RecoveredRun, ...] = ()
     checked: int = 0
 
 
-def result_of(
-    plan: Plan, entries: Sequence[Entry], circumstances: Circumstances, prices: PricesConfig
-) -> CompactResult:
-    """What to say of a run."""
-    work = tuple(one for one in (work_by(executor, entries) for executor in Executor) if one.groups)
+def make_result(plan: Plan, entries: Sequence[Entry], circumstances: RunFacts, prices: PricesConfig) -> CompactResult:
+    """Return the result of a run."""
+    work = tuple(one for one in (sum_work(executor, entries) for executor in Executor) if one.groups)
     stages = [entry.stage for entry in entries]
     settled = circumstances.settled
-    costs = [_cost(one, prices) for one in work]
+    costs = [_calculate_cost(one, prices) for one in work]
     return CompactResult(
         run_id=plan.id,
         table=plan.table,
@@ -125,8 +124,8 @@ def result_of(
         files_out=sum(one.files_out for one in work),
         bytes_in=sum(one.bytes_in for one in work),
         bytes_out=sum(one.bytes_out for one in work),
-        rows=sum(entry.rewritten.after.rows for entry in published(entries) if entry.rewritten),
-        duplicates=sum(entry.rewritten.duplicates for entry in published(entries) if entry.rewritten),
+        rows=sum(entry.rewritten.after.rows for entry in select_published(entries) if entry.rewritten),
+        duplicates=sum(entry.rewritten.duplicates for entry in select_published(entries) if entry.rewritten),
         api_calls=sum(calls for calls, _dollars in costs),
         dollars=round(sum(dollars for _calls, dollars in costs), 6),
         continued=tuple(one.run_id for one in settled),
@@ -137,8 +136,8 @@ def result_of(
     )
 
 
-def _cost(work: Work, prices: PricesConfig) -> tuple[int, float]:
-    """The requests that the work took, as they are counted for a plan, and the money for them and for the time."""
+def _calculate_cost(work: ExecutorWork, prices: PricesConfig) -> tuple[int, float]:
+    """Return the number of requests, counted as in a plan, and the dollars for requests and time."""
     estimate = CostModel(prices).estimate(
         work.files_in, work.bytes_in, work.files_out, work.bytes_out, Executor(work.executor)
     )
@@ -146,25 +145,25 @@ def _cost(work: Work, prices: PricesConfig) -> tuple[int, float]:
     return estimate.api_calls, estimate.dollars + hours_more * prices.compute_per_core_hour
 
 
-def measured(results: Sequence[CompactResult]) -> list[Measured]:
-    """What the next estimates learn from."""
+def collect_measurements(results: Sequence[CompactResult]) -> list[Measurement]:
+    """Return the measurements that calibrate the next estimates."""
     return [
-        Measured(one.bytes_in, one.bytes_out, one.files_in, one.files_out, one.seconds, Executor(one.executor))
+        Measurement(one.bytes_in, one.bytes_out, one.files_in, one.files_out, one.seconds, Executor(one.executor))
         for result in results
         for one in result.work
     ]
 
 
-def spent_since(results: Sequence[CompactResult], since: datetime) -> float:
-    """The dollars of the runs that began after a time."""
+def sum_dollars_since(results: Sequence[CompactResult], since: datetime) -> float:
+    """Return the dollars of the runs that began after a time."""
     return sum(result.dollars for result in results if result.started >= since.isoformat())
 
 
-def work_by(executor: Executor, entries: Sequence[Entry]) -> Work:
-    """What an executor did, of the groups that were published."""
-    mine = [entry for entry in published(entries) if entry.rewritten and entry.rewritten.executor is executor]
+def sum_work(executor: Executor, entries: Sequence[Entry]) -> ExecutorWork:
+    """Return the work of an executor on the published groups."""
+    mine = [entry for entry in select_published(entries) if entry.rewritten and entry.rewritten.executor is executor]
     rewritten = [entry.rewritten for entry in mine if entry.rewritten]
-    return Work(
+    return ExecutorWork(
         executor=executor.value,
         groups=len(mine),
         files_in=sum(len(entry.group.files) for entry in mine),
@@ -175,6 +174,30 @@ def work_by(executor: Executor, entries: Sequence[Entry]) -> Work:
     )
 
 
-def published(entries: Sequence[Entry]) -> list[Entry]:
-    """The groups that are in the table."""
+def select_published(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the groups that are in the table."""
     return [entry for entry in entries if entry.stage is Stage.COMMITTED]
+
+
+SPACE = "compact.history"
+MAX_RUNS = 1000
+
+
+@dataclass(frozen=True)
+class History:
+    """The past runs of all tables, in the state store."""
+
+    documents: Documents
+
+    def add(self, result: CompactResult) -> None:
+        """Store a run. Only the newest runs of each table are kept."""
+        self.documents.put(SPACE, f"{result.table}/{result.started}/{result.run_id}", result.as_document())
+        keys = [key for key, _ in self.documents.entries(SPACE, f"{result.table}/")]
+        for key in keys[:-MAX_RUNS]:
+            self.documents.delete(SPACE, key)
+
+    def of(self, table: str | None = None) -> list[CompactResult]:
+        """Return the runs of a table, or of all, oldest first."""
+        prefix = f"{table}/" if table else ""
+        found = [CompactResult.of(document) for _, document in self.documents.entries(SPACE, prefix)]
+        return sorted(found, key=lambda result: result.started)

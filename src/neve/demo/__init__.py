@@ -1,9 +1,7 @@
-"""The demo's telemetry: an hour in the life of a shop of a dozen services, with one incident to find."""
+"""Generated telemetry of a shop of a dozen services: an hour with one incident to find, as files or live."""
 
-from neve.demo.generate import generate
+from neve.demo.generate import Record, Telemetry, Truth, generate
 from neve.demo.incident import Incident
-from neve.demo.interval import Interval
-from neve.demo.telemetry import Telemetry
-from neve.demo.truth import Record, Truth
+from neve.demo.spans import Interval
 
 __all__ = ["Incident", "Interval", "Record", "Telemetry", "Truth", "generate"]

@@ -1,4 +1,4 @@
-"""The fleet: which instances of each service run when, and what each says of itself."""
+"""Instances of each service: their schedules, releases, restarts and resource attributes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from neve.demo.interval import SECOND, Interval
+from neve.demo.spans import SECOND, Interval
 
 if TYPE_CHECKING:
     import random
 
-    from neve.demo.attributes import Attributes
     from neve.demo.incident import Incident
+    from neve.demo.spans import Attributes
     from neve.demo.topology import Service
 
 REGION = "eu-central-1"
 ZONES = ("eu-central-1a", "eu-central-1b", "eu-central-1c")
 NODES = 6
-DRAIN = 20 * SECOND  # a retired process finishes what it has begun, and reports it
-START_UP = 8 * SECOND  # a new process runs for so long before it is sent requests
+DRAIN = 20 * SECOND  # a retired process finishes and reports its open requests
+START_UP = 8 * SECOND  # a new process runs for this long before it gets requests
 STAGGER = 1 / 8  # of the lead: a rolling update replaces one pod after another
 RESTARTED = ("ad", 22 / 60)  # the service whose first pod is restarted, and how far into the run
 
@@ -33,7 +33,7 @@ class Release(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """When a pod is sent requests, and when its processes run; each process counts from nothing."""
+    """The times at which a pod gets requests and its processes run; each process counts from zero."""
 
     serves: tuple[Interval, ...]
     runs: tuple[Interval, ...]
@@ -41,7 +41,7 @@ class Schedule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instance:
-    """One pod of a service: what it says of itself, and its schedule."""
+    """One pod of a service: its resource attributes and its schedule."""
 
     service: Service
     version: str
@@ -51,10 +51,10 @@ class Instance:
 
 
 class Fleet:
-    """All instances of a run, and which of them answer at an instant."""
+    """All instances of a run, with the instances that serve at each instant."""
 
     def __init__(self, instances: tuple[Instance, ...]) -> None:
-        """Index the instances: for each service the instants at which its roster changes, and the rosters."""
+        """Index the instances: the instants at which the roster of each service changes, and the rosters."""
         self.instances = instances
         self._rosters = {name: _rosters(instances, name) for name in {i.service.name for i in instances}}
 
@@ -66,28 +66,28 @@ class Fleet:
 
 
 def build_fleet(services: tuple[Service, ...], run: Interval, incident: Incident, rng: random.Random) -> Fleet:
-    """Raise the shop's pods for a run, with the incident's releases and one restart."""
+    """Create the shop's pods for a run, with the incident's releases and one restart."""
     instances: list[Instance] = []
     for service in services:
         if service.name == incident.service:
-            instances += _released(service, run, incident, rng)
+            instances += _rollout_pods(service, run, incident, rng)
         else:
-            instances += _steady(service, run, rng)
+            instances += _steady_pods(service, run, rng)
     return Fleet(tuple(instances))
 
 
-def _steady(service: Service, run: Interval, rng: random.Random) -> list[Instance]:
-    """Return pods that run all the time, except that one of one service is restarted."""
+def _steady_pods(service: Service, run: Interval, rng: random.Random) -> list[Instance]:
+    """Return pods that run all the time, except for one service with a restarted pod."""
     release = Release(service.version, _token(rng, 9))
     always, restarted = Schedule((run,), (run,)), service.name == RESTARTED[0]
     return [
-        _pod(service, release, n, _interrupted(run) if restarted and n == 0 else always, rng)
+        _pod(service, release, n, _restart_schedule(run) if restarted and n == 0 else always, rng)
         for n in range(service.replicas)
     ]
 
 
-def _interrupted(run: Interval) -> Schedule:
-    """Return the schedule of a pod that is taken out, killed and started again."""
+def _restart_schedule(run: Interval) -> Schedule:
+    """Return the schedule of a pod that is drained, killed and started again."""
     at = run.start + int((run.end - run.start) * RESTARTED[1])
     return Schedule(
         serves=(Interval(run.start, at - DRAIN), Interval(at + START_UP, run.end)),
@@ -95,8 +95,8 @@ def _interrupted(run: Interval) -> Schedule:
     )
 
 
-def _released(service: Service, run: Interval, incident: Incident, rng: random.Random) -> list[Instance]:
-    """Return three generations of pods: before the bad release, of it, and after it was rolled back."""
+def _rollout_pods(service: Service, run: Interval, incident: Incident, rng: random.Random) -> list[Instance]:
+    """Return three generations of pods: before the bad release, the bad release, and after its rollback."""
     versions = (incident.good_version, incident.bad_version, incident.good_version)
     releases = [Release(version, _token(rng, 9)) for version in versions]
     step = int((incident.window.start - incident.deployed) * STAGGER)
@@ -110,7 +110,7 @@ def _released(service: Service, run: Interval, incident: Incident, rng: random.R
 
 
 def _pod(service: Service, release: Release, number: int, schedule: Schedule, rng: random.Random) -> Instance:
-    """Make one pod, placed on a node of its own zone."""
+    """Return one pod, placed on a node of its own zone."""
     node = (len(service.name) + number * 2) % NODES
     runtime, _, runtime_version = service.runtime.rpartition(" ")
     pod = f"{service.name}-{release.replica_set}-{_token(rng, 5)}"
@@ -141,7 +141,7 @@ def _pod(service: Service, release: Release, number: int, schedule: Schedule, rn
 
 
 def _rosters(instances: tuple[Instance, ...], service: str) -> tuple[list[int], list[list[Instance]]]:
-    """Return the instants at which who serves changes, and who serves from each of them on."""
+    """Return the instants at which the serving instances change, and the instances from each instant on."""
     mine = [i for i in instances if i.service.name == service]
     changes = sorted({edge for i in mine for interval in i.serves for edge in interval})
     rosters = [[i for i in mine if any(s.contains(at) for s in i.serves)] for at in changes]
@@ -149,7 +149,7 @@ def _rosters(instances: tuple[Instance, ...], service: str) -> tuple[list[int], 
 
 
 def _token(rng: random.Random, length: int) -> str:
-    """Draw a name part as Kubernetes does: no vowels, so that no word is spelled."""
+    """Draw a name part as Kubernetes does: without vowels, so that it spells no word."""
     return "".join(rng.choices("bcdfghjklmnpqrstvwxz2456789", k=length))
 
 

@@ -1,9 +1,9 @@
 """THE INCIDENT: a release of `payment` leaks database connections until its pool is empty, and is rolled back.
 
-The release goes out shortly before the window; its connections leak away while all still looks well; from the
-window's start the pool is exhausted, so that every charge waits for a connection, some in vain; at its end the
-release is rolled back. Each of these leaves a trace of its own: the version on the resources, the pool's gauges, the
-waiting spans, the log lines.
+The release starts shortly before the window. Its connections leak while everything still looks healthy. From the
+start of the window the pool is exhausted: every charge waits for a connection, and some time out. At the end of the
+window the release is rolled back. Each phase is visible in the telemetry: the version on the resources, the gauges of
+the pool, the waiting spans, the log lines.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from neve.demo.failure import Failure
-from neve.demo.interval import MINUTE, SECOND, Interval
-from neve.demo.topology import NANOS_PER_MS, Pool
+from neve.demo.spans import MINUTE, SECOND, Interval
+from neve.demo.topology import NANOS_PER_MS, Failure, Pool
 from neve.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,15 +21,15 @@ if TYPE_CHECKING:
 
 CENTRE = 37 / 60  # of the run: minute 37 of an hour
 LENGTH = 6 / 60  # of the run: six minutes of an hour
-LEAD = 1 / 6  # of the window: the release goes out a minute before six bad ones
+LEAD = 1 / 6  # of the window: the release starts a minute before an incident of six minutes
 
-FAILURE_RATE = 0.35  # of borrowers that get no connection before the pool's timeout
-WAIT_MEDIAN_MS = 580.0  # of those that get one: with the failures, a charge of 45 ms takes about 20 times as long
+FAILURE_RATE = 0.35  # of requests that get no connection before the pool's timeout
+WAIT_MEDIAN_MS = 580.0  # of requests that get one: with the failures, a charge of 45 ms takes about 20 times as long
 WAIT_SIGMA = 0.7
 
 
 class Wait(NamedTuple):
-    """How long a borrower waited, and the failure if it waited in vain."""
+    """The time that a request waited for a connection, and the failure if it timed out."""
 
     nanos: int
     failure: Failure | None
@@ -38,7 +37,7 @@ class Wait(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Which service suffers, from which release, and when."""
+    """The affected service, its bad release, and the window."""
 
     service: str
     good_version: str
@@ -47,25 +46,25 @@ class Incident:
     window: Interval
 
     def active(self, service: str, at: int) -> bool:
-        """Tell whether the service's pool is exhausted at the instant."""
+        """Return whether the service's pool is exhausted at the instant."""
         return service == self.service and self.window.contains(at)
 
     def caused_by(self, service: str, version: str) -> bool:
-        """Tell whether this is the release that leaks."""
+        """Return whether this is the leaking release."""
         return (service, version) == (self.service, self.bad_version)
 
     def leaked(self, at: int) -> float:
-        """Return the share of the pool that has leaked away: none before the release, all in the window."""
+        """Return the leaked share of the pool: none before the release, all in the window."""
         if not self.deployed <= at < self.window.end:
             return 0.0
         return min(1.0, (at - self.deployed) / max(1, self.window.start - self.deployed))
 
 
 def plan_incident(start: int, minutes: int, *, minute: float | None = None, length: float | None = None) -> Incident:
-    """Place the incident in a run: around minute 37 of an hour for six minutes, or as far into a shorter run.
+    """Place the incident in a run: around minute 37 of an hour for six minutes, or at the same share of a shorter run.
 
-    `minute` (the middle) and `length` place it elsewhere. Whole seconds, so that a question can name them.
-    Raises ConfigError if it would not lie in the run.
+    `minute` (the middle) and `length` place it elsewhere. Times are whole seconds, so that a query can name them.
+    Raises ConfigError if the incident would be outside the run.
     """
     middle = CENTRE * minutes if minute is None else minute
     half = (LENGTH * minutes if length is None else length) / 2
@@ -80,15 +79,15 @@ def plan_incident(start: int, minutes: int, *, minute: float | None = None, leng
 
 
 def wait_for_connection(rng: random.Random, pool: Pool) -> Wait:
-    """Draw what happens to a borrower of an exhausted pool: a long wait, or the pool's timeout."""
+    """Draw the wait for a connection of an exhausted pool: a long wait, or the pool's timeout."""
     if rng.random() < FAILURE_RATE:
-        return Wait(pool.timeout_ms * NANOS_PER_MS, exhausted(pool, waiting=rng.randint(1, 3)))
+        return Wait(pool.timeout_ms * NANOS_PER_MS, make_exhausted_failure(pool, waiting=rng.randint(1, 3)))
     millis = WAIT_MEDIAN_MS * math.exp(WAIT_SIGMA * rng.gauss(0.0, 1.0))
     return Wait(int(min(millis, pool.timeout_ms - 5) * NANOS_PER_MS), None)
 
 
-def exhausted(pool: Pool, waiting: int) -> Failure:
-    """Return the pool's own words for having no connection to give."""
+def make_exhausted_failure(pool: Pool, waiting: int) -> Failure:
+    """Return the error that the pool raises without a free connection."""
     message = (
         f"{pool.name} - Connection is not available, request timed out after {pool.timeout_ms}ms "
         f"(total={pool.size}, active={pool.size}, idle=0, waiting={waiting})"

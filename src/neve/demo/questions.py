@@ -1,4 +1,7 @@
-"""Five questions to ask of the shop's telemetry: the story of its incident, found by SQL alone."""
+"""Questions of the demo as SQL.
+
+The story of the incident, and the tail sampling policies with the query that checks their outcome.
+"""
 
 from dataclasses import dataclass
 
@@ -98,3 +101,46 @@ FROM tree WHERE duration_ms > 20 OR status_code = 2 ORDER BY path
 """,
 )
 QUESTIONS = (WORST, WHEN, WHO, WHY, TRACE)
+
+
+POLICIES = """\
+# made by `neve demo`: a collector's tail_sampling would run these as they are
+tail_sampling:
+  policies:
+    - name: errors
+      type: status_code
+      status_code: {status_codes: [ERROR]}
+    - name: slow-payment
+      type: ottl_condition
+      ottl_condition:
+        span:
+          - >-
+            resource.attributes["service.name"] == "payment" and kind == SPAN_KIND_SERVER
+            and end_time_unix_nano - start_time_unix_nano > 100000000
+    - name: rest
+      type: probabilistic
+      probabilistic: {sampling_percentage: 1}
+"""
+TAIL = {
+    "clock": "event",  # the hour is in the past: the ingestion time of its files means nothing
+    "inactivity_seconds": 60,
+    "export": {"destinations": [{"name": "kept", "kind": "iceberg"}]},
+}
+INCIDENT = Question(
+    "Were the incident's traces kept, and do the kept ones still tell the truth?",
+    """
+WITH requests AS (
+  SELECT date_trunc('minute', timestamp) AS minute, trace_id, duration_ms
+  FROM spans WHERE service_name = 'payment' AND span_kind = 2),
+bad_minutes AS (
+  SELECT minute FROM (SELECT minute, quantile_cont(duration_ms, 0.5) AS p50_ms FROM requests GROUP BY minute)
+  QUALIFY p50_ms > 5 * median(p50_ms) OVER ()),
+ill AS (SELECT DISTINCT trace_id FROM requests SEMI JOIN bad_minutes USING (minute))
+SELECT (SELECT count(*) FROM ill) AS incident_traces,
+       (SELECT count(*) FROM ill SEMI JOIN sampled_spans USING (trace_id)) AS kept,
+       round(100 * (SELECT count(*) FROM sampled_spans) / (SELECT count(*) FROM spans), 1) AS pct_of_spans_kept,
+       (SELECT count(DISTINCT trace_id) FROM spans) AS traces,
+       round(sum(adjusted_count))::BIGINT AS estimated_from_the_kept
+FROM trace_decisions WHERE decision = 'sampled'
+""",
+)

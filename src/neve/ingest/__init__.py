@@ -1,1 +1,1 @@
-"""Ingest: files in, records in the tables exactly once."""
+"""Ingestion: decode telemetry of files and streams, and write each record to its table exactly once."""

@@ -1,9 +1,10 @@
-"""What all tasks of a batch share."""
+"""The assignment that all tasks of a batch share, and the tally that each of them reports."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from neve.model.tables import BY_SIGNAL, QUARANTINE
 from neve.otlp import Intake
@@ -11,17 +12,18 @@ from neve.otlp import Intake
 if TYPE_CHECKING:
     from neve.ingest.config import IngestConfig
     from neve.lake.config import S3Config
-    from neve.lake.recent import Recent
-    from neve.lake.writer import Target
+    from neve.lake.read.snapshot_files import RecentByPartition
+    from neve.lake.write.table_writer import Target
+
 
 NANOS = 1_000_000_000
-# Quarantine comes first: when a signal's table has a batch, what was refused of it is on record already.
+# Quarantine comes first: when a signal's table has a batch, its rejected records are in quarantine already.
 TABLES = (QUARANTINE.name, *(table.name for table in BY_SIGNAL.values()))
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """A batch as a task needs it. It pickles.
+    """The properties of a batch that its tasks need. It pickles.
 
     A table that is not among the targets has the batch already and needs no files.
     """
@@ -32,9 +34,51 @@ class Assignment:
     s3: S3Config
     targets: dict[str, Target]
     writers: int = 1
-    recent: dict[str, Recent] = field(default_factory=dict)
+    recent: dict[str, RecentByPartition] = field(default_factory=dict)
 
     def intake(self, organization_id: str, received_unix_nano: int | None = None) -> Intake:
-        """What decoding needs to know of messages that came at a time for an organization."""
+        """Return the decoding context of messages of an organization that arrived at a time."""
         received = self.started_unix_nano if received_unix_nano is None else received_unix_nano
         return Intake(organization_id, received, self.config.max_future_seconds * NANOS)
+
+
+@dataclass
+class Tally:
+    """Counts of a task or a batch. Tallies can be added."""
+
+    messages: int = 0
+    records: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    duplicates: Counter[str] = field(default_factory=Counter)
+    replayed: int = 0
+    duplicate_keys: int = 0
+    pointless_metrics: int = 0
+    unpacked_bytes: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts as JSON values."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Tally:
+        """Return the tally of the values that `to_json` returned."""
+        values: dict[str, Any] = {
+            name: Counter(value) if isinstance(value, dict) else value for name, value in told.items()
+        }
+        return cls(**values)
+
+    def add(self, other: Tally) -> None:
+        """Add another tally."""
+        self.messages += other.messages
+        self.records += other.records
+        self.rejected += other.rejected
+        self.duplicates += other.duplicates
+        self.replayed += other.replayed
+        self.duplicate_keys += other.duplicate_keys
+        self.pointless_metrics += other.pointless_metrics
+        self.unpacked_bytes += other.unpacked_bytes
+
+    @property
+    def written(self) -> Counter[str]:
+        """Records by signal that were neither rejected nor duplicates."""
+        return self.records - self.duplicates

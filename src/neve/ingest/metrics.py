@@ -1,4 +1,4 @@
-"""What ingestion says of itself to Prometheus."""
+"""Prometheus metrics of ingestion."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
-from neve.lake.kept import Kept
+from neve.lake.ttl_cache import TtlCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from neve.ingest.stream.result import BatchResult
+    from neve.ingest.results import BatchResult
 
 BATCHES = Counter("neve_ingest_batches", "batches that were committed", ["stream"])
 MESSAGES = Counter("neve_ingest_messages", "messages that were read", ["stream"])
@@ -51,7 +51,7 @@ log = structlog.get_logger("neve.ingest")
 
 
 def count_batch(result: BatchResult) -> None:
-    """Count a batch that is in the tables."""
+    """Count a committed batch."""
     stream = result.stream
     BATCHES.labels(stream).inc()
     MESSAGES.labels(stream).inc(result.messages)
@@ -69,26 +69,26 @@ def count_batch(result: BatchResult) -> None:
 
 
 def watch_backlog(stream: str, waiting: Callable[[], tuple[int, float]]) -> None:
-    """Tell, whenever somebody asks, what waits in the raw zone: a stream that is stuck is seen by it.
+    """Export the backlog of the raw zone at each scrape. A growing backlog shows a stream that is stuck.
 
-    To look is to list the whole zone, so one look is kept for a while, and does for both.
+    Each measurement lists the whole zone. One result is therefore cached for a while, and serves both gauges.
     """
 
     def look() -> tuple[float, float]:
         try:
             return waiting()
         except Exception as error:
-            # Whatever it is, of the storage or the network: the metrics of all others are asked for in the same breath.
+            # Any fault of the storage or the network: the same scrape collects all other metrics.
             log.warning("what waits in the raw zone can't be told", stream=stream, error=str(error))
             return math.nan, math.nan
 
-    kept = Kept(look, WAITING_KEPT_SECONDS)
+    kept = TtlCache(look, WAITING_KEPT_SECONDS)
     WAITING_BYTES.labels(stream).set_function(lambda: kept.get()[0])
     WAITING_SECONDS.labels(stream).set_function(lambda: kept.get()[1])
 
 
 def watch_stream(stream: str, query: StreamingQuery) -> None:
-    """Look at how far behind a query is, where its source tells."""
+    """Export the lag of a query, if its source reports it."""
     progress: Any = query.lastProgress
     for source in (progress or {}).get("sources", []):
         waiting = (source.get("metrics") or {}).get("maxOffsetsBehindLatest")

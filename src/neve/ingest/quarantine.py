@@ -1,4 +1,4 @@
-"""Rows of the table quarantine, and how they get there without a task."""
+"""Rows of the quarantine table, and a commit of them that needs no Spark task."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from neve.ingest.assignment import Assignment
-from neve.lake.commits import append_once
-from neve.lake.writer import Target, write_files
+from neve.lake.commit.append import append_once
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.columns import TIMESTAMP
 from neve.model.tables import QUARANTINE
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
     from neve.otlp import Rejected
 
-# What is refused of each organization: where it came from, and what it is.
+# Rejected records of each organization, with their source.
 Refusals = dict[str, list[tuple[str, "Rejected"]]]
 
 
 def quarantine_rows(
     assignment: Assignment, organization_id: str, source: str, signal: str, rejected: Sequence[Rejected]
 ) -> pa.RecordBatch:
-    """A row for each rejected record; a payload that is too large is left out, not the row."""
+    """Return a row for each rejected record. A payload that is too large is omitted, its row is not."""
     count, limit = len(rejected), assignment.config.quarantine_bytes
     now = assignment.started_unix_nano // 1000
     columns = {
@@ -45,10 +45,10 @@ def quarantine_rows(
     return pa.RecordBatch.from_pydict(columns, schema=QUARANTINE.schema)
 
 
-def quarantine(
+def commit_quarantine(
     lake: Lake, config: IngestConfig, batch_id: str, operation: str, refused: Mapping[str, list[tuple[str, Rejected]]]
 ) -> None:
-    """Put refused things on record in one commit, known by the batch: what comes again is not recorded again."""
+    """Commit rejected records to quarantine. The batch id identifies the commit, so that a repetition adds nothing."""
     if not refused:
         return
     table = lake.table(QUARANTINE.name)

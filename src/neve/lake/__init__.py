@@ -1,1 +1,1 @@
-"""The outside: the Spark session, the catalog, the tables, the files and the commits."""
+"""Access to the lake: catalog, Spark session, tables, files and commits."""

@@ -1,4 +1,4 @@
-"""Hours, days, months and years as numbers since 1970, as Iceberg counts its time partitions."""
+"""Hours, days, months and years as numbers since 1970, as in Iceberg's time partitions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def now_utc() -> datetime:
-    """The time."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
-def ordinal(unit: Unit, moment: datetime) -> int:
-    """The number of the unit that a moment is in.
+def to_ordinal(unit: Unit, moment: datetime) -> int:
+    """Return the number of the unit that contains a moment.
 
-    >>> ordinal("month", datetime(1971, 2, 3, tzinfo=UTC)), ordinal("day", datetime(1969, 12, 31, tzinfo=UTC))
+    >>> to_ordinal("month", datetime(1971, 2, 3, tzinfo=UTC)), to_ordinal("day", datetime(1969, 12, 31, tzinfo=UTC))
     (13, -1)
     """
     moment = moment.astimezone(UTC)
@@ -26,21 +26,21 @@ def ordinal(unit: Unit, moment: datetime) -> int:
         return moment.year - 1970
     if unit == "month":
         return (moment.year - 1970) * 12 + moment.month - 1
-    return (moment - EPOCH) // _length(unit)
+    return (moment - EPOCH) // _unit_length(unit)
 
 
-def start(unit: Unit, number: int) -> datetime:
-    """The first moment of a unit.
+def from_ordinal(unit: Unit, number: int) -> datetime:
+    """Return the first moment of a unit.
 
-    >>> start("month", 13).isoformat(), start("hour", 25).isoformat()
+    >>> from_ordinal("month", 13).isoformat(), from_ordinal("hour", 25).isoformat()
     ('1971-02-01T00:00:00+00:00', '1970-01-02T01:00:00+00:00')
     """
     if unit == "year":
         return datetime(1970 + number, 1, 1, tzinfo=UTC)
     if unit == "month":
         return datetime(1970 + number // 12, number % 12 + 1, 1, tzinfo=UTC)
-    return EPOCH + number * _length(unit)
+    return EPOCH + number * _unit_length(unit)
 
 
-def _length(unit: Unit) -> timedelta:
+def _unit_length(unit: Unit) -> timedelta:
     return timedelta(hours=1) if unit == "hour" else timedelta(days=1)

@@ -1,4 +1,4 @@
-"""One catalog configuration, said twice: to pyiceberg and to Spark."""
+"""Translate the catalog settings into the properties of pyiceberg and of Spark."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,15 +6,16 @@ from urllib.parse import quote, urlsplit
 
 from neve.errors import ConfigError
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config
+from neve.model.settings import redact_uri
 
 Properties = dict[str, str]
 
-COUNTED_FILE_IO = "neve.lake.store_io.CountedFileIO"  # by its name, as pyiceberg wants it
-BUSY_TIMEOUT_MS = 30_000  # how long a writer waits for another one's lock on the SQLite file
+COUNTED_FILE_IO = "neve.lake.storage.file_io.CountedFileIO"  # pyiceberg loads it by its name
+BUSY_TIMEOUT_MS = 30_000  # maximum wait for another writer's lock on the SQLite file
 
 
 def pyiceberg_properties(catalog: CatalogConfig, lake: LakeConfig, s3: S3Config) -> Properties:
-    """What `pyiceberg.catalog.load_catalog` needs."""
+    """Return the properties for `pyiceberg.catalog.load_catalog`."""
     return {
         **_PYICEBERG[catalog.kind](catalog, lake),
         **_s3_for_pyiceberg(lake, s3),
@@ -24,18 +25,18 @@ def pyiceberg_properties(catalog: CatalogConfig, lake: LakeConfig, s3: S3Config)
 
 
 def spark_properties(catalog: CatalogConfig, lake: LakeConfig, s3: S3Config) -> Properties:
-    """The `spark.sql.catalog.…` keys of the same catalog."""
+    """Return the `spark.sql.catalog.…` keys of the same catalog."""
     prefix = f"spark.sql.catalog.{catalog.name}"
     options = {**_SPARK[catalog.kind](catalog, lake), **_s3_for_spark(lake, s3), **catalog.properties}
     return {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
-        f"{prefix}.cache-enabled": "false",  # another process may have committed: never answer from memory
+        f"{prefix}.cache-enabled": "false",  # another process may have committed: never use a cached table
         **{f"{prefix}.{key}": value for key, value in options.items()},
     }
 
 
 def sqlite_path(catalog: CatalogConfig) -> Path:
-    """The file of the SQLite catalog."""
+    """Return the file of the SQLite catalog."""
     return Path(catalog.path).expanduser().resolve()
 
 
@@ -84,23 +85,16 @@ def _postgres_address(catalog: CatalogConfig) -> str:
     parts = urlsplit(catalog.uri)
     if parts.scheme not in ("postgres", "postgresql") or not parts.hostname or parts.username or parts.password:
         raise ConfigError(
-            f"catalog.uri is {without_secrets(catalog.uri)!r}, expected postgresql://host:port/database",
+            f"catalog.uri is {redact_uri(catalog.uri)!r}, expected postgresql://host:port/database",
             hint="user and password have keys of their own: catalog.user and catalog.password",
         )
     return f"{parts.netloc}{parts.path}" + (f"?{parts.query}" if parts.query else "")
 
 
-def without_secrets(uri: str) -> str:
-    """An address that can be shown: without a login and without parameters."""
-    parts = urlsplit(uri)
-    host = parts.netloc.rsplit("@", 1)[-1]
-    return f"{parts.scheme}://{host}{parts.path}" if parts.scheme else parts.path
-
-
 def _rest(catalog: CatalogConfig, lake: LakeConfig) -> Properties:
     if not catalog.uri.startswith(("http://", "https://")):
         raise ConfigError(
-            f"catalog.uri is {without_secrets(catalog.uri)!r}, expected the http:// or https:// URL of a REST catalog"
+            f"catalog.uri is {redact_uri(catalog.uri)!r}, expected the http:// or https:// URL of a REST catalog"
         )
     options = {
         "type": "rest",

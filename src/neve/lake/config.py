@@ -1,24 +1,24 @@
-"""What users set about the catalog, the warehouse, object storage and Spark."""
+"""Settings of the catalog, the warehouse, object storage and Spark, and the prices of storage and machines."""
 
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from neve.model.section import Section
+from neve.model.settings import Section, as_text
 
 CatalogKind = Literal["sqlite", "postgres", "rest", "glue"]
 
 
 class LakeConfig(Section):
-    """Where the tables live."""
+    """Location of the tables."""
 
-    warehouse: str = Field("lake/warehouse", description="folder or s3:// prefix that holds the tables' files")
+    warehouse: str = Field("lake/warehouse", description="folder or s3:// prefix for the table files")
     exchange: str = Field(
         "",
-        description="folder or s3:// prefix where Spark tasks hand each other rows; must be reachable by all of them; "
-        "a local folder must belong to the user of Neve, and nobody else may write to it "
-        "(empty: a private temporary folder of the user where Spark is local, else .exchange in the warehouse)",
+        description="folder or s3:// prefix through which Spark tasks exchange rows; all of them must reach it; "
+        "a local folder must belong to Neve's user and not be writable by others (empty: a private "
+        "temporary folder with a local Spark, else .exchange in the warehouse)",
     )
 
     @field_validator("warehouse")
@@ -31,7 +31,7 @@ class LakeConfig(Section):
 
     @property
     def on_s3(self) -> bool:
-        """Whether the warehouse is in object storage."""
+        """Return whether the warehouse is in object storage."""
         return self.warehouse.startswith("s3://")
 
     @property
@@ -39,25 +39,12 @@ class LakeConfig(Section):
         """The warehouse as a URI."""
         if "://" in self.warehouse:
             return self.warehouse
-        # Not `as_uri`: neither pyiceberg nor Spark takes %20 for a space.
+        # Not `as_uri`: neither pyiceberg nor Spark decodes %20 to a space.
         return f"file://{Path(self.warehouse).expanduser().resolve()}"
 
 
-def as_text(values: object) -> object:
-    """A map whose values are written plainly: 4 for "4", true for "true"."""
-    if not isinstance(values, dict):
-        return values
-    return {key: _plainly(value) for key, value in values.items()}
-
-
-def _plainly(value: object) -> object:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
-
-
 class CatalogConfig(Section):
-    """Which catalog knows the tables."""
+    """Iceberg catalog."""
 
     kind: CatalogKind = Field("sqlite", description="sqlite, postgres, rest or glue")
     name: str = Field("neve", pattern=r"^[a-z][a-z0-9_]*$", description="name of the catalog in Spark SQL")
@@ -66,39 +53,52 @@ class CatalogConfig(Section):
     user: str = Field("", description="user of a PostgreSQL catalog")
     password: SecretStr = Field(SecretStr(""), description="password of a PostgreSQL catalog")
     token: SecretStr = Field(SecretStr(""), description="bearer token of a REST catalog")
-    credential: SecretStr = Field(SecretStr(""), description="client id:secret of a REST catalog that speaks OAuth2")
-    warehouse: str = Field("", description="name of the warehouse in a REST catalog, where that is not lake.warehouse")
-    properties: dict[str, str] = Field({}, description="further Iceberg catalog properties, passed on as they are")
+    credential: SecretStr = Field(SecretStr(""), description="client id:secret of a REST catalog with OAuth2")
+    warehouse: str = Field("", description="name of the warehouse in a REST catalog, if it differs from lake.warehouse")
+    properties: dict[str, str] = Field({}, description="additional Iceberg catalog properties, passed on unchanged")
 
     _plain_properties = field_validator("properties", mode="before")(as_text)
 
 
 class S3Config(Section):
-    """How to reach object storage; empty values leave it to the usual AWS chain."""
+    """Access to object storage. Empty values use the default AWS credential chain."""
 
-    endpoint: str = Field("", description="URL of an S3-compatible server; empty for AWS")
+    endpoint: str = Field("", description="URL of an S3-compatible server; empty: AWS")
     region: str = Field("us-east-1", description="region of the bucket")
-    access_key: str = Field("", description="access key; empty for the usual AWS chain")
+    access_key: str = Field("", description="access key; empty: the default AWS credential chain")
     secret_key: SecretStr = Field(SecretStr(""), description="secret key")
-    path_style: bool = Field(True, description="address buckets by path, as most S3-compatible servers want it")
+    path_style: bool = Field(
+        True, description="path-style addressing of buckets, which most S3-compatible servers need"
+    )
 
 
 class SparkConfig(Section):
-    """Where Spark runs."""
+    """Spark: embedded, a cluster, or Spark Connect."""
 
-    master: str = Field("local[*]", min_length=1, description="Spark master; local[*] is embedded in the process")
+    master: str = Field("local[*]", min_length=1, description="Spark master; local[*] runs Spark in this process")
     connect: str = Field(
-        "", pattern=r"^(sc://.+)?$", description="sc:// URL of a Spark Connect server; master is unused then"
+        "", pattern=r"^(sc://.+)?$", description="sc:// URL of a Spark Connect server; replaces the master"
     )
-    driver_memory: str = Field("2g", pattern=r"^\d+[mg]$", description="memory of the embedded driver")
-    conf: dict[str, str] = Field({}, description="further Spark configuration; wins over what Neve sets")
-    log_file: str = Field(
-        "lake/spark.log", description="where the embedded JVM's messages go; empty for standard error"
-    )
+    driver_memory: str = Field("2g", pattern=r"^\d+[mg]$", description="memory of the local driver")
+    conf: dict[str, str] = Field({}, description="additional Spark configuration; overrides Neve's own")
+    log_file: str = Field("lake/spark.log", description="log file of the local JVM; empty: standard error")
 
     @property
     def is_local(self) -> bool:
-        """Whether Spark runs in this process."""
+        """Return whether Spark runs in this process."""
         return not self.connect and self.master.startswith("local")
 
     _plain_conf = field_validator("conf", mode="before")(as_text)
+
+
+class PricesConfig(Section):
+    """Prices in dollars. The defaults are close to S3 and on-demand machines."""
+
+    put_per_1000: float = Field(0.005, ge=0, description="dollars per 1,000 write requests")
+    get_per_1000: float = Field(0.0004, ge=0, description="dollars per 1,000 read requests")
+    list_per_1000: float = Field(0.005, ge=0, description="dollars per 1,000 list requests")
+    compute_per_core_hour: float = Field(0.05, ge=0, description="dollars per core hour")
+    storage_gb_month: float = Field(0.023, ge=0, description="dollars per gigabyte and month of storage")
+    scan_per_tb: float = Field(
+        0.1, ge=0, description="dollars per terabyte that a query scans; engines that bill by it charge about 5"
+    )

@@ -1,4 +1,4 @@
-"""The lake: one catalog, reached with and without a JVM."""
+"""The lake: one catalog, reached through pyiceberg without a JVM or through Spark."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
 from neve.errors import LakeError, TableMissing
 from neve.lake.catalog import pyiceberg_properties, sqlite_path
+from neve.lake.commit.snapshot_copy_patch import patch_snapshot_copies
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
-from neve.lake.exchange import Exchange
-from neve.lake.mounts import warn_of_network
-from neve.lake.private_folders import make_private, user_folder
-from neve.lake.remote import open_remote
-from neve.lake.session import build_session, own_session, session_conf
-from neve.lake.sharing import share_snapshots
+from neve.lake.spark.exchange import Exchange
+from neve.lake.spark.session import build_session, open_own_session, open_remote_session, session_conf
+from neve.local_folders import make_private_folder, user_folder, warn_network_file_system
 from neve.model.tables import NAMESPACE
 
 if TYPE_CHECKING:
@@ -27,12 +25,12 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
-    from neve.lake.jars import Jar
+    from neve.lake.spark.jars import Jar
 
 
 @dataclass(frozen=True)
 class Lake:
-    """Where the tables are; nothing is opened before it is used."""
+    """The catalog and its tables. Connections open at the first use."""
 
     lake: LakeConfig = field(default_factory=LakeConfig)
     catalog_config: CatalogConfig = field(default_factory=CatalogConfig)
@@ -43,13 +41,13 @@ class Lake:
     @cached_property
     def catalog(self) -> Catalog:
         """The catalog, through pyiceberg."""
-        share_snapshots()
+        patch_snapshot_copies()
         config = self.catalog_config
         properties = pyiceberg_properties(config, self.lake, self.s3)
         if not self.exists:
             raise TableMissing(f"there is no lake at {sqlite_path(config)}", hint="run `neve init`")
         if config.kind == "sqlite":
-            warn_of_network(sqlite_path(config), "catalog.path")
+            warn_network_file_system(sqlite_path(config), "catalog.path")
         try:
             return load_catalog(config.name, **properties)
         except Exception as error:
@@ -60,37 +58,37 @@ class Lake:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a catalog to look at; a server is taken to be there until it does not answer."""
+        """Return whether the catalog exists. A server is assumed to exist until it does not respond."""
         return self.catalog_config.kind != "sqlite" or sqlite_path(self.catalog_config).exists()
 
     def create(self) -> None:
-        """Make the file of an embedded catalog and a local warehouse; looking at a lake makes nothing.
+        """Create the file of an embedded catalog and a local warehouse. Reading a lake creates nothing.
 
-        Both are for the user of this process alone. On a cluster, workers of other users write to the warehouse, and
-        whoever runs it decides about its mode.
+        Both are private to the user of this process. On a cluster, workers of other users write to the warehouse, and
+        the operator decides about its mode.
         """
         if self.catalog_config.kind == "sqlite":
             path = sqlite_path(self.catalog_config)
-            make_private(path.parent)
+            make_private_folder(path.parent)
             path.touch(mode=0o600)
         if self.spark_config.is_local and not self.lake.on_s3:
-            make_private(Path(self.lake.location.removeprefix("file://")))
+            make_private_folder(Path(self.lake.location.removeprefix("file://")))
 
     @cached_property
     def spark(self) -> SparkSession:
-        """The Spark session; starts one when there is none."""
+        """Return the Spark session. Start one if there is none."""
         return build_session(self.spark_config, self.catalog_config, self.lake, self.s3, self.further_jars)
 
     def new_session(self, conf: Mapping[str, str]) -> SparkSession:
-        """A session with settings of its own, beside all others on the same Spark; whoever asks closes it."""
+        """Open a separate session with its own settings on the same Spark. The caller closes it."""
         if not self.spark_config.connect:
-            return own_session(self.spark, self.catalog_config, conf)
+            return open_own_session(self.spark, self.catalog_config, conf)
         known = session_conf(self.spark_config, self.catalog_config, self.lake, self.s3)
-        return open_remote(self.spark_config.connect, {**known, **conf})
+        return open_remote_session(self.spark_config.connect, {**known, **conf})
 
     @property
     def exchange(self) -> Exchange:
-        """Where the tasks of a job hand each other rows."""
+        """Return the exchange that passes rows between the tasks of a job."""
         config, local = self.lake, self.spark_config.is_local
         folder = config.exchange or (
             user_folder("neve-exchange") if local else f"{config.location.removeprefix('file://')}/.exchange"
@@ -98,8 +96,8 @@ class Lake:
         return Exchange(folder, self.s3, shared=not local)
 
     def table(self, name: str) -> Table:
-        """A table as it is now: one of the lake's own by its name, any other of the catalog as `namespace.table`."""
-        identifier = identify(name)
+        """Load the current state of a table: one of the lake's own by its name, any other as `namespace.table`."""
+        identifier = parse_table_name(name)
         try:
             return self.catalog.load_table(identifier)
         except (NoSuchTableError, NoSuchNamespaceError) as error:
@@ -109,7 +107,7 @@ class Lake:
             ) from error
 
     def table_names(self) -> list[str]:
-        """The tables of the namespace, in order."""
+        """List the tables of the namespace, in order."""
         if not self.exists:
             return []
         try:
@@ -118,12 +116,12 @@ class Lake:
             return []
 
     def spark_name(self, name: str) -> str:
-        """The name of a table in Spark SQL."""
-        return ".".join((self.catalog_config.name, *(f"`{part}`" for part in identify(name))))
+        """Return the name of a table in Spark SQL."""
+        return ".".join((self.catalog_config.name, *(f"`{part}`" for part in parse_table_name(name))))
 
 
-def identify(name: str) -> tuple[str, ...]:
-    """The identifier that a user's name of a table stands for."""
+def parse_table_name(name: str) -> tuple[str, ...]:
+    """Parse a user's name of a table into an identifier."""
     return tuple(name.split(".")) if "." in name else (NAMESPACE, name)
 
 

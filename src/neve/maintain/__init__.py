@@ -1,1 +1,1 @@
-"""Maintenance: what keeps a table small and quick to plan: snapshots, orphans, manifests, retention, tags."""
+"""Maintenance of tables: snapshot expiry, orphans, manifests, deletes, retention, statistics and tags."""

@@ -1,88 +1,161 @@
-"""Write position deletes anew: fewer files, and none about data files that are gone."""
+"""Rewrite position deletes: fewer files, and none for data files that no longer exist."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFileContent, FileFormat
 
-from neve.maintain.deletes_plan import FILE, DeletesPlan, PositionDeletes, plan_deletes
-from neve.maintain.procedures import call, options
-from neve.maintain.result import Cost, Gain, Outcome
-from neve.maintain.words import counted
+from neve.lake.read.data_file_reader import read_columns
+from neve.lake.read.file_values import find_referenced_path, partition_values
+from neve.lake.read.history import read_summary
+from neve.lake.read.snapshot_files import iterate_entries
+from neve.maintain.procedures import call_procedure, format_options
+from neve.maintain.step import KEEP, Cost, Entry, Gain, Outcome
+from neve.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterable
 
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
-    from neve.maintain.work import Work
+    from neve.maintain.step import StepContext
+
+
+REWRITE, REMOVE = "rewrite", "remove"
+FILE = "file of position deletes"
+
+
+@dataclass(frozen=True)
+class PositionDeletes:
+    """A file of position deletes, and the paths of its data files (none: unknown)."""
+
+    path: str
+    partition: Hashable
+    bytes: int
+    about: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class DeletesPlan:
+    """Planned work, and the reason."""
+
+    dangling: tuple[PositionDeletes, ...]
+    excess: int
+    rewrite: bool
+    reason: str
+    entries: tuple[Entry, ...]
+
+
+def plan_deletes(
+    deletes: Iterable[PositionDeletes], live: Iterable[tuple[Hashable, str]], *, least: int, others: int = 0
+) -> DeletesPlan:
+    """Plan to drop deletes of removed data files, and to merge several delete files of one data file.
+
+    `live` are the data files, each with its partition. `others` counts equality deletes and deletion vectors, which are
+    not rewritten.
+    """
+    every = tuple(deletes)
+    by_partition: dict[Hashable, set[str]] = {}
+    for partition, path in live:
+        by_partition.setdefault(partition, set()).add(path)
+    dangling = tuple(one for one in every if _is_dangling(one, by_partition.get(one.partition, set())))
+    rest = tuple(one for one in every if one not in dangling)
+    excess = _count_excess(rest)
+    rewrite = bool(dangling) or excess >= least
+    entries = [
+        *(Entry(REMOVE, one.path, "the data files that it is about are gone", one.bytes) for one in dangling),
+        *_summarize(rest, excess, rewrite),
+        *([Entry(KEEP, f"{others} other delete files", "compaction applies them")] if others else []),
+    ]
+    reason = _explain(len(every), len(dangling), excess, least) if every else _explain_none(others)
+    return DeletesPlan(dangling, excess, rewrite, reason, tuple(entries))
+
+
+def _is_dangling(one: PositionDeletes, live: set[str]) -> bool:
+    return not live or (bool(one.about) and one.about.isdisjoint(live))
+
+
+def _count_excess(deletes: tuple[PositionDeletes, ...]) -> int:
+    """Count the delete files beyond one for each data file that has deletes."""
+    spoken_of = {(one.partition, path) for one in deletes for path in one.about or ("",)}
+    return max(0, len(deletes) - len(spoken_of))
+
+
+def _summarize(rest: tuple[PositionDeletes, ...], excess: int, rewrite: bool) -> list[Entry]:
+    if not rest:
+        return []
+    words = f"{excess} fewer would do" if excess else "no more than one for each data file that has deletes"
+    what = format_count(len(rest), FILE)
+    return [Entry(REWRITE if rewrite else KEEP, what, words, sum(one.bytes for one in rest))]
+
+
+def _explain(count: int, dangling: int, excess: int, least: int) -> str:
+    if dangling:
+        return f"{dangling:,} of {format_count(count, FILE)} about data files that are gone"
+    if excess >= least:
+        return f"{format_count(count, FILE)} could be {count - excess:,}"
+    return f"{format_count(count, FILE)}, {excess} more than needed: fewer than {least} are left as they are"
+
+
+def _explain_none(others: int) -> str:
+    return f"no position deletes ({others} other delete files: compaction applies them)" if others else "no deletes"
+
 
 STEP = "deletes"
-PATH_COLUMN = 2147483546  # the field id that Iceberg reserves for the path in a delete file
 
 
-def deletes(work: Work) -> Outcome:
-    """Rewrite position deletes where there is something to gain; the rows that are read stay the same."""
-    plan = _plan(work)
+def rewrite_deletes(work: StepContext) -> Outcome:
+    """Rewrite position deletes if there is a gain. Readers get the same rows."""
+    plan = _make_plan(work)
     gain = Gain(delete_files=max(len(plan.dangling), plan.excess)) if plan.rewrite else Gain()
     if work.dry_run or not plan.rewrite:
         return Outcome(plan.reason, False, plan.entries, gain)
     work.tell(STEP, 0, 1)
     work.check()
-    answer = call(work.lake, "rewrite_position_delete_files", work.name, {"options": options({"rewrite-all": "true"})})
+    answer = call_procedure(
+        work.lake, "rewrite_position_delete_files", work.name, {"options": format_options({"rewrite-all": "true"})}
+    )
     work.tell(STEP, 1, 1)
     before, after = int(answer["rewritten_delete_files_count"]), int(answer["added_delete_files_count"])
     removed, written = int(answer["rewritten_bytes_count"]), int(answer["added_bytes_count"])
     gain = Gain(delete_files=before - after, bytes=max(0, removed - written))
     cost = Cost(api_calls=before + after + 3, bytes_written=written)
-    return Outcome(f"{counted(before, FILE)} became {after:,}", before > 0, plan.entries, gain, cost)
+    return Outcome(f"{format_count(before, FILE)} became {after:,}", before > 0, plan.entries, gain, cost)
 
 
-def _plan(work: Work) -> DeletesPlan:
+def _make_plan(work: StepContext) -> DeletesPlan:
     table = work.table()
     snapshot, least = table.current_snapshot(), work.config.deletes.min_files
-    summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
-    if snapshot is None or summary.get("total-delete-files") == "0":
+    if snapshot is None or read_summary(snapshot).get("total-delete-files") == "0":
         return plan_deletes((), (), least=least)
-    return _read(table, least)
+    return _read_plan(table, least)
 
 
-def _read(table: Table, least: int) -> DeletesPlan:
+def _read_plan(table: Table, least: int) -> DeletesPlan:
     found: list[PositionDeletes] = []
     live: list[tuple[Hashable, str]] = []
     others = 0
-    snapshot = table.current_snapshot()
-    for manifest in snapshot.manifests(table.io) if snapshot else []:
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-            file = entry.data_file
-            partition = _partition(file)
-            if file.content == DataFileContent.DATA:
-                live.append((partition, file.file_path))
-            elif file.content == DataFileContent.POSITION_DELETES and file.file_format != FileFormat.PUFFIN:
-                found.append(_position_deletes(table, file, partition))
-            else:
-                others += 1
+    for entry in iterate_entries(table):
+        file = entry.data_file
+        partition = (file.spec_id, *partition_values(file))
+        if file.content == DataFileContent.DATA:
+            live.append((partition, file.file_path))
+        elif file.content == DataFileContent.POSITION_DELETES and file.file_format != FileFormat.PUFFIN:
+            paths = _find_data_files(table, file)
+            found.append(PositionDeletes(file.file_path, partition, file.file_size_in_bytes, paths))
+        else:
+            others += 1
     return plan_deletes(found, live, least=least, others=others)
 
 
-def _position_deletes(table: Table, file: DataFile, partition: Hashable) -> PositionDeletes:
-    return PositionDeletes(file.file_path, partition, file.file_size_in_bytes, _about(table, file))
-
-
-def _about(table: Table, file: DataFile) -> frozenset[str]:
-    """The data files that deletes are about: by their bounds where it is one, else by what is in the file."""
-    first, last = ((bounds or {}).get(PATH_COLUMN) for bounds in (file.lower_bounds, file.upper_bounds))
-    if first is not None and first == last:
-        return frozenset({bytes(first).decode()})
+def _find_data_files(table: Table, file: DataFile) -> frozenset[str]:
+    """Return the data files of a delete file: by its bounds if it is one, else by its content."""
+    path = find_referenced_path(file)
+    if path is not None:
+        return frozenset({path})
     if file.file_format != FileFormat.PARQUET:
         return frozenset()
-    with table.io.new_input(file.file_path).open() as source:
-        paths = pq.ParquetFile(source).read(columns=["file_path"]).column("file_path")
-        return frozenset(paths.unique().to_pylist())
-
-
-def _partition(file: DataFile) -> Hashable:
-    return (file.spec_id, *(file.partition[position] for position in range(len(file.partition))))
+    return frozenset(read_columns(table.io, file.file_path, ["file_path"]).column(0).unique().to_pylist())

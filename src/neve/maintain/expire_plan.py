@@ -1,4 +1,8 @@
-"""Which snapshots go and which stay, and why: a pure function of what a table remembers."""
+"""Plan the expiry of snapshots: expired and kept snapshots, with reasons. A pure function of snapshots and refs.
+
+Iceberg's own expiry does more than the list of snapshots that it is given (RemoveSnapshots of 1.12): it also drops refs
+past their own age, and snapshots past the age of their branch. The plan takes that into account.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +11,121 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from neve.maintain.entry import KEEP, Entry
-from neve.maintain.expiry import Carried, ExpirePlan, ExpirePolicy, Remembered
-from neve.maintain.iceberg_expiry import expired_refs, forgotten_by_iceberg
-from neve.maintain.snapshots import MAIN, Ref, Snapshot, ancestors, head_of, shown
-from neve.maintain.streams import newest_of_streams, way_to
+from neve.maintain.snapshots import (
+    MAIN,
+    Ref,
+    Snapshot,
+    ancestors,
+    find_newest_of_streams,
+    find_path_to,
+    format_time,
+    head_of,
+)
+from neve.maintain.step import KEEP, Entry
 from neve.model.commits import BATCH_ID
+from neve.text import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
+
+@dataclass(frozen=True)
+class ExpirePolicy:
+    """Snapshots to expire: older than `max_age` and beyond the last `min_snapshots` of a branch.
+
+    Snapshots younger than `floor` never expire. Snapshots beyond the last `max_snapshots` of a branch may expire before
+    `max_age`. 0 means no such limit.
+    """
+
+    max_age: timedelta
+    min_snapshots: int
+    floor: timedelta
+    max_snapshots: int = 0
+    carry: bool = True
+
+
+@dataclass(frozen=True)
+class TableState:
+    """Snapshots and refs of a table, the batches whose id must still be found in it, and its incremental readers.
+
+    Each of the `readers` has a name, and the snapshot that it has read last.
+    """
+
+    snapshots: tuple[Snapshot, ...]
+    refs: tuple[Ref, ...]
+    needed_batches: frozenset[str] = frozenset()
+    readers: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class CarriedPosition:
+    """A stream whose position is written into a new snapshot, because its last snapshot will expire."""
+
+    stream: str
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True)
+class ExpirePlan:
+    """Snapshots to expire, and the reason for each kept snapshot beyond the age."""
+
+    expire: tuple[Snapshot, ...] = ()
+    drop: tuple[Ref, ...] = ()
+    carry: tuple[CarriedPosition, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    refused: str = ""
+    bytes: int = 0
+
+    @property
+    def empty(self) -> bool:
+        """True if there is nothing to do."""
+        return not (self.expire or self.drop)
+
+
+def find_expired_refs(snapshots: Sequence[Snapshot], refs: Sequence[Ref], now: datetime) -> tuple[Ref, ...]:
+    """Return branches and tags past their own age, which counts from their snapshot. `main` never expires."""
+    known = {snapshot.id: snapshot for snapshot in snapshots}
+    return tuple(
+        ref
+        for ref in refs
+        if ref.name != MAIN
+        and ref.max_age is not None
+        and ref.snapshot_id in known
+        and now - known[ref.snapshot_id].at > ref.max_age
+    )
+
+
+def find_expired_by_iceberg(snapshots: Sequence[Snapshot], refs: Sequence[Ref], now: datetime) -> set[int]:
+    """Return snapshots that only branches with their own age reach, and that are beyond it."""
+    kept = {ref.snapshot_id for ref in refs}
+    led_to: set[int] = set()
+    for ref in (ref for ref in refs if ref.is_branch):
+        line = list(ancestors(snapshots, ref.snapshot_id))
+        led_to |= {snapshot.id for snapshot in line}
+        kept |= {snapshot.id for snapshot in line[: _count_kept(line, ref, now)]}
+    return led_to - kept
+
+
+def _count_kept(line: list[Snapshot], ref: Ref, now: datetime) -> int:
+    """Count the snapshots of a branch that are kept, from its head: Iceberg stops at the first expired one."""
+    if ref.max_snapshot_age is None:
+        return len(line)
+    oldest, least = now - ref.max_snapshot_age, ref.min_snapshots or 1
+    for place, snapshot in enumerate(line):
+        if place >= least and snapshot.at < oldest:
+            return place
+    return len(line)
+
+
 EXPIRE, DROP, CARRY = "expire", "drop", "carry"
-PATIENCE = timedelta(days=7)
+MAX_READER_LAG = timedelta(days=7)
 YOUNG = "younger than its branch lets go"
 
 
 @dataclass
-class _Keeping:
-    """The snapshots that stay, each with the first reason that was found."""
+class _KeptSnapshots:
+    """The kept snapshots, each with the first reason that was found."""
 
     reasons: dict[int, str] = field(default_factory=dict)
 
@@ -34,41 +134,41 @@ class _Keeping:
             self.reasons.setdefault(snapshot_id, reason)
 
 
-def plan_expiry(known: Remembered, policy: ExpirePolicy, now: datetime) -> ExpirePlan:
-    """The plan for a table; it never touches a head of a branch or tag, nor what ingestion stands on."""
-    dropped = expired_refs(known.snapshots, known.refs, now)
+def plan_expiry(known: TableState, policy: ExpirePolicy, now: datetime) -> ExpirePlan:
+    """Plan the expiry of a table. The head of a branch or tag and snapshots that ingestion needs never expire."""
+    dropped = find_expired_refs(known.snapshots, known.refs, now)
     refs = tuple(ref for ref in known.refs if ref not in dropped)
-    keeping = _Keeping()
+    keeping = _KeptSnapshots()
     _keep_refs(keeping, known.snapshots, refs, policy, now)
     _keep_young(keeping, known.snapshots, refs, policy, now)
-    needed = _needed(known, policy, now)
+    needed = _find_needed(known, policy, now)
     for snapshot_id, reason in needed.items():
         keeping.keep([snapshot_id], reason)
     _keep_readers(keeping, known, refs, now)
     carry = _keep_streams(keeping, known.snapshots, refs, policy, now)
     kept = keeping.reasons
     expire = tuple(snapshot for snapshot in known.snapshots if snapshot.id not in kept)
-    refused = _refusal(known, refs, needed, kept, now) or _hasty(refs, policy, carry)
-    # Without a snapshot to expire there is no reason to write a position anew.
+    refused = _check_iceberg_expiry(known, refs, needed, kept, now) or _check_carry_age(refs, policy, carry)
+    # Without a snapshot to expire there is no reason to carry a position.
     return ExpirePlan(
         expire=expire,
         drop=dropped,
         carry=carry if expire else (),
         entries=(
-            *_going(expire, dropped, carry if expire else (), policy, now),
-            *_staying(known, kept, now - policy.max_age),
+            *_list_expired(expire, dropped, carry if expire else (), policy, now),
+            *_list_kept(known, kept, now - policy.max_age),
         ),
         refused=refused,
-        bytes=_freed(known.snapshots, expire),
+        bytes=_sum_freed_bytes(known.snapshots, expire),
     )
 
 
 def _keep_refs(
-    keeping: _Keeping, snapshots: tuple[Snapshot, ...], refs: tuple[Ref, ...], policy: ExpirePolicy, now: datetime
+    keeping: _KeptSnapshots, snapshots: tuple[Snapshot, ...], refs: tuple[Ref, ...], policy: ExpirePolicy, now: datetime
 ) -> None:
-    """The head of each branch and tag, and of a branch the last few and the young ones."""
+    """Keep the head of each branch and tag, and the last few and the young snapshots of a branch."""
     for ref in refs:
-        keeping.keep([ref.snapshot_id], f"{ref} is at it" if ref.is_branch else f"{ref} holds it")
+        keeping.keep([ref.snapshot_id], f"the head of {ref}" if ref.is_branch else f"{ref} holds it")
     for ref in (ref for ref in refs if ref.is_branch):
         oldest = now - (policy.max_age if ref.max_snapshot_age is None else ref.max_snapshot_age)
         least = ref.min_snapshots or policy.min_snapshots
@@ -83,17 +183,17 @@ def _keep_refs(
 
 
 def _keep_young(
-    keeping: _Keeping, snapshots: tuple[Snapshot, ...], refs: tuple[Ref, ...], policy: ExpirePolicy, now: datetime
+    keeping: _KeptSnapshots, snapshots: tuple[Snapshot, ...], refs: tuple[Ref, ...], policy: ExpirePolicy, now: datetime
 ) -> None:
-    """Those that no branch leads to any more wait for their age too: somebody may be about to look at them."""
+    """Keep young snapshots that no branch reaches any more until their age: a reader may be about to use them."""
     led_to = {snapshot.id for ref in refs for snapshot in ancestors(snapshots, ref.snapshot_id) if ref.is_branch}
     for snapshot in snapshots:
         if snapshot.id not in led_to and snapshot.at >= now - policy.max_age:
             keeping.keep([snapshot.id], YOUNG)
 
 
-def _needed(known: Remembered, policy: ExpirePolicy, now: datetime) -> dict[int, str]:
-    """What ingestion looks for: ids of unfinished batches, and snapshots within the horizon of duplicates."""
+def _find_needed(known: TableState, policy: ExpirePolicy, now: datetime) -> dict[int, str]:
+    """Return the snapshots that ingestion needs: of unfinished batches, and within the horizon of duplicates."""
     needed = {}
     for snapshot in known.snapshots:
         batch = snapshot.summary.get(BATCH_ID)
@@ -105,19 +205,22 @@ def _needed(known: Remembered, policy: ExpirePolicy, now: datetime) -> dict[int,
 
 
 def _keep_streams(
-    keeping: _Keeping, snapshots: tuple[Snapshot, ...], refs: tuple[Ref, ...], policy: ExpirePolicy, now: datetime
-) -> tuple[Carried, ...]:
-    """A stream finds its position by walking back from the current snapshot, so no gap may lie before it."""
+    keeping: _KeptSnapshots, snapshots: tuple[Snapshot, ...], refs: tuple[Ref, ...], policy: ExpirePolicy, now: datetime
+) -> tuple[CarriedPosition, ...]:
+    """Keep the path to each stream's position, or carry the position.
+
+    A stream finds its position by walking back from the current snapshot, so there must be no gap before it.
+    """
     current = head_of(refs)
-    streams = sorted(newest_of_streams(snapshots, current).items())
-    ways = {stream: way_to(snapshots, current, snapshot.id) for stream, snapshot in streams}
+    streams = sorted(find_newest_of_streams(snapshots, current).items())
+    ways = {stream: find_path_to(snapshots, current, snapshot.id) for stream, snapshot in streams}
     lost = {stream for stream, way in ways.items() if any(one not in keeping.reasons for one in way)}
     if policy.carry and lost:
-        # Each position that is carried pushes others out of the last ones, so all that are old or near are carried.
-        oldest = now - max(_own_age(refs, policy), policy.floor)
+        # Each carried position pushes others out of the last snapshots, so all that are old or near are carried.
+        oldest = now - max(_max_age_of_main(refs, policy), policy.floor)
         last = policy.max_snapshots - len(streams) if policy.max_snapshots else len(snapshots)
         safe = {one.id for one in islice(ancestors(snapshots, current), max(0, last)) if one.at >= oldest}
-        return tuple(Carried(stream, one) for stream, one in streams if stream in lost or one.id not in safe)
+        return tuple(CarriedPosition(stream, one) for stream, one in streams if stream in lost or one.id not in safe)
     for stream, snapshot in streams:
         if stream in lost:
             keeping.keep([snapshot.id], f"stream {stream} goes on from it")
@@ -125,79 +228,88 @@ def _keep_streams(
     return ()
 
 
-def _keep_readers(keeping: _Keeping, known: Remembered, refs: tuple[Ref, ...], now: datetime) -> None:
-    """Whoever reads what changed needs the snapshots since its last time; one that stays away too long reads all."""
+def _keep_readers(keeping: _KeptSnapshots, known: TableState, refs: tuple[Ref, ...], now: datetime) -> None:
+    """Keep the snapshots since the last read of each incremental reader.
+
+    A reader that lags too far reads everything.
+    """
     current = head_of(refs)
     times = {snapshot.id: snapshot.at for snapshot in known.snapshots}
     for reader, snapshot_id in known.readers:
-        if times.get(snapshot_id, now - 2 * PATIENCE) >= now - PATIENCE:
-            keeping.keep(way_to(known.snapshots, current, snapshot_id), f"{reader} reads on from there")
+        if times.get(snapshot_id, now - 2 * MAX_READER_LAG) >= now - MAX_READER_LAG:
+            keeping.keep(find_path_to(known.snapshots, current, snapshot_id), f"{reader} reads on from there")
 
 
-def _own_age(refs: tuple[Ref, ...], policy: ExpirePolicy) -> timedelta:
-    """How old snapshots of the main branch become."""
+def _max_age_of_main(refs: tuple[Ref, ...], policy: ExpirePolicy) -> timedelta:
+    """Return the maximum age of snapshots of the main branch."""
     own = next((ref.max_snapshot_age for ref in refs if ref.name == MAIN), None)
     return policy.max_age if own is None else own
 
 
-def _hasty(refs: tuple[Ref, ...], policy: ExpirePolicy, carry: tuple[Carried, ...]) -> str:
-    """A branch that forgets within the horizon would forget positions that were just carried."""
-    if not carry or _own_age(refs, policy) >= policy.floor:
+def _check_carry_age(refs: tuple[Ref, ...], policy: ExpirePolicy, carry: tuple[CarriedPosition, ...]) -> str:
+    """Return an error if the main branch expires snapshots within the horizon: carried positions would be lost."""
+    if not carry or _max_age_of_main(refs, policy) >= policy.floor:
         return ""
     return "the main branch's own max-snapshot-age is so short that the positions of streams would be lost"
 
 
-def _refusal(
-    known: Remembered, refs: tuple[Ref, ...], needed: dict[int, str], kept: dict[int, str], now: datetime
+def _check_iceberg_expiry(
+    known: TableState, refs: tuple[Ref, ...], needed: dict[int, str], kept: dict[int, str], now: datetime
 ) -> str:
-    """Iceberg forgets by itself what a branch's own age says, whatever list it is given: not what must stay."""
+    """Return an error if Iceberg would expire a needed snapshot by a branch's own age, whatever the list."""
     streams = {snapshot_id for snapshot_id, reason in kept.items() if reason.startswith("stream ")}
-    lost = forgotten_by_iceberg(known.snapshots, refs, now) & (set(needed) | streams)
+    lost = find_expired_by_iceberg(known.snapshots, refs, now) & (set(needed) | streams)
     if not lost:
         return ""
     first = min(lost)
     return f"a branch's own max-snapshot-age would expire snapshot {first}, which must stay: {kept[first]}"
 
 
-def _going(
+def _list_expired(
     expire: tuple[Snapshot, ...],
     dropped: tuple[Ref, ...],
-    carry: tuple[Carried, ...],
+    carry: tuple[CarriedPosition, ...],
     policy: ExpirePolicy,
     now: datetime,
 ) -> list[Entry]:
-    hours = policy.max_age.total_seconds() / 3600
-    old, many = f"older than {hours:g} h", f"beyond the last {policy.max_snapshots:,} of its branch"
+    old = f"older than {format_duration(policy.max_age)}"
+    many = f"beyond the last {policy.max_snapshots:,} of its branch"
     return [
         *(Entry(DROP, str(ref), "older than its own max-ref-age") for ref in dropped),
         *(
-            Entry(CARRY, f"position of stream {one.stream}", f"its last commit, of {shown(one.snapshot.at)}, is to go")
+            Entry(
+                CARRY,
+                f"position of stream {one.stream}",
+                f"its last commit, of {format_time(one.snapshot.at)}, is to go",
+            )
             for one in carry
         ),
         *(
-            Entry(EXPIRE, _named(one), f"{old if one.at < now - policy.max_age else many}, and nothing needs it")
+            Entry(
+                EXPIRE, _name_snapshot(one), f"{old if one.at < now - policy.max_age else many}, and nothing needs it"
+            )
             for one in expire
         ),
     ]
 
 
-def _staying(known: Remembered, kept: dict[int, str], oldest: datetime) -> list[Entry]:
-    """Only those beyond the age need a reason."""
+def _list_kept(known: TableState, kept: dict[int, str], oldest: datetime) -> list[Entry]:
+    """List kept snapshots beyond the age. Only those need a reason."""
     beyond = [one for one in known.snapshots if one.id in kept and one.at < oldest]
-    return [Entry(KEEP, _named(one), kept[one.id], _held_bytes(known, one)) for one in beyond]
+    return [Entry(KEEP, _name_snapshot(one), kept[one.id], _sum_held_bytes(known, one)) for one in beyond]
 
 
-def _named(snapshot: Snapshot) -> str:
-    return f"snapshot {snapshot.id} of {shown(snapshot.at)}"
+def _name_snapshot(snapshot: Snapshot) -> str:
+    return f"snapshot {snapshot.id} of {format_time(snapshot.at)}"
 
 
-def _held_bytes(known: Remembered, pinned: Snapshot) -> int:
-    """At most this is held on disk by a snapshot alone: what was taken out of the table since."""
+def _sum_held_bytes(known: TableState, pinned: Snapshot) -> int:
+    """Return the maximum size on disk that only a snapshot holds: the files removed from the table since."""
     line = list(ancestors(known.snapshots, head_of(known.refs)))
     return sum(snapshot.removed_bytes for snapshot in line if snapshot.at > pinned.at)
 
 
-def _freed(snapshots: tuple[Snapshot, ...], expire: tuple[Snapshot, ...]) -> int:
-    """About what goes: the files that a commit took out are needed by the snapshots before it alone."""
+def _sum_freed_bytes(snapshots: tuple[Snapshot, ...], expire: tuple[Snapshot, ...]) -> int:
+    """Estimate the freed bytes: only the snapshots before a commit need the files that it removed."""
     gone = {snapshot.id for snapshot in expire}
     return sum(snapshot.removed_bytes for snapshot in snapshots if snapshot.parent_id in gone)

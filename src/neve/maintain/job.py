@@ -1,4 +1,4 @@
-"""Maintenance as it is run: a lease on the table, the steps in order, and a record of each."""
+"""Run maintenance steps on a table under a lease; record each in the history and the metrics."""
 
 from __future__ import annotations
 
@@ -10,40 +10,64 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import structlog
+from prometheus_client import Counter, Gauge
 
 from neve.errors import Cancelled, LeaseLost, LeaseTaken, NeveError
-from neve.lake.lake import identify
-from neve.lake.leases import Lease, work_under
+from neve.lake.lake import parse_table_name
 from neve.maintain.config import MaintainConfig
-from neve.maintain.deletes import deletes
-from neve.maintain.expire import expire
-from neve.maintain.history import History
-from neve.maintain.manifests import manifests
-from neve.maintain.metrics import count_step
-from neve.maintain.orphans import orphans
-from neve.maintain.result import Outcome, StepResult
-from neve.maintain.retention import retention
-from neve.maintain.statistics import statistics
-from neve.maintain.tags import tags
-from neve.maintain.work import Guards, Tell, Work
+from neve.maintain.deletes import rewrite_deletes
+from neve.maintain.expire import expire_snapshots
+from neve.maintain.manifests import rewrite_manifests
+from neve.maintain.orphans import remove_orphans
+from neve.maintain.retention import apply_retention
+from neve.maintain.statistics import compute_statistics
+from neve.maintain.step import Guards, History, Outcome, ProgressCallback, StepContext, StepResult
+from neve.maintain.tags import update_tags
+from neve.state.leases import Lease, hold_worker_lease
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from neve.lake.documents import Documents
     from neve.lake.lake import Lake
+    from neve.state.documents import Documents
+
+
+RUNS = Counter("neve_maintain_runs", "steps that were run", ["step", "table"])
+FAILURES = Counter("neve_maintain_failures", "steps that ended in an error", ["step", "table"])
+SECONDS = Counter("neve_maintain_seconds", "time that steps took", ["step", "table"])
+SNAPSHOTS = Counter("neve_maintain_expired_snapshots", "snapshots that were expired", ["table"])
+FILES = Counter("neve_maintain_removed_files", "data and delete files that were removed", ["step", "table"])
+ROWS = Counter("neve_maintain_deleted_rows", "rows that were past their time", ["table"])
+BYTES = Counter("neve_maintain_freed_bytes", "bytes that were freed, at about", ["step", "table"])
+LAST = Gauge("neve_maintain_last_success_timestamp_seconds", "when a step last ended well", ["step", "table"])
+
+
+def count_step(result: StepResult) -> None:
+    """Count a step that was not a dry run."""
+    labels, gain = (result.step, result.table), result.outcome.gain
+    RUNS.labels(*labels).inc()
+    SECONDS.labels(*labels).inc(result.seconds)
+    if result.failed:
+        FAILURES.labels(*labels).inc()
+        return
+    FILES.labels(*labels).inc(gain.files + gain.delete_files)
+    BYTES.labels(*labels).inc(gain.bytes)
+    SNAPSHOTS.labels(result.table).inc(gain.snapshots)
+    ROWS.labels(result.table).inc(gain.rows)
+    LAST.labels(*labels).set(result.started_at.timestamp() + result.seconds)
+
 
 log = structlog.get_logger("neve.maintain")
 
-Step = Callable[[Work], Outcome]
+Step = Callable[[StepContext], Outcome]
 STEPS: dict[str, Step] = {
-    "retention": retention,
-    "deletes": deletes,
-    "manifests": manifests,
-    "statistics": statistics,
-    "tags": tags,
-    "expire": expire,
-    "orphans": orphans,
+    "retention": apply_retention,
+    "deletes": rewrite_deletes,
+    "manifests": rewrite_manifests,
+    "statistics": compute_statistics,
+    "tags": update_tags,
+    "expire": expire_snapshots,
+    "orphans": remove_orphans,
 }
 
 
@@ -59,54 +83,56 @@ class Maintainer:
     config: MaintainConfig = field(default_factory=MaintainConfig)
     guards: Guards = field(default_factory=Guards)
     documents: Documents | None = None
-    tell: Tell = lambda _step, _done, _total: None
+    tell: ProgressCallback = lambda _step, _done, _total: None
     clock: Callable[[], datetime] = _now
     steal: bool = False
 
     def run(
         self, table: str, steps: Sequence[str], *, dry_run: bool = False, how: Mapping[str, Step] | None = None
     ) -> list[StepResult]:
-        """Steps on one table, in their order; one that fails is told, and does not keep the next from its turn.
+        """Run steps on one table, in their order. A failed step is reported, and the next one runs.
 
-        Raises `LeaseTaken` while another one is at the table, and `Cancelled` where `tell` does. `how` does steps in
-        another way than their own.
+        Raises `LeaseTaken` while another process maintains the table, and `Cancelled` if `tell` does. `how` overrides
+        the implementation of steps.
         """
         return self._run(self._work(table, dry_run=dry_run), {step: (how or STEPS)[step] for step in steps})
 
     def round(self, table: str, *, dry_run: bool = False) -> list[StepResult]:
-        """Every step; orphans are only listed where the settings do not say that they are to be removed."""
+        """Run every step. Orphans are only listed unless the settings enable their removal."""
         listed = frozenset() if self.config.orphans.delete else frozenset({"orphans"})
         return self._run(self._work(table, dry_run=dry_run), {step: STEPS[step] for step in self.steps()}, listed)
 
     def steps(self) -> list[str]:
-        """The steps of a round: what is deleted goes first, so that expiry and orphans find it."""
+        """Return the steps of a round. Deleting steps come first, so that expiry and orphans find their files."""
         return [step for step in STEPS if step != "statistics" or self.config.statistics.enabled]
 
-    def _run(self, work: Work, steps: Mapping[str, Step], only_look: frozenset[str] = frozenset()) -> list[StepResult]:
-        work.table()  # a name that is no table's is an error of whoever called
+    def _run(
+        self, work: StepContext, steps: Mapping[str, Step], only_look: frozenset[str] = frozenset()
+    ) -> list[StepResult]:
+        work.table()  # an unknown table name is an error of the caller
         results: list[StepResult] = []
         try:
             with self._lease(work) as lease:
                 for step, how in steps.items():
                     turn = replace(work, dry_run=work.dry_run or step in only_look)
-                    results.append(self._step(_leased(turn, lease), step, how))
+                    results.append(self._step(_with_lease(turn, lease), step, how))
         except LeaseLost as error:
             results.append(self._failed(work, "lease", error, 0.0))
         return results
 
     def refused(self, table: str, error: LeaseTaken) -> StepResult:
-        """That another one is at a table, for whoever tells it beside the steps of other tables."""
+        """Return a result for a table that another process maintains, to report it beside the steps of other tables."""
         return self._failed(self._work(table, dry_run=False), "lease", error, 0.0)
 
-    def _work(self, table: str, *, dry_run: bool) -> Work:
-        name = ".".join(identify(table))
-        return Work(self.lake, name, self.clock(), self.config, self.guards, dry_run, self.tell)
+    def _work(self, table: str, *, dry_run: bool) -> StepContext:
+        name = ".".join(parse_table_name(table))
+        return StepContext(self.lake, name, self.clock(), self.config, self.guards, dry_run, self.tell)
 
-    def _lease(self, work: Work) -> AbstractContextManager[Lease | None]:
-        """Two maintainers of one table would undo each other's plans; looking does no harm."""
+    def _lease(self, work: StepContext) -> AbstractContextManager[Lease | None]:
+        """Acquire the lease of a table: two maintainers would invalidate each other's plans. A dry run needs none."""
         if self.documents is None or work.dry_run:
             return nullcontext()
-        return work_under(
+        return hold_worker_lease(
             self.documents,
             f"maintain:{work.name}",
             seconds=self.config.lease_seconds,
@@ -114,7 +140,7 @@ class Maintainer:
             steal=self.steal,
         )
 
-    def _step(self, work: Work, step: str, how: Step) -> StepResult:
+    def _step(self, work: StepContext, step: str, how: Step) -> StepResult:
         started, clock = self.clock(), time.monotonic()
         try:
             outcome = how(work)
@@ -126,7 +152,7 @@ class Maintainer:
             return self._remember(self._failed(work, step, error, time.monotonic() - clock))
         return self._remember(StepResult(step, work.name, work.dry_run, started, time.monotonic() - clock, outcome))
 
-    def _failed(self, work: Work, step: str, error: Exception, seconds: float) -> StepResult:
+    def _failed(self, work: StepContext, step: str, error: Exception, seconds: float) -> StepResult:
         words = error.message if isinstance(error, NeveError) else f"{type(error).__name__}: {_first_line(error)}"
         hint = error.hint if isinstance(error, NeveError) else None
         nothing = Outcome("it failed")
@@ -140,7 +166,7 @@ class Maintainer:
         return result
 
 
-def _leased(work: Work, lease: Lease | None) -> Work:
+def _with_lease(work: StepContext, lease: Lease | None) -> StepContext:
     return work if lease is None else replace(work, check=lease.check)
 
 

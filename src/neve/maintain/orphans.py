@@ -1,9 +1,10 @@
-"""Remove files that no metadata of a table names: what writers left that were killed or lost a race."""
+"""Remove orphans: old files in a table's folder that no metadata names, left by writers that crashed or lost a race."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -13,47 +14,161 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from neve.errors import ConfigError, LakeError
 from neve.lake.calendar import EPOCH
-from neve.lake.paths import S3, same_path
-from neve.maintain.expire import collects_nothing
-from neve.maintain.orphans_plan import Limits, Listed, OrphanPlan, plan_orphans
-from neve.maintain.reachable import reachable_files
-from neve.maintain.result import Cost, Gain, Outcome
-from neve.maintain.words import counted
+from neve.lake.read.snapshot_files import list_all_manifests, read_entries
+from neve.lake.storage.paths import S3_SCHEMES, is_within, normalize_path
+from neve.maintain.expire import is_gc_disabled
+from neve.maintain.snapshots import format_time
+from neve.maintain.step import KEEP, Cost, Entry, Gain, Outcome
+from neve.text import format_count, format_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from pyiceberg.table import Table
 
-    from neve.maintain.work import Work
+    from neve.maintain.step import StepContext
+
+
+def find_reachable_files(table: Table) -> frozenset[str]:
+    """Return all files that the table's metadata names, in the form of `normalize_path`.
+
+    These are metadata, manifest lists, manifests, data and delete files and statistics.
+    """
+    return frozenset(map(normalize_path, _iterate_paths(table)))
+
+
+def _iterate_paths(table: Table) -> Iterator[str]:
+    metadata = table.metadata
+    yield table.metadata_location
+    yield from (entry.metadata_file for entry in metadata.metadata_log)
+    for statistics in (*metadata.statistics, *metadata.partition_statistics):
+        yield statistics.statistics_path
+    yield from (snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list)
+    for manifest in list_all_manifests(table):
+        yield manifest.manifest_path
+        yield from (entry.data_file.file_path for entry in read_entries(table, manifest))
+
+
+REMOVE = "remove"
+METADATA = ".metadata.json"
+# Hadoop's catalog stores its pointer in a file that no metadata names.
+POINTERS = ("version-hint.text", "version-hint")
+
+
+@dataclass(frozen=True)
+class ListedFile:
+    """A file in a table's folder."""
+
+    path: str
+    bytes: int
+    modified: datetime
+
+
+@dataclass(frozen=True)
+class OrphanLimits:
+    """Files that are not orphans although no snapshot contains them. Paths are in the form of `normalize_path`."""
+
+    location: str
+    older_than: datetime
+    protected: frozenset[str] = frozenset()
+    kept_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OrphanPlan:
+    """The files to remove, and the reason for each unknown file that is kept."""
+
+    remove: tuple[ListedFile, ...]
+    entries: tuple[Entry, ...]
+    files: int
+
+    @property
+    def bytes(self) -> int:
+        """Total size of the files to remove."""
+        return sum(file.bytes for file in self.remove)
+
+
+def plan_orphans(listed: Iterable[ListedFile], reachable: frozenset[str], limits: OrphanLimits) -> OrphanPlan:
+    """Select files that no metadata names, under any scheme, that are old enough, and that no other rule protects."""
+    every = [file for file in listed if not is_hidden(file.path, limits.location)]
+    tables = _find_other_tables(every, limits.location)
+    remove, entries = [], []
+    for file in every:
+        path = normalize_path(file.path)
+        if path in reachable:
+            continue
+        reason = _reason_to_keep(file, path, limits, tables)
+        if reason:
+            entries.append(Entry(KEEP, file.path, reason, file.bytes))
+        else:
+            remove.append(file)
+            changed = format_time(file.modified)
+            entries.append(Entry(REMOVE, file.path, f"no snapshot knows it; last changed {changed}", file.bytes))
+    return OrphanPlan(tuple(remove), tuple(entries), len(every))
+
+
+def is_hidden(path: str, location: str) -> bool:
+    """Return whether a file is not Iceberg's: its name, or its folder's, begins with a dot or an underscore.
+
+    >>> is_hidden("/t/data/.a.crc", "/t"), is_hidden("/t/_tmp/a", "/t"), is_hidden("/t/data/_day=1/a", "/t")
+    (True, True, False)
+    """
+    inner = normalize_path(path).removeprefix(location)
+    return any(part.startswith((".", "_")) and "=" not in part for part in inner.split("/"))
+
+
+def _reason_to_keep(file: ListedFile, path: str, limits: OrphanLimits, tables: tuple[str, ...]) -> str:
+    if file.modified >= limits.older_than:
+        return f"changed {format_time(file.modified)}: a writer may be about to commit it"
+    if path in limits.protected:
+        return "a journal speaks for it"
+    folder = next((folder for folder in (*limits.kept_out, *tables) if is_within(path, folder)), "")
+    if folder:
+        return f"{folder} is kept out of this" if folder in limits.kept_out else f"another table is at {folder}"
+    if not is_within(path, limits.location):
+        return f"it is not below {limits.location}"
+    return "it points to the table's metadata" if path.rsplit("/", 1)[-1] in POINTERS else ""
+
+
+def _find_other_tables(listed: list[ListedFile], location: str) -> tuple[str, ...]:
+    """Return folders below this one that have their own metadata: their files belong to another table."""
+    roots = {
+        path.rsplit("/", 2)[0]
+        for file in listed
+        if (path := normalize_path(file.path)).endswith(METADATA) and "/" in path
+    }
+    return tuple(sorted(root for root in roots if is_within(root, location)))
+
 
 STEP = "orphans"
 SAFE_AGE = timedelta(hours=24)
-DELETES_AT_ONCE = 16
-AT_ONCE = 1000  # deleted between two looks at whether the table is still ours
+CONCURRENT_DELETES = 16
+FILES_PER_CHECK = 1000  # deleted between two checks of the lease
 MANIFEST = ".avro"
-CLOCK = ".neve-clock"  # a hidden name: no orphan
-LISTED_BY_A_CALL = 1000  # of object storage
+CLOCK = ".neve-clock"  # a hidden name, which is never an orphan
+LISTED_BY_A_CALL = 1000  # by object storage
 
 
-def orphans(work: Work, *, older_than: timedelta | None = None, force_young: bool = False) -> Outcome:
-    """Find orphans, and remove them unless it is a dry run; raises `ConfigError` for an age that is not safe."""
+def remove_orphans(work: StepContext, *, older_than: timedelta | None = None, force_young: bool = False) -> Outcome:
+    """Find orphans, and remove them unless it is a dry run. Raises `ConfigError` for an age that is not safe."""
     age = timedelta(hours=work.config.orphans.older_than_hours) if older_than is None else older_than
     check_age(age, force_young=force_young)
     table = work.table()
-    if collects_nothing(table):
+    if is_gc_disabled(table):
         return Outcome("the table says gc.enabled=false, so nothing of it may be removed")
     folder = _Folder(table)
-    # Either clock may be wrong: a file goes when it is old by both. Taken before the listing, so that what is written
-    # meanwhile is young.
-    now = min(work.now, _storage_time(work, folder))
+    # Either clock may be wrong: a file is removed only if it is old by both. The time is read before the listing, so
+    # that files written in the meantime are young.
+    now = min(work.now, _read_storage_time(work, folder))
     listed = folder.files()
-    # What is committed while the listing runs is known by the metadata that is read after it.
+    # The metadata is read after the listing, so it contains the commits that happen during the listing.
     table = work.table()
-    reachable = reachable_files(table)
-    plan = plan_orphans(listed, reachable, _limits(work, table, now - age))
+    reachable = find_reachable_files(table)
+    plan = plan_orphans(listed, reachable, _make_limits(work, table, now - age))
     calls = 1 + len(listed) // LISTED_BY_A_CALL + sum(path.endswith(MANIFEST) for path in reachable)
     if work.dry_run or not plan.remove:
-        return _told(plan, calls)
-    plan = _still(work, table, plan)
+        return _report_plan(plan, calls)
+    plan = _drop_committed(work, table, plan)
     failures = _remove(work, folder, plan)
     if failures:
         raise LakeError(
@@ -61,21 +176,21 @@ def orphans(work: Work, *, older_than: timedelta | None = None, force_young: boo
             hint="the others are gone; run the command again",
         )
     gain = Gain(files=len(plan.remove), bytes=plan.bytes)
-    reason = f"{counted(len(plan.remove), 'orphan')} removed of {counted(plan.files, 'file')}"
+    reason = f"{format_count(len(plan.remove), 'orphan')} removed of {format_count(plan.files, 'file')}"
     return Outcome(reason, True, plan.entries, gain, Cost(api_calls=calls + len(plan.remove)))
 
 
 def check_age(age: timedelta, *, force_young: bool) -> None:
-    """Raises `ConfigError` for an age at which a writer may still be at work, unless that is what the user wants."""
+    """Raise `ConfigError` for an age at which a writer may still be active, unless the user forces it."""
     if age < SAFE_AGE and not force_young:
         raise ConfigError(
-            f"orphans would be taken for such at an age of {age.total_seconds() / 3600:g} h, expected at least 24 h",
+            f"orphans would be taken for such at an age of {format_duration(age)}, expected at least 24 h",
             hint="files that a writer has not committed yet look like orphans; --force-young if nobody writes",
         )
 
 
-def _storage_time(work: Work, folder: _Folder) -> datetime:
-    """The time by the clock that files get their times from; a dry run also works where nothing can be written."""
+def _read_storage_time(work: StepContext, folder: _Folder) -> datetime:
+    """Return the time of the clock that sets file times. A dry run also works without write access."""
     try:
         return folder.now()
     except OSError as error:
@@ -87,59 +202,61 @@ def _storage_time(work: Work, folder: _Folder) -> datetime:
         ) from error
 
 
-def _limits(work: Work, table: Table, older_than: datetime) -> Limits:
-    return Limits(
-        location=same_path(table.location()),
+def _make_limits(work: StepContext, table: Table, older_than: datetime) -> OrphanLimits:
+    return OrphanLimits(
+        location=normalize_path(table.location()),
         older_than=older_than,
-        protected=frozenset(map(same_path, work.guards.protected)),
-        kept_out=tuple(map(same_path, (*work.guards.kept_out, *work.guards.folders()))),
+        protected=frozenset(map(normalize_path, work.guards.protected)),
+        kept_out=tuple(map(normalize_path, (*work.guards.kept_out, *work.guards.folders()))),
     )
 
 
-def _still(work: Work, table: Table, plan: OrphanPlan) -> OrphanPlan:
-    """The plan without what a commit has begun to name since."""
+def _drop_committed(work: StepContext, table: Table, plan: OrphanPlan) -> OrphanPlan:
+    """Remove files from the plan that a commit has named since."""
     fresh = work.table()
     if fresh.metadata_location == table.metadata_location:
         return plan
-    known = reachable_files(fresh)
-    remove = tuple(file for file in plan.remove if same_path(file.path) not in known)
+    known = find_reachable_files(fresh)
+    remove = tuple(file for file in plan.remove if normalize_path(file.path) not in known)
     gone = {file.path for file in plan.remove} - {file.path for file in remove}
     return OrphanPlan(remove, tuple(entry for entry in plan.entries if entry.what not in gone), plan.files)
 
 
-def _remove(work: Work, folder: _Folder, plan: OrphanPlan) -> list[str]:
+def _remove(work: StepContext, folder: _Folder, plan: OrphanPlan) -> list[str]:
     failures: list[str] = []
     paths = [file.path for file in plan.remove]
-    with ThreadPoolExecutor(DELETES_AT_ONCE) as pool:
-        for first in range(0, len(paths), AT_ONCE):
+    with ThreadPoolExecutor(CONCURRENT_DELETES) as pool:
+        for first in range(0, len(paths), FILES_PER_CHECK):
             work.tell(STEP, first, len(paths))
             work.check()
-            failures += [failure for failure in pool.map(folder.remove, paths[first : first + AT_ONCE]) if failure]
+            failures += [
+                failure for failure in pool.map(folder.remove, paths[first : first + FILES_PER_CHECK]) if failure
+            ]
     work.tell(STEP, len(paths), len(paths))
     return failures
 
 
-def _told(plan: OrphanPlan, calls: int) -> Outcome:
+def _report_plan(plan: OrphanPlan, calls: int) -> Outcome:
     unknown = len(plan.entries) - len(plan.remove)
     kept = f"; {unknown} more that nobody knows are kept" if unknown else ""
-    found = counted(len(plan.remove), "orphan") if plan.remove else "no orphans"
+    found = format_count(len(plan.remove), "orphan") if plan.remove else "no orphans"
     gain = Gain(files=len(plan.remove), bytes=plan.bytes)
     return Outcome(
-        f"{found} among {counted(plan.files, 'file')}{kept}", False, plan.entries, gain, Cost(api_calls=calls)
+        f"{found} among {format_count(plan.files, 'file')}{kept}", False, plan.entries, gain, Cost(api_calls=calls)
     )
 
 
 class _Folder:
-    """A table's folder, by the file system and with the login that the table itself is read with."""
+    """A table's folder, with the file system and credentials that the table itself is read with."""
 
     def __init__(self, table: Table) -> None:
         io = PyArrowFileIO(table.io.properties)
         scheme, host, self._path = io.parse_location(table.location())
         self._filesystem = io.fs_by_scheme(scheme, host)
-        self._prefix = f"{scheme}://" if scheme in S3 else ""
+        self._prefix = f"{scheme}://" if scheme in S3_SCHEMES else ""
 
     def now(self) -> datetime:
-        """The time by the storage's own clock: that of a file which is written, looked at and removed again."""
+        """Return the time of the storage's own clock, by writing, checking and removing a file."""
         path = f"{self._path.rstrip('/')}/{CLOCK}-{uuid4()}"
         with self._filesystem.open_output_stream(path, compression=None) as stream:
             stream.write(b"what time is it")
@@ -149,19 +266,19 @@ class _Folder:
             self._filesystem.delete_file(path)
         if not changed:
             raise OSError("it does not say when a file was written")
-        return _moment(changed)
+        return _to_datetime(changed)
 
-    def files(self) -> list[Listed]:
-        """Every file below the folder."""
+    def files(self) -> list[ListedFile]:
+        """Return every file below the folder."""
         selector = pafs.FileSelector(self._path, recursive=True, allow_not_found=True)
         return [
-            Listed(f"{self._prefix}{entry.path}", entry.size or 0, _moment(entry.mtime_ns))
+            ListedFile(f"{self._prefix}{entry.path}", entry.size or 0, _to_datetime(entry.mtime_ns))
             for entry in self._filesystem.get_file_info(selector)
             if entry.type == pafs.FileType.File
         ]
 
     def remove(self, path: str) -> str:
-        """Remove a file; what went wrong, or nothing. A file that is gone already is no failure."""
+        """Remove a file. Return the error, or nothing. A file that does not exist any more is not a failure."""
         try:
             self._filesystem.delete_file(path.removeprefix(self._prefix))
             self._remove_checksum(path)
@@ -172,15 +289,15 @@ class _Folder:
         return ""
 
     def _remove_checksum(self, path: str) -> None:
-        """Hadoop puts a checksum beside each file on a local disk."""
+        """Remove the checksum that Hadoop stores beside each file on a local disk."""
         if not self._prefix:
             folder, _, name = path.rpartition("/")
             with suppress(FileNotFoundError):
                 self._filesystem.delete_file(f"{folder}/.{name}.crc")
 
 
-def _moment(nanoseconds: int | None) -> datetime:
-    """When a file was changed; where storage does not say, it counts as new."""
+def _to_datetime(nanoseconds: int | None) -> datetime:
+    """Return the modification time of a file. If storage does not report it, the file counts as new."""
     return (
         datetime.max.replace(tzinfo=EPOCH.tzinfo)
         if not nanoseconds

@@ -1,18 +1,22 @@
-"""Which rows are past their time: whole partitions by metadata, those at the boundary row by row. A pure function."""
+"""Retention rules, and the plan of their deletions: whole partitions by metadata, those at the boundary row by row.
+
+Of the rules that match a table and an organization the most specific one applies.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from neve.errors import LakeError
-from neve.lake.calendar import Unit, ordinal, start
-from neve.maintain.entry import KEEP, Entry
-from neve.maintain.retention_rules import named, rule_for
-from neve.maintain.snapshots import shown
-from neve.maintain.words import counted
-from neve.model.tables import ORGANIZATION
+from neve.lake.calendar import Unit, from_ordinal, to_ordinal
+from neve.maintain.snapshots import format_time
+from neve.maintain.step import KEEP, Entry
+from neve.model.signals import Signal
+from neve.model.tables import INGESTED_FILES, NAMESPACE, OPEN_TRACES, ORGANIZATION, SEARCH_INDEX
+from neve.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,18 +24,74 @@ if TYPE_CHECKING:
 
     from neve.maintain.config import RetentionRule
 
-DELETE = "delete"
-AT_ONCE = 500  # organizations in one statement
 
-# Whose rows: `None` is everybody's; a `None` among the names stands for rows without an organization.
+# Only a rule that names one of these tables applies to it. A file without its ledger line would be ingested again, the
+# search index expires with the files that it describes, and open traces have no decision yet.
+BY_NAME_ONLY = (INGESTED_FILES.name, SEARCH_INDEX.name, OPEN_TRACES.name)
+
+
+def rules_for(rules: Sequence[RetentionRule], table: str) -> tuple[RetentionRule, ...]:
+    """Return the rules for a table, including those for single organizations."""
+    return tuple(
+        rule
+        for rule in rules
+        if _fits_table(rule, strip_namespace(table)) and _fits_signal(rule, strip_namespace(table))
+    )
+
+
+def rule_for(rules: Sequence[RetentionRule], organization: str | None) -> RetentionRule | None:
+    """Return the rule of a table's rules for an organization (`None`: rows without one).
+
+    Of two equally specific rules, the one that keeps rows longer applies.
+    """
+    fitting = [rule for rule in rules if rule.organization in ("", organization)]
+    return max(fitting, key=_rank, default=None)
+
+
+def strip_namespace(table: str) -> str:
+    """Return a table's name in the form of rules: without the namespace if it is the lake's own.
+
+    >>> strip_namespace("telemetry.spans"), strip_namespace("sales.orders")
+    ('spans', 'sales.orders')
+    """
+    return table.removeprefix(f"{NAMESPACE}.")
+
+
+def describe_rule(rule: RetentionRule) -> str:
+    """Return a description of a rule."""
+    parts = [
+        f"table {rule.table}" if rule.table != "*" else "",
+        f"organization {rule.organization}" if rule.organization else "",
+        f"signal {rule.signal}" if rule.signal else "",
+    ]
+    return ", ".join(part for part in parts if part) or "every table"
+
+
+def _fits_table(rule: RetentionRule, table: str) -> bool:
+    return rule.table == table if table in BY_NAME_ONLY else fnmatchcase(table, rule.table)
+
+
+def _fits_signal(rule: RetentionRule, table: str) -> bool:
+    return not rule.signal or Signal(rule.signal).table == table
+
+
+def _rank(rule: RetentionRule) -> tuple[bool, bool, bool, bool, float]:
+    exact = not any(mark in rule.table for mark in "*?[")
+    return bool(rule.organization), exact, bool(rule.signal), rule.table != "*", rule.days or float("inf")
+
+
+DELETE = "delete"
+ORGANIZATIONS_PER_STATEMENT = 500  # organizations in one statement
+
+# Owners of rows: `None` is all organizations, a `None` among the names is rows without an organization.
 Owners = tuple[str | None, ...] | None
 
 
 @dataclass(frozen=True)
 class PartitionFacts:
-    """Files of one organization (`None`: rows without one) and one unit of time (`None` where they have none).
+    """Files of one organization (`None`: rows without one) and one unit of time (`None`: no time).
 
-    `mixed`: their partition spec does not part organizations, so that they may hold anybody's rows.
+    `mixed`: their partition spec does not separate organizations, so they may contain rows of any organization.
     """
 
     organization: str | None
@@ -45,7 +105,7 @@ class PartitionFacts:
 
 @dataclass(frozen=True)
 class Deletion:
-    """Rows of some owners before a moment; `whole`: partitions, by metadata alone."""
+    """Rows of some owners before a moment. `whole`: whole partitions, by metadata alone."""
 
     organizations: Owners
     before: datetime
@@ -57,7 +117,7 @@ class Deletion:
 
 @dataclass(frozen=True)
 class RetentionPlan:
-    """What is to be deleted, whole partitions first, and the reason for what stays."""
+    """The deletions, whole partitions first, and the reason for rows that are kept."""
 
     deletions: tuple[Deletion, ...]
     entries: tuple[Entry, ...]
@@ -72,32 +132,35 @@ def plan_retention(
     *,
     exact: bool = True,
 ) -> RetentionPlan:
-    """The deletions for a table; `unit` is what its time partitions count, if it has any."""
-    owners = _by_owner(table, rules, tuple(partitions))
+    """Plan the deletions for a table. `unit` is the unit of its time partitions, if it has any."""
+    owners = _group_by_owner(table, rules, tuple(partitions))
     found: list[Deletion] = []
     entries: list[Entry] = []
-    for owner in sorted(owners, key=_name):
-        rule = rule_for(rules, _name(owner) or None)
+    for owner in sorted(owners, key=_owner_name):
+        rule = rule_for(rules, _owner_name(owner) or None)
         if rule is None or not rule.days:
-            why = f"the rule for {named(rule)} keeps it for good" if rule else "no rule is about it"
-            entries.append(Entry(KEEP, _whose(owner), why))
+            why = f"the rule for {describe_rule(rule)} keeps it for good" if rule else "no rule is about it"
+            entries.append(Entry(KEEP, _describe_owner(owner), why))
             continue
-        mine = _deletions(owner, owners[owner], now - timedelta(days=rule.days), unit, exact=exact)
+        mine = _plan_deletions(owner, owners[owner], now - timedelta(days=rule.days), unit, exact=exact)
         found += mine
-        entries += _entries(owner, rule, mine)
-    return RetentionPlan(_together(found), tuple(entries))
+        entries += _make_entries(owner, rule, mine)
+    return RetentionPlan(_merge_deletions(found), tuple(entries))
 
 
-def _by_owner(
+def _group_by_owner(
     table: str, rules: Sequence[RetentionRule], partitions: Sequence[PartitionFacts]
 ) -> dict[Owners, list[PartitionFacts]]:
-    """Whose the partitions are: everybody's, as soon as one file does not say; then no rule may tell owners apart."""
+    """Group partitions by owner: all organizations if the spec of one file does not separate them.
+
+    Raises `LakeError` if a rule is for one organization then.
+    """
     mixed = sum(one.files for one in partitions if one.mixed)
     apart = sorted(rule.organization for rule in rules if rule.organization)
     if mixed and apart:
         raise LakeError(
-            f"{table} has {counted(mixed, 'file')} of a partition spec without {ORGANIZATION.name}, so the rule for "
-            f"organization {apart[0]} can't be applied",
+            f"{table} has {format_count(mixed, 'file')} of a partition spec without {ORGANIZATION.name}, so the rule "
+            f"for organization {apart[0]} can't be applied",
             hint=f"`neve compact run {table}` rewrites files of older partition specs into today's "
             "(compact.old_specs must be true); then run retention again",
         )
@@ -107,28 +170,28 @@ def _by_owner(
     return owners
 
 
-def _deletions(
+def _plan_deletions(
     owner: Owners, partitions: list[PartitionFacts], cutoff: datetime, unit: Unit | None, *, exact: bool
 ) -> list[Deletion]:
-    boundary = ordinal(unit, cutoff) if unit else None
+    boundary = to_ordinal(unit, cutoff) if unit else None
     past = [one for one in partitions if boundary is not None and one.period is not None and one.period < boundary]
     split = [one for one in partitions if _is_split(one, boundary, cutoff)] if exact else []
     found = []
     if past and unit and boundary is not None:
-        found.append(_deletion(owner, start(unit, boundary), past, whole=True))
+        found.append(_sum_deletion(owner, from_ordinal(unit, boundary), past, whole=True))
     if split:
-        found.append(_deletion(owner, cutoff, split, whole=False))
+        found.append(_sum_deletion(owner, cutoff, split, whole=False))
     return found
 
 
 def _is_split(one: PartitionFacts, boundary: int | None, cutoff: datetime) -> bool:
-    """Whether rows before the cutoff may lie in a partition that has others too."""
+    """Return whether a partition may contain rows before the cutoff and others."""
     if one.period is not None and boundary is not None and one.period != boundary:
         return False
     return one.earliest is None or one.earliest < cutoff
 
 
-def _deletion(owner: Owners, before: datetime, partitions: list[PartitionFacts], *, whole: bool) -> Deletion:
+def _sum_deletion(owner: Owners, before: datetime, partitions: list[PartitionFacts], *, whole: bool) -> Deletion:
     return Deletion(
         owner,
         before,
@@ -139,18 +202,18 @@ def _deletion(owner: Owners, before: datetime, partitions: list[PartitionFacts],
     )
 
 
-def _entries(owner: Owners, rule: RetentionRule, mine: list[Deletion]) -> list[Entry]:
+def _make_entries(owner: Owners, rule: RetentionRule, mine: list[Deletion]) -> list[Entry]:
     if not mine:
-        return [Entry(KEEP, _whose(owner), f"nothing is older than {rule.days:g} days")]
-    why = f"kept for {rule.days:g} days by the rule for {named(rule)}"
+        return [Entry(KEEP, _describe_owner(owner), f"nothing is older than {rule.days:g} days")]
+    why = f"kept for {rule.days:g} days by the rule for {describe_rule(rule)}"
     return [
         Entry(
             DELETE,
-            f"{_whose(owner)} before {shown(one.before)}"
+            f"{_describe_owner(owner)} before {format_time(one.before)}"
             + (
-                f": {counted(one.files, 'file')}, {counted(one.rows, 'row')}"
+                f": {format_count(one.files, 'file')}, {format_count(one.rows, 'row')}"
                 if one.whole
-                else f": some of {counted(one.rows, 'row')}"
+                else f": some of {format_count(one.rows, 'row')}"
             ),
             f"{'whole partitions' if one.whole else 'the partition at the boundary'}; {why}",
             one.bytes if one.whole else 0,
@@ -159,18 +222,20 @@ def _entries(owner: Owners, rule: RetentionRule, mine: list[Deletion]) -> list[E
     ]
 
 
-def _together(found: list[Deletion]) -> tuple[Deletion, ...]:
-    """One statement for all organizations with the same cutoff; whole partitions first."""
+def _merge_deletions(found: list[Deletion]) -> tuple[Deletion, ...]:
+    """Merge deletions with the same cutoff into one statement for all organizations, whole partitions first."""
     merged: dict[tuple[bool, datetime], list[Deletion]] = {}
     for one in found:
         merged.setdefault((one.whole, one.before), []).append(one)
     ordered = sorted(merged.items(), key=lambda item: (not item[0][0], item[0][1]))
     return tuple(
-        _joined(group[first : first + AT_ONCE]) for _, group in ordered for first in range(0, len(group), AT_ONCE)
+        _join_deletions(group[first : first + ORGANIZATIONS_PER_STATEMENT])
+        for _, group in ordered
+        for first in range(0, len(group), ORGANIZATIONS_PER_STATEMENT)
     )
 
 
-def _joined(group: list[Deletion]) -> Deletion:
+def _join_deletions(group: list[Deletion]) -> Deletion:
     everybody = any(one.organizations is None for one in group)
     return Deletion(
         None if everybody else tuple(name for one in group for name in one.organizations or ()),
@@ -182,11 +247,11 @@ def _joined(group: list[Deletion]) -> Deletion:
     )
 
 
-def _name(owner: Owners) -> str:
+def _owner_name(owner: Owners) -> str:
     return (owner[0] or "") if owner else ""
 
 
-def _whose(owner: Owners) -> str:
+def _describe_owner(owner: Owners) -> str:
     if owner is None:
         return "rows"
-    return f"rows of {_name(owner)}" if _name(owner) else "rows without an organization"
+    return f"rows of {_owner_name(owner)}" if _owner_name(owner) else "rows without an organization"

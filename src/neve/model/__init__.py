@@ -1,1 +1,1 @@
-"""The words: signals, tables and the keys that commits carry."""
+"""Data model: signals, tables, snapshot summary keys and the base of the settings."""

@@ -1,4 +1,4 @@
-"""Columns and tables as data: what `model.tables` is written in."""
+"""Columns and tables as data: the declarations of `model.tables` are made of these classes."""
 
 from dataclasses import dataclass, field, replace
 
@@ -15,8 +15,8 @@ TARGET_FILE_SIZE_BYTES = "write.target-file-size-bytes"
 TARGET_FILE_SIZE_BYTES_DEFAULT = 512 * 1024 * 1024  # 512 MB
 BLOOM_FILTER_PREFIX = "write.parquet.bloom-filter-enabled.column."
 METRICS_PREFIX = "write.metadata.metrics.column."
-LAYOUT_ZORDER = "neve.layout.zorder"  # columns with commas between them; without it the table's sort order holds
-DEDUPLICATE = "neve.deduplicate"  # true: rows of one record_id are one record; without it so in Neve's own tables only
+LAYOUT_ZORDER = "neve.layout.zorder"  # column names separated by commas; without it the table's sort order applies
+DEDUPLICATE = "neve.deduplicate"  # true: rows of one record_id are one record; default: only in Neve's own tables
 
 BASE_PROPERTIES = {
     "write.parquet.compression-codec": "zstd",
@@ -38,18 +38,18 @@ class Column:
 
     @property
     def is_text(self) -> bool:
-        """Whether the values are strings."""
+        """Return whether the values are strings."""
         return bool(pa.types.is_string(self.type) or pa.types.is_large_string(self.type))
 
     @property
     def field(self) -> pa.Field:
-        """The Arrow field, with the comment where Iceberg looks for it."""
+        """The Arrow field, with the comment in the metadata key that Iceberg reads."""
         return pa.field(self.name, self.type, nullable=not self.required, metadata={"doc": self.comment})
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table: columns, partition spec, sort order, and which columns are worth statistics."""
+    """One table: columns, partition spec, sort order, and the columns with statistics."""
 
     name: str
     comment: str
@@ -67,11 +67,11 @@ class Table:
             raise ValueError(f"{self.name}: bloom filters are for text only: {', '.join(wrong)}")
 
     def without(self, *names: str) -> "Table":
-        """The same table as an older release might have had it: without some columns."""
+        """Return the same table without some columns, as an older release might have had it."""
         return replace(self, columns=tuple(column for column in self.columns if column.name not in names))
 
     def with_column(self, changed: Column) -> "Table":
-        """The same table with one column replaced."""
+        """Return the same table with one column replaced."""
         columns = tuple(changed if column.name == changed.name else column for column in self.columns)
         return replace(self, columns=columns)
 

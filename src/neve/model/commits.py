@@ -1,4 +1,4 @@
-"""The keys that Neve writes into a snapshot's summary, and the table properties that say some of it again."""
+"""Keys that Neve writes into snapshot summaries, and the table properties that repeat some of them."""
 
 BATCH_ID = "neve.batch-id"
 OPERATION = "neve.operation"
@@ -12,5 +12,5 @@ STREAM = "neve.stream"
 POSITIONS = "neve.positions"
 WINDOWS = "neve.windows"
 
-POSITIONS_PROPERTY = "neve.positions."  # and the name of the stream
+POSITIONS_PROPERTY = "neve.positions."  # followed by the name of the stream
 BATCHES_PROPERTY = "neve.batches"

@@ -1,4 +1,4 @@
-"""The tables of rolled-up metrics: the same columns at every level."""
+"""Rollup tables of metrics: the same columns at every level."""
 
 from dataclasses import dataclass
 
@@ -62,7 +62,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Level:
-    """One step of the chain: how long its windows are, and which table it is made from."""
+    """One level of the rollup chain: the length of its windows and its source table."""
 
     name: str
     seconds: int
@@ -82,7 +82,7 @@ class Level:
 
     @property
     def declared(self) -> Table:
-        """The table; the longer the windows, the longer the partitions."""
+        """The declaration of the table. Longer windows get longer partitions."""
         return Table(
             name=self.table,
             comment=f"metrics by {self.words}: one row a series and window, made by `neve rollup run`",

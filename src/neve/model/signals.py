@@ -1,4 +1,4 @@
-"""The three kinds of telemetry and the table that each one lands in."""
+"""The three telemetry signals and the table of each."""
 
 from enum import StrEnum
 
@@ -21,5 +21,5 @@ class Signal(StrEnum):
 
     @property
     def record(self) -> str:
-        """What one record of this signal is called, in the plural."""
+        """The name of this signal's records, in the plural."""
         return {Signal.LOGS: "log records", Signal.METRICS: "metric points", Signal.TRACES: "spans"}[self]

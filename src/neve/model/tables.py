@@ -1,21 +1,202 @@
-"""Every table of the lake, declared once.
+"""Declarations of every table of the lake, except the columns of rollups.
 
-The Arrow schemas that the wire decodes into, the Iceberg tables that `neve init` creates and the page `docs/tables.md`
-all come from here. Hot columns stand first, payload last. What OTLP can say and a plain column can't (whether an empty
-status was sent or none at all, say) is kept by nulls, and each comment says how.
+The Arrow schemas of the OTLP decoder, the Iceberg tables that `neve init` creates and the page `docs/tables.md` are
+generated from these declarations. Frequently queried columns come first, payload columns last. Where OTLP
+distinguishes more than a plain column can (an empty status from no status, for example), nulls keep the
+difference, and the comment of the column says how.
 """
 
 from dataclasses import replace
 
 import pyarrow as pa
 
-from neve.model.columns import QUANTILE_VALUE, STRING_LIST, STRING_MAP, TIMESTAMP, Column, Table
-from neve.model.queries import QUERIES
+from neve.model.columns import (
+    METRICS_PREFIX,
+    QUANTILE_VALUE,
+    STRING_LIST,
+    STRING_MAP,
+    TARGET_FILE_SIZE_BYTES,
+    TIMESTAMP,
+    Column,
+    Table,
+)
 from neve.model.rollups import ROLLUPS
-from neve.model.sampled import sampled
-from neve.model.search import SEARCH_INDEX
 from neve.model.signals import Signal
-from neve.model.tail import DECISIONS, OPEN_TRACES
+
+TRACE_ORGANIZATION = Column("organization_id", pa.string(), "tenant that the trace belongs to", required=True)
+TRACE_SELECTOR = Column("selector", pa.string(), "name of the selector", required=True)
+
+# Summary of a trace's spans: enough to decide, and to continue when more spans arrive.
+TRACE_SUMMARY = (
+    Column("trace_id", pa.binary(), "16 bytes", required=True),
+    Column("span_count", pa.int64(), "spans that were seen", required=True),
+    Column("spans_bytes", pa.int64(), "their size, about, as they came; 0 where no policy asks", required=True),
+    Column("start_time_unix_nano", pa.int64(), "earliest start of a span", required=True),
+    Column("end_time_unix_nano", pa.int64(), "latest end of a span", required=True),
+    Column("first_seen", TIMESTAMP, "when the first span arrived, or ended, as the selector is set", required=True),
+    Column("last_seen", TIMESTAMP, "when the last span arrived, or ended", required=True),
+    Column("root_seen", TIMESTAMP, "when the root span arrived, or ended; null until then"),
+    Column("has_error", pa.bool_(), "whether a span has the status error", required=True),
+    Column("root_order", pa.int64(), "start of the root span, or 2^62 more than that of the first other one"),
+    Column("service_name", pa.string(), "service of that span"),
+    Column("operation_name", pa.string(), "operation of that span"),
+    Column(
+        "facts",
+        pa.list_(pa.int64()),
+        "what policies ask of spans, a bit each, 63 in a number; then, where a policy depends on the order of spans, "
+        "arrival, arrival_order, start and end of each span that made the trace longer",
+        required=True,
+    ),
+    Column("sampling_keys", pa.list_(pa.list_(pa.string())), "texts that dynamic rates go by, for each such policy"),
+    Column("head_threshold", pa.int64(), "T of ot=th in the trace state; 0 where nobody sampled before", required=True),
+    Column("randomness", pa.int64(), "R of ot=rv in the trace state; null where the id tells it"),
+)
+
+DECISIONS = Table(
+    name="trace_decisions",
+    comment="which traces were kept and which were not, each with its reason; made by `neve tail run`",
+    columns=(
+        TRACE_ORGANIZATION,
+        Column("decided_at", TIMESTAMP, "when it was decided", required=True),
+        TRACE_SELECTOR,
+        Column("decision", pa.string(), "sampled, not_sampled or dropped", required=True),
+        Column("policy", pa.string(), "the policy that decided; null where none did"),
+        Column("reason", pa.string(), "why, in words", required=True),
+        Column("adjusted_count", pa.float64(), "how many traces a kept one stands for; 0 for one that is not kept"),
+        Column("probability", pa.float64(), "chance with which a trace like it is kept"),
+        Column("threshold", pa.string(), "that chance as ot=th of the trace state has it"),
+        Column("revision", pa.int32(), "0 for the first decision; counts those after it", required=True),
+        Column(
+            "kind", pa.string(), "decided, late (more spans of it came) or revised (they changed it)", required=True
+        ),
+        Column("late_spans", pa.int64(), "spans that came after the decision before this one", required=True),
+        Column("taken_by", pa.string(), "selector that had kept the trace before; it is not exported again"),
+        Column("ready_at", TIMESTAMP, "when the trace was ready", required=True),
+        Column("ready_because", pa.string(), "inactive, max_duration, root_ended or memory", required=True),
+        Column("duration_ms", pa.float64(), "latest end minus earliest start", required=True),
+        *TRACE_SUMMARY,
+        Column("source", pa.string(), "table that the spans are in", required=True),
+        Column("source_snapshot_id", pa.int64(), "snapshot of it that the decision was made from"),
+        Column("previous_snapshot_id", pa.int64(), "snapshot that the selector had read before"),
+        Column("policies_hash", pa.string(), "SHA-256 of the policies", required=True),
+        Column("cycle", pa.int64(), "number of the selector's cycle", required=True),
+    ),
+    partition=(("organization_id", "identity"), ("decided_at", "day")),
+    sort=("trace_id",),
+    bounded=("organization_id", "decided_at", "decision", "policy", "trace_id", "service_name", "cycle", "selector"),
+)
+
+OPEN_TRACES = Table(
+    name="open_traces",
+    comment="traces that are not decided yet: what `neve tail run` needs of the spans that it has read",
+    columns=(TRACE_ORGANIZATION, TRACE_SELECTOR, *TRACE_SUMMARY),
+    partition=(("organization_id", "identity"), ("selector", "identity")),
+    sort=("trace_id",),
+    bounded=("organization_id", "selector", "trace_id", "last_seen"),
+)
+
+
+SEARCH_FILE_SIZE_BYTES = 64 * 1024 * 1024  # 64 MB: a lookup reads whole row groups
+
+SEARCH_INDEX = Table(
+    name="search_index",
+    comment="which words the texts of a data file may hold: one row a file, column and range of rows, made by "
+    "`neve search build`",
+    columns=(
+        Column("organization_id", pa.string(), "tenant that the data file belongs to", required=True),
+        Column("table_name", pa.string(), "table that the data file belongs to", required=True),
+        Column("file_path", pa.string(), "the data file", required=True),
+        Column("column_name", pa.string(), "column whose texts are indexed", required=True),
+        Column("first_row", pa.int64(), "place of the range's first row in the file, from 0", required=True),
+        Column("row_count", pa.int64(), "rows of the range", required=True),
+        Column("words", pa.int64(), "distinct words of the range", required=True),
+        Column("form", pa.int32(), "how words and filters are made; rows of another form are made anew", required=True),
+        Column(
+            "filter", pa.binary(), "split-block Bloom filter of XXH3-64 of the words, after a byte with its version"
+        ),
+        Column("built_at", TIMESTAMP, "when the row was made", required=True),
+    ),
+    partition=(("organization_id", "identity"), ("table_name", "identity")),
+    sort=("file_path", "column_name", "first_row"),
+    bounded=("organization_id", "table_name", "file_path", "column_name"),
+    # Paths have a common prefix, so bounds of 16 characters would not distinguish them.
+    properties={METRICS_PREFIX + "file_path": "full", TARGET_FILE_SIZE_BYTES: str(SEARCH_FILE_SIZE_BYTES)},
+)
+
+
+QUERY_SCAN = pa.struct(
+    [
+        ("table", pa.string()),
+        ("snapshot", pa.int64()),
+        ("files", pa.int64()),
+        ("bytes", pa.int64()),
+        ("pruned_files", pa.int64()),
+        ("pruned_bytes", pa.int64()),
+        ("predicate", pa.string()),
+    ]
+)
+
+QUERIES = Table(
+    name="queries",
+    comment="one row a query that a server answered or refused, written when it ended",
+    columns=(
+        Column("organization_id", pa.string(), "tenant that asked", required=True),
+        Column("timestamp", TIMESTAMP, "when the query began", required=True),
+        Column("query_id", pa.string(), "32 hexadecimal digits", required=True),
+        Column("key_id", pa.string(), "API key that it was asked with; empty where none is needed"),
+        Column("sql", pa.string(), "the statement as it was sent; a very long one is cut"),
+        Column("normalised", pa.string(), "the statement without comments and spacing, to tell equal ones"),
+        Column("tables", STRING_LIST, "tables that it names, in their order"),
+        Column("scans", pa.list_(QUERY_SCAN), "what was read and not read of each table, and by which condition"),
+        Column("files", pa.int64(), "files that were read"),
+        Column("bytes", pa.int64(), "their bytes"),
+        Column("pruned_files", pa.int64(), "files that did not have to be read"),
+        Column("pruned_bytes", pa.int64(), "their bytes"),
+        Column("rows", pa.int64(), "rows of the result"),
+        Column("planning_seconds", pa.float64(), "until it was known what to read"),
+        Column("seconds", pa.float64(), "from the beginning to the end, with the time that the reader took"),
+        Column("engine", pa.string(), "duckdb or spark; empty where none was needed"),
+        Column("cache", pa.string(), "hit, miss or off"),
+        Column("rollup", pa.string(), "table of rolled-up points that the answer came from; empty where none did"),
+        Column("state", pa.string(), "done, failed or cancelled"),
+        Column("error", pa.string(), "why it failed; empty where it did not"),
+        Column("limit_name", pa.string(), "limit that it ran into: concurrency, memory, seconds, scan_bytes, rows"),
+        Column("partial", pa.bool_(), "whether files were left out that could not be read"),
+        Column("truncated", pa.bool_(), "whether rows were left out, as the sender asked for fewer"),
+        Column("notes", STRING_LIST, "what was decided, and why"),
+    ),
+    partition=(("organization_id", "identity"), ("timestamp", "day")),
+    sort=("timestamp",),
+    bounded=("organization_id", "timestamp", "state", "seconds", "bytes"),
+)
+
+
+FIRST_PAYLOAD_COLUMN = "attributes"  # the first column that queries read only for matching rows
+
+SAMPLING_COLUMNS = (
+    Column("adjusted_count", pa.float64(), "how many records this one stands for", required=True),
+    Column("sampling_weight", pa.float64(), "what the record weighed: the count that it stood for before, else 1"),
+    Column("sampling_group", pa.string(), "group that the record was drawn from, in its organization and window"),
+    Column("sampling_window", TIMESTAMP, "start of the window that the record was drawn from", required=True),
+    Column("sampling_window_end", TIMESTAMP, "end of that window", required=True),
+    Column("sampling_method", pa.string(), "priority or exact_total"),
+    Column("sampler", pa.string(), "name of the sampler, and the policy that it decided by"),
+)
+
+
+def declare_sample_table(table: Table) -> Table:
+    """Return the table for samples of a table. It has no buckets, because it has few rows."""
+    names = [column.name for column in table.columns]
+    place = names.index(FIRST_PAYLOAD_COLUMN)
+    return replace(
+        table,
+        name=f"{table.name}_sample",
+        comment=f"samples of {table.name}, each row with the count that it stands for, made by `neve reservoir lake`",
+        columns=(*table.columns[:place], *SAMPLING_COLUMNS, *table.columns[place:]),
+        partition=tuple(part for part in table.partition if "bucket" not in part[1]),
+        bounded=(*table.bounded, "sampling_window"),
+    )
+
 
 NAMESPACE = "telemetry"
 
@@ -68,7 +249,8 @@ ATTRIBUTES = (
         "attribute_types",
         STRING_MAP,
         "type of each attribute that is not a string: int, double, bool, bytes (base64), array or map (JSON), "
-        "empty, unset, or exact: and the value's protobuf in base64 where JSON can't say it",
+        "empty, unset, or exact: and the value's protobuf in base64 where JSON can't say it; for a key that was sent "
+        "several times also its values before the last one, under the key and ` (earlier)`",
     ),
 )
 DROPPED_ATTRIBUTES = Column("dropped_attributes_count", pa.int64(), "attributes that the sender dropped")
@@ -91,6 +273,19 @@ CONTEXT = (
         "128-bit hash of the record, its resource and scope; of a log with whole milliseconds also of its message",
     ),
     Column("ingested_at", TIMESTAMP, "when Neve took the record in"),
+)
+
+ARRIVAL = (
+    Column(
+        "arrival_order",
+        pa.int64(),
+        "place among the spans with the same ingested_at, in the order of arrival; null when unknown",
+    ),
+    Column(
+        "dropped_repeats",
+        pa.int64(),
+        "equal spans that arrived in the same batch and were dropped; null when none were, or when it is not known",
+    ),
 )
 
 SPANS = Table(
@@ -118,6 +313,7 @@ SPANS = Table(
         Column("dropped_events_count", pa.int64(), "events that the sender dropped"),
         Column("links", pa.list_(LINK), "links to other spans"),
         Column("dropped_links_count", pa.int64(), "links that the sender dropped"),
+        *ARRIVAL,
         *CONTEXT,
     ),
     partition=(("organization_id", "identity"), ("timestamp", "day"), ("trace_id", "bucket[16]")),
@@ -217,7 +413,8 @@ QUARANTINE = Table(
         Column(
             "encoding",
             pa.string(),
-            "what payload is: otlp_proto, otlp_json, json_lines or csv, or file for a whole unreadable file",
+            "what payload is: otlp_proto, otlp_json, json_lines, csv, json for a document of several lines, "
+            "the format of a log file, or file for a whole unreadable file",
         ),
         Column("payload", pa.binary(), "the record, for OTLP as a whole message with its resource and scope"),
         Column("batch_id", pa.string(), "batch that refused it"),
@@ -252,8 +449,8 @@ SAMPLED_SPANS = replace(
     SPANS, name="sampled_spans", comment="spans of the traces that were kept, where `tail.export` has an iceberg table"
 )
 
-LOGS_SAMPLE = sampled(LOGS)
-SPANS_SAMPLE = sampled(SPANS)
+LOGS_SAMPLE = declare_sample_table(LOGS)
+SPANS_SAMPLE = declare_sample_table(SPANS)
 
 TABLES = (
     *(SPANS, LOGS, METRICS, *ROLLUPS, QUARANTINE, INGESTED_FILES, SEARCH_INDEX, QUERIES),

@@ -1,4 +1,4 @@
-"""Folders of OTAP Parquet: which files are there, of which table and part, and where new ones go."""
+"""Folders of OTAP Parquet: list the files by table and part, and build the paths of new files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ ENDING = ".parquet"
 
 @dataclass(frozen=True)
 class OtapFile:
-    """A data file. `part` is empty where the folder does not tell it; the footers of root tables may."""
+    """A data file.
+
+    `part` is empty if the path does not contain it; the footers of root tables may.
+    """
 
     table: str
     part: str
@@ -30,7 +33,7 @@ class OtapFile:
 
 @dataclass(frozen=True)
 class Listing(Mapping[str, tuple[OtapFile, ...]]):
-    """Data files by table, in the order of their paths, and the paths of files that are none."""
+    """Data files by table, in the order of their paths, and the paths of other files."""
 
     files: Mapping[str, tuple[OtapFile, ...]]
     ignored: tuple[str, ...] = ()
@@ -46,11 +49,11 @@ class Listing(Mapping[str, tuple[OtapFile, ...]]):
 
 
 def list_folder(base: str, filesystem: pafs.FileSystem) -> Listing:
-    """All data files under a folder, with a folder for each part or flat."""
+    """List all data files under a folder, with a folder for each part or flat."""
     base = base.rstrip("/")
     tables: dict[str, list[OtapFile]] = {}
     ignored: list[str] = []
-    for info, inner in _visible(base, filesystem):
+    for info, inner in _list_visible(base, filesystem):
         file = _data_file(info, inner)
         if file:
             tables.setdefault(file.table, []).append(file)
@@ -62,31 +65,33 @@ def list_folder(base: str, filesystem: pafs.FileSystem) -> Listing:
             f"no OTAP root table in {base}: found {found}, expected a folder {' or '.join(STARS)} with {ENDING} files",
             hint="name the folder that holds the folders of the tables",
         )
-    return Listing({table: tuple(sorted(tables[table], key=_by_path)) for table in sorted(tables)}, _sorted(ignored))
+    return Listing(
+        {table: tuple(sorted(tables[table], key=_by_path)) for table in sorted(tables)}, _sort_texts(ignored)
+    )
 
 
 def part_path(base: str, table: str, part: str, millis: int, uuid: str) -> str:
-    """Where a new file of a part goes; without a part, straight into the folder of its table."""
+    """Return the path of a new file of a part; without a part, directly in the folder of its table."""
     folder = f"{base.rstrip('/')}/{table}"
-    return f"{folder}/{PART_ID}={part}/{_name(millis, uuid)}" if part else f"{folder}/{_name(millis, uuid)}"
+    return f"{folder}/{PART_ID}={part}/{_file_name(millis, uuid)}" if part else f"{folder}/{_file_name(millis, uuid)}"
 
 
-def parts_of(listing: Listing, tables: Iterable[str]) -> tuple[str, ...]:
-    """The parts that have a file of one of these tables."""
-    return _sorted({file.part for table in tables for file in listing.get(table, ())})
+def list_parts(listing: Listing, tables: Iterable[str]) -> tuple[str, ...]:
+    """Return the parts that have a file of one of these tables."""
+    return _sort_texts({file.part for table in tables for file in listing.get(table, ())})
 
 
-def of_part(listing: Listing, part: str) -> Listing:
-    """The files of one part alone."""
+def select_part(listing: Listing, part: str) -> Listing:
+    """Return the files of one part."""
     return Listing({table: tuple(one for one in files if one.part == part) for table, files in listing.items()})
 
 
-def _name(millis: int, uuid: str) -> str:
+def _file_name(millis: int, uuid: str) -> str:
     return f"part-{millis}-{uuid}{ENDING}"
 
 
-def _visible(base: str, filesystem: pafs.FileSystem) -> Iterator[tuple[pafs.FileInfo, tuple[str, ...]]]:
-    """Files whose path has no hidden name, with the names that lead to each from the base."""
+def _list_visible(base: str, filesystem: pafs.FileSystem) -> Iterator[tuple[pafs.FileInfo, tuple[str, ...]]]:
+    """Yield files whose path has no hidden name, with the names of the path from the base."""
     try:
         found = filesystem.get_file_info(pafs.FileSelector(base, recursive=True))
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -98,7 +103,7 @@ def _visible(base: str, filesystem: pafs.FileSystem) -> Iterator[tuple[pafs.File
 
 
 def _is_hidden(name: str) -> bool:
-    """Whether a name says that it is no data: what is still being written, markers, checksums.
+    """Return whether a name marks a file that is no data: unfinished files, markers, checksums.
 
     >>> [_is_hidden(name) for name in ("_SUCCESS", ".part-1.crc", "_part_id=6f", "part-1.parquet")]
     [True, True, False, False]
@@ -107,7 +112,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _data_file(info: pafs.FileInfo, inner: tuple[str, ...]) -> OtapFile | None:
-    """A file as data, if it is: a Parquet file somewhere in the folder of a table."""
+    """Return a file as a data file if it is a Parquet file in the folder of a table, else None."""
     if len(inner) < 2 or not info.path.endswith(ENDING):
         return None
     part = next((name.partition("=")[2] for name in inner[1:-1] if name.startswith(f"{PART_ID}=")), "")
@@ -119,5 +124,5 @@ def _by_path(file: OtapFile) -> str:
     return file.path
 
 
-def _sorted(texts: Iterable[str]) -> tuple[str, ...]:
+def _sort_texts(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(texts))

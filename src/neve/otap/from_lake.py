@@ -1,4 +1,4 @@
-"""The lake's rows as the tables of a star, with new ids; what OTAP can't say is counted by name."""
+"""Lake rows to the tables of a star, with new ids. Information that OTAP can't express is counted by name."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neve.otap.joins import NONE, Ids, numbered, with_gaps
-from neve.otap.star_rows import RECORD_ID, SIGNALS
+from neve.otap.star_rows import NONE, RECORD_ID, SIGNALS, Ids, number_rows, to_id_column
 from neve.otap.tables import RESOURCE_ATTRS, SCOPE_ATTRS, schema
 from neve.otap.values import from_wire
 from neve.otlp.attributes import encode_attributes
 from neve.otlp.codec import ENCODERS
-from neve.otlp.columns import optional, required, some_text, struct, with_nulls
-from neve.otlp.envelope import Surroundings, encode_context
-from neve.otlp.texts import nulls
+from neve.otlp.columns import empty_to_null, null_to_zero, struct, text_or_empty, with_nulls
+from neve.otlp.envelope import WireContext, encode_context
+from neve.otlp.value_columns import null_mask
 
 if TYPE_CHECKING:
-    from neve.otlp.rows import Columns
+    from neve.otlp.envelope import Columns
 
 MOST_SHARED = 65_536  # resources, and scopes, of a part: their ids have 16 bits
 
@@ -37,18 +36,18 @@ class PartFull(Exception):
 
 
 @dataclass
-class Shared:
+class SharedIds:
     """Resources or scopes of a part: the id of each by its bytes."""
 
     ids: dict[bytes, int] = field(default_factory=dict)
 
     def number(self, wires: pa.BinaryArray) -> tuple[Ids, Ids, Ids]:
-        """The id of each row, and of those that are new the ids and the first row of each."""
+        """Return the id of each row, and for new values their ids and the first row of each."""
         encoded = wires.dictionary_encode()
         indices = encoded.indices.fill_null(NONE).to_numpy(zero_copy_only=False).astype(np.int64)
         found, first = np.unique(indices, return_index=True)
         first_of = dict(zip(found.tolist(), first.tolist(), strict=True))
-        known = np.full(len(encoded.dictionary) + 1, NONE, dtype=np.int64)  # the last place is that of no id
+        known = np.full(len(encoded.dictionary) + 1, NONE, dtype=np.int64)  # the last element is for rows without an id
         new: list[tuple[int, int]] = []
         for place, wire in enumerate(encoded.dictionary.to_pylist()):
             if wire not in self.ids:
@@ -62,17 +61,20 @@ class Shared:
 
 
 @dataclass
-class Part:
-    """What was numbered of a part so far. Rows come in batches; ids grow from batch to batch."""
+class PartBuilder:
+    """State of the numbering of a part.
+
+    Rows come in batches, and ids grow from batch to batch.
+    """
 
     root: str
     losses: Counter[str] = field(default_factory=Counter)
-    resources: Shared = field(default_factory=Shared)
-    scopes: Shared = field(default_factory=Shared)
+    resources: SharedIds = field(default_factory=SharedIds)
+    scopes: SharedIds = field(default_factory=SharedIds)
     next_id: Counter[str] = field(default_factory=Counter)
 
     def take(self, rows: pa.RecordBatch) -> Tables:
-        """The tables of a star for some rows of the lake; raises `PartFull` when they need a part of their own."""
+        """Convert rows of the lake to the tables of a star; raises `PartFull` if they need a new part."""
         columns = ENCODERS[SIGNALS[self.root]](rows)
         tables: Tables = {}
         shared = self._shared(rows, encode_context(rows), tables)
@@ -82,25 +84,25 @@ class Part:
         return tables
 
     def _logs(self, wire: Columns, tables: Tables) -> Columns:
-        ids = self._ids(self.root, _filled(wire["attributes"]))
+        ids = self._ids(self.root, _has_items(wire["attributes"]))
         tables["log_attrs"] = self._attrs("log_attrs", ids, wire["attributes"])
         body = wire["body"]
         return {
-            "id": with_gaps(ids, pa.uint32()),
-            "time_unix_nano": _time(wire["time_unix_nano"]),
-            "observed_time_unix_nano": _time(wire["observed_time_unix_nano"]),
+            "id": to_id_column(ids, pa.uint32()),
+            "time_unix_nano": _to_timestamp(wire["time_unix_nano"]),
+            "observed_time_unix_nano": _to_timestamp(wire["observed_time_unix_nano"]),
             "trace_id": self._fixed(wire["trace_id"], 16),
             "span_id": self._fixed(wire["span_id"], 8),
             "severity_number": wire["severity_number"],
-            "severity_text": optional(wire["severity_text"]),
-            "body": struct(from_wire(_present(body), self.losses), null=nulls(body)),
+            "severity_text": empty_to_null(wire["severity_text"]),
+            "body": struct(from_wire(_without_nulls(body), self.losses), null=null_mask(body)),
             "dropped_attributes_count": wire["dropped_attributes_count"],
-            "event_name": optional(wire["event_name"]),
+            "event_name": empty_to_null(wire["event_name"]),
             "flags": wire["flags"],
         }
 
     def _spans(self, wire: Columns, tables: Tables) -> Columns:
-        has_children = _filled(wire["attributes"]) | _filled(wire["events"]) | _filled(wire["links"])
+        has_children = _has_items(wire["attributes"]) | _has_items(wire["events"]) | _has_items(wire["links"])
         ids = self._ids(self.root, has_children)
         tables["span_attrs"] = self._attrs("span_attrs", ids, wire["attributes"])
         self._events(ids, wire["events"], tables)
@@ -108,30 +110,30 @@ class Part:
         start, end, status = wire["start_time_unix_nano"], wire["end_time_unix_nano"], wire["status"]
         code, message = status.field("code"), status.field("message")
         return {
-            "id": with_gaps(ids, pa.uint32()),
-            "start_time_unix_nano": _time(start),
+            "id": to_id_column(ids, pa.uint32()),
+            "start_time_unix_nano": _to_timestamp(start),
             # A span without an end has 0 there: the difference wraps, and adding it to the start gives 0 again.
             "duration_time_unix_nano": pc.subtract(end, start).view(pa.int64()).cast(pa.duration("ns")),
             "trace_id": self._fixed(wire["trace_id"], 16),
             "span_id": self._fixed(wire["span_id"], 8),
-            "trace_state": optional(wire["trace_state"]),
+            "trace_state": empty_to_null(wire["trace_state"]),
             "parent_span_id": self._fixed(wire["parent_span_id"], 8),
             "name": wire["name"],
             "kind": wire["kind"],
             "dropped_attributes_count": wire["dropped_attributes_count"],
             "dropped_events_count": wire["dropped_events_count"],
             "dropped_links_count": wire["dropped_links_count"],
-            "status": struct({"code": code, "status_message": message}, null=nulls(status)),
+            "status": struct({"code": code, "status_message": message}, null=null_mask(status)),
             "flags": wire["flags"],
         }
 
     def _events(self, spans: Ids, lists: pa.ListArray, tables: Tables) -> None:
         events = lists.flatten()
-        ids = self._ids("span_events", _filled(events.field("attributes")))
+        ids = self._ids("span_events", _has_items(events.field("attributes")))
         columns = {
-            "id": with_gaps(ids, pa.uint32()),
+            "id": to_id_column(ids, pa.uint32()),
             "parent_id": _parents(spans, lists),
-            "time_unix_nano": _time(events.field("time_unix_nano")),
+            "time_unix_nano": _to_timestamp(events.field("time_unix_nano")),
             "name": events.field("name"),
             "dropped_attributes_count": events.field("dropped_attributes_count"),
         }
@@ -140,21 +142,21 @@ class Part:
 
     def _links(self, spans: Ids, lists: pa.ListArray, tables: Tables) -> None:
         links = lists.flatten()
-        ids = self._ids("span_links", _filled(links.field("attributes")))
+        ids = self._ids("span_links", _has_items(links.field("attributes")))
         columns = {
-            "id": with_gaps(ids, pa.uint32()),
+            "id": to_id_column(ids, pa.uint32()),
             "parent_id": _parents(spans, lists),
             "trace_id": self._fixed(links.field("trace_id"), 16),
             "span_id": self._fixed(links.field("span_id"), 8),
-            "trace_state": optional(links.field("trace_state")),
+            "trace_state": empty_to_null(links.field("trace_state")),
             "dropped_attributes_count": links.field("dropped_attributes_count"),
             "flags": links.field("flags"),
         }
         tables["span_links"] = _table("span_links", columns)
         tables["span_link_attrs"] = self._attrs("span_link_attrs", ids, links.field("attributes"))
 
-    def _shared(self, rows: pa.RecordBatch, around: Surroundings, tables: Tables) -> Columns:
-        """Resource and scope of each row; those that are new to the part leave their attributes."""
+    def _shared(self, rows: pa.RecordBatch, around: WireContext, tables: Tables) -> Columns:
+        """Return the resource and scope of each row, and add the attributes of those that are new to the part."""
         resource_ids, *new_resources = self.resources.number(_with_attributes(around.resource, rows, RESOURCE_ATTRS))
         scope_ids, *new_scopes = self.scopes.number(_with_attributes(around.scope, rows, SCOPE_ATTRS))
         for table, (ids, first) in ((RESOURCE_ATTRS, new_resources), (SCOPE_ATTRS, new_scopes)):
@@ -163,39 +165,39 @@ class Part:
         refs = pc.fill_null(pc.list_value_length(rows.column("resource_entity_refs")), 0)
         self.losses[ENTITY_REFS] += int((refs.to_numpy() > 0).sum())
         resource = {
-            "id": with_gaps(resource_ids, pa.uint16()),
-            "schema_url": optional(around.resource_schema_url),
-            # A resource that was sent without attributes has no id; the count tells it from none at all.
+            "id": to_id_column(resource_ids, pa.uint16()),
+            "schema_url": empty_to_null(around.resource_schema_url),
+            # A resource that was sent without attributes has no id. The count distinguishes it from a missing resource.
             "dropped_attributes_count": with_nulls(
-                required(rows.column("resource_dropped_attributes_count"), pa.uint32()), nulls(around.resource)
+                null_to_zero(rows.column("resource_dropped_attributes_count"), pa.uint32()), null_mask(around.resource)
             ),
         }
         scope = {
-            "id": with_gaps(scope_ids, pa.uint16()),
-            "name": some_text(rows.column("scope_name")),
+            "id": to_id_column(scope_ids, pa.uint16()),
+            "name": text_or_empty(rows.column("scope_name")),
             "version": rows.column("scope_version"),
-            "dropped_attributes_count": required(rows.column("scope_dropped_attributes_count"), pa.uint32()),
+            "dropped_attributes_count": null_to_zero(rows.column("scope_dropped_attributes_count"), pa.uint32()),
         }
         return {
             "resource": struct(resource),
-            "scope": struct(scope, null=nulls(around.scope)),
+            "scope": struct(scope, null=null_mask(around.scope)),
             "schema_url": around.scope_schema_url,
         }
 
     def _ids(self, table: str, has_children: npt.NDArray[np.bool_]) -> Ids:
-        ids = numbered(has_children, self.next_id[table])
+        ids = number_rows(has_children, self.next_id[table])
         self.next_id[table] += int(has_children.sum())
         return ids
 
     def _attrs(self, table: str, parents: Ids, lists: pa.ListArray) -> pa.Table:
-        """Attributes as rows, in the order of parent and key."""
+        """Return attributes as rows, sorted by parent and key."""
         entries = lists.flatten()
         values = from_wire(entries.field("value"), self.losses)
         columns = {"parent_id": _parents(parents, lists), "key": entries.field("key"), **values}
         return _table(table, columns).sort_by([("parent_id", "ascending"), ("key", "ascending")])
 
     def _fixed(self, column: pa.BinaryArray, width: int) -> pa.Array:
-        """Ids of a fixed width; null where there is none."""
+        """Return ids of a fixed width; null for missing ids."""
         lengths = pc.binary_length(column).to_numpy()
         self.losses[ODD_IDS] += int(((lengths != 0) & (lengths != width)).sum())
         return with_nulls(column, lengths != width).cast(pa.binary(width))
@@ -207,13 +209,13 @@ def _table(name: str, columns: Columns) -> pa.Table:
 
 
 def _with_attributes(wires: pa.BinaryArray, rows: pa.RecordBatch, table: str) -> pa.BinaryArray:
-    """Resources or scopes, null where they have no attributes that an id would lead to."""
+    """Return resources or scopes, null for those without attributes that an id would lead to."""
     maps = rows.column(table)
-    return with_nulls(wires, nulls(maps) | (np.diff(maps.offsets.to_numpy()) == 0))
+    return with_nulls(wires, null_mask(maps) | (np.diff(maps.offsets.to_numpy()) == 0))
 
 
 def _types(table: str) -> str:
-    """The column of the types that belongs to a column of attributes.
+    """Return the column of types that belongs to a column of attributes.
 
     >>> _types("scope_attrs")
     'scope_attr_types'
@@ -221,20 +223,20 @@ def _types(table: str) -> str:
     return f"{table.removesuffix('s')}_types"
 
 
-def _filled(lists: pa.ListArray) -> npt.NDArray[np.bool_]:
+def _has_items(lists: pa.ListArray) -> npt.NDArray[np.bool_]:
     filled: npt.NDArray[np.bool_] = pc.list_value_length(lists).to_numpy() > 0
     return filled
 
 
 def _parents(ids: Ids, lists: pa.ListArray) -> pa.Array:
-    """For each member of the lists the id of its list's row."""
+    """Return the id of the parent row for each member of the lists."""
     return pa.array(np.repeat(ids, pc.list_value_length(lists).to_numpy())).cast(pa.uint32())
 
 
-def _present(values: pa.StructArray) -> pa.StructArray:
-    """The same values, of which none is null: a body that is not there is no loss."""
+def _without_nulls(values: pa.StructArray) -> pa.StructArray:
+    """Replace null values by empty ones, because a missing body is no loss."""
     return pa.StructArray.from_arrays(values.flatten(), fields=list(values.type))
 
 
-def _time(nanos: pa.UInt64Array) -> pa.Array:
+def _to_timestamp(nanos: pa.UInt64Array) -> pa.Array:
     return nanos.view(pa.int64()).view(pa.timestamp("ns"))

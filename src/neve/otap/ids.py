@@ -1,28 +1,171 @@
-"""How rows find their resource and their scope: the two conventions of ids, and which of them a part follows.
+"""Id conventions: references of rows to their resource and scope, and the convention of a part.
 
-To the specification, the `parent_id` of a resource's attributes is the `resource.id` of the rows. otel-arrow's Parquet
-exporter (0.51 to 0.62) puts many batches into a part: it moves the ids and the parent ids of every batch out of the
-way of those before, by the batch's offset, but leaves `resource.id` and `scope.id` as they were. There a row finds its
-resource at its batch's offset plus its `resource.id`.
+In the specification, the `parent_id` of a resource's attributes is the `resource.id` of the rows. otel-arrow's Parquet
+exporter (0.51 to 0.62) puts many batches into a part. It shifts the ids and the parent ids of every batch by the
+batch's offset, past those of earlier batches, but leaves `resource.id` and `scope.id` as they were. There a row finds
+its resource at its batch's offset plus its `resource.id`.
+
+The offsets are not stored. They are inferred from the ids alone: rows in the order of their ids form runs with the same
+resource and scope, and a reference that steps back begins a new batch.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from neve.otap.batches import batch_starts
-from neve.otap.runs import ABSENT, Runs, steps_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from neve.otap.runs import Ints
+    Ints = npt.NDArray[np.int64]
+
+ABSENT = -1  # an id that is null
+
+
+@dataclass(frozen=True)
+class Runs:
+    """First and last id of every run, and the references of its rows: a line for each kind of reference."""
+
+    first: Ints
+    last: Ints
+    nested: Ints
+
+    @classmethod
+    def of(cls, ids: Ints, nested: Sequence[Ints]) -> Runs:
+        """Build the runs of rows with an id, in any order; rows without an id are ignored."""
+        has_id = ids >= 0
+        ids, lines = ids[has_id].astype(np.int64), np.vstack(nested).astype(np.int64)[:, has_id]
+        if np.any(np.diff(ids) < 0):
+            order = np.argsort(ids, kind="stable")
+            ids, lines = ids[order], lines[:, order]
+        if not len(ids):
+            return cls(ids, ids, lines)
+        starts = np.flatnonzero(np.r_[True, np.any(np.diff(lines, axis=1) != 0, axis=0)])
+        return cls(ids[starts], ids[np.r_[starts[1:] - 1, len(ids) - 1]], lines[:, starts])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Runs]) -> Runs:
+        """Join the runs of several pieces of a part; no two pieces share an id."""
+        first = np.concatenate([one.first for one in parts])
+        order = np.argsort(first, kind="stable")
+        last = np.concatenate([one.last for one in parts])[order]
+        return cls(first[order], last, np.concatenate([one.nested for one in parts], axis=1)[:, order])
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def cut_at(self, ids: Ints) -> Runs:
+        """Split the runs so that each of these ids begins one."""
+        inside = ids[(ids >= self.first[0]) & (ids <= self.last[-1])] if len(self) else ids[:0]
+        first = np.union1d(self.first, inside)
+        place = np.searchsorted(self.first, first, side="right") - 1
+        kept = first <= self.last[place]
+        first, place = first[kept], place[kept]
+        last = np.minimum(np.r_[first[1:] - 1, self.last[-1:]], self.last[place])
+        return Runs(first, last, self.nested[:, place])
+
+
+def fill_gaps(lines: Ints) -> Ints:
+    """Replace null references by the reference of the previous row, so that a null never looks like a step back."""
+    places = np.arange(lines.shape[1])
+    filled = []
+    for line in lines:
+        known = np.maximum.accumulate(np.where(line >= 0, places, -1)) if len(places) else places
+        filled.append(np.where(known >= 0, line[known], 0))
+    return np.vstack(filled).astype(np.int64)
+
+
+def find_steps_back(lines: Ints) -> npt.NDArray[np.bool_]:
+    """Return a mask of rows with a smaller reference than the previous row: within a batch that never happens."""
+    steps = np.zeros(lines.shape[1], np.bool_)
+    if len(steps):
+        steps[1:] = np.any(np.diff(fill_gaps(lines), axis=1) < 0, axis=0)
+    return steps
+
+
+def distinct_sorted(ordered: Ints) -> Ints:
+    """Return each of the sorted numbers once, which is much faster than a search for distinct numbers."""
+    is_new: npt.NDArray[np.bool_] = np.diff(ordered, prepend=ordered[:1] - 1) != 0
+    return ordered[is_new]
+
+
+AT_ONCE = 1_000_000  # sums of an offset and a reference that are looked up together
+
+
+def find_batch_starts(runs: Runs, parents: Sequence[Ints]) -> Ints:
+    """Return the offset of every batch, if the part has been shifted.
+
+    Resources and scopes of a batch are numbered from 0 in the order of its rows, so a step back begins a batch. Steps
+    do not reveal batches of a single resource before another batch: their rows refer to 0, and so do the first rows of
+    the next. There every parent is the offset of a batch, up to that of the last, whose rows refer to more.
+    """
+    if not len(runs):
+        return np.zeros(0, np.int64)
+    filled = Runs(runs.first, runs.last, fill_gaps(runs.nested))
+    borders = np.r_[0, np.flatnonzero(find_steps_back(runs.nested)), len(runs)]
+    found = []
+    before = -1
+    for begin, end in pairwise(borders.tolist()):
+        stretch = Runs(filled.first[begin:end], filled.last[begin:end], filled.nested[:, begin:end])
+        found.append(_starts_in(stretch, parents, before))
+        before = int(stretch.last[-1])
+    return np.unique(np.concatenate(found))
+
+
+def _starts_in(stretch: Runs, parents: Sequence[Ints], before: int) -> Ints:
+    """Return the batches of a stretch without a step back; `before` is the last id of the previous stretch."""
+    first = int(stretch.first[0])
+    zeros = int(np.argmin(np.append(np.all(stretch.nested == 0, axis=0), False)))
+    last_zero = int(stretch.last[zeros - 1]) if zeros else first
+    meant = [np.unique(line) for line in stretch.nested]
+    within = np.unique(np.concatenate([_ids_between(known, first, last_zero) for known in parents]))
+    last, matched = _best_offset(_candidates(meant, parents, first, last_zero), meant, parents)
+    if not any(found == len(values) for found, values in zip(matched, meant, strict=True)):
+        # The first rows of the batch may be missing: then its offset is less than all ids that are present.
+        earlier, better = _best_offset(_candidates(meant, parents, before + 1, first), meant, parents)
+        if sum(better) > sum(matched):
+            return np.array([earlier])
+    return np.union1d(within[within < last], [first, last])
+
+
+def _candidates(meant: Sequence[Ints], parents: Sequence[Ints], least: int, most: int) -> Ints:
+    """Return offsets at which the parent of a row exists, for the rows with the smallest and the largest reference."""
+    found = [np.array([most if least > most else least])]
+    for values, known in zip(meant, parents, strict=True):
+        for value in {int(values[0]), int(values[-1])}:
+            found.append(_ids_between(known, least + value, most + value) - value)
+    return np.unique(np.concatenate(found))
+
+
+def _best_offset(candidates: Ints, meant: Sequence[Ints], parents: Sequence[Ints]) -> tuple[int, tuple[int, ...]]:
+    """Return the offset with the most matching references, the last of several, and the matches of each kind."""
+    kinds = zip(meant, parents, strict=True)
+    matched = np.vstack([_count_matches(candidates, values, known) for values, known in kinds])
+    best = len(candidates) - 1 - int(np.argmax(matched.sum(axis=0)[::-1]))
+    return int(candidates[best]), tuple(map(int, matched[:, best]))
+
+
+def _ids_between(known: Ints, least: int, most: int) -> Ints:
+    return known[np.searchsorted(known, least) : np.searchsorted(known, most, side="right")]
+
+
+def _count_matches(candidates: Ints, values: Ints, known: Ints) -> Ints:
+    """Return the number of references that match a parent, for each offset."""
+    found = np.zeros(len(candidates), np.int64)
+    if len(known):
+        step = max(1, AT_ONCE // max(1, len(candidates)))
+        for first in range(0, len(values), step):
+            meant = np.add.outer(candidates, values[first : first + step])
+            place = np.minimum(np.searchsorted(known, meant), len(known) - 1)
+            found += (known[place] == meant).sum(axis=1)
+    return found
+
 
 LEFT_OVER = -math.log(0.01)  # one parent in a hundred may have lost the rows that referred to it
 SPECIFICATION, EXPORTER = "specification", "exporter"
@@ -30,12 +173,12 @@ SPECIFICATION, EXPORTER = "specification", "exporter"
 
 @dataclass(frozen=True)
 class Offsets:
-    """The batches of a part: the offset of each, which is also the smallest id that its rows may have."""
+    """Batches of a part: the offset of each, which is also the smallest id that its rows may have."""
 
     starts: Ints
 
     def of(self, ids: Ints) -> Ints:
-        """The offset of the batch that each id is of; ids before all batches are taken to be of the first."""
+        """Return the offset of the batch of each id; ids before all batches are assigned to the first."""
         if not len(self.starts):
             return np.zeros(len(ids), np.int64)
         return self.starts[np.maximum(np.searchsorted(self.starts, ids, side="right") - 1, 0)]
@@ -43,18 +186,18 @@ class Offsets:
 
 @dataclass(frozen=True)
 class Reference:
-    """What rows refer to, -1 where to nothing, and the distinct parent ids that are there, in order."""
+    """References of rows, -1 for none, and the distinct existing parent ids, sorted."""
 
     nested: Ints
     parents: Ints
 
 
 @dataclass(frozen=True)
-class Readings:
-    """What was found out about a part, and how many rows find no parent if it is read in the one way or the other.
+class ConventionComparison:
+    """Convention of a part, and the numbers of rows without a parent under both conventions.
 
-    There is a count for each kind of reference. A row may rightly find no parent: a resource without attributes has no
-    row in the table of attributes. `guessed` are rows without an id of which nothing tells the batch.
+    There is a count for each kind of reference. A row may legitimately have no parent: a resource without attributes
+    has no row in the table of attributes. `guessed` are rows without an id whose batch is unknown.
     """
 
     offsets: Offsets | None
@@ -64,46 +207,46 @@ class Readings:
 
     @property
     def convention(self) -> str:
-        """The convention that the part follows."""
+        """The convention of the part."""
         return EXPORTER if self.offsets else SPECIFICATION
 
     @property
     def unmatched(self) -> tuple[int, ...]:
-        """Rows that find no parent as the part is to be read."""
+        """Rows without a parent under the convention of the part."""
         return self.unmatched_exporter if self.offsets else self.unmatched_specification
 
 
 def find_offsets(ids: Ints, nested: Ints, parents: Ints) -> Offsets | None:
-    """The offsets of a part's batches; none where ids are to the specification.
+    """Return the offsets of a part's batches, or None if the ids follow the specification.
 
-    `ids` and `nested` are those of all root rows of a part, logs and spans together, with -1 for null; `parents` are
+    `ids` and `nested` are those of all root rows of a part, logs and spans together, with -1 for null. `parents` are
     the distinct parent ids of the table that `nested` refers to.
     """
-    return offsets_of(Runs.of(ids, [nested]), [np.unique(parents.astype(np.int64))])
+    return infer_offsets(Runs.of(ids, [nested]), [np.unique(parents.astype(np.int64))])
 
 
-def readings(ids: Ints, references: Sequence[Reference]) -> Readings:
-    """Which convention holds for rows in the order of their files, and what stays unmatched under both."""
+def compare_conventions(ids: Ints, references: Sequence[Reference]) -> ConventionComparison:
+    """Infer the convention of rows in file order, and count the unmatched references under both conventions."""
     nested, parents = [one.nested for one in references], [one.parents for one in references]
     runs = Runs.of(ids, nested)
-    offsets = offsets_of(runs, parents)
-    shift, guessed = placed(ids, nested, Offsets(batch_starts(runs, parents)))
-    return Readings(
+    offsets = infer_offsets(runs, parents)
+    shift, guessed = find_row_offsets(ids, nested, Offsets(find_batch_starts(runs, parents)))
+    return ConventionComparison(
         offsets,
-        tuple(int(unmatched(one.nested, one.parents).sum()) for one in references),
-        tuple(int(unmatched(one.nested, one.parents, shift).sum()) for one in references),
+        tuple(int(find_unmatched(one.nested, one.parents).sum()) for one in references),
+        tuple(int(find_unmatched(one.nested, one.parents, shift).sum()) for one in references),
         int(guessed.sum()) if offsets else 0,
     )
 
 
-def offsets_of(runs: Runs, parents: Sequence[Ints]) -> Offsets | None:
-    """The offsets of a part's batches, from all its references at once; none where ids are to the specification."""
+def infer_offsets(runs: Runs, parents: Sequence[Ints]) -> Offsets | None:
+    """Infer the offsets of a part's batches from all its references; None if the ids follow the specification."""
     if not len(runs) or not any(map(len, parents)):
         return None
     plain = _fit(runs.nested, np.zeros(len(runs), np.int64), parents)
     if plain.used == sum(map(len, parents)):
-        return None  # nothing is left over that could speak against it
-    starts = batch_starts(runs, parents)
+        return None  # no parent is left over, so nothing contradicts the specification
+    starts = find_batch_starts(runs, parents)
     offsets = Offsets(starts)
     cut = runs.cut_at(starts)
     shifted = _fit(cut.nested, offsets.of(cut.first), parents)
@@ -111,17 +254,20 @@ def offsets_of(runs: Runs, parents: Sequence[Ints]) -> Offsets | None:
     return offsets if is_better and not _may_be_unused(runs, parents, starts) else None
 
 
-def unmatched(nested: Ints, parents: Ints, shift: Ints | int = 0) -> npt.NDArray[np.bool_]:
-    """The rows that refer to something that is not there; what is null refers to nothing. `parents` are sorted."""
+def find_unmatched(nested: Ints, parents: Ints, shift: Ints | int = 0) -> npt.NDArray[np.bool_]:
+    """Return a mask of rows that refer to a missing parent; null refers to nothing.
+
+    `parents` are sorted.
+    """
     return (nested >= 0) & ~np.isin(nested + shift, parents)
 
 
-def placed(ids: Ints, nested: Sequence[Ints], offsets: Offsets) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """The offset of every row's batch, rows in the order of their file, and for which of them it is a guess.
+def find_row_offsets(ids: Ints, nested: Sequence[Ints], offsets: Offsets) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Return the offset of every row's batch, for rows in file order, and a mask of the rows for which it is a guess.
 
-    A row without an id is of the batch of the rows beside it. Where these are of two batches, a step back in what rows
-    refer to tells where the second begins. Nothing tells it where there is no such step, or where ids are left out
-    between the two, as a batch without any id leaves one out: then the row is taken to be of the batch before it.
+    A row without an id belongs to the batch of its neighbours. If these belong to two batches, a step back in the
+    references shows where the second begins. It is unknown if there is no such step, or if ids are missing between the
+    two, as a batch without any id omits one: then the row is assigned to the previous batch.
     """
     has_id = ids >= 0
     known = offsets.of(ids)
@@ -130,7 +276,7 @@ def placed(ids: Ints, nested: Sequence[Ints], offsets: Offsets) -> tuple[Ints, n
     places = np.arange(len(ids))
     before = np.maximum.accumulate(np.where(has_id, places, -1))
     after = np.minimum.accumulate(np.where(has_id, places, len(ids))[::-1])[::-1]
-    stretch = np.cumsum(steps_back(np.vstack(nested)))
+    stretch = np.cumsum(find_steps_back(np.vstack(nested)))
     first, last = np.maximum(before, 0), np.minimum(after, len(ids) - 1)
     follows = (before >= 0) & (stretch == stretch[first])
     leads = (after < len(ids)) & (stretch == stretch[last])
@@ -141,14 +287,18 @@ def placed(ids: Ints, nested: Sequence[Ints], offsets: Offsets) -> tuple[Ints, n
 
 @dataclass(frozen=True)
 class _Fit:
-    """How well a reading fits: the parents that something refers to, and how surprising all that is left would be."""
+    """Quality of a reading: the parents that are referred to, and the improbability of everything left over."""
 
     used: int
     surprise: float
 
 
 def _fit(nested: Ints, shift: Ints, parents: Sequence[Ints]) -> _Fit:
-    """Parents that are left over are rare. What has no attributes is not, but then it is so in every batch alike."""
+    """Rate a reading.
+
+    Parents that are left over are rare. Resources and scopes without attributes are not rare, but then every batch has
+    them alike.
+    """
     used, surprise = 0, 0.0
     for line, known in zip(nested, parents, strict=True):
         meant = np.unique((line + shift)[line != ABSENT])
@@ -159,17 +309,17 @@ def _fit(nested: Ints, shift: Ints, parents: Sequence[Ints]) -> _Fit:
 
 
 def _entropy(found: int, all_of_them: int) -> float:
-    """How much there is to tell, in nats, about which of them were found."""
+    """Return the entropy, in nats, of the selection of those that were found."""
     shares = np.array([found, all_of_them - found]) / max(all_of_them, 1)
     return float(-all_of_them * (shares * np.log(shares, where=shares > 0, out=np.zeros(2))).sum())
 
 
 def _may_be_unused(runs: Runs, parents: Sequence[Ints], starts: Ints) -> bool:
-    """Whether a few parents that nothing refers to explain as much as batches of a single row before a larger one.
+    """Return whether unused parents explain the ids as well as batches of a single row before a larger one.
 
-    Parents are then numbered without gaps from 0, as one batch does it, and nothing steps back.
+    Parents are then numbered without gaps from 0, as in one batch, and no reference steps back.
     """
     everything = np.unique(np.concatenate([known for known in parents if len(known)]))
     dense = everything[0] == 0 and everything[-1] == len(everything) - 1
     single = bool(np.all(np.diff(starts) == 1)) and starts[0] == 0 and runs.last[-1] > starts[-1]
-    return bool(dense and single and not steps_back(runs.nested).any())
+    return bool(dense and single and not find_steps_back(runs.nested).any())

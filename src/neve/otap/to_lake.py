@@ -1,8 +1,8 @@
-"""OTAP's rows as OTLP messages, which the one path of ingestion makes the lake's rows of.
+"""OTAP rows to OTLP messages, from which the one ingestion path makes the lake's rows.
 
-Checks, quarantine, the text of values and `record_id` are then what they are for OTLP. A record gets the id that it
-would have had by OTLP where its sender wrote attributes in the order that they have here: the id is a hash of bytes. So
-files that we write tell the ids beside OTAP's columns.
+Checks, quarantine, the text of values and `record_id` are therefore the same as for OTLP. A record gets the id that
+it would have had by OTLP if its sender wrote attributes in the order that they have here: the id is a hash of bytes.
+Therefore files written by Neve store the ids beside OTAP's columns.
 """
 
 from __future__ import annotations
@@ -13,27 +13,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neve.otap.joins import Ids, families, ids_of
-from neve.otap.star_rows import SIGNALS, StarRows, fields, whole
+from neve.otap.star_rows import SIGNALS, Ids, StarRows, combine_chunks, group_children, ids_of, struct_fields
 from neve.otap.tables import RESOURCE_ATTRS, SCOPE_ATTRS
 from neve.otap.values import COLUMNS, to_wire
-from neve.otlp.attributes import ENTRY_TYPE
 from neve.otlp.codec import MOST_SHARED_BYTES
-from neve.otlp.columns import required, some_bytes, some_text, struct, with_nulls
-from neve.otlp.envelope import RESOURCE, SCOPE, Surroundings, changes, seal
-from neve.otlp.texts import nulls
-from neve.otlp.wire import RECORDS, handler
+from neve.otlp.columns import bytes_or_empty, null_to_zero, struct, text_or_empty, with_nulls
+from neve.otlp.envelope import RESOURCE, SCOPE, WireContext, find_changes, seal
+from neve.otlp.protobuf import RECORDS, handler
+from neve.otlp.repeated_keys import ENTRY_TYPE
+from neve.otlp.value_columns import null_mask
 
 if TYPE_CHECKING:
     from collections import Counter
 
-    from neve.otlp.rows import Columns
+    from neve.otlp.envelope import Columns
 
 
 def to_messages(star: StarRows, losses: Counter[str]) -> pa.BinaryArray:
-    """OTLP messages of all rows; what OTAP said and OTLP can't is counted by name.
+    """Convert all rows to OTLP messages; losses of information that OTLP can't express are counted by name.
 
-    It is one message, unless a large resource stands at so many rows that nobody would decode it.
+    It is one message, unless a large resource is repeated for so many rows that decoding would refuse it.
     """
     if star.rows.num_rows == 0:
         return pa.array([], pa.binary())
@@ -50,27 +49,27 @@ def to_messages(star: StarRows, losses: Counter[str]) -> pa.BinaryArray:
     return pa.array(sealed, pa.binary())
 
 
-def _pieces(around: Surroundings) -> int:
-    """Into how many messages rows must go, so that none grows too large when every row gets its resource and scope."""
+def _pieces(around: WireContext) -> int:
+    """Return the number of messages, so that none grows too large when every row gets its resource and scope."""
     shared = sum(pc.sum(pc.binary_length(wires)).as_py() or 0 for wires in (around.resource, around.scope))
     return 1 + int(2 * shared // MOST_SHARED_BYTES)
 
 
 def _logs(star: StarRows, losses: Counter[str]) -> Columns:
     body = star.column("body")
-    wire = to_wire(fields(body), losses)
+    wire = to_wire(struct_fields(body), losses)
     return {
         "time_unix_nano": _times(star.column("time_unix_nano")),
         "observed_time_unix_nano": _times(star.column("observed_time_unix_nano")),
-        "severity_number": required(star.column("severity_number"), pa.int32()),
-        "severity_text": some_text(star.column("severity_text")),
-        "body": struct(fields(wire), null=nulls(body)),
+        "severity_number": null_to_zero(star.column("severity_number"), pa.int32()),
+        "severity_text": text_or_empty(star.column("severity_text")),
+        "body": struct(struct_fields(wire), null=null_mask(body)),
         "attributes": _attributes(ids_of(star.column("id")), star.child("log_attrs"), losses),
-        "dropped_attributes_count": required(star.column("dropped_attributes_count"), pa.uint32()),
-        "flags": required(star.column("flags"), pa.uint32()),
+        "dropped_attributes_count": null_to_zero(star.column("dropped_attributes_count"), pa.uint32()),
+        "flags": null_to_zero(star.column("flags"), pa.uint32()),
         "trace_id": _bytes(star.column("trace_id")),
         "span_id": _bytes(star.column("span_id")),
-        "event_name": some_text(star.column("event_name")),
+        "event_name": text_or_empty(star.column("event_name")),
     }
 
 
@@ -79,26 +78,26 @@ def _spans(star: StarRows, losses: Counter[str]) -> Columns:
     start = _times(star.column("start_time_unix_nano"))
     duration = star.column("duration_time_unix_nano").cast(pa.int64())
     status = star.column("status")
-    code = fields(status)["code"]
+    code = struct_fields(status)["code"]
     return {
         "trace_id": _bytes(star.column("trace_id")),
         "span_id": _bytes(star.column("span_id")),
-        "trace_state": some_text(star.column("trace_state")),
+        "trace_state": text_or_empty(star.column("trace_state")),
         "parent_span_id": _bytes(star.column("parent_span_id")),
-        "flags": required(star.column("flags"), pa.uint32()),
-        "name": some_text(star.column("name")),
-        "kind": required(star.column("kind"), pa.int32()),
+        "flags": null_to_zero(star.column("flags"), pa.uint32()),
+        "name": text_or_empty(star.column("name")),
+        "kind": null_to_zero(star.column("kind"), pa.int32()),
         "start_time_unix_nano": start,
-        "end_time_unix_nano": pc.add(start, required(duration, pa.uint64())),  # wraps, as it did on the way out
+        "end_time_unix_nano": pc.add(start, null_to_zero(duration, pa.uint64())),  # wraps, as it did in the export
         "attributes": _attributes(ids, star.child("span_attrs"), losses),
-        "dropped_attributes_count": required(star.column("dropped_attributes_count"), pa.uint32()),
+        "dropped_attributes_count": null_to_zero(star.column("dropped_attributes_count"), pa.uint32()),
         "events": _events(ids, star, losses),
-        "dropped_events_count": required(star.column("dropped_events_count"), pa.uint32()),
+        "dropped_events_count": null_to_zero(star.column("dropped_events_count"), pa.uint32()),
         "links": _links(ids, star, losses),
-        "dropped_links_count": required(star.column("dropped_links_count"), pa.uint32()),
+        "dropped_links_count": null_to_zero(star.column("dropped_links_count"), pa.uint32()),
         "status": struct(
-            {"message": some_text(fields(status)["status_message"]), "code": required(code, pa.int32())},
-            null=nulls(status),
+            {"message": text_or_empty(struct_fields(status)["status_message"]), "code": null_to_zero(code, pa.int32())},
+            null=null_mask(status),
         ),
     }
 
@@ -106,82 +105,86 @@ def _spans(star: StarRows, losses: Counter[str]) -> Columns:
 def _events(parents: Ids, star: StarRows, losses: Counter[str]) -> pa.ListArray:
     events = star.child("span_events")
     columns = {
-        "time_unix_nano": _times(whole(events.column("time_unix_nano"))),
-        "name": some_text(whole(events.column("name"))),
+        "time_unix_nano": _times(combine_chunks(events.column("time_unix_nano"))),
+        "name": text_or_empty(combine_chunks(events.column("name"))),
         "attributes": _attributes(ids_of(events.column("id")), star.child("span_event_attrs"), losses),
-        "dropped_attributes_count": required(whole(events.column("dropped_attributes_count")), pa.uint32()),
+        "dropped_attributes_count": null_to_zero(
+            combine_chunks(events.column("dropped_attributes_count")), pa.uint32()
+        ),
     }
-    return families(parents, ids_of(events.column("parent_id"))).lists(struct(columns))
+    return group_children(parents, ids_of(events.column("parent_id"))).lists(struct(columns))
 
 
 def _links(parents: Ids, star: StarRows, losses: Counter[str]) -> pa.ListArray:
     links = star.child("span_links")
     columns = {
-        "trace_id": _bytes(whole(links.column("trace_id"))),
-        "span_id": _bytes(whole(links.column("span_id"))),
-        "trace_state": some_text(whole(links.column("trace_state"))),
+        "trace_id": _bytes(combine_chunks(links.column("trace_id"))),
+        "span_id": _bytes(combine_chunks(links.column("span_id"))),
+        "trace_state": text_or_empty(combine_chunks(links.column("trace_state"))),
         "attributes": _attributes(ids_of(links.column("id")), star.child("span_link_attrs"), losses),
-        "dropped_attributes_count": required(whole(links.column("dropped_attributes_count")), pa.uint32()),
-        "flags": required(whole(links.column("flags")), pa.uint32()),
+        "dropped_attributes_count": null_to_zero(combine_chunks(links.column("dropped_attributes_count")), pa.uint32()),
+        "flags": null_to_zero(combine_chunks(links.column("flags")), pa.uint32()),
     }
-    return families(parents, ids_of(links.column("parent_id"))).lists(struct(columns))
+    return group_children(parents, ids_of(links.column("parent_id"))).lists(struct(columns))
 
 
-def _surroundings(star: StarRows, losses: Counter[str]) -> Surroundings:
-    """Resource and scope of each row as bytes; each is encoded once for a run of rows that share it."""
-    resource, scope = fields(star.column("resource")), fields(star.column("scope"))
-    return Surroundings(
+def _surroundings(star: StarRows, losses: Counter[str]) -> WireContext:
+    """Return the resource and scope of each row as bytes; each is encoded once for a run of rows that share it."""
+    resource, scope = struct_fields(star.column("resource")), struct_fields(star.column("scope"))
+    return WireContext(
         _resources(star, resource, losses),
-        some_text(resource["schema_url"]),
+        text_or_empty(resource["schema_url"]),
         _scopes(star, scope, losses),
-        some_text(star.column("schema_url")),
+        text_or_empty(star.column("schema_url")),
     )
 
 
 def _resources(star: StarRows, resource: Columns, losses: Counter[str]) -> pa.BinaryArray:
     dropped = resource["dropped_attributes_count"]
-    new = changes(pa.array(star.resources), dropped)
+    new = find_changes(pa.array(star.resources), dropped)
     starts = np.flatnonzero(new)
     wire = handler(RESOURCE)
     columns = {
         "attributes": _attributes(star.resources[starts], star.child(RESOURCE_ATTRS), losses),
-        "dropped_attributes_count": required(dropped.take(pa.array(starts)), pa.uint32()),
+        "dropped_attributes_count": null_to_zero(dropped.take(pa.array(starts)), pa.uint32()),
         "entity_refs": pa.array([[]] * len(starts), wire.schema().field("entity_refs").type),
     }
-    absent = nulls(resource["id"]) & nulls(dropped)
-    return _for_each(wire.record_batch_to_array(pa.RecordBatch.from_pydict(columns)), new, absent)
+    absent = null_mask(resource["id"]) & null_mask(dropped)
+    return _repeat_for_rows(wire.record_batch_to_array(pa.RecordBatch.from_pydict(columns)), new, absent)
 
 
 def _scopes(star: StarRows, scope: Columns, losses: Counter[str]) -> pa.BinaryArray:
     told = [scope[name] for name in ("name", "version", "dropped_attributes_count")]
-    new = changes(pa.array(star.scopes), *told)
+    new = find_changes(pa.array(star.scopes), *told)
     starts = np.flatnonzero(new)
     name, version, dropped = (column.take(pa.array(starts)) for column in told)
     columns = {
-        "name": some_text(name),
-        "version": some_text(version),
+        "name": text_or_empty(name),
+        "version": text_or_empty(version),
         "attributes": _attributes(star.scopes[starts], star.child(SCOPE_ATTRS), losses),
-        "dropped_attributes_count": required(dropped, pa.uint32()),
+        "dropped_attributes_count": null_to_zero(dropped, pa.uint32()),
     }
-    absent = np.logical_and.reduce([nulls(column) for column in (scope["id"], *told)])
-    return _for_each(handler(SCOPE).record_batch_to_array(pa.RecordBatch.from_pydict(columns)), new, absent)
+    absent = np.logical_and.reduce([null_mask(column) for column in (scope["id"], *told)])
+    return _repeat_for_rows(handler(SCOPE).record_batch_to_array(pa.RecordBatch.from_pydict(columns)), new, absent)
 
 
-def _for_each(encoded: pa.BinaryArray, new: np.ndarray, absent: np.ndarray) -> pa.BinaryArray:
-    """What was encoded once for each run, for every row of the run; null where there is none."""
+def _repeat_for_rows(encoded: pa.BinaryArray, new: np.ndarray, absent: np.ndarray) -> pa.BinaryArray:
+    """Repeat the encoded value of each run for every row of the run; null for absent ones."""
     return with_nulls(encoded.take(pa.array(np.cumsum(new) - 1)), absent)
 
 
 def _attributes(parents: Ids, attrs: pa.Table, losses: Counter[str]) -> pa.ListArray:
-    """The attributes of each parent as the wire has them, in the order that they stand in."""
-    values = to_wire({name: whole(attrs.column(name)) for name in COLUMNS}, losses)
-    entries = pa.StructArray.from_arrays([some_text(whole(attrs.column("key"))), values], fields=list(ENTRY_TYPE))
-    return families(parents, ids_of(attrs.column("parent_id"))).lists(entries)
+    """Return the attributes of each parent in wire form, in their order."""
+    values = to_wire({name: combine_chunks(attrs.column(name)) for name in COLUMNS}, losses)
+    entries = pa.StructArray.from_arrays(
+        [text_or_empty(combine_chunks(attrs.column("key"))), values], fields=list(ENTRY_TYPE)
+    )
+    return group_children(parents, ids_of(attrs.column("parent_id"))).lists(entries)
 
 
 def _times(column: pa.Array) -> pa.UInt64Array:
-    return required(column.cast(pa.int64()), pa.uint64())
+    return null_to_zero(column.cast(pa.int64()), pa.uint64())
 
 
 def _bytes(column: pa.Array) -> pa.BinaryArray:
-    return some_bytes(column.cast(pa.binary()))
+    return bytes_or_empty(column.cast(pa.binary()))

@@ -1,22 +1,35 @@
-"""Attributes: lists of typed key values on the wire, a map of text and a small map of types in the tables."""
+"""Attributes: lists of typed key values on the wire, a map of text and a small map of types in the tables.
+
+Of several attributes with one key, the map has the last one. The map of types remembers the others. Decoding raises
+`UnreadableValue` for a nested value that can't be read. Only then `find_unreadable_rows` searches the rows. The search
+must see what decoding sees.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from neve.otlp.texts import STRING, VALUE_TYPE, Mask, decode_values, encode_values, nulls, unreadable_values
+from neve.otlp.repeated_keys import ENTRY_TYPE, EarlierValues, add_earlier_values
+from neve.otlp.value_columns import (
+    STRING,
+    Mask,
+    decode_values,
+    encode_values,
+    find_unreadable_values,
+    null_mask,
+)
 
 Offsets = npt.NDArray[np.int32]
 
-ENTRY_TYPE = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", VALUE_TYPE)])
 BITMAP_LIMIT = 1 << 26  # 64 MB: above that, duplicate keys are found by sorting
 
 
 @dataclass(frozen=True)
 class Maps:
-    """Attributes as the tables hold them."""
+    """Attributes in the form of the tables."""
 
     attributes: pa.MapArray
     types: pa.MapArray
@@ -24,8 +37,10 @@ class Maps:
 
 
 def decode_attributes(lists: pa.ListArray) -> Maps:
-    """Lists of `KeyValue` as a map of text and a map of the types that are not strings."""
-    entries, offsets, duplicates = _distinct(lists)
+    """Convert lists of `KeyValue` to a map of text and a map of the types that are not strings."""
+    every, starts, keep = _find_last_of_keys(lists)
+    entries = every if keep is None else every.filter(pa.array(keep))
+    offsets = starts if keep is None else _kept_offsets(keep, starts)
     keys, texts = entries.field("key"), decode_values(entries.field("value"))
     typed = texts.codes != STRING
     types = pa.MapArray.from_arrays(
@@ -33,29 +48,35 @@ def decode_attributes(lists: pa.ListArray) -> Maps:
         keys.filter(pa.array(typed)),
         pa.array(texts.names).take(pa.array(texts.codes[typed])),
     )
-    return Maps(pa.MapArray.from_arrays(pa.array(offsets), keys, texts.text), types, duplicates)
+    attributes = pa.MapArray.from_arrays(pa.array(offsets), keys, texts.text)
+    if keep is None:
+        return Maps(attributes, types, 0)
+    return Maps(attributes, add_earlier_values(types, every, starts, keep), int(len(keep) - keep.sum()))
 
 
-def unreadable_attributes(lists: pa.ListArray) -> dict[int, str]:
-    """Which lists `decode_attributes` can't decode, and why."""
-    entries, offsets, _duplicates = _distinct(lists)
-    found = unreadable_values(entries.field("value"))
+def find_unreadable_attributes(lists: pa.ListArray) -> dict[int, str]:
+    """Return the lists that `decode_attributes` can't decode, with the reasons."""
+    entries, offsets, _keep = _find_last_of_keys(lists)
+    found = find_unreadable_values(entries.field("value"))
     rows = np.searchsorted(offsets, np.fromiter(found, np.int32, len(found)), side="right") - 1
     return dict(zip(rows.tolist(), found.values(), strict=True))
 
 
 def encode_attributes(maps: pa.MapArray, types: pa.MapArray) -> pa.ListArray:
-    """The lists of `KeyValue` that `decode_attributes` made these maps from; a null map is an empty list."""
-    maps, types = _without_nulls(maps), _without_nulls(types)
-    kinds = _kinds_of_entries(maps, types)
-    encoded = encode_values(maps.items, kinds)
-    return pa.ListArray.from_arrays(
-        maps.offsets, pa.StructArray.from_arrays([maps.keys, encoded], fields=list(ENTRY_TYPE))
-    )
+    """Convert maps back to the lists of `KeyValue` that `decode_attributes` read; a null map is an empty list."""
+    maps = _without_nulls(maps)
+    types, earlier = EarlierValues.split(_without_nulls(types))
+    encoded = encode_values(maps.items, _kinds_of_entries(maps, types))
+    entries = pa.StructArray.from_arrays([maps.keys, encoded], fields=list(ENTRY_TYPE))
+    lists = pa.ListArray.from_arrays(maps.offsets, entries)
+    return lists if earlier is None else earlier.insert(lists)
 
 
 def _kinds_of_entries(maps: pa.MapArray, types: pa.MapArray) -> pa.StringArray:
-    """For each entry of `maps` its kind in `types`, matched by row and key, in whatever order engines left them."""
+    """Return the kind in `types` of each entry of `maps`.
+
+    Entries are matched by row and key, because engines may reorder them.
+    """
     if len(types.keys) == 0:
         return pa.nulls(len(maps.keys), pa.string())
     keys = pa.concat_arrays([maps.keys, types.keys]).dictionary_encode()
@@ -75,31 +96,28 @@ def _rows(maps: pa.MapArray) -> npt.NDArray[np.int64]:
 
 
 def _without_nulls(maps: pa.MapArray) -> pa.MapArray:
-    """The same maps with empty ones for nulls, and with offsets that begin at 0."""
+    """Replace null maps by empty ones, and make offsets begin at 0."""
     offsets = maps.offsets.to_numpy()
     lengths = np.diff(offsets)
     start, width = int(offsets[0]), int(offsets[-1] - offsets[0])
     keys, items = maps.keys.slice(start, width), maps.items.slice(start, width)
     if maps.null_count:
-        valid = ~nulls(maps)
+        valid = ~null_mask(maps)
         keep = pa.array(np.repeat(valid, lengths))
         keys, items, lengths = keys.filter(keep), items.filter(keep), lengths * valid
     return pa.MapArray.from_arrays(pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)), keys, items)
 
 
-def _distinct(lists: pa.ListArray) -> tuple[pa.StructArray, Offsets, int]:
-    """The entries that are kept, where each list of them begins, and how many were dropped."""
+def _find_last_of_keys(lists: pa.ListArray) -> tuple[pa.StructArray, Offsets, Mask | None]:
+    """Return all entries, the offsets of their lists, and a mask of those to keep, or None if that is all."""
     offsets = lists.offsets.to_numpy()
     entries = lists.values.slice(offsets[0], offsets[-1] - offsets[0])
     offsets = offsets - offsets[0]
-    keep = _last_of_each_key(entries.field("key"), offsets)
-    if keep is None:
-        return entries, offsets, 0
-    return entries.filter(pa.array(keep)), _kept_offsets(keep, offsets), int(len(keep) - keep.sum())
+    return entries, offsets, _last_of_each_key(entries.field("key"), offsets)
 
 
 def _last_of_each_key(keys: pa.StringArray, offsets: Offsets) -> Mask | None:
-    """Which entries to keep so that no map holds a key twice, or nothing where none does."""
+    """Return a mask of entries to keep so that no map holds a key twice, or None if none does."""
     if len(keys) == 0:
         return None
     encoded = keys.dictionary_encode()
@@ -121,3 +139,36 @@ def _last_of_each_key(keys: pa.StringArray, offsets: Offsets) -> Mask | None:
 
 def _kept_offsets(keep: Mask, offsets: Offsets) -> Offsets:
     return np.concatenate(([0], np.cumsum(keep, dtype=np.int32)))[offsets].astype(np.int32)
+
+
+# Decoding does not search; it raises `UnreadableValue` when it finds one. Only then the rows are searched here. The
+# search must see what decoding sees.
+
+Found = dict[int, str]
+
+
+def find_unreadable_rows(batch: pa.RecordBatch) -> Found:
+    """Return the rows that can't be decoded, each with the reason."""
+    return _unreadable_in_columns(batch.columns)
+
+
+def _unreadable_in_columns(columns: list[pa.Array]) -> Found:
+    found: Found = {}
+    for column in columns:
+        found |= _unreadable_in_column(column)
+    return found
+
+
+def _unreadable_in_column(array: pa.Array) -> Found:
+    kind = array.type
+    if pa.types.is_struct(kind):
+        if kind.get_field_index("kvlist_value") >= 0:
+            return find_unreadable_values(array)
+        return _unreadable_in_columns([array.field(place) for place in range(kind.num_fields)])
+    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+        return {}
+    if kind.value_type.get_field_index("key") >= 0:
+        return find_unreadable_attributes(array)
+    inner = _unreadable_in_column(array.flatten())
+    parents = pc.list_parent_indices(array)
+    return {parents[place].as_py(): detail for place, detail in inner.items()}

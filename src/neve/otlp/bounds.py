@@ -1,13 +1,13 @@
-"""Count what a message holds before any decoder runs: a flat scan of protobuf tags that stops at its bounds.
+"""Size bounds of a message, checked before any decoder runs, by a flat scan of protobuf tags.
 
-A message of a few megabytes may hold millions of empty groups or attributes, two bytes each on the wire and hundreds in
-memory. The scan steps over the fields of a message without recursion and without copies, sees them in the order in
-which a decoder does, and gives up at the first count over its bound. Most messages need no scan: an entry takes two
-bytes at least, so that a short message can't hold too many, and the bytes that may begin an entry are counted at the
-speed of C before entries are.
+A message of a few megabytes may hold millions of empty groups or attributes, two bytes each on the wire and
+hundreds in memory. The scan steps over the fields of a message without recursion and without copies, sees them in
+the order in which a decoder does, and gives up at the first count over its bound. Most messages need no scan: an
+entry takes two bytes at least, so a short message can't hold too many, and the bytes that may begin an entry are
+counted at the speed of C before entries are.
 
-Nesting needs no bound here. Handlers leave lists and maps inside of values as bytes, and protobuf's own reader, which
-reads those, stops at a hundred levels: a value that is nested too deep costs its record alone.
+Nesting needs no bound here. Handlers leave lists and maps inside of values as bytes, and protobuf's
+own reader, which reads those, stops at a hundred levels: a value that is nested too deep costs its record alone.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from neve.model.signals import Signal
-from neve.otlp.batch import Overgrown
+from neve.otlp.decode_result import Overgrown
 
+LONGEST_VARINT_BITS = 70  # ten bytes; a longer one is malformed, and adding it up would take quadratic time
 LEAST_ENTRY_BYTES = 2  # a tag and a length
-MORE = 128  # the bit of a byte of a number that another one follows
-PIECE_BYTES = 4 * 1024 * 1024  # looked at together
+MORE = 128  # the continuation bit of a varint's byte
+PIECE_BYTES = 4 * 1024 * 1024  # scanned together
+FIELDS_FOR_GROUP = 16  # fields of a message, a resource or a scope that are no groups; OTLP has at most three
 MOST_LEVELS = 100  # protobuf's own reader stops there
 
 
 class Entry(IntEnum):
-    """What is counted."""
+    """Kind of counted entry."""
 
     GROUP = 0
     RECORD = 1
@@ -34,10 +36,10 @@ class Entry(IntEnum):
 
 @dataclass(frozen=True)
 class Bounds:
-    """The most that one message may hold.
+    """Limits of one message.
 
-    Groups are resources, scopes and metrics. Parts are what repeats inside of records, resources and scopes: attributes
-    and the values in them, events, links, exemplars, quantiles, references.
+    Groups are resources, scopes and metrics. Parts are repeated inside of records, resources and scopes: attributes and
+    the values in them, events, links, exemplars, quantiles, references.
     """
 
     groups: int = 100_000
@@ -53,7 +55,7 @@ WORDS = {
 
 
 class TooMany(Overgrown):
-    """Raised when a message holds more than a bound allows; `setting` is the bound's name in every section."""
+    """Raised when a message exceeds a bound; `setting` is the bound's name in every section."""
 
     def __init__(self, entry: Entry, limit: int) -> None:
         words, self.setting = WORDS[entry]
@@ -62,7 +64,7 @@ class TooMany(Overgrown):
 
 
 class Node(dict[int, tuple[Entry | None, "Node | None"]]):
-    """A message of the schema: for each tag what it counts as, and what is inside."""
+    """A message of the schema: for each tag the kind that it counts as, and its content."""
 
 
 def _tag(field: int) -> int:
@@ -74,11 +76,11 @@ def _parts(*fields: int, inside: Node | None = None) -> Node:
 
 
 def _inside(**nodes: Node) -> Node:
-    """Fields that count for nothing themselves; `f5` is field 5."""
+    """Build a node of fields that are not counted themselves; `f5` is field 5."""
     return Node({_tag(int(name[1:])): (None, node) for name, node in nodes.items()})
 
 
-def _merged(*nodes: Node) -> Node:
+def _merge_nodes(*nodes: Node) -> Node:
     return Node({tag: hit for node in nodes for tag, hit in node.items()})
 
 
@@ -86,15 +88,15 @@ VALUE = Node()
 KEY_VALUE = _inside(f2=VALUE)
 VALUE |= _inside(f5=_parts(1, inside=VALUE), f6=_parts(1, inside=KEY_VALUE))
 ATTRIBUTES = {field: _parts(field, inside=KEY_VALUE) for field in (1, 3, 4, 6, 7, 9, 12)}
-RESOURCE = _merged(ATTRIBUTES[1], _parts(3, inside=_parts(3, 4)))
+RESOURCE = _merge_nodes(ATTRIBUTES[1], _parts(3, inside=_parts(3, 4)))
 SCOPE = ATTRIBUTES[3]
-SPAN = _merged(ATTRIBUTES[9], _parts(11, inside=ATTRIBUTES[3]), _parts(13, inside=ATTRIBUTES[4]))
-LOG_RECORD = _merged(ATTRIBUTES[6], _inside(f5=VALUE))
+SPAN = _merge_nodes(ATTRIBUTES[9], _parts(11, inside=ATTRIBUTES[3]), _parts(13, inside=ATTRIBUTES[4]))
+LOG_RECORD = _merge_nodes(ATTRIBUTES[6], _inside(f5=VALUE))
 EXEMPLAR = ATTRIBUTES[7]
-NUMBER_POINT = _merged(ATTRIBUTES[7], _parts(5, inside=EXEMPLAR))
-HISTOGRAM_POINT = _merged(ATTRIBUTES[9], _parts(8, inside=EXEMPLAR))
-EXPONENTIAL_POINT = _merged(ATTRIBUTES[1], _parts(11, inside=EXEMPLAR))
-SUMMARY_POINT = _merged(ATTRIBUTES[7], _parts(6))
+NUMBER_POINT = _merge_nodes(ATTRIBUTES[7], _parts(5, inside=EXEMPLAR))
+HISTOGRAM_POINT = _merge_nodes(ATTRIBUTES[9], _parts(8, inside=EXEMPLAR))
+EXPONENTIAL_POINT = _merge_nodes(ATTRIBUTES[1], _parts(11, inside=EXEMPLAR))
+SUMMARY_POINT = _merge_nodes(ATTRIBUTES[7], _parts(6))
 POINTS: dict[int, Node | None] = {
     5: NUMBER_POINT,
     7: NUMBER_POINT,
@@ -105,7 +107,10 @@ POINTS: dict[int, Node | None] = {
 
 
 def _envelope(entry: Entry | None, record: Node | None, shared: tuple[Node, Node] | None = None) -> Node:
-    """A whole message; `shared` are its resource and scope. Without an entry for records scopes are stepped over."""
+    """Build the node of a whole message.
+
+    `shared` are its resource and scope. If records have no entry, scopes are skipped.
+    """
     scope = None if entry is None else Node({_tag(2): (entry, record)})
     resource = Node({_tag(2): (Entry.GROUP, scope)})
     if shared and scope is not None:
@@ -118,8 +123,8 @@ def _metric(points: dict[int, Node | None]) -> Node:
 
 
 KINDS = {Signal.TRACES: Entry.RECORD, Signal.LOGS: Entry.RECORD, Signal.METRICS: Entry.GROUP}
-INSIDE = {Signal.TRACES: SPAN, Signal.LOGS: LOG_RECORD, Signal.METRICS: _merged(ATTRIBUTES[12], _metric(POINTS))}
-# The same message as three schemas, from the quickest scan to the most thorough.
+INSIDE = {Signal.TRACES: SPAN, Signal.LOGS: LOG_RECORD, Signal.METRICS: _merge_nodes(ATTRIBUTES[12], _metric(POINTS))}
+# The same message as three schemas, from the fastest scan to the most thorough.
 GROUPS = {
     Signal.TRACES: _envelope(None, None),
     Signal.LOGS: _envelope(None, None),
@@ -135,10 +140,13 @@ RECORD_TAG = {Signal.TRACES: _tag(2), Signal.LOGS: _tag(2), Signal.METRICS: _tag
 
 
 def check_bounds(signal: Signal, message: bytes, bounds: Bounds) -> None:
-    """Raise `TooMany` for a message that holds more than its bounds; whether it is well formed is not asked here."""
+    """Raise `TooMany` for a message that exceeds its bounds.
+
+    It may be malformed, which is not checked here.
+    """
     most = len(message) // LEAST_ENTRY_BYTES
     if most > bounds.groups:
-        count_entries(message, GROUPS[signal], bounds)
+        count_groups(signal, message, bounds)
     if most > bounds.records and _tags(message, RECORD_TAG[signal]) > bounds.records:
         count_entries(message, RECORDS[signal], bounds)
     if most > bounds.attributes and most_entries(message) > bounds.attributes:
@@ -146,15 +154,23 @@ def check_bounds(signal: Signal, message: bytes, bounds: Bounds) -> None:
 
 
 def count_groups(signal: Signal, message: bytes, bounds: Bounds) -> int:
-    """How many groups a message holds; raises `TooMany` where there are too many."""
-    return count_entries(message, GROUPS[signal], bounds)[Entry.GROUP]
+    """Count the groups of a message; raises `TooMany` if there are too many.
 
-
-def count_entries(message: bytes, node: Node, bounds: Bounds) -> list[int]:  # noqa: C901, PLR0912, PLR0915 - one flat loop
-    """How many groups, records and parts stand in a message up to the first byte that is malformed.
-
-    It is one loop without calls: it runs for each field of messages that somebody may have made to be slow.
+    A group has a few fields beside the groups in it. A message with many times more fields than it may have groups
+    has unknown ones, and counts as one with too many groups: to step over them takes as long.
     """
+    most_fields = FIELDS_FOR_GROUP * (bounds.groups + 1)
+    return count_entries(message, GROUPS[signal], bounds, most_fields)[Entry.GROUP]
+
+
+def count_entries(  # noqa: C901, PLR0912, PLR0915 - one flat loop
+    message: bytes, node: Node, bounds: Bounds, most_fields: int | None = None
+) -> list[int]:
+    """Count groups, records and parts of a message up to the first malformed byte.
+
+    It is one loop without calls: it runs for each field of messages that an attacker may have made to be slow.
+    """
+    left = len(message) if most_fields is None else most_fields
     counts, limits = [0, 0, 0], (bounds.groups, bounds.records, bounds.attributes)
     above: list[tuple[int, Node]] = []
     at, end, unknown = 0, len(message), 0
@@ -164,6 +180,9 @@ def count_entries(message: bytes, node: Node, bounds: Bounds) -> list[int]:  # n
                 return counts
             end, node = above.pop()
             continue
+        left -= 1
+        if left < 0:
+            raise TooMany(Entry.GROUP, bounds.groups)
         tag = message[at]
         at += 1
         if tag > 127:
@@ -176,6 +195,8 @@ def count_entries(message: bytes, node: Node, bounds: Bounds) -> list[int]:  # n
                 shift += 7
                 if byte < 128:
                     break
+                if shift >= LONGEST_VARINT_BITS:
+                    return counts
         kind = tag & 7
         if kind == 2:
             size, shift = 0, 0
@@ -186,6 +207,8 @@ def count_entries(message: bytes, node: Node, bounds: Bounds) -> list[int]:  # n
                 shift += 7
                 if byte < 128:
                     break
+                if shift >= LONGEST_VARINT_BITS:
+                    return counts
             after = at + size
             if after > end:
                 return counts
@@ -212,6 +235,8 @@ def count_entries(message: bytes, node: Node, bounds: Bounds) -> list[int]:  # n
             at += 4
         elif kind == 3:
             unknown += 1  # a group in protobuf's sense, which no OTLP message has: nothing in it counts
+            if unknown > MOST_LEVELS:
+                return counts
         elif kind == 4 and unknown:
             unknown -= 1
         else:
@@ -219,19 +244,24 @@ def count_entries(message: bytes, node: Node, bounds: Bounds) -> list[int]:  # n
 
 
 def most_entries(message: bytes) -> int:
-    """A number that is never smaller than that of all entries: bytes that may begin a tag that counts."""
+    """Return an upper bound of the number of all entries: the bytes that may begin a counted tag."""
     view = memoryview(message)
     pieces = (bytes(view[start : start + PIECE_BYTES]) for start in range(0, len(message), PIECE_BYTES))
     return len(message) - sum(len(piece.translate(None, TAG_BYTES)) for piece in pieces)
 
 
+def most_built(message: bytes) -> int:
+    """Return an upper bound of the groups, records and points, for each of which a reader builds an object."""
+    return len(message) - len(message.translate(None, BUILT_BYTES))
+
+
 def _tags(message: bytes, tag: int) -> int:
-    """A number that is never smaller than that of fields with a tag."""
+    """Return an upper bound of the number of fields with a tag."""
     return message.count(tag) + message.count(tag | MORE)
 
 
 def _tags_of(node: Node, seen: set[int]) -> set[int]:
-    """Every tag that counts."""
+    """Return every counted tag."""
     if id(node) in seen:
         return set()
     seen.add(id(node))
@@ -240,9 +270,13 @@ def _tags_of(node: Node, seen: set[int]) -> set[int]:
 
 
 def _tag_bytes() -> bytes:
-    """The first bytes of tags that count; a tag may be written in more bytes than it needs, and then has a bit more."""
+    """Return the first bytes of counted tags.
+
+    A tag may be encoded in more bytes than it needs, and then its first byte has one more bit.
+    """
     tags = set[int]().union(*(_tags_of(node, set()) for node in WHOLE.values()))
     return bytes(sorted({tag | more for tag in tags for more in (0, MORE)}))
 
 
 TAG_BYTES = _tag_bytes()
+BUILT_BYTES = bytes(tag | more for tag in (_tag(1), _tag(2)) for more in (0, MORE))

@@ -1,4 +1,7 @@
-"""Whole messages to batches of the tables' schemas, and back: the two functions that the rest of Neve calls."""
+"""Decode OTLP messages into batches of the tables' schemas, and encode batches as messages.
+
+`decode` and `encode` are the two functions that the rest of Neve calls.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -10,24 +13,22 @@ from neve.model.columns import TIMESTAMP
 from neve.model.signals import Signal
 from neve.model.tables import BY_SIGNAL
 from neve.otlp import logs, metrics, spans
-from neve.otlp.batch import Decoded, Intake, Overgrown, Rejected
-from neve.otlp.checks import Check, refusals
 from neve.otlp.columns import constant
+from neve.otlp.decode_result import Decoded, Intake, Overgrown, Rejected
 from neve.otlp.digest import Digests, bind_to_messages, content_digests, digests, message_digests, record_ids
 from neve.otlp.envelope import (
+    Columns,
     Context,
     Envelope,
+    Rows,
     decode_context,
     encode_context,
+    find_unreadable_groups,
     open_messages,
     seal,
-    unreadable_groups,
 )
-from neve.otlp.parse import parse
-from neve.otlp.refuse import reject
-from neve.otlp.rows import Columns, Rows
-from neve.otlp.sieve import Sieve
-from neve.otlp.wire import MESSAGES, RECORDS, handler
+from neve.otlp.protobuf import MESSAGES, RECORDS, handler, parse_messages
+from neve.otlp.validation import Check, RecordFilter, find_failures, reject
 
 MOST_SHARED_BYTES = 512 * 1024 * 1024  # of resources and scopes, copied to the rows of messages decoded together
 
@@ -46,7 +47,7 @@ ENCODERS: dict[Signal, Callable[[pa.RecordBatch], Columns]] = {
 
 
 def decode(signal: Signal, messages: Sequence[bytes] | pa.BinaryArray, intake: Intake) -> Decoded:
-    """Decode OTLP protobuf messages into one batch of the signal's table; what can't be accepted is in `rejected`."""
+    """Decode OTLP protobuf messages into one batch of the signal's table; rejected records are in `rejected`."""
     column = messages if isinstance(messages, pa.BinaryArray) else pa.array(messages, pa.binary())
     envelope, malformed_messages = _open(signal, column)
     _check_growth(envelope)
@@ -70,8 +71,8 @@ def encode(signal: Signal, rows: pa.RecordBatch) -> bytes:
 
 
 def _open(signal: Signal, column: pa.BinaryArray) -> tuple[Envelope, list[Rejected]]:
-    """Take the messages apart; those that are malformed as a whole are refused as a whole."""
-    parsed = parse(MESSAGES[signal], column)
+    """Split the messages into records and groups; malformed messages are rejected as a whole."""
+    parsed = parse_messages(MESSAGES[signal], column)
     envelope = open_messages(signal, parsed.batch)
     if not parsed.malformed:
         return envelope, []
@@ -81,7 +82,7 @@ def _open(signal: Signal, column: pa.BinaryArray) -> tuple[Envelope, list[Reject
 
 
 def _check_growth(envelope: Envelope) -> None:
-    """Every row holds its resource and scope; refuse to make gigabytes of a few megabytes."""
+    """Raise `Overgrown` if megabytes would become gigabytes: every row holds its resource and scope."""
     sizes = [pc.binary_length(part).fill_null(0) for part in (envelope.groups.resource, envelope.groups.scope)]
     shared = pc.add(*sizes).to_numpy(zero_copy_only=False).astype(np.int64)
     grown = int((shared * np.bincount(envelope.group, minlength=len(shared))).sum()) if len(shared) else 0
@@ -90,11 +91,11 @@ def _check_growth(envelope: Envelope) -> None:
 
 
 def _decode_context(envelope: Envelope) -> tuple[Envelope, Context, list[Rejected]]:
-    """Decode what the records of a group share; records whose resource or scope can't be read are refused."""
+    """Decode the resources and scopes of groups; records whose resource or scope can't be read are rejected."""
     try:
         return envelope, decode_context(envelope.groups), []
     except ValueError:
-        bad = unreadable_groups(envelope.groups)
+        bad = find_unreadable_groups(envelope.groups)
     groups = np.fromiter(bad, np.int64, len(bad))
     lost = np.isin(envelope.group, groups)
     refused = [(row, "malformed_context", bad[int(envelope.group[row])]) for row in np.flatnonzero(lost).tolist()]
@@ -104,15 +105,15 @@ def _decode_context(envelope: Envelope) -> tuple[Envelope, Context, list[Rejecte
 
 def _decode_records(envelope: Envelope, intake: Intake) -> Rows:
     signal = envelope.signal
-    parsed = Sieve.parse(RECORDS[signal], envelope.records)
-    checked = parsed.without(refusals(CHECKS[signal](parsed.batch, intake)))
+    parsed = RecordFilter.parse(RECORDS[signal], envelope.records)
+    checked = parsed.without(find_failures(CHECKS[signal](parsed.batch, intake)))
     sieve, (columns, duplicates) = checked.decode(lambda batch: DECODERS[signal](batch, intake))
     kept = envelope.select(sieve.index) if sieve.refused else envelope
     return Rows(columns, kept, digests(kept.records), tuple(reject(envelope, sieve.refused)), duplicates)
 
 
 def _identities(envelope: Envelope, rows: Rows, context: Context) -> Digests:
-    """What tells each row from others: its content, and its message where equal content may be chance (ADR 22)."""
+    """Return the digest of each row: of its content, and of its message if equal content may be chance (ADR 22)."""
     contents = content_digests(rows.digests, context.digests[rows.envelope.group])
     if envelope.signal is not Signal.LOGS:
         return contents
@@ -121,14 +122,14 @@ def _identities(envelope: Envelope, rows: Rows, context: Context) -> Digests:
         return contents
     every = contents
     if len(contents) != len(envelope.records):
-        # Refused records count: a record that lies too far in the future today may be accepted in tomorrow's resend.
+        # Rejected records count: a record that is too far in the future today may be accepted in tomorrow's resend.
         every = content_digests(digests(envelope.records), context.digests[envelope.group])
     messages, message_of = np.unique(rows.envelope.message[coarse], return_inverse=True)
     return bind_to_messages(contents, coarse, message_digests(every, envelope.message, messages)[message_of])
 
 
 def _finish(rows: Rows, context: Context, intake: Intake, ids: pa.BinaryArray, rejected: list[Rejected]) -> Decoded:
-    """Add what the records of a group share, and what the receiver knows; select the table's columns in their order."""
+    """Add the columns of the group and of the receiver, and select the table's columns in their order."""
     group = rows.envelope.group
     shared = context.columns.take(pa.array(group))
     count = len(group)
@@ -138,6 +139,9 @@ def _finish(rows: Rows, context: Context, intake: Intake, ids: pa.BinaryArray, r
         "organization_id": constant(intake.organization_id, pa.string(), count),
         "record_id": ids,
         "ingested_at": constant(intake.received_unix_nano // 1000, TIMESTAMP, count),
+        # Records stay in the order of their messages. Ingestion counts on from here over the messages of a source.
+        "arrival_order": pa.array(np.arange(count, dtype=np.int64)),
+        "dropped_repeats": pa.nulls(count, pa.int64()),
     }
     schema = BY_SIGNAL[rows.envelope.signal].schema
     return Decoded(
@@ -145,4 +149,5 @@ def _finish(rows: Rows, context: Context, intake: Intake, ids: pa.BinaryArray, r
         rejected=(*rejected, *rows.rejected),
         duplicate_keys=rows.duplicate_keys + context.duplicate_keys,
         pointless_metrics=rows.pointless_metrics,
+        message=pa.array(rows.envelope.message, pa.int64()),
     )

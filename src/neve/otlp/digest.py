@@ -1,4 +1,4 @@
-"""128-bit hashes of records and messages: what tells a client's resend from a new record (ADR 22)."""
+"""128-bit hashes of records and messages, which distinguish a client's resend from a new record (ADR 22)."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,19 +12,19 @@ WIDTH = 16
 
 
 def digests(wires: pa.BinaryArray) -> Digests:
-    """XXH3-128 of each value, as two words a row; the loop runs in C."""
+    """Return the XXH3-128 of each value, as two words a row; the loop runs in C."""
     joined = b"".join(map(xxhash.xxh3_128_digest, wires.to_pylist()))
     return np.frombuffer(joined, dtype=np.uint64).reshape(-1, 2)
 
 
 def content_digests(records: Digests, surroundings: Digests) -> Digests:
-    """One digest for each record with what it stands in: its resource, its scope and their schema URLs."""
-    # Adding a multiple keeps a record and its surroundings from cancelling out, as a plain xor of equal hashes would.
+    """Combine the digest of each record with that of its context: its resource, its scope and their schema URLs."""
+    # The multiplication keeps a record and its context from cancelling out, as a plain xor of equal hashes would.
     return records ^ (surroundings * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))
 
 
 def message_digests(contents: Digests, message: Indices, wanted: Indices) -> Digests:
-    """The digests of some messages: of all their records, in their order; `message` must be in ascending order."""
+    """Return the digests of some messages, over all their records in order; `message` must be in ascending order."""
     starts, ends = np.searchsorted(message, wanted), np.searchsorted(message, wanted, side="right")
     joined = b"".join(
         xxhash.xxh3_128_digest(contents[start:end].tobytes())
@@ -34,17 +34,17 @@ def message_digests(contents: Digests, message: Indices, wanted: Indices) -> Dig
 
 
 def bind_to_messages(contents: Digests, bound: Indices, messages: Digests) -> Digests:
-    """The digests with that of its message taken into each of the rows `bound`."""
+    """Fold the digest of its message into each of the rows `bound`."""
     words = contents.copy()
     words[bound] ^= messages * np.uint64(0xA24BAED4963EE407) + np.uint64(1)
     return words
 
 
 def record_ids(contents: Digests, message: Indices) -> pa.BinaryArray:
-    """Ids of records from the digests of their contents and their place among equals.
+    """Return the ids of records, from the digests of their contents and their index among equal records.
 
     Equal records of one message are several records: no exporter repeats one within a message. The second gets another
-    id than the first, and a resend of the message gives both the ids that they had.
+    id than the first, and a resend of the message gives both the same ids again.
     """
     words = contents + _places_among_equals(contents, message)[:, None] * np.uint64(0xD6E8FEB86659FD93)
     offsets = np.arange(len(words) + 1, dtype=np.int32) * WIDTH
@@ -52,7 +52,7 @@ def record_ids(contents: Digests, message: Indices) -> pa.BinaryArray:
 
 
 def _places_among_equals(words: Digests, message: Indices) -> npt.NDArray[np.uint64]:
-    """How many equal rows of the same message stand before each row."""
+    """Return the number of equal rows of the same message before each row."""
     places = np.zeros(len(words), dtype=np.uint64)
     in_order = np.sort(words[:, 0])
     if not (in_order[1:] == in_order[:-1]).any():

@@ -1,6 +1,6 @@
-"""Nested OTLP values as text: plain JSON where that says everything, the exact bytes where it does not.
+"""Nested OTLP values as text: plain JSON if that is lossless, else the exact bytes.
 
-This is the one place of the wire that works value by value; lists and maps inside attributes are few.
+Only this module works value by value. Lists and maps inside attributes are few.
 """
 
 import base64
@@ -18,11 +18,11 @@ EXACT = "exact:"
 
 Rendered = tuple[str, str]
 
-CACHED_VALUES = 4096  # the same command line or the same list of hosts stands in every message of a process
+CACHED_VALUES = 4096  # the same command line or the same list of hosts is in every message of a process
 CACHED_BYTES = 1024  # a larger value is rarely sent twice, and thousands of them would fill the memory
 
 # A map in a map is three messages deeper on the wire, and protobuf's readers stop at a hundred. So many levels leave
-# room for the messages around a value wherever it stands, so that what was accepted can be read by everyone.
+# enough for the messages around a value, wherever it is, so that every reader can read accepted values.
 MOST_LEVELS = 30
 LONGEST_INTEGER = 400  # digits; a double ends at 309
 
@@ -34,12 +34,12 @@ class UnreadableValue(ValueError):
 
 
 def render_array(wire: bytes) -> Rendered:
-    """Text and type of an encoded `ArrayValue`; raises `UnreadableValue` when it can't be read."""
+    """Convert an encoded `ArrayValue` to text and type; raises `UnreadableValue` if it can't be read."""
     return (_cached_array if len(wire) <= CACHED_BYTES else _render_array)(wire)
 
 
 def render_map(wire: bytes) -> Rendered:
-    """Text and type of an encoded `KeyValueList`; raises `UnreadableValue` when it can't be read."""
+    """Convert an encoded `KeyValueList` to text and type; raises `UnreadableValue` if it can't be read."""
     return (_cached_map if len(wire) <= CACHED_BYTES else _render_map)(wire)
 
 
@@ -66,7 +66,7 @@ def _read(message: type[M], wire: bytes) -> M:
 
 
 def parse_nested(text: str, kind: str) -> AnyValue:
-    """The value that `render_array` or `render_map` made this text and type from."""
+    """Convert the text and type of `render_array` or `render_map` back to the value."""
     if kind.startswith(EXACT):
         return AnyValue.FromString(base64.b64decode(kind.removeprefix(EXACT)))
     return to_value(json.loads(text, parse_int=_integer))
@@ -74,20 +74,20 @@ def parse_nested(text: str, kind: str) -> AnyValue:
 
 def _render(value: AnyValue, kind: str) -> Rendered:
     text = json.dumps(to_plain(value), ensure_ascii=False, separators=(",", ":"), default=_base64)
-    if json_says_everything(value):
+    if is_exact_in_json(value):
         return text, kind
     return text, EXACT + base64.b64encode(value.SerializeToString(deterministic=True)).decode()
 
 
-def json_says_everything(value: AnyValue) -> bool:
-    """Whether plain JSON keeps the value: no bytes, no infinities, no key twice, no entry without a value."""
+def is_exact_in_json(value: AnyValue) -> bool:
+    """Return whether plain JSON preserves the value: no bytes, no infinities, no duplicate key, no missing value."""
     match value.WhichOneof("value"):
         case "array_value":
-            return all(map(json_says_everything, value.array_value.values))
+            return all(map(is_exact_in_json, value.array_value.values))
         case "kvlist_value":
             entries = value.kvlist_value.values
             distinct = len({entry.key for entry in entries}) == len(entries)
-            return distinct and all(entry.HasField("value") and json_says_everything(entry.value) for entry in entries)
+            return distinct and all(entry.HasField("value") and is_exact_in_json(entry.value) for entry in entries)
         case "double_value":
             return math.isfinite(value.double_value)
         case "string_value" | "int_value" | "bool_value" | None:
@@ -100,7 +100,9 @@ def _base64(value: Any) -> str:
 
 
 def to_plain(value: AnyValue, levels: int = MOST_LEVELS) -> Any:
-    """A value as what `json` would make of it; bytes stay bytes. Raises `UnreadableValue` below so many levels.
+    """Convert a value to the types of `json`; bytes stay bytes.
+
+    Raises `UnreadableValue` below so many levels.
 
     >>> to_plain(AnyValue(array_value=ArrayValue(values=[AnyValue(int_value=1), AnyValue()])))
     [1, None]
@@ -119,7 +121,7 @@ def to_plain(value: AnyValue, levels: int = MOST_LEVELS) -> Any:
 
 
 def to_value(plain: Any) -> AnyValue:  # noqa: PLR0911 - one way out for each type
-    """What a JSON value says, as an OTLP value.
+    """Convert a JSON value to an OTLP value.
 
     >>> to_value({"a": 1}).kvlist_value.values[0].value.int_value
     1
@@ -144,12 +146,15 @@ def to_value(plain: Any) -> AnyValue:  # noqa: PLR0911 - one way out for each ty
 
 
 def _integer(digits: str) -> int | float:
-    """An integer of JSON; one so long that Python would refuse to read it is no longer exact in OTLP anyway."""
+    """Parse an integer of JSON.
+
+    An integer that is too long for Python's parser would not be exact in OTLP anyway.
+    """
     return int(digits) if len(digits) <= LONGEST_INTEGER else float(digits)
 
 
 def _double(number: int | float) -> float:
-    """The nearest double, which is infinite where there is none.
+    """Return the nearest double, or an infinity if there is none.
 
     >>> _double(10**400), _double(-(10**400))
     (inf, -inf)

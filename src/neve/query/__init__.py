@@ -1,1 +1,1 @@
-"""Query: SQL over the lake."""
+"""Run SQL over the tables of the lake."""

@@ -1,7 +1,7 @@
-"""Results that were given before, for as long as the tables are the same.
+"""Cache of query results.
 
-A result is kept under the statement and the versions of all tables that it reads (which table, with which columns, at
-which snapshot), so that a table that changed is another question: a stale answer can't be found.
+The key holds the statement and the version of each table that it reads (identity, schema and snapshot). A table that
+changed gives another key, so a stale result can't be found.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from neve.query.statistics import Statistics
+    from neve.query.request import Statistics
 
-LARGEST_SHARE = 8  # of the whole cache; a larger result would push all others out
+LARGEST_SHARE = 8  # of the whole cache; a larger result would evict all others
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What makes two questions the same."""
+class CacheKey:
+    """Key of a cached result: equal keys identify the same query on the same data."""
 
     organization: str
     normalised: str
@@ -32,8 +32,8 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A result, and what it took to get it."""
+class CachedResult:
+    """A result and the statistics of its execution."""
 
     table: pa.Table
     statistics: Statistics
@@ -41,22 +41,22 @@ class Kept:
 
 
 class ResultCache:
-    """Bounded by bytes and age; what was used longest ago goes first."""
+    """Cache that is bounded by bytes and age, with eviction of the least recently used result."""
 
     def __init__(self, most_bytes: int, seconds: float) -> None:
         self._most = most_bytes
         self._seconds = seconds
-        self._kept: OrderedDict[Asked, Kept] = OrderedDict()
+        self._kept: OrderedDict[CacheKey, CachedResult] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest result that is kept."""
+        """Return the maximum size in bytes of a result that is cached."""
         return self._most // LARGEST_SHARE
 
-    def get(self, asked: Asked) -> Kept | None:
-        """A result that is still good."""
+    def get(self, asked: CacheKey) -> CachedResult | None:
+        """Return a result that has not expired."""
         with self._lock:
             kept = self._kept.get(asked)
             if kept is None:
@@ -67,17 +67,17 @@ class ResultCache:
             self._kept.move_to_end(asked)
             return kept
 
-    def put(self, asked: Asked, table: pa.Table, statistics: Statistics) -> None:
-        """Keep a result, if it is small enough."""
+    def put(self, asked: CacheKey, table: pa.Table, statistics: Statistics) -> None:
+        """Cache a result if it is small enough."""
         if table.nbytes > self.largest:
             return
         with self._lock:
             if asked in self._kept:
                 self._drop(asked)
-            self._kept[asked] = Kept(table, statistics, time.monotonic() + self._seconds)
+            self._kept[asked] = CachedResult(table, statistics, time.monotonic() + self._seconds)
             self._bytes += table.nbytes
             while self._bytes > self._most:
                 self._drop(next(iter(self._kept)))
 
-    def _drop(self, asked: Asked) -> None:
+    def _drop(self, asked: CacheKey) -> None:
         self._bytes -= self._kept.pop(asked).table.nbytes

@@ -1,21 +1,22 @@
-"""What is asked: a statement, of whom, and within which bounds."""
+"""The request of a query, its statistics, and its entry in the query log."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+
 Parameter = str | int | float | bool | bytes | None
 
 
 @dataclass(frozen=True)
 class TimeRange:
-    """From a moment, up to but not including another; `None` is open."""
+    """A half-open time range, `[start, end)`. `None` is unbounded."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -25,8 +26,8 @@ class TimeRange:
 class Request:
     """One statement of one organization.
 
-    `time` bounds every table that has a `timestamp`, whatever the statement says. `limit` cuts the result off.
-    `partial` asks for what can be read when some files can't. `fresh` takes nothing from the cache.
+    `time` bounds every table that has a `timestamp`, regardless of the statement. `limit` truncates the result.
+    `partial` requests the readable part of the result if some files can't be read. `fresh` bypasses the cache.
     """
 
     sql: str
@@ -41,5 +42,76 @@ class Request:
     id: str = field(default_factory=lambda: uuid4().hex)
 
     def asking(self, sql: str) -> Request:
-        """Another statement within the same bounds: a question of its own."""
+        """Return a separate request for another statement within the same bounds."""
         return replace(self, sql=sql, id=uuid4().hex)
+
+
+@dataclass(frozen=True)
+class ScanStatistics:
+    """Statistics of one table of a statement. Pruned files were never opened."""
+
+    table: str
+    snapshot: int | None
+    files: int
+    bytes: int
+    pruned_files: int
+    pruned_bytes: int
+    predicate: str = ""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Statistics of a whole statement. `notes` are the decisions and their reasons."""
+
+    scans: tuple[ScanStatistics, ...] = ()
+    engine: str = ""
+    cache: str = ""  # hit, miss or off
+    rollup: str = ""  # the rollup table that replaced the points, if any
+    rows: int = 0
+    planning_seconds: float = 0.0
+    seconds: float = 0.0
+    partial: bool = False
+    truncated: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> int:
+        """Return the number of files to read."""
+        return sum(scan.files for scan in self.scans)
+
+    @property
+    def bytes(self) -> int:
+        """Return the size of these files in bytes. Fewer bytes are read, because of columns and row groups."""
+        return sum(scan.bytes for scan in self.scans)
+
+    @property
+    def pruned_files(self) -> int:
+        """Return the number of the organization's files that are pruned."""
+        return sum(scan.pruned_files for scan in self.scans)
+
+    @property
+    def pruned_bytes(self) -> int:
+        """Return the size of the pruned files in bytes."""
+        return sum(scan.pruned_bytes for scan in self.scans)
+
+    def as_document(self) -> dict[str, Any]:
+        """Return the statistics as a JSON document, for programs."""
+        sums = {name: getattr(self, name) for name in ("files", "bytes", "pruned_files", "pruned_bytes")}
+        return {**asdict(self), **sums}
+
+
+@dataclass(frozen=True)
+class QueryLogEntry:
+    """One query. `limit` names the limit that it exceeded."""
+
+    id: str
+    organization: str
+    key_id: str
+    started: datetime
+    sql: str
+    normalised: str = ""
+    tables: tuple[str, ...] = ()
+    state: str = "done"
+    error: str = ""
+    limit: str = ""
+    statistics: Statistics = field(default_factory=Statistics)

@@ -1,4 +1,8 @@
-"""The lake's tables as queries see them."""
+"""The tables of the lake as queries see them: names, columns and statistics, and a consistent view of the catalog.
+
+A SQL catalog returns the metadata location of every table with one statement. Metadata files never change, so a table
+whose location is the same is not loaded again. Other catalogs return the metadata itself, each time.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,16 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
+from sqlalchemy import select
 
 from neve.errors import TableMissing
-from neve.query.loading import Loader
-from neve.query.scan.owners import check_tenant, has_tenant
-from neve.query.scan.times import range_of
-from neve.query.sql.suggestions import tables_hint
+from neve.model.tables import NAMESPACE
+from neve.query.engine_errors import FilesMissing, planning_errors
+from neve.query.planning.file_planner import time_span
+from neve.query.planning.tenancy import check_tenant, has_tenant
+from neve.query.sql.identifiers import tables_hint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,10 +30,70 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from neve.lake.lake import Lake
-    from neve.query.loading import Look
-    from neve.query.scan.files import Planner
+    from neve.query.planning.file_planner import FilePlanner
 
-NAMES_SECONDS = 30  # columns and names change when software does
+
+# A SQL catalog returns the metadata location of every table with one statement. Metadata files never change: a table
+# with the same location is the same. Other catalogs return the metadata itself, each time.
+
+
+class TableLoader:
+    """Loader of tables from a lake's catalog. Thread-safe. It caches the newest requested metadata of every table."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._kept: dict[str, Table] = {}
+
+    def look(self) -> CatalogView:
+        """Return a view of the current tables."""
+        return CatalogView(self, self._places())
+
+    def load(self, name: str, place: str | None) -> Table:
+        """Return a table, cached if its metadata location is unchanged.
+
+        `None` is a location that the catalog doesn't report.
+        """
+        kept = self._kept.get(name)
+        if place is not None and kept is not None and kept.metadata_location == place:
+            return kept
+        try:
+            table = self._read(name)
+        except FilesMissing:  # it changed since the view was made: the catalog has a newer location
+            table = self._read(name)
+        self._kept[name] = table
+        return table
+
+    def _read(self, name: str) -> Table:
+        with planning_errors():
+            return self._lake.table(name)
+
+    def _places(self) -> Mapping[str, str]:
+        catalog = self._lake.catalog
+        if not isinstance(catalog, SqlCatalog):
+            return {}
+        asked = select(IcebergTables.table_name, IcebergTables.metadata_location).where(
+            IcebergTables.catalog_name == catalog.name, IcebergTables.table_namespace == NAMESPACE
+        )
+        with planning_errors(), catalog.engine.connect() as connection:
+            return {name: place for name, place in connection.execute(asked) if place is not None}
+
+
+class CatalogView:
+    """A consistent view of the catalog: each request for a table returns the same version."""
+
+    def __init__(self, loader: TableLoader, places: Mapping[str, str]) -> None:
+        self._loader = loader
+        self._places = places
+        self._tables: dict[str, Table] = {}
+
+    def table(self, name: str) -> Table:
+        """Return a table. Raises `TableMissing`."""
+        if name not in self._tables:
+            self._tables[name] = self._loader.load(name, self._places.get(name))
+        return self._tables[name]
+
+
+NAMES_SECONDS = 30  # columns and names change only with software
 
 
 @dataclass(frozen=True)
@@ -41,7 +108,7 @@ class ColumnFacts:
 
 @dataclass(frozen=True)
 class TableFacts:
-    """What a person asks about a table; numbers are of the organization's own files, deleted rows among them."""
+    """Facts about a table for users. Numbers are of the organization's own files, including deleted rows."""
 
     name: str
     comment: str
@@ -55,18 +122,18 @@ class TableFacts:
 
 
 class LakeTables:
-    """Names and columns are remembered for a while; what a query reads is always looked up."""
+    """Tables of a lake. Names and columns are cached for a while. Tables of a query are always loaded."""
 
-    def __init__(self, lake: Lake, planner: Planner) -> None:
+    def __init__(self, lake: Lake, planner: FilePlanner) -> None:
         self._lake = lake
-        self._loader = Loader(lake)
+        self._loader = TableLoader(lake)
         self._planner = planner
         self._schemas: dict[str, pa.Schema] = {}
         self._until = 0.0
         self._lock = threading.Lock()
 
     def schemas(self) -> Mapping[str, pa.Schema]:
-        """The columns of each table."""
+        """Return the columns of each table."""
         with self._lock:
             if time.monotonic() > self._until:
                 names = self._lake.table_names()
@@ -79,22 +146,22 @@ class LakeTables:
             return self._schemas
 
     def names(self) -> tuple[str, ...]:
-        """The tables that can be asked: those whose rows say whose they are."""
+        """Return the tables that can be queried: those whose rows name their organization."""
         known, look = self.schemas(), self.look()
         return tuple(name for name in known if has_tenant(look.table(name).schema()))
 
-    def look(self) -> Look:
-        """Tables as they are now."""
+    def look(self) -> CatalogView:
+        """Return a view of the current tables."""
         return self._loader.look()
 
     def facts(self, name: str, organization: str) -> TableFacts:
-        """All that an organization may know of one."""
+        """Return everything that an organization may know about a table."""
         if name not in self.schemas():
             raise TableMissing(f"there is no table {name}", hint=tables_hint(name, self.schemas()))
         table = self.look().table(name)
         check_tenant(table.schema(), name)
         files = self._planner.owned(table, organization)
-        earliest, latest = range_of(table.schema(), files)
+        earliest, latest = time_span(table.schema(), files)
         return TableFacts(
             name=name,
             comment=table.properties.get("comment", ""),

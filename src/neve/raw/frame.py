@@ -1,6 +1,6 @@
-"""The bytes of a segment: a magic, then frames, each with its length and a checksum of all that follows the two.
+"""Binary format of a segment: a magic number, then frames, each with its length and a checksum.
 
-A torn or damaged frame is told from a whole one without trusting anything that stands after it.
+A torn or damaged frame is detected without trusting the bytes after it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HEADER = struct.Struct("<BBBBQ")  # kind, encoding, packing, length of the organ
 
 
 class Kind(IntEnum):
-    """What a frame holds."""
+    """Type of a frame's payload: a signal or an event."""
 
     TRACES = 1
     LOGS = 2
@@ -26,14 +26,14 @@ class Kind(IntEnum):
 
 
 class Encoding(IntEnum):
-    """How it is written."""
+    """Serialization format of a payload."""
 
     PROTOBUF = 1
     JSON = 2
 
 
 class Packing(IntEnum):
-    """How it is compressed."""
+    """Compression format of a payload."""
 
     NONE = 0
     GZIP = 1
@@ -43,7 +43,7 @@ class Packing(IntEnum):
 
 @dataclass(frozen=True)
 class Frame:
-    """One request as it came: whose it is, when it came, and its bytes as they were sent."""
+    """One request as received: organization, time of arrival, and the bytes as sent."""
 
     kind: Kind
     organization_id: str
@@ -55,7 +55,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Damage:
-    """A piece of a segment that is no frame, and why."""
+    """A range of a segment that is not a valid frame, and the reason."""
 
     reason: str
     data: bytes
@@ -63,7 +63,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class Contents:
-    """The frames of a segment, where the last of them ends, and what is damaged between and behind them."""
+    """The frames of a segment, the end of the last one, and the damaged ranges between and after them."""
 
     frames: list[Frame]
     whole_bytes: int
@@ -71,7 +71,7 @@ class Contents:
 
 
 def encode(frame: Frame) -> tuple[bytes, bytes]:
-    """A frame as two pieces, so that a large payload is never copied."""
+    """Encode a frame as two pieces, so that a large payload is never copied."""
     organization = frame.organization_id.encode()
     header = (
         HEADER.pack(frame.kind, frame.encoding, frame.packing, len(organization), frame.received_unix_nano)
@@ -83,12 +83,12 @@ def encode(frame: Frame) -> tuple[bytes, bytes]:
 
 
 def stored_bytes(frame: Frame) -> int:
-    """How many bytes of a segment a frame takes."""
+    """Return the size of a frame in a segment, in bytes."""
     return PREFIX.size + HEADER.size + len(frame.organization_id.encode()) + len(frame.payload)
 
 
 def decode(data: bytes) -> Contents:
-    """The frames of a segment."""
+    """Decode the frames of a segment."""
     if not data:
         return Contents([], 0)
     if not data.startswith(MAGIC):
@@ -99,8 +99,8 @@ def decode(data: bytes) -> Contents:
     damaged: list[Damage] = []
     at = whole = len(MAGIC)
     while at < len(data):
-        end = _end(view, at)
-        read = _read(view, at, end)
+        end = _find_frame_end(view, at)
+        read = _read_frame(view, at, end)
         if isinstance(read, Frame):
             frames.append(read)
             whole = end
@@ -110,15 +110,18 @@ def decode(data: bytes) -> Contents:
     return Contents(frames, whole, tuple(damaged))
 
 
-def _end(view: memoryview, at: int) -> int:
-    """Where the frame that begins at a byte says that it ends; the end of the segment when that is torn."""
+def _find_frame_end(view: memoryview, at: int) -> int:
+    """Return the declared end of the frame at an offset, or the end of the segment if the frame is torn."""
     if len(view) - at < PREFIX.size:
         return len(view)
     return min(len(view), at + PREFIX.size + int(PREFIX.unpack_from(view, at)[0]))
 
 
-def _read(view: memoryview, at: int, end: int) -> Frame | str:
-    """The frame between two bytes, or why it is none. One that is damaged does not hide those behind it."""
+def _read_frame(view: memoryview, at: int, end: int) -> Frame | str:
+    """Return the frame between two offsets, or the reason why it is not valid.
+
+    Frames after a damaged one stay readable.
+    """
     if end - at < PREFIX.size:
         return f"it ends inside the frame at byte {at}"
     length, checksum = PREFIX.unpack_from(view, at)
@@ -128,12 +131,12 @@ def _read(view: memoryview, at: int, end: int) -> Frame | str:
     if xxhash.xxh3_64_intdigest(body) != checksum:
         return f"the frame at byte {at} does not have the checksum that it says"
     try:
-        return _frame(body)
+        return _parse_frame(body)
     except (ValueError, struct.error) as error:
         return f"the frame at byte {at} is not understood: {error}"
 
 
-def _frame(body: memoryview) -> Frame:
+def _parse_frame(body: memoryview) -> Frame:
     kind, encoding, packing, width, received = HEADER.unpack_from(body)
     organization = bytes(body[HEADER.size : HEADER.size + width]).decode()
     payload = bytes(body[HEADER.size + width :])

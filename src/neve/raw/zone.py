@@ -1,4 +1,4 @@
-"""What is in a zone: its segments, which of them were committed, which can go."""
+"""Contents of a zone: its segments, which of them are committed, which can be deleted."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
 
-from neve.lake.filesystem import filesystem_of
-from neve.lake.private_folders import make_private
-from neve.lake.store_calls import CALLS, Operation
-from neve.raw.local import LOCK, OPEN, SEALED, free_bytes, recover, sync, take_lock
+from neve.lake.storage.call_counters import CALLS, Operation
+from neve.lake.storage.filesystem import resolve_filesystem
+from neve.local_folders import make_private_folder
+from neve.raw.segments import LOCK, OPEN, SEALED, find_free_bytes, recover_writers, sync_path, take_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +32,7 @@ Numbers = dict[str, int]
 
 @dataclass(frozen=True)
 class Segment:
-    """A sealed segment: where it stands in its writer's row, and where it is kept."""
+    """A sealed segment: its writer, its number and its path."""
 
     writer: str
     number: int
@@ -43,59 +43,60 @@ class Segment:
 
 @dataclass(frozen=True)
 class RawZone:
-    """A folder or prefix of segments. It pickles."""
+    """A folder or prefix of segments. Can be pickled."""
 
     location: str
     s3: S3Config
 
     @classmethod
     def of(cls, location: str, s3: S3Config, name: str) -> RawZone:
-        """One of the zones below a location."""
+        """Return one of the zones below a location."""
         root = location if "://" in location else str(Path(location).expanduser().resolve())
         return cls(f"{root.rstrip('/')}/{name}", s3)
 
     @property
     def is_local(self) -> bool:
-        """Whether it is on a disk of this machine."""
+        """Return whether the zone is on a disk of this machine."""
         return not self.location.startswith("s3://")
 
     def free_bytes(self) -> int | None:
-        """How many bytes its disk has free; nobody knows of object storage, and of a folder that is not there yet."""
+        """Return the free bytes of the disk; None for object storage and for a folder that does not exist yet."""
         folder = Path(self.location)
-        return free_bytes(folder) if self.is_local and folder.is_dir() else None
+        return find_free_bytes(folder) if self.is_local and folder.is_dir() else None
 
     def recover(self) -> list[str]:
-        """Seal what dead writers left open, so that it can be read."""
-        return recover(Path(self.location)) if self.is_local else []
+        """Seal the open segments of dead writers, so that they can be read."""
+        return recover_writers(Path(self.location)) if self.is_local else []
 
     def segments(self) -> list[Segment]:
-        """Every sealed segment, by writer and number."""
-        found = (_segment(entry, self._scheme) for entry in self._entries() if entry.path.endswith(SEALED))
+        """List the sealed segments by writer and number."""
+        found = (_parse_segment(entry, self._scheme) for entry in self._entries() if entry.path.endswith(SEALED))
         return sorted((segment for segment in found if segment), key=lambda segment: (segment.writer, segment.number))
 
     def read(self, path: str) -> bytes:
-        """The bytes of a segment."""
-        filesystem, inner = filesystem_of(path, self.s3)
+        """Read the bytes of a segment."""
+        filesystem, inner = resolve_filesystem(path, self.s3)
         with filesystem.open_input_stream(inner, compression=None) as stream:
             data: bytes = stream.read()
             CALLS.add_bytes((Operation.GET, "file" if self.is_local else "s3"), len(data))
             return data
 
     def consumed(self) -> Numbers:
-        """The number of each writer's first segment that is not in the tables yet, as the stream last wrote it down.
+        """Read each writer's first segment number that is not in the tables yet, as the stream last recorded it.
 
-        It is for measuring the backlog and for cleaning up; what decides what is read next are the tables.
+        It is used to measure the backlog and to clean up. The positions in the tables decide which segment is read
+        next.
         """
         return self._read_numbers(CONSUMED)
 
     def mark_consumed(self, positions: Numbers) -> None:
-        """Write down how far the tables are."""
+        """Record the positions up to which segments are in the tables."""
         self._write_numbers(CONSUMED, positions)
 
     def begin(self, segments: Iterable[Segment]) -> int:
-        """Write down that a batch of segments begins; how often one of them has begun by now.
+        """Record the start of a batch of segments. Return the number of starts of the segment that started most often.
 
-        A batch that succeeds is followed by others, which forget it. One that is begun again and again has failed.
+        Later batches delete the record of a successful batch. A batch that starts repeatedly has failed.
         """
         before = self._read_numbers(BEGUN)
         names = [f"{segment.writer}/{segment.number}" for segment in segments]
@@ -104,12 +105,15 @@ class RawZone:
         return max(begun.values(), default=0)
 
     def backlog(self) -> list[Segment]:
-        """The segments that are not in the tables yet."""
+        """List the segments that are not in the tables yet."""
         consumed = self.consumed()
         return [segment for segment in self.segments() if segment.number >= consumed.get(segment.writer, 0)]
 
     def clean(self, keep_seconds: float) -> int:
-        """Remove segments that were consumed long enough ago, and dead writers that have none left; how many went."""
+        """Delete segments that were consumed long enough ago, and dead writers without segments.
+
+        Return the number deleted.
+        """
         consumed, before = self.consumed(), time.time() - keep_seconds
         gone = [
             segment
@@ -126,7 +130,7 @@ class RawZone:
         return "" if self.is_local else "s3://"
 
     def _read_numbers(self, name: str) -> Numbers:
-        filesystem, inner = filesystem_of(f"{self.location}/{name}", self.s3)
+        filesystem, inner = resolve_filesystem(f"{self.location}/{name}", self.s3)
         try:
             with filesystem.open_input_stream(inner) as stream:
                 numbers: Numbers = json.loads(stream.read())
@@ -135,26 +139,26 @@ class RawZone:
         return numbers
 
     def _write_numbers(self, name: str, numbers: Numbers) -> None:
-        filesystem, inner = filesystem_of(f"{self.location}/{name}", self.s3)
+        filesystem, inner = resolve_filesystem(f"{self.location}/{name}", self.s3)
         if self.is_local:
-            make_private(Path(self.location))
-        written = f"{inner}.new" if self.is_local else inner  # an object is replaced as a whole, a file is not
+            make_private_folder(Path(self.location))
+        written = f"{inner}.new" if self.is_local else inner  # an object is replaced atomically, a file is not
         with filesystem.open_output_stream(written) as stream:
             stream.write(json.dumps(numbers, sort_keys=True).encode())
         if written != inner:
-            sync(Path(written))
+            sync_path(Path(written))
             filesystem.move(written, inner)
-            sync(Path(self.location))
+            sync_path(Path(self.location))
 
     def _entries(self) -> list[pafs.FileInfo]:
-        filesystem, inner = filesystem_of(self.location, self.s3)
+        filesystem, inner = resolve_filesystem(self.location, self.s3)
         selector = pafs.FileSelector(inner, recursive=True, allow_not_found=True)
         return [entry for entry in filesystem.get_file_info(selector) if entry.type == pafs.FileType.File]
 
     def _remove(self, segments: Iterable[Segment]) -> None:
         for segment in segments:
-            filesystem, inner = filesystem_of(segment.path, self.s3)
-            with suppress(FileNotFoundError):  # another cleaner was quicker
+            filesystem, inner = resolve_filesystem(segment.path, self.s3)
+            with suppress(FileNotFoundError):  # another cleaner was faster
                 filesystem.delete_file(inner)
 
     def _remove_dead_writers(self) -> None:
@@ -168,7 +172,7 @@ class RawZone:
                 os.close(lock)
 
 
-def _segment(entry: pafs.FileInfo, scheme: str) -> Segment | None:
+def _parse_segment(entry: pafs.FileInfo, scheme: str) -> Segment | None:
     *_above, writer, name = entry.path.split("/")
     number = name.removesuffix(SEALED)
     if writer.startswith(".") or not number.isdecimal() or name.endswith(OPEN):

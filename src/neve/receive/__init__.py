@@ -1,1 +1,1 @@
-"""Receiving: what is asked of a request before its bytes are kept, and what is answered."""
+"""Receiver: authenticate, limit and check a request, store its bytes in the raw zone, then respond."""

@@ -1,4 +1,4 @@
-"""Notifications about objects in S3: checked, then kept as they come for whoever reads the events zone."""
+"""Receiver of S3 object notifications: check each one and store it in the events zone."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import structlog
 
 from neve.errors import InputError, RawZoneError
 from neve.raw.frame import Encoding, Frame, Kind, stored_bytes
+from neve.receive.backpressure import Usage
 from neve.receive.examine import check_json
 from neve.receive.quotas import Quotas
-from neve.receive.refusal import Refusal, Verdict, malformed
-from neve.receive.usage import Usage
+from neve.receive.refusal import Refusal, Verdict, malformed_error
 
 if TYPE_CHECKING:
-    from neve.lake.scopes import Caller
-    from neve.receive.pressure import Pressure
+    from neve.receive.backpressure import Backpressure
     from neve.receive.receiver import Appender
+    from neve.state.scopes import Caller
 
 MAX_EVENT_BYTES = 1024 * 1024
 CONFIRMATION = "SubscriptionConfirmation"
@@ -35,7 +35,7 @@ log = structlog.get_logger("neve.receive")
 
 @dataclass(frozen=True)
 class RefusedFile:
-    """A file that is not ingested, or the place in the event where one should be named, and why."""
+    """A file that is not ingested, or the place in the event where a file name is missing, with the reason."""
 
     path: str
     reason: str
@@ -43,46 +43,52 @@ class RefusedFile:
 
 @dataclass(frozen=True)
 class CheckedEvent:
-    """How many files of an event are ingested, and which are not; `forbidden` where the organization may not."""
+    """Number of ingested files of an event, and the refused files.
+
+    `forbidden` is set if the organization may not ingest them.
+    """
 
     files: int
     refused: tuple[RefusedFile, ...] = ()
     forbidden: bool = False
 
 
-# Says what comes of an organization's event; raises `InputError` where it is none. May look at disks.
+# Checks an organization's event; raises `InputError` if it is no event. May access disks.
 CheckEvent = Callable[[str, bytes], CheckedEvent]
 
 
 @dataclass(frozen=True)
 class EventReceiver:
-    """Takes notifications: from S3, wrapped by SNS, or from MinIO."""
+    """Receiver of notifications: from S3, wrapped by SNS, or from MinIO."""
 
     appender: Appender
-    pressure: Pressure
+    pressure: Backpressure
     max_nesting: int
     check: CheckEvent
-    quotas: Quotas = field(default_factory=Quotas)  # those of OTLP, too: a caller has one allowance of bytes
-    usage: Usage = field(default_factory=Usage)  # of the zone of events
+    quotas: Quotas = field(default_factory=Quotas)  # shared with OTLP: a caller has one quota of bytes
+    usage: Usage = field(default_factory=Usage)  # of the events zone
 
     def admit(self, caller: Caller) -> None:
-        """Raise `Refusal` where nothing of a caller is taken now; asked before its notification is read."""
+        """Raise `Refusal` if nothing is accepted from a caller now.
+
+        It is called before the notification is read.
+        """
         self.pressure.check()
         self.usage.check(caller.organization)
         self.quotas.check(caller)
 
     async def accept(self, caller: Caller, body: bytes) -> CheckedEvent:
-        """Return when the notification is durable; raises `Refusal` where none of its files is ingested."""
+        """Store a notification, and return when it is durable; raises `Refusal` if none of its files is ingested."""
         organization = caller.organization
-        self.quotas.charge(caller, len(body), 0)  # also where it is refused: to look at it is most of the work
-        document = _parse(body, self.max_nesting)
+        self.quotas.charge(caller, len(body), 0)  # also if it is refused: the check is most of the work
+        document = _parse_event(body, self.max_nesting)
         if document.get("Type") == CONFIRMATION:
             _log_confirmation(organization, document)
             return CheckedEvent(0)
         try:
             checked = await asyncio.to_thread(self.check, organization, body)
         except InputError as error:
-            raise malformed(str(error)) from None
+            raise malformed_error(str(error)) from None
         if checked.refused:
             log.warning("announced files are refused", organization=organization, files=len(checked.refused))
         if checked.refused and not checked.files:
@@ -101,8 +107,8 @@ class EventReceiver:
         self.usage.kept(organization, len(body), 0, stored_bytes(frame))
 
 
-def refused_documents(refused: tuple[RefusedFile, ...]) -> list[dict[str, str]]:
-    """Refused files as an answer lists them, the first hundred at most."""
+def format_refused_files(refused: tuple[RefusedFile, ...]) -> list[dict[str, str]]:
+    """Return refused files as a response lists them, at most the first hundred."""
     return [{"path": file.path, "reason": file.reason} for file in refused[:MOST_SHOWN]]
 
 
@@ -112,15 +118,16 @@ def _refusal(checked: CheckedEvent) -> Refusal:
         Verdict.FORBIDDEN if checked.forbidden else Verdict.UNPROCESSABLE,
         "refused_announcement",
         f"{first.path} {first.reason}" + (f", and {further} more" if further else ""),
-        details=refused_documents(checked.refused),
+        details=format_refused_files(checked.refused),
     )
 
 
 def _log_confirmation(organization: str, document: dict[str, Any]) -> None:
-    """Say that a topic wants to be subscribed.
+    """Log that a topic requests the confirmation of a subscription.
 
-    The address in its message is neither followed nor shown: whoever can send an event could make us, or a person who
-    reads the log, open any address. The token is of use with AWS alone, and only where topic and token look like it.
+    The URL in its message is neither followed nor logged: any client that can send an event could make Neve, or a
+    person who reads the log, open any URL. The token is useful with AWS alone, and is logged only if topic and token
+    have the form of AWS.
     """
     topic, token = str(document.get("TopicArn")), str(document.get("Token"))
     if not TOPIC.fullmatch(topic) or not TOKEN.fullmatch(token):
@@ -134,12 +141,12 @@ def _log_confirmation(organization: str, document: dict[str, Any]) -> None:
     )
 
 
-def _parse(body: bytes, max_nesting: int) -> dict[str, Any]:
+def _parse_event(body: bytes, max_nesting: int) -> dict[str, Any]:
     check_json(body, max_nesting)
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise malformed(f"the body is no JSON: {error}") from None
+        raise malformed_error(f"the body is no JSON: {error}") from None
     if not isinstance(document, dict):
-        raise malformed("the body is no JSON object")
+        raise malformed_error("the body is no JSON object")
     return document

@@ -1,4 +1,4 @@
-"""Everything that is asked of one plain body, in one function: it runs in the receiver or in a child process alike."""
+"""Examination of one plain body: bounds, JSON, then the records. It runs in the receiver or in a child process."""
 
 from __future__ import annotations
 
@@ -7,88 +7,114 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from neve.otlp.bounds import TooMany, check_bounds
-from neve.otlp.json import to_protobuf
-from neve.otlp.json_bounds import check_json_bounds, measure_json
+from neve.otlp.json import check_json_bounds, measure_json, to_protobuf
+from neve.otlp.json_enums import UNKNOWN_ENUM
 from neve.raw.frame import Encoding
-from neve.receive.check import Checked, check
-from neve.receive.refusal import Refusal, Verdict, malformed
+from neve.receive.check import Checked, check_count, check_message
+from neve.receive.refusal import Refusal, Verdict, malformed_error
 
 if TYPE_CHECKING:
-    from neve.lake.child import Header
+    from neve.lake.child_process import Header
     from neve.model.signals import Signal
-    from neve.otlp.batch import Intake
     from neve.otlp.bounds import Bounds
+    from neve.otlp.decode_result import Intake, Rejected
     from neve.receive.config import ReceiverConfig
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a message is held against."""
+    """Limits that a message must satisfy."""
 
     bounds: Bounds
     max_nesting: int
 
     @classmethod
     def of(cls, config: ReceiverConfig) -> Rules:
-        """The rules that users set."""
+        """Return the configured rules."""
         return cls(config.bounds, config.max_nesting)
 
 
 @dataclass(frozen=True)
 class Examined:
-    """What was found of a message, and the message as protobuf where it was sent as JSON."""
+    """Result of the check of a message, and the message as protobuf if it was sent as JSON.
+
+    There is no such message if JSON has records that protobuf can't represent: the body is stored as it was sent, and
+    ingestion quarantines these records.
+    """
 
     checked: Checked
     message: bytes | None = None
 
     @property
     def header(self) -> Header:
-        """What a child process says of it; the message goes beside it."""
-        return {"records": self.checked.records, "rejected": dict(self.checked.rejected)}
+        """Return the header of a child's response; the message follows separately."""
+        checked = self.checked
+        return {"records": checked.records, "rejected": dict(checked.rejected), "details": checked.details}
 
     @classmethod
     def of(cls, header: Header, message: bytes) -> Examined:
-        """What a child process said."""
-        return cls(Checked(header["records"], Counter(header["rejected"])), message or None)
+        """Return the result from a child's response."""
+        checked = Checked(header["records"], Counter(header["rejected"]), header["details"])
+        return cls(checked, message or None)
 
 
-def examine(signal: Signal, body: bytes, encoding: Encoding, intake: Intake, rules: Rules) -> Examined:
-    """Hold a body against the rules, then look at its records; raises `Refusal` when it is not acceptable."""
+def examine(
+    signal: Signal, body: bytes, encoding: Encoding, intake: Intake, rules: Rules, *, is_quick: bool = False
+) -> Examined:
+    """Check a body against the rules, then its records; raises `Refusal` if it is not acceptable.
+
+    `is_quick` raises `MalformedPart` for a body with malformed records: to find them takes long.
+    """
     try:
-        message = None if encoding is Encoding.PROTOBUF else read_json(signal, body, rules)
-        plain = body if message is None else message
+        found = None if encoding is Encoding.PROTOBUF else read_json(signal, body, rules)
+        plain = body if found is None else found.message
         check_bounds(signal, plain, rules.bounds)
     except TooMany as error:
         words = f"{error.message} (receiver.{error.setting})"
         raise Refusal(Verdict.TOO_LARGE, f"too_many_{error.entry.name.lower()}s", words) from None
-    return Examined(check(signal, plain, intake, rules.bounds.records), message)
+    most = rules.bounds.records
+    checked = check_message(signal, plain, intake, most, is_quick=is_quick)
+    if found is None or not found.rejected:
+        return Examined(checked, None if found is None else found.message)
+    for bad in found.rejected:
+        checked.add_rejected(bad.reason, bad.detail, bad.records)
+    check_count(checked.records, most)
+    return Examined(checked)
 
 
-def read_json(signal: Signal, text: bytes, rules: Rules) -> bytes:
-    """The message that a JSON document says; raises `Refusal` when it says none, `TooMany` when it says too much."""
+@dataclass(frozen=True)
+class JsonMessage:
+    """A message that was sent as JSON, without records that have an unknown name of an enum, and these records."""
+
+    message: bytes
+    rejected: tuple[Rejected, ...] = ()
+
+
+def read_json(signal: Signal, text: bytes, rules: Rules) -> JsonMessage:
+    """Convert a JSON document to a message; raises `Refusal` if it is invalid, `TooMany` if it exceeds the bounds."""
     check_json(text, rules.max_nesting, rules.bounds)
     try:
         found = to_protobuf(signal, text)
     except (TypeError, ValueError, RecursionError) as error:
-        raise _no_message(signal, str(error)) from None
-    if found.rejected:
-        raise malformed(found.rejected[0].detail)
+        raise _not_a_message(signal, str(error)) from None
+    for bad in found.rejected:
+        if bad.reason != UNKNOWN_ENUM:
+            raise malformed_error(bad.detail)
     if len(found.messages) != 1:
-        raise _no_message(signal, f"it holds {len(found.messages)} documents, expected one")
-    message: bytes = found.messages[0].as_py()
-    return message
+        raise _not_a_message(signal, f"it holds {len(found.messages)} documents, expected one")
+    return JsonMessage(found.messages[0].as_py(), found.rejected)
 
 
 def check_json(text: bytes, max_nesting: int, bounds: Bounds | None = None) -> None:
-    """Raise `Refusal` for what is no JSON object, or one that is nested too deep or too large to be read safely."""
+    """Raise `Refusal` for text that is no JSON object, or is nested too deep or too large to be read safely."""
     if not text.lstrip()[:1] == b"{":
-        raise malformed("the body is no JSON object")
+        raise malformed_error("the body is no JSON object")
     shape = measure_json(text)
     if shape.depth > max_nesting:
-        raise malformed(f"the body is nested {shape.depth} deep, receiver.max_nesting is {max_nesting}")
+        raise malformed_error(f"the body is nested {shape.depth} deep, receiver.max_nesting is {max_nesting}")
     if bounds is not None:
         check_json_bounds(shape, bounds)
 
 
-def _no_message(signal: Signal, words: str) -> Refusal:
-    return malformed(f"not OTLP JSON for {signal}: {words}")
+def _not_a_message(signal: Signal, words: str) -> Refusal:
+    return malformed_error(f"not OTLP JSON for {signal}: {words}")

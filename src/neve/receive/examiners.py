@@ -1,13 +1,14 @@
-"""Where bodies are examined: small ones at once, JSON in a thread of its own, large ones in child processes.
+"""Worker pool for the examination of bodies: small ones inline, JSON in a thread, large ones in child processes.
 
-Protobuf's reader into Arrow holds Python's lock, so that a thread would not keep a large body from holding up everyone
-else; a process does. A child has a memory limit and a time limit. One that dies is replaced and the body tried once
-more, since the machine may have killed it for another's sake; a body that ends two children is refused.
+Protobuf's reader into Arrow holds Python's lock, so a thread would not keep a large body from blocking all other
+requests; a process does. A child has a memory limit and a time limit. A child that dies is replaced and the body
+tried once more, since the machine may have killed it for another reason. A body that kills two children is refused.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,50 +18,58 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from neve.lake.child import Child, ChildFailed, serve_requests
+from neve.lake.child_process import Child, ChildFailed, serve_requests
 from neve.model.signals import Signal
-from neve.otlp.batch import Intake
-from neve.otlp.bounds import Bounds, most_entries
+from neve.otlp.bounds import Bounds, most_built, most_entries
+from neve.otlp.decode_result import Intake
 from neve.raw.frame import Encoding
+from neve.receive.check import MalformedPart
 from neve.receive.examine import Examined, Rules, examine
 from neve.receive.refusal import Refusal, Verdict
+from neve.receive.time_slices import DEFAULT, request_time_slices
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from neve.lake.child import Header
+    from neve.lake.child_process import Header
     from neve.receive.config import ReceiverConfig
 
 MODULE = "neve.receive.examiners"
-START_SECONDS = 120.0  # a busy machine may take long to import everything
+NICENESS = 5  # the receiver's event loop has priority
+START_SECONDS = 120.0  # imports are slow on a busy machine
 ATTEMPTS = 2
 JSON_FACTOR = 4
-# What is examined at once, while nobody else is served. Ordinary exports have less than the bytes and are not counted.
-# One of more may have so many entries, which takes about 10 ms where they are as dear as can be (empty metrics).
+# Bodies up to these limits are examined inline, which blocks other requests. In the most expensive case (empty metrics)
+# that takes about 4 ms. Bytes that may begin a group, a record or a point are counted in bodies over `COUNTED_BYTES`,
+# and those that may begin any entry in bodies over `INLINE_BYTES`. Ordinary exports are below both counts.
+COUNTED_BYTES, INLINE_BUILT = 8 * 1024, 24 * 1024
 INLINE_BYTES, INLINE_ENTRIES = 192 * 1024, 64 * 1024
 
 log = structlog.get_logger("neve.receive")
 
 
 @dataclass
-class Line:
-    """The bodies of one organization: the places that they may have at a time, and how many there are."""
+class OrganizationQueue:
+    """Bodies of one organization: its semaphore, and how many bodies hold it or wait for it."""
 
     places: asyncio.Semaphore
     bodies: int = 0
 
 
-class Turns:
-    """Gives each organization a number of places at a time; further bodies of it wait in line, and no others do."""
+class FairQueue:
+    """Fair queue: each organization may examine a number of bodies at a time, and its further bodies wait.
+
+    Bodies of other organizations do not wait for them.
+    """
 
     def __init__(self, most_each: int) -> None:
         self._most_each = most_each
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, OrganizationQueue] = {}
 
     @asynccontextmanager
     async def take(self, organization: str) -> AsyncIterator[None]:
-        """Wait for a place and have it."""
-        line = self._lines.setdefault(organization, Line(asyncio.Semaphore(self._most_each)))
+        """Wait for a slot and hold it."""
+        line = self._lines.setdefault(organization, OrganizationQueue(asyncio.Semaphore(self._most_each)))
         line.bodies += 1
         try:
             async with line.places:
@@ -72,26 +81,27 @@ class Turns:
 
 
 class Examiners:
-    """The thread that reads small JSON bodies, and the processes for large bodies of either encoding."""
+    """The thread for small JSON bodies, and the processes for large bodies of both encodings."""
 
     def __init__(self, config: ReceiverConfig) -> None:
         self._config = config
         self._rules = Rules.of(config)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="otlp-json")
-        self._turns = Turns(1)
-        self._children = Children(config) if config.check_processes else None
+        self._turns = FairQueue(1)
+        self._children = ExaminerProcesses(config) if config.check_processes else None
 
     async def warm_up(self) -> None:
-        """Make the JSON reader, which takes a second in which nothing else gets far: better before the doors open.
+        """Create the JSON reader before the receiver accepts requests.
 
-        A child process starts beside it; nobody waits for that.
+        This takes a second, in which other requests would hardly progress. A child process starts in parallel, and
+        nothing waits for it.
         """
         if self._children is not None:
             self._children.start_one()
         await self._in_thread(Signal.TRACES, b"{}", Intake("", 0))
 
     def is_large(self, body: bytes, encoding: Encoding = Encoding.PROTOBUF) -> bool:
-        """Whether a plain body is examined in another process, for its size or for what it may hold.
+        """Return whether a plain body is examined in another process, because of its size or its possible content.
 
         JSON takes longer and has one thread for all, in turns by organization.
         """
@@ -101,22 +111,38 @@ class Examiners:
             return len(body) > self._config.large_bytes // JSON_FACTOR
         if len(body) > self._config.large_bytes:
             return True
+        if len(body) > COUNTED_BYTES and most_built(body) > INLINE_BUILT:
+            return True
         return len(body) > INLINE_BYTES and most_entries(body) > INLINE_ENTRIES
 
-    def examine_here(self, signal: Signal, body: bytes, intake: Intake) -> Examined:
-        """Examine a protobuf message in this thread; raises `Refusal`."""
-        return examine(signal, body, Encoding.PROTOBUF, intake, self._rules)
+    def examine_here(self, signal: Signal, body: bytes, intake: Intake) -> Examined | None:
+        """Examine a protobuf message in this thread; raises `Refusal`.
+
+        Returns nothing if it has malformed records, which a process has to find.
+        """
+        try:
+            is_quick = self._children is not None
+            return examine(signal, body, Encoding.PROTOBUF, intake, self._rules, is_quick=is_quick)
+        except MalformedPart:
+            return None
 
     async def examine(self, signal: Signal, body: bytes, encoding: Encoding, intake: Intake) -> Examined:
-        """Examine a body where it disturbs nobody; raises `Refusal`."""
-        if self._children is not None and self.is_large(body, encoding):
-            return await self._children.examine(signal, body, encoding, intake)
-        if encoding is Encoding.JSON:
-            return await self._in_thread(signal, body, intake)
-        return self.examine_here(signal, body, intake)
+        """Examine a body where it does not block other requests; raises `Refusal`."""
+        if not self.is_large(body, encoding):
+            if encoding is Encoding.JSON:
+                return await self._in_thread(signal, body, intake)
+            if (found := self.examine_here(signal, body, intake)) is not None:
+                return found
+        return await self.examine_apart(signal, body, encoding, intake)
+
+    async def examine_apart(self, signal: Signal, body: bytes, encoding: Encoding, intake: Intake) -> Examined:
+        """Examine a body in another process; raises `Refusal`."""
+        if self._children is None:
+            return examine(signal, body, encoding, intake, self._rules)
+        return await self._children.examine(signal, body, encoding, intake)
 
     def close(self) -> None:
-        """End the thread and the processes."""
+        """Stop the thread and the processes."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         if self._children is not None:
             self._children.close()
@@ -127,12 +153,15 @@ class Examiners:
             return await loop.run_in_executor(self._thread, examine, signal, text, Encoding.JSON, intake, self._rules)
 
 
-class Children:
-    """Processes that examine large bodies; an organization never has all of them where there are several."""
+class ExaminerProcesses:
+    """Processes that examine large bodies.
+
+    If there are several, an organization never occupies all of them.
+    """
 
     def __init__(self, config: ReceiverConfig) -> None:
         self._config = config
-        self._turns = Turns(max(1, config.check_processes - 1))
+        self._turns = FairQueue(max(1, config.check_processes - 1))
         self._threads = ThreadPoolExecutor(config.check_processes, thread_name_prefix="otlp-large")
         self._lock = threading.Lock()
         self._idle: list[Child] = []
@@ -140,18 +169,18 @@ class Children:
         self._closed = False
 
     async def examine(self, signal: Signal, body: bytes, encoding: Encoding, intake: Intake) -> Examined:
-        """What a child finds; raises `Refusal` with its words, or because it ended."""
+        """Return the result of a child; raises `Refusal` with the child's reason, or because the child ended."""
         async with self._turns.take(intake.organization_id):
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._threads, self._ask, signal, body, encoding, intake)
 
     def start_one(self) -> None:
         """Start a child that waits for the first large body."""
-        with suppress(RuntimeError):  # closed meanwhile
+        with suppress(RuntimeError):  # closed in the meantime
             self._threads.submit(lambda: self._give_back(self._take()))
 
     def close(self) -> None:
-        """End all children."""
+        """Stop all children."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -159,7 +188,7 @@ class Children:
         for child in idle:
             child.close()
         for child in busy:
-            child.kill()  # the thread that waits for it closes it
+            child.kill()  # the thread that waits for the child closes it
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self, signal: Signal, body: bytes, encoding: Encoding, intake: Intake) -> Examined:
@@ -198,13 +227,13 @@ class Children:
             try:
                 child = Child(MODULE, self._config.check_memory_bytes)
             except ChildFailed as error:
-                raise _no_start(error) from None
+                raise _start_refusal(error) from None
             self._all.add(child)
         try:
             child.wait_ready(START_SECONDS)
         except ChildFailed as error:
             self._give_back(child)
-            raise _no_start(error) from None
+            raise _start_refusal(error) from None
         return child
 
     def _give_back(self, child: Child) -> None:
@@ -216,13 +245,13 @@ class Children:
         child.close()
 
 
-def _no_start(error: ChildFailed) -> Refusal:
+def _start_refusal(error: ChildFailed) -> Refusal:
     words = f"the process that checks large messages did not start: {error.message}"
     return Refusal(Verdict.UNAVAILABLE, "check_failed", words)
 
 
 def answer_request(header: Header, body: bytes) -> tuple[Header, bytes]:
-    """What a child answers: what it found of a body, or why the body is refused."""
+    """Return the response of a child: the result of the check, or the reason of the refusal."""
     intake = Intake("", header["received"], header["max_future"])
     rules = Rules(Bounds(**header["bounds"]), header["max_nesting"])
     try:
@@ -233,7 +262,9 @@ def answer_request(header: Header, body: bytes) -> tuple[Header, bytes]:
 
 
 def main() -> None:
-    """Load what every request needs, then answer until the parent is gone."""
+    """Load the modules that every request needs, then serve requests until the parent has exited."""
+    os.nice(NICENESS)
+    request_time_slices(DEFAULT)  # a child starts with the short ones of the receiver
     rules = Rules(Bounds(), 64)
     for signal in Signal:
         for body, encoding in ((b"", Encoding.PROTOBUF), (b"{}", Encoding.JSON)):

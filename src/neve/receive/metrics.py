@@ -1,4 +1,4 @@
-"""What the receiver counts, for Prometheus."""
+"""Prometheus metrics of the receiver."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ReceiverMetrics:
         )
 
     def answered(self, signal: str, transport: str, status: str) -> None:
-        """Count an answer."""
+        """Count a response."""
         self._requests.labels(signal, transport, status).inc()
 
     def refused(self, transport: str, reason: str) -> None:
@@ -43,11 +43,11 @@ class ReceiverMetrics:
         self._refusals.labels(transport, reason).inc()
 
     def abandoned(self, transport: str) -> None:
-        """Count a client that did not wait."""
+        """Count a client that disconnected before the response."""
         self._abandoned.labels(transport).inc()
 
     def kept(self, signal: str, records: int, rejected: Mapping[str, int], seconds: float) -> None:
-        """Count what became durable."""
+        """Count a message that became durable."""
         self._durable.observe(seconds)
         self._records.labels(signal).inc(records)
         for reason, count in rejected.items():
@@ -59,7 +59,7 @@ class ReceiverMetrics:
         self._unpacked.labels(signal).inc(unpacked)
 
     def gauge(self, name: str, words: str, read: Callable[[], float]) -> None:
-        """Show a number that is read when someone asks."""
+        """Register a gauge whose value is read at each scrape."""
         Gauge(f"neve_receiver_{name}", words, registry=self.registry).set_function(read)
 
     def _counter(self, name: str, words: str, *labels: str) -> Counter:

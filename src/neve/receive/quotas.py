@@ -1,9 +1,9 @@
-"""How much an organization and a key may send: bytes and records a second, with a burst.
+"""Quotas of an organization and of an API key: bytes and records a second, with a burst.
 
-Each limit is a token bucket. What a message costs is known after it was read, so that a bucket is asked before the body
-is read and charged before the message is kept. A message is let in while the bucket is not empty and may overdraw it:
-so messages larger than the burst get through, one at a time, and what an organization sends in the long run is its
-rate and not more.
+Each limit is a token bucket. The cost of a message is known only after it was read, so a bucket is checked before
+the body is read and charged before the message is stored. A message is admitted while the bucket is not empty and
+may overdraw it: messages larger than the burst get through, one at a time, and the long-run rate of an organization
+never exceeds its quota.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from neve.receive.refusal import Refusal, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from neve.lake.scopes import Caller
     from neve.receive.config import LimitConfig
+    from neve.state.scopes import Caller
 
 EACH = "*"
-MOST_OWNERS = 10_000  # whose buckets are remembered; one that is forgotten is full again
+MOST_OWNERS = 10_000  # owners whose buckets are stored; an evicted bucket is full again
 
 
 @dataclass
 class Bucket:
-    """Tokens that come back at a rate, up to a burst. It is told what time it is."""
+    """Token bucket: tokens refill at a rate, up to a burst.
+
+    The caller passes the current time.
+    """
 
     rate: float
     burst: float
@@ -37,16 +40,19 @@ class Bucket:
 
     @classmethod
     def full(cls, rate: float, burst_seconds: float, now: float) -> Bucket:
-        """A bucket from which nothing was taken."""
+        """Return a full bucket."""
         return cls(rate, rate * burst_seconds, rate * burst_seconds, now)
 
     def wait(self, now: float) -> float:
-        """In how many seconds something may be taken; 0 for at once."""
+        """Return the seconds until tokens may be taken, 0 for immediately."""
         self._fill(now)
         return 0.0 if self.level > 0 else (1.0 - self.level) / self.rate
 
     def take(self, amount: float, now: float) -> None:
-        """Take tokens, also more than there are: they are missing afterwards."""
+        """Take tokens.
+
+        More than are available may be taken: the bucket is then overdrawn.
+        """
         self._fill(now)
         self.level -= amount
 
@@ -57,7 +63,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Account:
-    """The buckets of one owner: an organization, or a key."""
+    """Buckets of one owner: an organization or a key."""
 
     owner: str
     bytes: Bucket | None
@@ -65,7 +71,7 @@ class Account:
 
     @property
     def buckets(self) -> Iterator[tuple[str, Bucket]]:
-        """Those that there are, each with what it counts."""
+        """Yield the buckets that exist, each with the name of its unit."""
         if self.bytes is not None:
             yield "bytes", self.bytes
         if self.records is not None:
@@ -73,7 +79,7 @@ class Account:
 
 
 class Quotas:
-    """The accounts of all who send; used by one thread."""
+    """Accounts of all callers, used by one thread."""
 
     def __init__(self, limits: Sequence[LimitConfig] = (), clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = {(limit.organization, limit.key): limit for limit in limits}
@@ -86,18 +92,22 @@ class Quotas:
         for account in self._of(caller, now):
             for what, bucket in account.buckets:
                 if wait := bucket.wait(now):
-                    raise _over(account.owner, what, bucket.rate, wait)
+                    raise _quota_refusal(account.owner, what, bucket.rate, wait)
 
     def charge(self, caller: Caller, size: int, records: int) -> None:
-        """Take a message from the caller's accounts, or raise `Refusal` and take nothing."""
+        """Charge a message to the caller's accounts, or raise `Refusal` and charge nothing."""
         self.check(caller)
+        self.charge_anyway(caller, size, records)
+
+    def charge_anyway(self, caller: Caller, size: int, records: int) -> None:
+        """Charge the cost of a message to the caller's accounts, even if that overdraws them."""
         now, costs = self._clock(), {"bytes": size, "records": records}
         for account in self._of(caller, now):
             for what, bucket in account.buckets:
                 bucket.take(costs[what], now)
 
     def _of(self, caller: Caller, now: float) -> list[Account]:
-        """The account of the organization and that of the key, where they are limited."""
+        """Return the accounts of the organization and of the key, if they are limited."""
         if not self._limits:
             return []
         whole = self._find((caller.organization, ""), (EACH, ""))
@@ -112,7 +122,7 @@ class Quotas:
         return found
 
     def _find(self, *names: tuple[str, str]) -> LimitConfig | None:
-        """The limit that names its owner most exactly."""
+        """Return the most specific limit."""
         return next((self._limits[name] for name in names if name in self._limits), None)
 
     def _account(self, name: tuple[str, str], limit: LimitConfig, now: float) -> Account:
@@ -135,7 +145,7 @@ def _bucket(rate: float, burst_seconds: float, now: float) -> Bucket | None:
     return Bucket.full(rate, burst_seconds, now) if rate else None
 
 
-def _over(owner: str, what: str, rate: float, wait: float) -> Refusal:
+def _quota_refusal(owner: str, what: str, rate: float, wait: float) -> Refusal:
     seconds = max(1, math.ceil(wait))
     words = f"{owner} sends more than {rate:g} {what} a second (receiver.limits); send again in {seconds} s"
     return Refusal(Verdict.BUSY, f"over_quota_{what}", words, retry_after_seconds=seconds)

@@ -1,4 +1,4 @@
-"""Why a request is not accepted, and what its sender is told: one table for both protocols."""
+"""Refusal of a request: the reason, its HTTP and gRPC status, and whether the client should retry."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 class Verdict(Enum):
-    """A kind of refusal: the status in HTTP, the one in gRPC, and whether the sender should come back."""
+    """Kind of refusal: its HTTP status, its gRPC status, and whether the client should retry."""
 
     MALFORMED = (400, 3, False)  # INVALID_ARGUMENT
     NO_KEY = (401, 16, False)  # UNAUTHENTICATED
     WRONG_KEY = (403, 7, False)  # PERMISSION_DENIED
     FORBIDDEN = (403, 7, False)  # noqa: PIE796 - the same answer, for what no key allows
     SLOW = (408, 4, False)  # DEADLINE_EXCEEDED
-    TOO_LARGE = (413, 8, False)  # RESOURCE_EXHAUSTED; without a time to come back it means "never"
+    TOO_LARGE = (413, 8, False)  # RESOURCE_EXHAUSTED; without a retry delay it means "never"
     UNSUPPORTED = (415, 3, False)  # INVALID_ARGUMENT
     MISDIRECTED = (421, 7, False)  # PERMISSION_DENIED
     UNPROCESSABLE = (422, 3, False)  # INVALID_ARGUMENT
@@ -32,7 +32,10 @@ class Verdict(Enum):
 
 
 class Refusal(Exception):
-    """Raised when a request is not accepted; its sender is told why, and whether to come back."""
+    """Raised when a request is not accepted.
+
+    The client gets the reason, and whether to retry.
+    """
 
     def __init__(
         self,
@@ -44,25 +47,28 @@ class Refusal(Exception):
         details: Sequence[Mapping[str, str]] = (),
     ) -> None:
         super().__init__(message)
-        self.retry_after_seconds = retry_after_seconds  # none: as long as the settings say
+        self.retry_after_seconds = retry_after_seconds  # None: the configured delay
         self.verdict = verdict
         self.reason = reason
         self.message = message
         self.details = details
 
     def detached(self) -> Refusal:
-        """The refusal without its history: that holds every frame it passed, and with them bodies of many megabytes."""
+        """Return the refusal without its traceback.
+
+        The traceback holds every frame that it passed, and with them bodies of many megabytes.
+        """
         self.__traceback__ = self.__cause__ = self.__context__ = None
         return self
 
 
-def malformed(message: str) -> Refusal:
-    """For bytes that are not what they claim to be."""
+def malformed_error(message: str) -> Refusal:
+    """Return the refusal of bytes that are not in the declared format."""
     return Refusal(Verdict.MALFORMED, "malformed_message", message)
 
 
-def too_large(what: str, limit: int) -> Refusal:
-    """For a message that is larger than allowed."""
+def too_large_error(what: str, limit: int) -> Refusal:
+    """Return the refusal of a message that is larger than allowed."""
     return Refusal(
         Verdict.TOO_LARGE, "too_large", f"{what} is larger than receiver.max_message_bytes, which is {limit}"
     )

@@ -1,1 +1,1 @@
-"""The sampler: k weighted representatives of each group and window, each with the count that it stands for."""
+"""Weighted reservoir sampling: k representatives of each group and window, each with its adjusted count."""

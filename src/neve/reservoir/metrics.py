@@ -1,4 +1,4 @@
-"""What the sampler says of itself to Prometheus."""
+"""Prometheus metrics of the samplers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from prometheus_client import Counter, Histogram
 
 if TYPE_CHECKING:
-    from neve.reservoir.result import WindowResult
+    from neve.reservoir.results import TableRunResult, WindowResult
+
 
 WINDOWS = Counter("neve_reservoir_windows", "windows that were sampled", ["signal"])
 RECORDS = Counter("neve_reservoir_records", "records of those windows", ["signal"])
@@ -20,10 +21,27 @@ SECONDS = Histogram("neve_reservoir_window_seconds", "from its decisions to its 
 
 
 def count_window(signal: str, result: WindowResult) -> None:
-    """A window was sampled."""
+    """Count a sampled window."""
     WINDOWS.labels(signal).inc()
     RECORDS.labels(signal).inc(result.records)
     KEPT.labels(signal).inc(result.kept)
     BYTES.labels(signal).inc(result.bytes)
     AS_ONE.labels(signal).inc(result.counted_as_one)
     SECONDS.labels(signal).observe(result.seconds)
+
+
+def count_run(result: TableRunResult) -> None:
+    """Count a finished run."""
+    for counter, number in (
+        (WINDOWS, len(result.windows)),
+        (RECORDS, result.records),
+        (KEPT, result.kept),
+        (BYTES, result.bytes),
+        (AS_ONE, result.counted_as_one),
+    ):
+        counter.labels(result.source).inc(number)
+
+
+def count_failure(table: str) -> None:
+    """Count a failed run."""
+    FAILURES.labels(table).inc()

@@ -1,1 +1,1 @@
-"""Metrics by minute, five minutes, hour and day: exact, and always current."""
+"""Rollups of metrics by minute, five minutes, hour and day: exact, and kept current."""

@@ -1,4 +1,7 @@
-"""What a rollup is, as the settings say it: which attributes each metric keeps, and how finely values are counted."""
+"""The definition of a rollup: the attributes that each metric keeps, the exactness of quantiles, and so the series.
+
+A row belongs to two series: the raw one, within which counters are compared, and the rolled one, which gets rows.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,32 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from neve.rollup.exponential import scale_for
+import numpy as np
+import pyarrow as pa
+
+from neve.rollup.arrays import maps_of, one, order_by
+from neve.rollup.histograms import scale_for
+from neve.rollup.series import Entries, encode_dictionary, hash_names, number_hashes, text_hashes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from neve.rollup.config import Kept, RollupConfig
+    import numpy.typing as npt
 
-FORM = 1  # of the rows; another number computes every window anew
+    from neve.rollup.config import AttributeChoice, RollupConfig
+
+
+FORM = 1  # version of the rows; another number recomputes every window
 SERVICE_NAME = "service.name"
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How metrics whose names match are rolled up."""
+    """Rule for the rollup of metrics whose names match."""
 
     metrics: str
-    attributes: Kept
-    resource_attributes: Kept
+    attributes: AttributeChoice
+    resource_attributes: AttributeChoice
     quantiles: tuple[float, ...]
 
     @cached_property
@@ -34,13 +45,13 @@ class Rule:
         return re.compile(escaped, re.DOTALL)
 
     def fits(self, metric: str) -> bool:
-        """Whether a metric is this rule's."""
+        """Return whether the rule applies to a metric."""
         return self._pattern.fullmatch(metric) is not None
 
 
 @dataclass(frozen=True)
 class Definition:
-    """Rules, of which the last fits everything."""
+    """Rules, of which the last applies to every metric."""
 
     rules: tuple[Rule, ...]
     scale: int
@@ -48,7 +59,7 @@ class Definition:
 
     @classmethod
     def of(cls, config: RollupConfig) -> Definition:
-        """The definition that the settings give."""
+        """Return the definition from the settings."""
         own = tuple(
             Rule(
                 rule.metrics,
@@ -62,18 +73,18 @@ class Definition:
         return cls((*own, rest), scale_for(config.relative_error), config.lookback_seconds * 1_000_000)
 
     def rule_of(self, metric: str | None) -> int:
-        """The number of the first rule that fits a metric."""
+        """Return the number of the first rule that applies to a metric."""
         return next(number for number, rule in enumerate(self.rules) if rule.fits(metric or ""))
 
     @property
     def fingerprint(self) -> str:
-        """What changes whenever the rows would."""
-        words = repr((FORM, [_plain(rule) for rule in self.rules], self.scale, self.lookback_micros))
+        """Return a fingerprint that changes whenever the rows would change."""
+        words = repr((FORM, [_comparable(rule) for rule in self.rules], self.scale, self.lookback_micros))
         return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
-def keeps(kept: Kept, name: str) -> bool:
-    """Whether an attribute is kept.
+def keeps(kept: AttributeChoice, name: str) -> bool:
+    """Return whether an attribute is kept.
 
     >>> keeps("all", "a"), keeps("none", "a"), keeps(("a", "b"), "a")
     (True, False, True)
@@ -81,9 +92,123 @@ def keeps(kept: Kept, name: str) -> bool:
     return kept == "all" or (kept != "none" and name in kept)
 
 
-def _plain(rule: Rule) -> tuple[object, ...]:
-    return rule.metrics, _sorted(rule.attributes), _sorted(rule.resource_attributes), sorted(rule.quantiles)
+def _comparable(rule: Rule) -> tuple[object, ...]:
+    return rule.metrics, _sort_choice(rule.attributes), _sort_choice(rule.resource_attributes), sorted(rule.quantiles)
 
 
-def _sorted(kept: Kept) -> Iterable[str]:
+def _sort_choice(kept: AttributeChoice) -> Iterable[str]:
     return kept if isinstance(kept, str) else sorted(kept)
+
+
+TEXTS = ("metric_name", "metric_type", "unit")
+NUMBERS = ("aggregation_temporality", "is_monotonic")
+SOURCE_TEXTS = ("scope_name", "scope_version")
+SOURCE_MAPS = ("resource_attr_types", "scope_attrs", "scope_attr_types")
+
+
+@dataclass(frozen=True)
+class SeriesIdentity:
+    """Identity of rolled series. `given` are the attributes and resource attributes before any was removed."""
+
+    rule: npt.NDArray[np.int64]
+    texts: list[npt.NDArray[np.uint64]]
+    given: tuple[Entries, Entries]
+    attributes: Entries
+    resource: Entries
+    monotonic: pa.Array
+    temporality: pa.Array
+    names: npt.NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, table: pa.Table, definition: Definition) -> SeriesIdentity:
+        """Return the identity of each point, or of each row of a level: the selection of attributes is idempotent."""
+        metric = encode_dictionary(one(table, "metric_name"))
+        rules = np.array([*map(definition.rule_of, metric.dictionary.to_pylist()), len(definition.rules) - 1])
+        rule = rules[metric.indices.fill_null(len(rules) - 1).to_numpy(zero_copy_only=False)]
+        given = (Entries.of(one(table, "attributes")), Entries.of(one(table, "resource_attrs")))
+        attributes = _keep_entries(given[0], rule, [one.attributes for one in definition.rules])
+        resource = _keep_entries(given[1], rule, [one.resource_attributes for one in definition.rules])
+        monotonic, temporality = _kind(table)
+        texts = [text_hashes(metric), *_column_hashes(table, TEXTS[1:])]
+        kind = [number_hashes(monotonic), number_hashes(temporality)]
+        names = hash_names([*texts, *kind, attributes.hashes, resource.hashes])
+        return cls(rule, texts, given, attributes, resource, monotonic, temporality, names)
+
+    def columns(self, rows: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
+        """Return the identity columns of some rows."""
+        return {
+            "attributes": _make_maps(self.attributes, rows),
+            "resource_attrs": _make_maps(self.resource, rows),
+            "service_name": _services(self.resource, rows),
+            "is_monotonic": self.monotonic.take(pa.array(rows)),
+            "aggregation_temporality": self.temporality.take(pa.array(rows)),
+        }
+
+
+def raw_names(table: pa.Table, identity: SeriesIdentity) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Return the raw series of each point, and the first word of the hash of its metric, per resource and scope."""
+    attributes, resource = identity.given
+    source = [*_column_hashes(table, SOURCE_TEXTS), resource.hashes, *_map_hashes(table, SOURCE_MAPS)]
+    numbers = [number_hashes(one(table, name)) for name in NUMBERS]
+    metric = hash_names([*source, *identity.texts, *numbers])
+    return hash_names([metric, attributes.hashes, *_map_hashes(table, ("attribute_types",))]), metric[:, 0]
+
+
+def _column_hashes(table: pa.Table, names: Sequence[str]) -> list[npt.NDArray[np.uint64]]:
+    return [text_hashes(one(table, name)) for name in names]
+
+
+def _map_hashes(table: pa.Table, names: Sequence[str]) -> list[npt.NDArray[np.uint64]]:
+    return [Entries.of(one(table, name)).hashes for name in names]
+
+
+def _kind(table: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """Return whether sums are monotonic, and the temporality of those that are not."""
+    is_sum = np.asarray(pa.compute.equal(one(table, "metric_type"), "sum").fill_null(False))
+    flag, given = one(table, "is_monotonic").fill_null(False), one(table, "aggregation_temporality").fill_null(0)
+    monotonic = np.asarray(flag).astype(bool)
+    level = pa.array(np.asarray(given).astype(np.int32), mask=~is_sum | monotonic)
+    return pa.array(monotonic, mask=~is_sum), level
+
+
+def _keep_entries(entries: Entries, rule: npt.NDArray[np.int64], kept: list[AttributeChoice]) -> Entries:
+    names = entries.keys.dictionary.to_pylist()
+    table = np.array([keeps(one, name) for one in kept for name in names], dtype=np.bool_).reshape(len(kept), -1)
+    if table.all():
+        return entries
+    codes = entries.keys.indices.to_numpy(zero_copy_only=False)
+    return entries.kept(table[rule[entries.owner], codes])
+
+
+def _choose_entries(
+    entries: Entries, rows: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the entries of some rows, ordered by row and then by key: their positions and their owners."""
+    ends = np.cumsum(np.bincount(entries.owner, minlength=entries.rows))
+    begins = np.concatenate(([0], ends[:-1]))
+    lengths = (ends - begins)[rows]
+    owner = np.repeat(np.arange(len(rows)), lengths)
+    place = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + begins[rows][owner]
+    codes = entries.keys.indices.to_numpy(zero_copy_only=False)[place]
+    ranks = np.argsort(np.argsort(np.array(entries.keys.dictionary.to_pylist(), dtype=object))) if len(codes) else codes
+    order = order_by((owner, ranks[codes])) if len(codes) else np.zeros(0, dtype=np.int64)
+    return place[order], owner
+
+
+def _make_maps(entries: Entries, rows: npt.NDArray[np.int64]) -> pa.Array:
+    place, owner = _choose_entries(entries, rows)
+    keys, values = (part.take(pa.array(place)) for part in (entries.keys, entries.values))
+    everyone = np.ones(len(rows), dtype=bool)
+    return maps_of(owner, len(rows), keys.cast(pa.string()), values.cast(pa.string()), everyone)
+
+
+def _services(entries: Entries, rows: npt.NDArray[np.int64]) -> pa.Array:
+    """Return the service of each row, if its name is kept."""
+    known = entries.keys.dictionary.to_pylist()
+    if SERVICE_NAME not in known:
+        return pa.nulls(len(rows), pa.string())
+    mine = np.flatnonzero(entries.keys.indices.to_numpy(zero_copy_only=False) == known.index(SERVICE_NAME))
+    place = np.full(entries.rows, -1, dtype=np.int64)
+    place[entries.owner[mine]] = mine
+    found = place[rows]
+    return entries.values.take(pa.array(found, mask=found < 0)).cast(pa.string())

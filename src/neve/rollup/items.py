@@ -1,6 +1,6 @@
-"""What goes into rows: one item for each point, or for each row of the level below, before those of a row are merged.
+"""Items: one for each point, or for each row of the level below, before those of one series and window are merged.
 
-Numbers that are not known are NaN. `row` is the row of the table that an item was made of.
+Unknown numbers are NaN. `row` is the source row of an item.
 """
 
 from __future__ import annotations
@@ -8,13 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+import numpy as np
+import pyarrow.compute as pc
 
-    from neve.rollup.explicit import Explicit
-    from neve.rollup.exponential import Exponential
-    from neve.rollup.registers import Registers
+from neve.rollup.arrays import floats, is_known, lists, number_values, one, whole
+from neve.rollup.definition import SeriesIdentity
+from neve.rollup.histograms import UNSET, ExplicitHistograms, ExponentialHistograms
+from neve.rollup.series import HyperLogLog
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from neve.rollup.definition import Definition
 
     Ints = npt.NDArray[np.int64]
     Floats = npt.NDArray[np.float64]
@@ -22,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Items:
-    """Items of any kind; those of one rolled series and window become one row."""
+    """Items of any kind. Those of one rolled series and window become one row."""
 
     row: Ints
     name: npt.NDArray[np.uint64]
@@ -37,6 +43,65 @@ class Items:
     first_time: Ints
     last_time: Ints
     increase: Floats
-    exponential: Exponential
-    explicit: Explicit
-    registers: Registers
+    exponential: ExponentialHistograms
+    explicit: ExplicitHistograms
+    registers: HyperLogLog
+
+
+def items_of_rows(table: pa.Table, definition: Definition, micros: int) -> tuple[Items, SeriesIdentity]:
+    """Return an item for each row."""
+    identity = SeriesIdentity.of(table, definition)
+    count = whole(table, "count")
+    return Items(
+        row=np.arange(table.num_rows),
+        name=identity.names,
+        window=whole(table, "timestamp") // micros * micros,
+        points=whole(table, "points"),
+        count=count,
+        total=floats(table, "sum"),
+        least=floats(table, "min"),
+        most=floats(table, "max"),
+        first=floats(table, "first"),
+        last=floats(table, "last"),
+        first_time=whole(table, "first_time_unix_nano"),
+        last_time=whole(table, "last_time_unix_nano"),
+        increase=floats(table, "increase"),
+        exponential=_exponential(table),
+        explicit=_explicit(table),
+        registers=HyperLogLog(*_entries(one(table, "series_registers"))),
+    ), identity
+
+
+def _exponential(table: pa.Table) -> ExponentialHistograms:
+    sides = [_entries(one(table, name)) for name in ("positive", "negative")]
+    owner, index, count = (np.concatenate(parts) for parts in zip(*sides, strict=True))
+    return ExponentialHistograms(
+        whole(table, "scale", UNSET),
+        whole(table, "zero_count"),
+        np.nan_to_num(floats(table, "zero_threshold")),
+        owner,
+        np.repeat([False, True], [len(side[0]) for side in sides]),
+        index,
+        count,
+    )
+
+
+def _explicit(table: pa.Table) -> ExplicitHistograms:
+    lengths, bounds = lists(one(table, "explicit_bounds"))
+    counted, counts = lists(one(table, "bucket_counts"))
+    has = is_known(table, "bucket_counts")
+    owner, position = number_values(counted)
+    begins = np.cumsum(lengths) - lengths
+    end = np.full(len(owner), np.inf)
+    inner = np.flatnonzero(has[owner] & (position < lengths[owner]))
+    end[inner] = bounds[(begins[owner] + position)[inner]]
+    return ExplicitHistograms(table.num_rows, owner, end, counts.astype(np.int64))
+
+
+def _entries(column: pa.MapArray) -> tuple[Ints, Ints, Ints]:
+    """Flatten a column of maps from numbers to numbers to owners, keys and values."""
+    offsets = np.asarray(column.offsets).astype(np.int64)
+    lengths = np.where(np.asarray(pc.is_valid(column)), np.diff(offsets), 0)
+    owner, position = number_values(lengths)
+    at = offsets[:-1][owner] + position
+    return owner, np.asarray(column.keys).astype(np.int64)[at], np.asarray(column.items).astype(np.int64)[at]

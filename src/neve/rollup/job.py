@@ -1,92 +1,212 @@
-"""The job: for each level, what changed in its source is computed anew and replaced in one commit."""
+"""The rollup job: for each level, recompute the windows whose source changed and replace them in one commit.
+
+The results, the status and the metrics of a run are defined here as well.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from prometheus_client import Counter, Gauge, Histogram
 
-from neve.errors import CommitConflict
 from neve.lake.calendar import now_utc
-from neve.lake.changes import keeps_rows, snapshots_since
-from neve.lake.lane import parallelism, run_tasks
-from neve.lake.leases import work_under
-from neve.lake.row_change import RowChange, change_rows
-from neve.lake.statistics import table_statistics
+from neve.lake.commit.java_commit import RowChange, change_rows, retry_conflicts
+from neve.lake.read.incremental import count_commits_since, format_changed_windows, never_frozen
+from neve.lake.read.snapshot_files import filter_by_time, scan_files
+from neve.lake.read.statistics import read_table_statistics
+from neve.lake.spark.tasks import count_slices, run_tasks
+from neve.lake.time_ranges import END, Ranges, micros_of
 from neve.model.rollups import LEVELS
-from neve.rollup import metrics
-from neve.rollup.announced import announce
 from neve.rollup.definition import Definition
-from neve.rollup.position import ROLLUP, Position
-from neve.rollup.ranges import END, Ranges, micros_of
-from neve.rollup.result import LevelResult, LevelStatus, shown, told
-from neve.rollup.turn import MICROS, Turn, plan_turn, scan
-from neve.rollup.wanted import never
+from neve.rollup.planner import MICROS, LevelRun, plan_run
+from neve.rollup.window_choice import ROLLUP, Position
+from neve.state.leases import hold_worker_lease
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from pyiceberg.table import Table
 
-    from neve.lake.documents import Documents
     from neve.lake.lake import Lake
-    from neve.lake.leases import Lease
+    from neve.lake.read.incremental import Frozen
     from neve.model.rollups import Level
     from neve.rollup.config import RollupConfig
-    from neve.rollup.tasks import Done
-    from neve.rollup.turn import Planned
-    from neve.rollup.wanted import Frozen
+    from neve.rollup.planner import RunPlan
+    from neve.rollup.tasks import TaskResult
+    from neve.state.documents import Documents
+    from neve.state.leases import Lease
+
+
+RUNS = Counter(
+    "neve_rollup_runs", "runs that ended, by level and whether there was anything to commit", ["level", "did"]
+)
+CONFLICTS = Counter("neve_rollup_conflicts", "commits that another writer's change made necessary again", ["level"])
+SOURCE_ROWS = Counter("neve_rollup_source_rows", "points, or rows of the level below, of computed windows", ["level"])
+ROWS = Counter("neve_rollup_rows", "rows written", ["level"])
+WINDOWS = Counter("neve_rollup_windows", "windows computed, each organization's counted", ["level"])
+LEFT = Counter("neve_rollup_left_windows", "windows left as they are, as retention took their points", ["level"])
+WITHOUT_VALUE = Counter("neve_rollup_points_without_value", "points that tell no value", ["level"])
+UNKNOWN = Counter("neve_rollup_points_of_unknown_worth", "cumulative points with nothing to compare", ["level"])
+DUPLICATES = Counter("neve_rollup_duplicates", "points that came more than once and count once", ["level"])
+LAG = Gauge("neve_rollup_lag_seconds", "how long ago the last final window ended; 0: nothing waits", ["level"])
+BUCKETS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+SECONDS = Histogram("neve_rollup_seconds", "from looking at the source to the commit", ["level"], buckets=BUCKETS)
+
+
+def count_run(result: LevelResult) -> None:
+    """Count a finished run of a level in the metrics."""
+    level = result.level
+    RUNS.labels(level, "commit" if result.committed else "nothing").inc()
+    SOURCE_ROWS.labels(level).inc(result.source_rows)
+    ROWS.labels(level).inc(result.rows)
+    WINDOWS.labels(level).inc(result.windows)
+    LEFT.labels(level).inc(result.left_windows)
+    WITHOUT_VALUE.labels(level).inc(result.without_value)
+    UNKNOWN.labels(level).inc(result.unknown)
+    DUPLICATES.labels(level).inc(result.duplicates)
+    SECONDS.labels(level).observe(result.seconds)
+
+
+MICROS_PER_SECOND = 1_000_000
+
+
+@dataclass(frozen=True)
+class LevelResult:
+    """Result of a run of one level."""
+
+    level: str
+    table: str
+    reason: str
+    committed: bool
+    source_rows: int = 0
+    duplicates: int = 0
+    without_value: int = 0
+    unknown: int = 0
+    rows: int = 0
+    windows: int = 0
+    left_windows: int = 0
+    files_added: int = 0
+    files_removed: int = 0
+    delete_files: int = 0
+    bytes_added: int = 0
+    closed_until: str = ""
+    source_snapshot: str = ""
+    snapshot: str = ""
+    seconds: float = 0.0
+
+    def as_document(self) -> dict[str, Any]:
+        """Return the result as a JSON document, for programs."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class LevelStatus:
+    """Status of one level. The lag is the time since the end of its last final window, or 0 if nothing is pending."""
+
+    level: str
+    table: str
+    rows: int
+    files: int
+    bytes: int
+    closed_until: str
+    lag_seconds: float | None
+    commits_behind: int | None
+    note: str
+
+    def as_document(self) -> dict[str, Any]:
+        """Return the status as a JSON document, for programs."""
+        return asdict(self)
+
+
+def make_result(
+    turn: LevelRun,
+    planned: RunPlan,
+    done: Sequence[TaskResult],
+    change: RowChange,
+    snapshot: int | None,
+    seconds: float,
+) -> LevelResult:
+    """Return the result of a run."""
+    micros = turn.level.micros
+    position = turn.position if snapshot is not None else turn.was
+    return LevelResult(
+        level=turn.level.name,
+        table=turn.level.table,
+        reason=planned.reason,
+        committed=snapshot is not None,
+        source_rows=sum(one.told.points for one in done),
+        duplicates=sum(one.told.duplicates for one in done),
+        without_value=sum(one.told.without_value for one in done),
+        unknown=sum(one.told.unknown for one in done),
+        rows=sum(one.rows for one in done),
+        windows=sum(ranges.length // micros for ranges in planned.windows(done).values()),
+        left_windows=planned.left,
+        files_added=len(change.added),
+        files_removed=len(change.removed),
+        delete_files=len(change.deletes),
+        bytes_added=sum(int(file["file-size-in-bytes"]) for file in (*change.added, *change.deletes)),
+        closed_until=format_moment(position.closed_until) if position else "",
+        source_snapshot=str(position.snapshot or "") if position else "",
+        snapshot=str(snapshot or ""),
+        seconds=seconds,
+    )
+
+
+def format_moment(moment: int) -> str:
+    """Format a time for programs and people. Empty for a time outside the calendar.
+
+    >>> format_moment(1_700_000_000_000_000)
+    '2023-11-14T22:13:20Z'
+    """
+    try:
+        return datetime.fromtimestamp(moment / MICROS_PER_SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return ""
+
 
 Progress = Callable[[str, int, int], None]
-ATTEMPTS = 5
-TASKS_EACH = 4  # that a core is given, when there are many
 
 
 @dataclass(frozen=True)
 class Rollup:
-    """Keeps the levels of one lake current; among all that share the state store, one run of a level at a time.
+    """Job that keeps the levels of one lake current. Processes with one state store run a level one at a time.
 
-    `frozen` tells, for a source and an organization, before which moment its rows may have been deleted for their age.
+    `frozen` returns, for a source and an organization, the time before which its rows may have been deleted for their
+    age.
     """
 
     lake: Lake
     config: RollupConfig
     documents: Documents
-    frozen: Callable[[str], Frozen] = lambda _source: never
+    frozen: Callable[[str], Frozen] = lambda _source: never_frozen
     clock: Callable[[], datetime] = now_utc
     steal: bool = False
     progress: Progress = field(default=lambda _step, _done, _total: None)
 
     def run(self, levels: Sequence[Level] = LEVELS, since: datetime | None = None) -> list[LevelResult]:
-        """Bring levels up to date, the lowest first, as each is the next one's source."""
+        """Update levels, the lowest first, as each is the source of the next."""
         return [self.run_level(level, since) for level in levels]
 
     def run_level(self, level: Level, since: datetime | None = None) -> LevelResult:
-        """Bring one level up to date; when another writer replaced its files meanwhile, look again."""
-        again = Retrying(
-            retry=retry_if_exception_type(CommitConflict),
-            stop=stop_after_attempt(ATTEMPTS),
-            wait=wait_random_exponential(multiplier=0.2, max=5),
-            before_sleep=lambda _state: metrics.CONFLICTS.labels(level.name).inc(),
-            reraise=True,
-        )
+        """Update one level. If another writer replaced its files meanwhile, plan again."""
+        again = retry_conflicts(CONFLICTS.labels(level.name).inc)
         name = f"{ROLLUP}:{level.table}"
         seconds, steal = self.config.lease_seconds, self.steal
-        with work_under(self.documents, name, seconds=seconds, what="rollup", steal=steal) as lease:
+        with hold_worker_lease(self.documents, name, seconds=seconds, what="rollup", steal=steal) as lease:
             result: LevelResult = again(self._run, level, since, lease)
-        metrics.count_run(result)
+        count_run(result)
         return result
 
     def _run(self, level: Level, since: datetime | None, lease: Lease) -> LevelResult:
         began = time.monotonic()
         source, target = self.lake.table(level.source), self.lake.table(level.table)
-        turn = Turn(
+        turn = LevelRun(
             level=level,
             source=source,
             target=target,
@@ -96,7 +216,7 @@ class Rollup:
             since=micros_of(since) if since else None,
             frozen=self.frozen(level.source),
         )
-        planned = plan_turn(turn)
+        planned = plan_run(turn)
         lease.check()
         done = self._computed(turn, planned)
         change = planned.change(done)
@@ -104,9 +224,9 @@ class Rollup:
         if change.changes_rows or turn.must_tell:
             lease.check()
             snapshot = self._commit(turn, change, planned.windows(done))
-        return told(turn, planned, done, change, snapshot, time.monotonic() - began)
+        return make_result(turn, planned, done, change, snapshot, time.monotonic() - began)
 
-    def _computed(self, turn: Turn, planned: Planned) -> list[Done]:
+    def _computed(self, turn: LevelRun, planned: RunPlan) -> list[TaskResult]:
         if not planned.tasks:
             return []
         spark = self.lake.spark
@@ -115,35 +235,35 @@ class Rollup:
             turn.assignment,
             planned.tasks,
             partial(self.progress, turn.level.table),
-            slices=TASKS_EACH * parallelism(spark),
+            slices=count_slices(spark),
         )
 
-    def _commit(self, turn: Turn, change: RowChange, windows: dict[str, Ranges]) -> int:
+    def _commit(self, turn: LevelRun, change: RowChange, windows: dict[str, Ranges]) -> int:
         commit = change_rows(
             self.lake,
             turn.level.table,
             change,
             batch_id=f"{ROLLUP}:{turn.level.name}:{uuid4().hex}",
             operation=ROLLUP,
-            summary={**turn.position.summary, **announce(windows)},
+            summary={**turn.position.to_summary(ROLLUP), **format_changed_windows(windows)},
         )
         return commit.snapshot_id
 
     def status(self) -> list[LevelStatus]:
-        """How the levels stand; reads metadata alone."""
+        """Return the status of the levels. Reads metadata alone."""
         return [self._status(level) for level in LEVELS]
 
     def watch_lag(self) -> None:
-        """Tell Prometheus how far the levels are behind now; cheaper than the status, as fewer manifests are read."""
+        """Set the metrics of the levels' lag. Cheaper than the status, as fewer manifests are read."""
         for level in LEVELS:
-            source, position = self.lake.table(level.source), Position.of(self.lake.table(level.table))
+            source, position = self.lake.table(level.source), Position.load(self.lake.table(level.table), ROLLUP)
             if position is not None:
-                metrics.LAG.labels(level.name).set(self._lag(source, position, _behind(source, position)))
+                LAG.labels(level.name).set(self._lag(source, position, count_commits_since(source, position.snapshot)))
 
     def _status(self, level: Level) -> LevelStatus:
         table, source = self.lake.table(level.table), self.lake.table(level.source)
-        position, statistics = Position.of(table), table_statistics(table)
-        behind = _behind(source, position)
+        position, statistics = Position.load(table, ROLLUP), read_table_statistics(table)
+        behind = count_commits_since(source, position.snapshot) if position else None
         lag = None if position is None else self._lag(source, position, behind)
         return LevelStatus(
             level=level.name,
@@ -151,14 +271,14 @@ class Rollup:
             rows=statistics.rows,
             files=statistics.files,
             bytes=statistics.bytes,
-            closed_until=shown(position.closed_until) if position else "",
+            closed_until=format_moment(position.closed_until) if position else "",
             lag_seconds=lag,
             commits_behind=behind,
             note=self._note(position, behind),
         )
 
     def _lag(self, source: Table, position: Position, behind: int | None) -> float:
-        waits = behind != 0 or scan(source, Ranges.of([(position.closed_until, END)]))
+        waits = behind != 0 or scan_files(source, filter_by_time(Ranges.of([(position.closed_until, END)])))
         return (micros_of(self.clock()) - position.closed_until) / MICROS if waits else 0.0
 
     def _note(self, position: Position | None, behind: int | None) -> str:
@@ -167,11 +287,3 @@ class Rollup:
         if position.definition != Definition.of(self.config).fingerprint:
             return "what is kept of series was changed: the next run computes every window"
         return "" if behind is not None else "its place in the source is gone: the next run computes every window"
-
-
-def _behind(source: Table, position: Position | None) -> int | None:
-    """Commits of the source that changed rows since the last run; `None` where nobody knows."""
-    if position is None:
-        return None
-    since = snapshots_since(source, position.snapshot)
-    return None if since is None else sum(not keeps_rows(snapshot) for snapshot in since)

@@ -1,4 +1,4 @@
-"""Points as items: what each is worth, and which row it goes into."""
+"""Convert points to items: drop duplicates and points without a value, compute deltas, and choose the row of each."""
 
 from __future__ import annotations
 
@@ -10,22 +10,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neve.rollup.columns import floats, known, lists, numbered, one, whole
-from neve.rollup.explicit import Explicit
-from neve.rollup.exponential import Exponential
-from neve.rollup.groups import order_by
-from neve.rollup.identity import Identity, raw_names
+from neve.rollup.arrays import floats, is_known, lists, number_values, one, order_by, whole
+from neve.rollup.cumulative_to_delta import (
+    Contribution,
+    Histograms,
+    PointTimes,
+    classify_points,
+    difference,
+    subtract_previous,
+)
+from neve.rollup.definition import SeriesIdentity, raw_names
+from neve.rollup.histograms import ExplicitHistograms, ExponentialHistograms
 from neve.rollup.items import Items
-from neve.rollup.registers import Registers
-from neve.rollup.worth import Histograms, Timed, Worth, difference, judge, taken_away
+from neve.rollup.series import HyperLogLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy.typing as npt
 
+    from neve.lake.time_ranges import Ranges
     from neve.rollup.definition import Definition
-    from neve.rollup.ranges import Ranges
 
     Ints = npt.NDArray[np.int64]
     Mask = npt.NDArray[np.bool_]
@@ -46,10 +51,10 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Told:
-    """What was found among the points of the wanted windows, beside what became rows.
+class PointCounts:
+    """Counts of the points in the computed windows: all of them, and those that did not become items.
 
-    `unknown` are those whose worth is not known: nothing says since when they count, or whether they do.
+    `unknown` are points whose contribution is not known: the start of their count, or their temporality, is unknown.
     """
 
     points: int
@@ -59,8 +64,8 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Sorted:
-    """Points with a value, by raw series and time; `order` has the row of the table that each of them is."""
+class SortedPoints:
+    """Points with a value, by raw series and time. `order` has the table row of each."""
 
     table: pa.Table
     order: Ints
@@ -76,39 +81,39 @@ class Sorted:
 
     @property
     def cumulative(self) -> Mask:
-        """Which points tell all since their start."""
+        """Return a mask of cumulative points."""
         return np.asarray(((self.temporality == CUMULATIVE) & (self.type != GAUGE)) | (self.type == SUMMARY))
 
     @property
     def untold(self) -> Mask:
-        """Which points may tell all since their start or only what is new: they do not say."""
+        """Return a mask of points of unknown temporality: they may be cumulative or delta."""
         told = np.isin(self.temporality, (DELTA, CUMULATIVE)) | self.of(GAUGE, SUMMARY)
         return np.asarray(~told & ~(self.of(SUM) & ~self.monotonic))
 
     def of(self, *types: int) -> Mask:
-        """The points of some types."""
+        """Return a mask of the points of some types."""
         return np.isin(self.type, types)
 
     def floats(self, name: str) -> npt.NDArray[np.float64]:
-        """A column of numbers; NaN for null."""
+        """Return a column of numbers, with NaN for null."""
         return floats(self.table, name)[self.order]
 
     @cached_property
     def ints(self) -> tuple[Mask, Ints]:
-        """Which points tell a whole number, and it: a float would not be exact."""
-        return known(self.table, "value_int")[self.order], whole(self.table, "value_int")[self.order]
+        """Return a mask of points with an integer value, and the integers: a float would not be exact."""
+        return is_known(self.table, "value_int")[self.order], whole(self.table, "value_int")[self.order]
 
     def rows(self, mine: Ints, *names: str) -> pa.Table:
-        """Some columns of some of the points."""
+        """Return some columns of some of the points."""
         return self.table.select(names).take(pa.array(self.order[mine])).combine_chunks()
 
 
 def items_of_points(
     table: pa.Table, definition: Definition, wanted: Ranges, micros: int
-) -> tuple[Items, Identity, pa.Table, Told]:
-    """The items of the points in the wanted time; those before it are only compared with.
+) -> tuple[Items, SeriesIdentity, pa.Table, PointCounts]:
+    """Return the items of the points in the wanted time. Earlier points are only used for comparison.
 
-    Beside them, the table of the points that were looked at, the identity of each, and what else there is to tell.
+    Also return the identity of each point, the table of the examined points, and the counts.
     """
     there = np.asarray(wanted.holds(whole(table, "timestamp")))
     unique = _first_of_each(table)
@@ -116,11 +121,11 @@ def items_of_points(
     kind = _types(distinct)
     usable = _usable(distinct, kind)
     chosen = distinct if usable.all() else distinct.filter(pa.array(usable)).combine_chunks()
-    identity = Identity.of(chosen, definition)
-    points = _sorted(chosen, identity, kind[usable])
+    identity = SeriesIdentity.of(chosen, definition)
+    points = _sort_points(chosen, identity, kind[usable])
     counted = there if unique is None else there[unique]
     items = _items(points, identity, definition, wanted, micros)
-    told = Told(
+    told = PointCounts(
         points=int(there.sum()),
         duplicates=int(there.sum() - counted.sum()),
         without_value=int((counted & ~usable).sum()),
@@ -130,11 +135,11 @@ def items_of_points(
 
 
 def _first_of_each(table: pa.Table) -> Ints | None:
-    """One row of each record; `None` where all are different."""
+    """Return one row of each record, or `None` if all are distinct."""
     ids = one(table, "record_id")
     if len(ids) == ids.null_count:
         return None
-    words = words_of(ids)
+    words = record_id_words(ids)
     in_order = np.sort(words[:, 0])
     if not (in_order[1:] == in_order[:-1]).any():
         return None
@@ -145,8 +150,8 @@ def _first_of_each(table: pa.Table) -> Ints | None:
     return np.sort(order[~same]) if same.any() else None
 
 
-def words_of(ids: pa.Array) -> npt.NDArray[np.uint64]:
-    """The two words of each record's id, which sort as its bytes do; zeros for none."""
+def record_id_words(ids: pa.Array) -> npt.NDArray[np.uint64]:
+    """Return the two words of each record id, which sort as its bytes do, or zeros for none."""
     fixed = pc.cast(pc.fill_null(pc.cast(ids, pa.binary()), b"\0" * 16), pa.binary(16))
     buffer = fixed.buffers()[1]
     words = np.frombuffer(buffer, ">u8")[fixed.offset * 2 : (fixed.offset + len(fixed)) * 2]
@@ -165,7 +170,7 @@ def _usable(table: pa.Table, kind: Ints) -> Mask:
     return usable
 
 
-def _sorted(table: pa.Table, identity: Identity, kind: Ints) -> Sorted:
+def _sort_points(table: pa.Table, identity: SeriesIdentity, kind: Ints) -> SortedPoints:
     names, metric = raw_names(table, identity)
     timestamp = whole(table, "timestamp")
     time = whole(table, "time_unix_nano")
@@ -173,7 +178,7 @@ def _sorted(table: pa.Table, identity: Identity, kind: Ints) -> Sorted:
     start = whole(table, "start_time_unix_nano")
     count = _counts(table, kind)
     order = _order(names, time, lambda: _further_keys(table, kind, start, count))
-    return Sorted(
+    return SortedPoints(
         table,
         order,
         names[order],
@@ -189,7 +194,7 @@ def _sorted(table: pa.Table, identity: Identity, kind: Ints) -> Sorted:
 
 
 def _order(names: npt.NDArray[np.uint64], time: Ints, further: Callable[[], tuple[npt.NDArray[Any], ...]]) -> Ints:
-    """By series and time, and by whatever else makes the order the same each time where two points have both."""
+    """Return the order by series and time, and by further keys that make the order of ties deterministic."""
     order = order_by((names[:, 0], time))
     one, other = order[1:], order[:-1]
     same = names[one, 0] == names[other, 0]
@@ -199,33 +204,35 @@ def _order(names: npt.NDArray[np.uint64], time: Ints, further: Callable[[], tupl
 
 def _further_keys(table: pa.Table, kind: Ints, start: Ints, count: Ints) -> tuple[npt.NDArray[Any], ...]:
     size = np.where(kind > SUM, count.astype(np.float64), np.nan_to_num(floats(table, "value")))
-    ids = words_of(one(table, "record_id"))
+    ids = record_id_words(one(table, "record_id"))
     return start, size, whole(table, "value_int"), ids[:, 0], ids[:, 1]
 
 
 def _counts(table: pa.Table, kind: Ints) -> Ints:
-    """Observations of each point; a histogram that does not say has those of its buckets."""
+    """Return the number of observations of each point. A histogram without a count has the sum of its buckets."""
     count = whole(table, "count")
-    silent = np.flatnonzero(~known(table, "count") & (kind > SUM))
+    silent = np.flatnonzero(~is_known(table, "count") & (kind > SUM))
     if len(silent):
         some = table.take(pa.array(silent)).combine_chunks()
         buckets = [lists(one(some, "bucket_counts"))]
         buckets += [lists(pc.struct_field(one(some, name), "bucket_counts")) for name in ("positive", "negative")]
-        added = [np.bincount(numbered(lengths)[0], values, len(silent)) for lengths, values in buckets]
+        added = [np.bincount(number_values(lengths)[0], values, len(silent)) for lengths, values in buckets]
         count[silent] = np.sum(added, axis=0).astype(np.int64) + whole(some, "zero_count")
     return count
 
 
-def _items(points: Sorted, identity: Identity, definition: Definition, wanted: Ranges, micros: int) -> Items:
-    timed = Timed(points.names, points.metric, points.time, points.start, points.cumulative)
-    worth = judge(timed, definition.lookback_micros * MICRO)
+def _items(
+    points: SortedPoints, identity: SeriesIdentity, definition: Definition, wanted: Ranges, micros: int
+) -> Items:
+    timed = PointTimes(points.names, points.metric, points.time, points.start, points.cumulative)
+    worth = classify_points(timed, definition.lookback_micros * MICRO)
     values = points.floats("value")
-    worth = worth.lessened(_fell(points, worth, values))
+    worth = worth.lessened(_has_fallen(points, worth, values))
     explicit, explicit_place = _explicit(points)
-    explicit, fell = taken_away(explicit, explicit_place, worth)
+    explicit, fell = subtract_previous(explicit, explicit_place, worth)
     worth = worth.lessened(fell)
     exponential, exponential_place = _exponential(points)
-    exponential, fell = taken_away(exponential, exponential_place, worth)
+    exponential, fell = subtract_previous(exponential, exponential_place, worth)
     exponential, worth = exponential.at_most(definition.scale), worth.lessened(fell)
 
     change = _changes(points, worth, values)
@@ -256,26 +263,26 @@ def _items(points: Sorted, identity: Identity, definition: Definition, wanted: R
         first_time=points.time[row],
         last_time=points.time[row],
         increase=increase[row],
-        exponential=Exponential.placed(
+        exponential=ExponentialHistograms.placed(
             [
-                (plain, Exponential.counting(value[row[plain]], definition.scale)),
-                _found(exponential, exponential_place, row),
+                (plain, ExponentialHistograms.counting(value[row[plain]], definition.scale)),
+                _choose_histograms(exponential, exponential_place, row),
             ],
             len(row),
         ),
-        explicit=Explicit.placed([_found(explicit, explicit_place, row)], len(row)),
-        registers=Registers.of_names(points.names[row, 0]),
+        explicit=ExplicitHistograms.placed([_choose_histograms(explicit, explicit_place, row)], len(row)),
+        registers=HyperLogLog.of_names(points.names[row, 0]),
     )
 
 
-def _found(histograms: Histograms, place: Ints, row: Ints) -> tuple[Ints, Histograms]:
-    """The histograms of the items that have one, with their places among the items."""
+def _choose_histograms(histograms: Histograms, place: Ints, row: Ints) -> tuple[Ints, Histograms]:
+    """Return the histograms of the items that have one, with their positions among the items."""
     there = np.flatnonzero(place[row] >= 0)
     return there, histograms.chosen(place[row[there]])
 
 
-def _fell(points: Sorted, worth: Worth, values: npt.NDArray[np.float64]) -> Mask:
-    """Where a counter or a count is less than before."""
+def _has_fallen(points: SortedPoints, worth: Contribution, values: npt.NDArray[np.float64]) -> Mask:
+    """Return a mask of the points where a counter or a count decreased."""
     numbers = points.of(GAUGE, SUM)
     size = np.where(numbers, values, points.count)
     exact, ints = points.ints
@@ -284,8 +291,8 @@ def _fell(points: Sorted, worth: Worth, values: npt.NDArray[np.float64]) -> Mask
     return fell & worth.more & ~(points.of(SUM) & ~points.monotonic)
 
 
-def _changes(points: Sorted, worth: Worth, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """What sums changed by; whole numbers are subtracted as such, as large ones are no floats."""
+def _changes(points: SortedPoints, worth: Contribution, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the changes of sums. Integers are subtracted as such, as large ones are not exact as floats."""
     change = difference(values, worth.more)
     known_ints, ints = points.ints
     both = known_ints.copy()
@@ -295,15 +302,15 @@ def _changes(points: Sorted, worth: Worth, values: npt.NDArray[np.float64]) -> n
     return np.asarray(change, dtype=np.float64)
 
 
-def _explicit(points: Sorted) -> tuple[Explicit, Ints]:
-    """The histograms with explicit bounds, and the number of each point's, or -1."""
+def _explicit(points: SortedPoints) -> tuple[ExplicitHistograms, Ints]:
+    """Return the histograms with explicit bounds, and the number of each point's histogram, or -1."""
     mine = np.flatnonzero(points.of(HISTOGRAM))
     place = _places(mine, len(points.type))
     table = points.rows(mine, "explicit_bounds", "bucket_counts")
     lengths, bounds = lists(one(table, "explicit_bounds"))
     counted, counts = lists(one(table, "bucket_counts"))
     fit = counted == lengths + 1
-    owner, position = numbered(counted)
+    owner, position = number_values(counted)
     end = np.full(len(owner), np.inf)
     begins = np.cumsum(lengths) - lengths
     inner = np.flatnonzero(fit[owner] & (position < lengths[owner]))
@@ -311,7 +318,7 @@ def _explicit(points: Sorted) -> tuple[Explicit, Ints]:
     good = fit[owner]
     rest = np.flatnonzero(~fit)
     return (
-        Explicit(
+        ExplicitHistograms(
             len(mine),
             np.concatenate((owner[good], rest)),
             np.concatenate((end[good], np.full(len(rest), np.inf))) + 0.0,  # no bound is minus zero
@@ -321,12 +328,12 @@ def _explicit(points: Sorted) -> tuple[Explicit, Ints]:
     )
 
 
-def _exponential(points: Sorted) -> tuple[Exponential, Ints]:
-    """The exponential histograms, and the number of each point's, or -1."""
+def _exponential(points: SortedPoints) -> tuple[ExponentialHistograms, Ints]:
+    """Return the exponential histograms, and the number of each point's histogram, or -1."""
     mine = np.flatnonzero(points.of(EXPONENTIAL))
     table = points.rows(mine, "scale", "zero_count", "zero_threshold", "positive", "negative")
     sides = [_side(one(table, name)) for name in ("positive", "negative")]
-    found = Exponential(
+    found = ExponentialHistograms(
         whole(table, "scale"),
         whole(table, "zero_count"),
         np.nan_to_num(floats(table, "zero_threshold")),
@@ -341,7 +348,7 @@ def _exponential(points: Sorted) -> tuple[Exponential, Ints]:
 def _side(buckets: pa.StructArray) -> tuple[Ints, Ints, Ints]:
     offset, counts = pc.struct_field(buckets, "offset"), pc.struct_field(buckets, "bucket_counts")
     lengths, values = lists(counts)
-    owner, position = numbered(lengths)
+    owner, position = number_values(lengths)
     first = np.asarray(pc.fill_null(offset, 0)).astype(np.int64)
     full = np.flatnonzero(values)
     return owner[full], (first[owner] + position)[full], values[full].astype(np.int64)

@@ -1,4 +1,4 @@
-"""Items that belong together become rows: the one place where a level's columns are made."""
+"""Merge the items of one series and window into a row: all columns of a level are made here."""
 
 from __future__ import annotations
 
@@ -10,53 +10,50 @@ import pyarrow as pa
 
 from neve.model.columns import TIMESTAMP
 from neve.model.rollups import COLUMNS
-from neve.rollup.columns import lists_of, maps_of, one, or_null
-from neve.rollup.exponential import UNSET
-from neve.rollup.groups import Groups, groups_of, order_by
+from neve.rollup.arrays import Groups, groups_of, lists_of, maps_of, one, or_null, order_by
+from neve.rollup.histograms import UNSET
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from neve.model.rollups import Level
-    from neve.rollup.definition import Definition
-    from neve.rollup.explicit import Explicit
-    from neve.rollup.exponential import Exponential
-    from neve.rollup.identity import Identity
+    from neve.rollup.definition import Definition, SeriesIdentity
+    from neve.rollup.histograms import ExplicitHistograms, ExponentialHistograms
     from neve.rollup.items import Items
-    from neve.rollup.registers import Registers
+    from neve.rollup.series import HyperLogLog
 
     Floats = npt.NDArray[np.float64]
 
 SCHEMA = pa.schema([column.field for column in COLUMNS])
 PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-TAKEN = ("metric_name", "metric_type", "unit")
+COPIED_COLUMNS = ("metric_name", "metric_type", "unit")
 
 
 @dataclass(frozen=True)
-class Merged:
-    """The histograms of each row, and between which values they lie."""
+class MergedHistograms:
+    """The histograms of each row, and the minimum and maximum of their values."""
 
-    exponential: Exponential
-    explicit: Explicit
-    registers: Registers
+    exponential: ExponentialHistograms
+    explicit: ExplicitHistograms
+    registers: HyperLogLog
     least: Floats
     most: Floats
 
     @property
     def is_explicit(self) -> npt.NDArray[np.bool_]:
-        """Which rows have explicit bounds."""
+        """Return a mask of the rows with explicit bounds."""
         there: npt.NDArray[np.bool_] = np.zeros(len(self.least), dtype=np.bool_)
         there[self.explicit.owner] = True
         return there
 
     @property
     def is_exponential(self) -> npt.NDArray[np.bool_]:
-        """Which rows have exponential buckets."""
+        """Return a mask of the rows with exponential buckets."""
         there: npt.NDArray[np.bool_] = self.exponential.scale != UNSET
         return there
 
     def quantile(self, wanted: float) -> Floats:
-        """A quantile of each row; NaN where it has none."""
+        """Return a quantile of each row, or NaN if it has none."""
         of_all = np.full(len(self.least), wanted)
         found = self.exponential.quantiles(of_all)
         if self.is_explicit.any():
@@ -65,10 +62,10 @@ class Merged:
         return np.where(np.isnan(found), found, np.fmax(np.fmin(found, self.most), self.least))
 
 
-def rows_of(
-    items: Items, identity: Identity, table: pa.Table, level: Level, definition: Definition, closed_until: int
+def make_rows(
+    items: Items, identity: SeriesIdentity, table: pa.Table, level: Level, definition: Definition, closed_until: int
 ) -> pa.Table:
-    """The rows of one organization; `table` is what the items were made of."""
+    """Return the rows of one organization. `table` is the source of the items."""
     if not len(items.row):
         return SCHEMA.empty_table()
     order = order_by(
@@ -82,7 +79,7 @@ def rows_of(
     first_row = items.row[order[groups.starts]]
     last_row = items.row[order[groups.lasts]]
     numbers = _numbers(items, order, groups)
-    merged = Merged(
+    merged = MergedHistograms(
         items.exponential.merged(group, number),
         items.explicit.merged(group, number),
         items.registers.merged(group),
@@ -92,7 +89,7 @@ def rows_of(
     windows = window[groups.starts]
     whole = {key: pa.array(values) for key, values in _whole(items, order, groups).items()}
     columns = {
-        **{name: one(table, name).take(pa.array(first_row)) for name in TAKEN},
+        **{name: one(table, name).take(pa.array(first_row)) for name in COPIED_COLUMNS},
         **identity.columns(first_row),
         **whole,
         **{name: or_null(values) for name, values in numbers.items()},
@@ -100,9 +97,9 @@ def rows_of(
         "timestamp": pa.array(windows).cast(TIMESTAMP),
         "is_final": pa.array(windows + level.micros <= closed_until),
         "rate": or_null(numbers["increase"] / level.seconds),
-        "avg": or_null(_divided(numbers["sum"], np.asarray(whole["count"]))),
+        "avg": or_null(_divide(numbers["sum"], np.asarray(whole["count"]))),
         **{name: or_null(merged.quantile(wanted)) for name, wanted in PERCENTILES.items()},
-        "quantiles": _further(merged, identity.rule[first_row], definition),
+        "quantiles": _extra_quantiles(merged, identity.rule[first_row], definition),
         **_histograms(merged, number),
         "quantile_values": _quantile_values(table, last_row),
     }
@@ -119,7 +116,7 @@ def _whole(items: Items, order: npt.NDArray[np.int64], groups: Groups) -> dict[s
 
 
 def _numbers(items: Items, order: npt.NDArray[np.int64], groups: Groups) -> dict[str, Floats]:
-    """The numbers of each row; NaN, where an item with values does not know its part."""
+    """Return the numbers of each row, or NaN if the part of an item with values is unknown."""
     empty = items.count[order] == 0
     total, least, most = items.total[order], items.least[order], items.most[order]
     increase = items.increase[order]
@@ -135,12 +132,12 @@ def _numbers(items: Items, order: npt.NDArray[np.int64], groups: Groups) -> dict
     }
 
 
-def _divided(total: Floats, count: npt.NDArray[np.int64]) -> Floats:
+def _divide(total: Floats, count: npt.NDArray[np.int64]) -> Floats:
     return np.asarray(np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0))
 
 
-def _further(merged: Merged, rules: npt.NDArray[np.int64], definition: Definition) -> pa.Array:
-    """The quantiles that rules ask for, as a map in the order of the rule."""
+def _extra_quantiles(merged: MergedHistograms, rules: npt.NDArray[np.int64], definition: Definition) -> pa.Array:
+    """Return the quantiles that rules request, as a map in the order of the rule."""
     owner, keys, values = [np.zeros(0, dtype=np.int64)], [], [np.zeros(0)]
     for wanted in sorted({quantile for rule in definition.rules for quantile in rule.quantiles}):
         asks = np.array([wanted in rule.quantiles for rule in definition.rules])
@@ -156,7 +153,7 @@ def _further(merged: Merged, rules: npt.NDArray[np.int64], definition: Definitio
     return maps_of(owners[order], len(rules), texts, pa.array(np.concatenate(values)[order]), everyone)
 
 
-def _histograms(merged: Merged, number: int) -> dict[str, pa.Array]:
+def _histograms(merged: MergedHistograms, number: int) -> dict[str, pa.Array]:
     exponential, explicit, registers = merged.exponential, merged.explicit, merged.registers
     has, bounded = merged.is_exponential, merged.is_explicit
     ending = np.isfinite(explicit.end)
@@ -180,14 +177,14 @@ def _histograms(merged: Merged, number: int) -> dict[str, pa.Array]:
 
 
 def _buckets(
-    exponential: Exponential, mine: npt.NDArray[np.bool_], number: int, has: npt.NDArray[np.bool_]
+    exponential: ExponentialHistograms, mine: npt.NDArray[np.bool_], number: int, has: npt.NDArray[np.bool_]
 ) -> pa.Array:
     index = pa.array(exponential.index[mine].astype(np.int32))
     return maps_of(exponential.owner[mine], number, index, pa.array(exponential.count[mine]), has)
 
 
 def _quantile_values(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Array:
-    """What the last summary said; other types have none."""
+    """Return the quantiles of the last summary. Other types have none."""
     found = one(table, "quantile_values").take(pa.array(rows))
     is_summary = pa.compute.equal(one(table, "metric_type").take(pa.array(rows)).cast(pa.string()), "summary")
     return pa.compute.if_else(is_summary, found, pa.scalar(None, found.type))

@@ -1,1 +1,1 @@
-"""Full-text search: which files may hold a word, told by a table of filters."""
+"""Full-text search: an index table of Bloom filters that finds the files that may contain a word."""

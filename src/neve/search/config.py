@@ -1,19 +1,20 @@
-"""What users set about full-text search."""
+"""Settings of full-text search."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from neve.model.section import Section
+from neve.model.settings import Section
 
 
 class SearchConfig(Section):
-    """Which texts are indexed, and how exactly."""
+    """Indexed columns and accuracy of the index."""
 
-    tables: dict[str, tuple[str, ...]] = Field(
-        {"logs": ("message",)}, description="columns of text that are indexed, by table"
-    )
+    tables: dict[str, tuple[str, ...]] = Field({"logs": ("message",)}, description="text columns to index, by table")
     false_positive_rate: float = Field(
-        0.01, ge=0.0001, le=0.5, description="share of files that are opened for a word that they do not hold"
+        0.01,
+        ge=0.0001,
+        le=0.5,
+        description="false positive rate: share of files that are opened although they do not contain the word",
     )
-    lease_seconds: float = Field(60, gt=0, description="a run that does not renew its lease so long counts as dead")
+    lease_seconds: float = Field(60, gt=0, description="seconds until the lease of a run expires if it is not renewed")

@@ -1,29 +1,27 @@
-"""The job: data files that are not indexed get their rows, and rows about files that are gone go, in one commit."""
+"""The index build: index new data files and remove rows of deleted ones, in one commit, with its result and metrics."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from prometheus_client import Counter, Gauge, Histogram
 from pyiceberg.types import StringType
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from neve.errors import CommitConflict, ConfigError
+from neve.errors import ConfigError
 from neve.lake.calendar import now_utc
-from neve.lake.lane import parallelism, run_tasks
-from neve.lake.leases import work_under
-from neve.lake.row_change import RowChange, change_rows
-from neve.lake.writer import Target
-from neve.model.search import SEARCH_INDEX
-from neve.search import metrics
-from neve.search.plan import content_to_remove, held_files, live_files, plan_build
-from neve.search.ranges import RANGE_ROWS
-from neve.search.result import BuildResult, IndexStatus
-from neve.search.tasks import Assignment, Thinning
+from neve.lake.commit.java_commit import RowChange, change_rows, retry_conflicts
+from neve.lake.spark.tasks import count_slices, run_tasks
+from neve.lake.write.data_file_json import make_removal_json
+from neve.lake.write.table_writer import Target
+from neve.model.tables import SEARCH_INDEX
+from neve.search.plan import live_files, load_index_files, plan_build
+from neve.search.tasks import RANGE_ROWS, RewriteTask, TaskRunner
+from neve.state.leases import hold_worker_lease
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,22 +29,104 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from neve.lake.documents import Documents
     from neve.lake.lake import Lake
-    from neve.lake.leases import Lease
     from neve.search.config import SearchConfig
-    from neve.search.plan import Planned
-    from neve.search.tasks import Done
-
-Progress = Callable[[str, int, int], None]
-SEARCH = "search"
-ATTEMPTS = 5
-TASKS_EACH = 4  # that a core is given, when there are many
+    from neve.search.plan import BuildPlan
+    from neve.search.tasks import TaskResult
+    from neve.state.documents import Documents
+    from neve.state.leases import Lease
 
 
 @dataclass(frozen=True)
-class Search:
-    """Keeps the index of a lake current; among all that share the state store, one run for a table at a time."""
+class BuildResult:
+    """Result of the index build of one table. `left_out` are files that can't be indexed and are always read."""
+
+    table: str
+    columns: tuple[str, ...]
+    reason: str
+    committed: bool
+    files_indexed: int = 0
+    files_left_out: int = 0
+    rows: int = 0
+    ranges: int = 0
+    words: int = 0
+    data_bytes: int = 0
+    index_bytes: int = 0
+    index_files_added: int = 0
+    index_files_removed: int = 0
+    snapshot: str = ""
+    seconds: float = 0.0
+
+    def as_document(self) -> dict[str, Any]:
+        """Return the result as a JSON document, for programs."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class IndexStatus:
+    """Status of the index of one table. The share is that of the bytes for which a search can use the index."""
+
+    table: str
+    columns: tuple[str, ...]
+    files: int
+    files_indexed: int
+    files_missing: int
+    files_gone: int
+    bytes: int
+    bytes_indexed: int
+    index_bytes: int
+
+    @property
+    def share(self) -> float:
+        """Return the share of bytes that is indexed. For an empty table it is 1."""
+        return self.bytes_indexed / self.bytes if self.bytes else 1.0
+
+    def as_document(self) -> dict[str, Any]:
+        """Return the status as a JSON document, for programs."""
+        return {**asdict(self), "share": self.share}
+
+
+RUNS = Counter(
+    "neve_search_runs", "runs that ended, by table and whether there was anything to commit", ["table", "did"]
+)
+CONFLICTS = Counter("neve_search_conflicts", "commits that another writer's change made necessary again", ["table"])
+FILES = Counter("neve_search_files", "data files indexed", ["table"])
+ROWS = Counter("neve_search_rows", "rows of indexed data files", ["table"])
+WORDS = Counter("neve_search_words", "distinct words of indexed ranges", ["table"])
+INDEX_BYTES = Counter("neve_search_index_bytes", "bytes of index files written", ["table"])
+SHARE = Gauge("neve_search_share", "share of the table's bytes that is indexed", ["table"])
+MISSING = Gauge("neve_search_files_missing", "data files that are not indexed", ["table"])
+BUCKETS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+SECONDS = Histogram("neve_search_seconds", "from looking at the table to the commit", ["table"], buckets=BUCKETS)
+
+
+def count_run(result: BuildResult) -> None:
+    """Count a finished run in the metrics."""
+    table = result.table
+    RUNS.labels(table, "commit" if result.committed else "nothing").inc()
+    FILES.labels(table).inc(result.files_indexed)
+    ROWS.labels(table).inc(result.rows)
+    WORDS.labels(table).inc(result.words)
+    INDEX_BYTES.labels(table).inc(result.index_bytes)
+    SECONDS.labels(table).observe(result.seconds)
+
+
+def count_status(status: IndexStatus) -> None:
+    """Set the metrics of an index's status."""
+    SHARE.labels(status.table).set(status.share)
+    MISSING.labels(status.table).set(status.files_missing)
+
+
+Progress = Callable[[str, int, int], None]
+SEARCH = "search"
+
+
+@dataclass(frozen=True)
+class SearchIndexer:
+    """Job that keeps the index of a lake current.
+
+    Processes with one state store run one build for a table at a time.
+    """
 
     lake: Lake
     config: SearchConfig
@@ -57,28 +137,22 @@ class Search:
     range_rows: int = RANGE_ROWS
 
     def run(self) -> list[BuildResult]:
-        """Bring the index of every table up to date that the settings name."""
+        """Update the index of every table that the settings name."""
         return [self.build(table) for table in self.config.tables]
 
     def build(self, table: str = "logs", columns: Sequence[str] | None = None) -> BuildResult:
-        """Bring the index of one table up to date; when another writer replaced its files meanwhile, look again."""
-        again = Retrying(
-            retry=retry_if_exception_type(CommitConflict),
-            stop=stop_after_attempt(ATTEMPTS),
-            wait=wait_random_exponential(multiplier=0.2, max=5),
-            before_sleep=lambda _state: metrics.CONFLICTS.labels(table).inc(),
-            reraise=True,
-        )
+        """Update the index of one table. If another writer replaced its files meanwhile, plan again."""
+        again = retry_conflicts(CONFLICTS.labels(table).inc)
         name = f"{SEARCH}:{table}"
         wanted = self.columns_of(table) if columns is None else tuple(columns)
         seconds, steal = self.config.lease_seconds, self.steal
-        with work_under(self.documents, name, seconds=seconds, what="search", steal=steal) as lease:
+        with hold_worker_lease(self.documents, name, seconds=seconds, what="search", steal=steal) as lease:
             result: BuildResult = again(self._build, table, wanted, lease)
-        metrics.count_run(result)
+        count_run(result)
         return result
 
     def columns_of(self, table: str) -> tuple[str, ...]:
-        """The columns of a table that the settings want indexed."""
+        """Return the columns of a table that are indexed by the settings."""
         columns = self.config.tables.get(table, ())
         if not columns:
             raise ConfigError(
@@ -88,21 +162,21 @@ class Search:
         return columns
 
     def status(self) -> list[IndexStatus]:
-        """How the indexes stand; reads metadata and the paths in the index."""
+        """Return the status of the indexes. Reads metadata and the paths in the index."""
         found = [self._status(table, columns) for table, columns in self.config.tables.items()]
         for status in found:
-            metrics.count_status(status)
+            count_status(status)
         return found
 
     def _build(self, name: str, columns: tuple[str, ...], lease: Lease) -> BuildResult:
         began = time.monotonic()
         source, index = self.lake.table(name), self.lake.table(SEARCH_INDEX.name)
-        _check(source, columns)
+        _check_columns(source, columns)
         live = live_files(source)
-        planned = plan_build(live, held_files(index, name), columns)
+        planned = plan_build(live, load_index_files(index, name), columns)
         lease.check()
         done = self._computed(Target.of(source), Target.of(index), name, planned)
-        change = _change(index, planned, done)
+        change = _make_change(index, planned, done)
         snapshot = None
         if change.changes_rows:
             lease.check()
@@ -129,18 +203,18 @@ class Search:
             seconds=time.monotonic() - began,
         )
 
-    def _computed(self, source: Target, index: Target, name: str, planned: Planned) -> list[Done]:
+    def _computed(self, source: Target, index: Target, name: str, planned: BuildPlan) -> list[TaskResult]:
         if not planned.tasks:
             return []
         spark = self.lake.spark
-        assignment = Assignment(
+        assignment = TaskRunner(
             source, index, name, self.config.false_positive_rate, self.range_rows, built_at=self.clock()
         )
         tell = partial(self.progress, name)
-        return run_tasks(spark, assignment, planned.tasks, tell, slices=TASKS_EACH * parallelism(spark))
+        return run_tasks(spark, assignment, planned.tasks, tell, slices=count_slices(spark))
 
     def _status(self, name: str, columns: tuple[str, ...]) -> IndexStatus:
-        live, held = live_files(self.lake.table(name)), held_files(self.lake.table(SEARCH_INDEX.name), name)
+        live, held = live_files(self.lake.table(name)), load_index_files(self.lake.table(SEARCH_INDEX.name), name)
         there = {text for one in held for text in one.texts}
         indexed = [file for file in live if all((file.path, column) in there for column in columns)]
         return IndexStatus(
@@ -156,17 +230,17 @@ class Search:
         )
 
 
-def _change(index: Table, planned: Planned, done: Sequence[Done]) -> RowChange:
-    thinned = [task.file for task in planned.tasks if isinstance(task, Thinning)]
+def _make_change(index: Table, planned: BuildPlan, done: Sequence[TaskResult]) -> RowChange:
+    thinned = [task.file for task in planned.tasks if isinstance(task, RewriteTask)]
     return RowChange(
         added=tuple(file for one in done for file in one.added),
-        removed=tuple(content_to_remove(index, file) for file in (*planned.removed, *thinned)),
+        removed=tuple(make_removal_json(index.metadata, one.file) for one in (*planned.removed, *thinned)),
         from_snapshot=index.metadata.current_snapshot_id,
     )
 
 
-def _check(table: Table, columns: Sequence[str]) -> None:
-    """Refuse columns that have no texts."""
+def _check_columns(table: Table, columns: Sequence[str]) -> None:
+    """Reject columns that have no texts."""
     texts = [one.name for one in table.schema().fields if isinstance(one.field_type, StringType)]
     wrong = [name for name in columns if name not in texts]
     if wrong:

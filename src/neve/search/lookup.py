@@ -1,9 +1,13 @@
-"""Which files, and which rows of them, may hold the words that a query looks for."""
+"""Look words up in the index: the files, and the rows of them, that may contain the words of a query.
+
+Filters that were read are cached. Data files never change, so their filters don't either.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,9 +15,8 @@ import pyarrow.compute as pc
 import structlog
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, In, LessThanOrEqual, Reference
 
-from neve.model.search import SEARCH_INDEX
-from neve.search.filters import FORM, Probe
-from neve.search.memory import Memory, Part
+from neve.model.tables import SEARCH_INDEX
+from neve.search.bloom_filter import FORM, Probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,23 +25,70 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from neve.lake.lake import Lake
-    from neve.search.memory import Text
 
-Tokens = tuple[tuple[str, frozenset[str]], ...]  # columns, and the lower-case words that all must be in the text
+
+Text = tuple[str, str]  # the path of a data file, and a column
+
+
+@dataclass(frozen=True)
+class RangeFilter:
+    """The filter of the rows `[first, end)` of a file."""
+
+    first: int
+    end: int
+    filter: bytes
+
+
+class FilterCache:
+    """Cache of the filters of texts, with eviction of the least recently used. Thread-safe."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self._parts: OrderedDict[Text, tuple[RangeFilter, ...]] = OrderedDict()
+        self._bytes = 0
+        self._changing = threading.Lock()
+
+    def get(self, text: Text) -> tuple[RangeFilter, ...] | None:
+        """Return the cached filters of a text."""
+        with self._changing:
+            if text in self._parts:
+                self._parts.move_to_end(text)
+            return self._parts.get(text)
+
+    def put(self, text: Text, parts: tuple[RangeFilter, ...]) -> None:
+        """Cache the filters of a text."""
+        with self._changing:
+            self._bytes += _size(parts) - _size(self._parts.pop(text, ()))
+            self._parts[text] = parts
+            while self._bytes > self.most_bytes:
+                _text, forgotten = self._parts.popitem(last=False)
+                self._bytes -= _size(forgotten)
+
+    @property
+    def bytes(self) -> int:
+        """Return the size of the cached filters in bytes."""
+        return self._bytes
+
+
+def _size(parts: tuple[RangeFilter, ...]) -> int:
+    return sum(len(part.filter) for part in parts)
+
+
+Tokens = tuple[tuple[str, frozenset[str]], ...]  # columns, and the lower-case words that must all be in the text
 Spans = tuple[tuple[int, int], ...]  # rows of a file: the first, and the one after the last
 
 MEMORY_BYTES = 256 * 1024 * 1024  # 256 MB
-MOST_NAMED = 200  # paths that a scan is asked for by name
+MOST_NAMED = 200  # paths that the filter of a scan names
 
 log = structlog.get_logger(__name__)
 
 
 class SearchIndex:
-    """Looks words up in the index of a lake, from any thread. A lake without an index is searched without one."""
+    """Look-up of words in the index of a lake. Thread-safe. A lake without an index is searched without one."""
 
     def __init__(self, lake: Lake, most_bytes: int = MEMORY_BYTES) -> None:
         self._lake = lake
-        self._memory = Memory(most_bytes)
+        self._memory = FilterCache(most_bytes)
         self._absent: tuple[int | None, frozenset[Text]] = (None, frozenset())
         self._told: set[str] = set()
         self._telling = threading.Lock()
@@ -46,22 +96,22 @@ class SearchIndex:
     def matching(
         self, table_name: str, organization: str, paths: Sequence[str], tokens: Tokens
     ) -> dict[str, Spans | None]:
-        """For each file the rows that may match; none when it can't, and `None` when it is not indexed."""
+        """Return for each file the rows that may match: none if it can't match, `None` if it is not indexed."""
         probes: defaultdict[str, set[str]] = defaultdict(set)
         for column, words in tokens:
             probes[column] |= words
         wanted = {column: Probe.of(words) for column, words in probes.items() if words}
         try:
             found = self._spans(table_name, organization, paths, wanted)
-        except Exception as error:  # a query must not fail for want of an index
+        except Exception as error:  # a query must not fail because of the index
             self._tell(error)
             return dict.fromkeys(paths)
-        return {path: _common([found.get((path, column)) for column in wanted]) for path in paths}
+        return {path: _common_spans([found.get((path, column)) for column in wanted]) for path in paths}
 
     def _spans(
         self, table_name: str, organization: str, paths: Sequence[str], wanted: Mapping[str, Probe]
     ) -> dict[Text, Spans]:
-        """The spans of every text that is indexed: first from memory, then from the table."""
+        """Return the spans of every indexed text: first from the cache, then from the table."""
         found: dict[Text, Spans] = {}
         unknown: set[Text] = set()
         for column, probe in wanted.items():
@@ -85,14 +135,14 @@ class SearchIndex:
         if not unknown or index.metadata.current_snapshot_id is None:
             return {}
         spans: defaultdict[Text, list[tuple[int, int]]] = defaultdict(list)
-        kept: defaultdict[Text, list[Part]] = defaultdict(list)
+        kept: defaultdict[Text, list[RangeFilter]] = defaultdict(list)
         room = self._memory.most_bytes
-        for text, part in _rows(index, table_name, organization, unknown):
+        for text, part in _read_rows(index, table_name, organization, unknown):
             spans[text] += _matches((part,), wanted[text[1]])
             room -= len(part.filter)
             if room >= 0:
                 kept[text].append(part)
-        if room >= 0:  # else not all parts of each text were kept
+        if room >= 0:  # otherwise not all parts of each text were kept
             for text, parts in kept.items():
                 self._memory.put(text, tuple(parts))
         missing = frozenset(unknown - spans.keys())
@@ -108,8 +158,10 @@ class SearchIndex:
                 log.warning("search index not read, files are opened without it", error=words)
 
 
-def _rows(index: Table, table_name: str, organization: str, texts: set[Text]) -> Iterator[tuple[Text, Part]]:
-    """The index rows of some texts."""
+def _read_rows(
+    index: Table, table_name: str, organization: str, texts: set[Text]
+) -> Iterator[tuple[Text, RangeFilter]]:
+    """Yield the index rows of some texts."""
     paths = sorted({path for path, _column in texts})
     names = pa.array(paths, pa.large_string())
     fields = ("file_path", "column_name", "first_row", "row_count", "filter")
@@ -119,7 +171,7 @@ def _rows(index: Table, table_name: str, organization: str, texts: set[Text]) ->
         columns = (asked.column(name).to_pylist() for name in fields)
         for path, column, first, count, filled in zip(*columns, strict=True):
             if (path, column) in texts:
-                yield (path, column), Part(first, first + count, filled or b"")
+                yield (path, column), RangeFilter(first, first + count, filled or b"")
 
 
 def _filter(table_name: str, organization: str, paths: Sequence[str]) -> BooleanExpression:
@@ -134,35 +186,35 @@ def _filter(table_name: str, organization: str, paths: Sequence[str]) -> Boolean
     return And(found, In(term=path, literals=paths)) if len(paths) <= MOST_NAMED else found
 
 
-def _matches(parts: Sequence[Part], probe: Probe) -> Iterator[tuple[int, int]]:
+def _matches(parts: Sequence[RangeFilter], probe: Probe) -> Iterator[tuple[int, int]]:
     return ((part.first, part.end) for part in parts if probe.may_be_in(part.filter))
 
 
-def _common(found: Sequence[Spans | None]) -> Spans | None:
-    """The rows that may match in every column; a column that is not indexed rules none out."""
+def _common_spans(found: Sequence[Spans | None]) -> Spans | None:
+    """Return the rows that may match in every column. A column that is not indexed excludes none."""
     known = [spans for spans in found if spans is not None]
     if not known:
         return None
     common, *others = known
     for other in others:
-        common = intersection(common, other)
-    return joined(common)
+        common = intersect_spans(common, other)
+    return join_spans(common)
 
 
-def intersection(left: Spans, right: Spans) -> Spans:
-    """The rows that are in both.
+def intersect_spans(left: Spans, right: Spans) -> Spans:
+    """Return the rows that are in both.
 
-    >>> intersection(((0, 10), (20, 30)), ((5, 25),))
+    >>> intersect_spans(((0, 10), (20, 30)), ((5, 25),))
     ((5, 10), (20, 25))
     """
     pairs = ((max(a, c), min(b, d)) for a, b in left for c, d in right)
     return tuple(sorted((start, end) for start, end in pairs if start < end))
 
 
-def joined(spans: Spans) -> Spans:
-    """The same rows with neighbouring spans as one.
+def join_spans(spans: Spans) -> Spans:
+    """Merge adjacent spans.
 
-    >>> joined(((0, 10), (10, 20), (30, 40)))
+    >>> join_spans(((0, 10), (10, 20), (30, 40)))
     ((0, 20), (30, 40))
     """
     result: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""What is to be done to an index: files that it lacks, and rows about files that are gone."""
+"""Plan an index build: data files that the index lacks, and index rows of files that no longer exist."""
 
 from __future__ import annotations
 
@@ -8,28 +8,24 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.expressions import AlwaysTrue, EqualTo, Reference
 from pyiceberg.io.pyarrow import ArrowScan
-from pyiceberg.manifest import FileFormat, ManifestContent
+from pyiceberg.manifest import FileFormat
 
-from neve.errors import LakeError
-from neve.lake.changes import owner_of, partition_json
-from neve.lake.content import bare_content
-from neve.search.filters import FORM
-from neve.search.tasks import Indexing, Thinning
+from neve.lake.read.file_values import find_organization
+from neve.lake.read.snapshot_files import iterate_data_files, scan_files
+from neve.search.bloom_filter import FORM
+from neve.search.tasks import IndexTask, RewriteTask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from pyiceberg.manifest import DataFile
     from pyiceberg.table import FileScanTask, Table
-
-    from neve.lake.content import Content
 
 TASK_BYTES = 256 * 1024 * 1024  # 256 MB of data files, whose filters a task holds in memory
 
 
 @dataclass(frozen=True)
 class LiveFile:
-    """A data file of the indexed table; without an owner where its rows are of several organizations."""
+    """A data file of the indexed table. It has no owner if its rows belong to several organizations."""
 
     path: str
     owner: str | None
@@ -39,13 +35,13 @@ class LiveFile:
 
     @property
     def can_be_indexed(self) -> bool:
-        """Whether it is of one organization and of the format that is read."""
+        """Return whether it belongs to one organization and has a supported format."""
         return self.owner is not None and self.is_parquet
 
 
 @dataclass(frozen=True)
-class Held:
-    """A file of the index, and what it has: data files with the columns, and how many rows are of an older form."""
+class IndexFile:
+    """A file of the index: its data files with their columns, and the number of rows of an older version."""
 
     file: FileScanTask
     texts: frozenset[tuple[str, str]]
@@ -53,22 +49,22 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Planned:
-    """Tasks, and index files of which no row stays."""
+class BuildPlan:
+    """Plan of a build: tasks, and index files of which no row remains."""
 
     reason: str
-    tasks: tuple[Indexing | Thinning, ...]
+    tasks: tuple[IndexTask | RewriteTask, ...]
     removed: tuple[FileScanTask, ...]
     left_out: int
 
     @property
     def indexed(self) -> tuple[str, ...]:
-        """The data files that are to be indexed."""
-        return tuple(path for task in self.tasks if isinstance(task, Indexing) for path, _columns in task.files)
+        """Return the data files to index."""
+        return tuple(path for task in self.tasks if isinstance(task, IndexTask) for path, _columns in task.files)
 
 
-def plan_build(live: Sequence[LiveFile], held: Sequence[Held], columns: Sequence[str]) -> Planned:
-    """Compare what is there with what is indexed."""
+def plan_build(live: Sequence[LiveFile], held: Sequence[IndexFile], columns: Sequence[str]) -> BuildPlan:
+    """Compare the existing files with the indexed ones."""
     there = {text for one in held for text in one.texts}
     paths = {file.path for file in live}
     missing = [
@@ -82,15 +78,15 @@ def plan_build(live: Sequence[LiveFile], held: Sequence[Held], columns: Sequence
         if not kept:
             removed.append(one.file)
         elif one.outdated or len(kept) < len({path for path, _column in one.texts}):
-            thinned.append(Thinning(one.file, frozenset(kept)))
+            thinned.append(RewriteTask(one.file, frozenset(kept)))
     reason = _reason(len(missing), len(removed) + len(thinned))
     left_out = sum(not file.can_be_indexed for file in live)
-    return Planned(reason, (*packed(missing), *thinned), tuple(removed), left_out)
+    return BuildPlan(reason, (*pack_tasks(missing), *thinned), tuple(removed), left_out)
 
 
-def packed(missing: Iterable[tuple[LiveFile, tuple[str, ...]]], most: int = TASK_BYTES) -> list[Indexing]:
-    """Files in tasks of one organization each and of about as many bytes."""
-    tasks: list[Indexing] = []
+def pack_tasks(missing: Iterable[tuple[LiveFile, tuple[str, ...]]], most: int = TASK_BYTES) -> list[IndexTask]:
+    """Pack files into tasks of one organization each and of similar size."""
+    tasks: list[IndexTask] = []
     by_owner: defaultdict[str, list[tuple[LiveFile, tuple[str, ...]]]] = defaultdict(list)
     for file, lacking in missing:
         by_owner[str(file.owner)].append((file, lacking))
@@ -99,16 +95,16 @@ def packed(missing: Iterable[tuple[LiveFile, tuple[str, ...]]], most: int = TASK
         size = 0
         for file, lacking in sorted(files, key=lambda one: one[0].path):
             if lot and size + file.bytes > most:
-                tasks.append(Indexing(owner, tuple(lot)))
+                tasks.append(IndexTask(owner, tuple(lot)))
                 lot, size = [], 0
             lot.append((file.path, lacking))
             size += file.bytes
-        tasks.append(Indexing(owner, tuple(lot)))
+        tasks.append(IndexTask(owner, tuple(lot)))
     return tasks
 
 
 def _reason(missing: int, stale: int) -> str:
-    """Why something is done, or nothing.
+    """Return the reason for a build, or for no build.
 
     >>> _reason(2, 0), _reason(0, 0)
     ('2 files are not indexed', 'every file is indexed')
@@ -120,54 +116,26 @@ def _reason(missing: int, stale: int) -> str:
 
 
 def live_files(table: Table) -> list[LiveFile]:
-    """The data files of a table's current snapshot."""
+    """Return the data files of a table's current snapshot."""
     return [
         LiveFile(
             file.file_path,
-            owner_of(table, file),
+            find_organization(table, file),
             file.file_size_in_bytes,
             file.record_count,
             file.file_format == FileFormat.PARQUET,
         )
-        for file in _data_files(table)
+        for file in iterate_data_files(table)
     ]
 
 
-def held_files(index: Table, table_name: str) -> list[Held]:
-    """What the index has of a table; reads the paths alone."""
-    return [_held(index, task) for task in index_files(index, table_name)]
+def load_index_files(index: Table, table_name: str) -> list[IndexFile]:
+    """Return the index files of a table. Reads the paths alone."""
+    mine = EqualTo(term=Reference("table_name"), value=table_name)
+    return [_load_index_file(index, task) for task in scan_files(index, mine)]
 
 
-def index_files(index: Table, table_name: str) -> list[FileScanTask]:
-    """The files of the index that are about a table, with what is deleted of them."""
-    if index.metadata.current_snapshot_id is None:
-        return []
-    try:
-        return list(index.scan(row_filter=EqualTo(term=Reference("table_name"), value=table_name)).plan_files())
-    except ValueError as error:
-        if "equality" not in str(error).lower():
-            raise
-        name = ".".join(index.name())
-        raise LakeError(
-            f"{name} has equality deletes, which can't be read without Spark",
-            hint=f"`neve compact run {name} --strategy deletes` applies them; then run this again",
-        ) from error
-
-
-def content_to_remove(index: Table, task: FileScanTask) -> Content:
-    """What is enough of an index file to take it out."""
-    file = task.file
-    return bare_content(
-        file.file_path,
-        file.file_format.value,
-        file.spec_id,
-        partition_json(index.metadata, file, file.spec_id),
-        file.file_size_in_bytes,
-        file.record_count,
-    )
-
-
-def _held(index: Table, task: FileScanTask) -> Held:
+def _load_index_file(index: Table, task: FileScanTask) -> IndexFile:
     schema = index.schema().select("file_path", "column_name", "form")
     texts: set[tuple[str, str]] = set()
     outdated = 0
@@ -178,12 +146,4 @@ def _held(index: Table, task: FileScanTask) -> Held:
                 texts.add((path, column))
             else:
                 outdated += 1
-    return Held(task, frozenset(texts), outdated)
-
-
-def _data_files(table: Table) -> Iterator[DataFile]:
-    snapshot = table.current_snapshot()
-    for manifest in snapshot.manifests(table.io) if snapshot else []:
-        if manifest.content == ManifestContent.DATA:
-            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-                yield entry.data_file
+    return IndexFile(task, frozenset(texts), outdated)

@@ -1,1 +1,1 @@
-"""Tail sampling: whole traces are kept or not, decided from the lake."""
+"""Tail sampling: keep or drop whole traces, decided from the lake or in memory."""

@@ -1,4 +1,4 @@
-"""Who keeps a trace, where several selectors see the same ones: the first that says so, in Redis."""
+"""Claims on kept traces, shared by several selectors in Redis: the first selector that claims a trace exports it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LOG = structlog.get_logger(__name__)
-AT_ONCE = 1000
+CLAIM_BATCH = 1000
 
 
 class Claims(Protocol):
-    """What selectors agree on."""
+    """Registry of kept traces that selectors share."""
 
     def claim(self, organization: str, ids: Sequence[bytes]) -> list[str]:
-        """Say that these traces are kept here; for each, the selector that said so first (this one: its own name)."""
+        """Claim kept traces, and return the first claimant of each, which is this selector's name if it was first."""
 
     @property
     def trouble(self) -> str:
-        """What keeps the claims from being asked; empty where nothing does."""
+        """Reason why claims are unavailable, or empty."""
 
 
 class NoClaims:
-    """One selector alone: the table of decisions says it all."""
+    """Claims of a single selector: the table of decisions is sufficient."""
 
     trouble = ""
 
@@ -33,15 +33,15 @@ class NoClaims:
         self._selector = selector
 
     def claim(self, _organization: str, ids: Sequence[bytes]) -> list[str]:
-        """Every trace is this selector's."""
+        """Return this selector's name for each trace."""
         return [self._selector] * len(ids)
 
 
 class RedisClaims:
-    """Claims that are kept for a time longer than a trace may take.
+    """Claims in Redis, with a TTL that is longer than a trace may take.
 
-    Redis that is away does not stop decisions: the table of decisions still keeps this selector from keeping a trace
-    twice, and what others keep meanwhile may be exported by both. That is said, not hidden.
+    If Redis is unavailable, decisions continue. The table of decisions still prevents this selector from keeping a
+    trace twice, but traces that other selectors keep meanwhile may be exported by both. `trouble` reports this.
     """
 
     def __init__(self, url: str, selector: str, ttl_seconds: float) -> None:
@@ -53,13 +53,16 @@ class RedisClaims:
         self.trouble = ""
 
     def claim(self, organization: str, ids: Sequence[bytes]) -> list[str]:
-        """The first that claims a trace has it; one that claims again after a crash still has it."""
+        """Claim traces for this selector.
+
+        The first claim wins, and a repeated claim after a crash still holds.
+        """
         from redis.exceptions import RedisError  # noqa: PLC0415
 
         holders: list[str] = []
         try:
-            for first in range(0, len(ids), AT_ONCE):
-                holders += self._claim(organization, ids[first : first + AT_ONCE])
+            for first in range(0, len(ids), CLAIM_BATCH):
+                holders += self._claim(organization, ids[first : first + CLAIM_BATCH])
         except (RedisError, OSError) as error:
             self.trouble = f"Redis is away ({error}): traces that another selector keeps may be exported twice"
             LOG.warning("tail: claims can't be asked", error=str(error))

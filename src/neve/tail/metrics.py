@@ -1,4 +1,4 @@
-"""What tail sampling says of itself to Prometheus."""
+"""Prometheus metrics of selectors: cycles, decisions and deliveries, and the memory that selectors in memory use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from prometheus_client import Counter, Gauge, Histogram
 
 if TYPE_CHECKING:
-    from neve.tail.result import CycleResult
+    from neve.tail.decisions import CycleResult
+    from neve.tail.memory.cycle import MemoryCycleResult
+
 
 CYCLES = Counter("neve_tail_cycles", "cycles that ended, and whether there was anything to commit", ["selector", "did"])
 SPANS = Counter("neve_tail_spans", "spans read for decisions", ["selector"])
@@ -21,7 +23,9 @@ LATE = Counter("neve_tail_late_spans", "spans that came after their trace was de
 REVISED = Counter("neve_tail_revised_traces", "decisions that late spans changed", ["selector"])
 TAKEN = Counter("neve_tail_taken_traces", "traces that another selector keeps already", ["selector"])
 FAILURES = Counter("neve_tail_failures", "cycles and deliveries that failed; they are tried again", ["selector"])
-AWAY = Counter("neve_tail_away", "turns that ended because their destination was away", ["selector", "destination"])
+UNAVAILABLE = Counter(
+    "neve_tail_away", "turns that ended because their destination was away", ["selector", "destination"]
+)
 LAST = Gauge("neve_tail_last_cycle_timestamp_seconds", "when the last cycle ended well", ["selector"])
 OPEN = Gauge("neve_tail_open_traces", "traces that are not decided yet", ["selector"])
 CLAIMS_AWAY = Gauge("neve_tail_claims_away", "1: selectors can't ask each other who keeps a trace", ["selector"])
@@ -30,7 +34,7 @@ SECONDS = Histogram("neve_tail_seconds", "from looking at the source to the comm
 
 
 def count_cycle(result: CycleResult) -> None:
-    """A cycle came to its end."""
+    """Record the metrics of a finished cycle."""
     name = result.selector
     CYCLES.labels(name, "commit" if result.committed else "nothing").inc()
     SPANS.labels(name).inc(result.spans)
@@ -52,3 +56,30 @@ def count_cycle(result: CycleResult) -> None:
     LAST.labels(name).set_to_current_time()
     CLAIMS_AWAY.labels(name).set(any("Redis" in remark for remark in result.remarks))
     SECONDS.labels(name).observe(result.seconds)
+
+
+HELD = Gauge("neve_tail_memory_held_bytes", "bytes of spans whose traces are not decided yet", ["selector"])
+EARLY = Counter(
+    "neve_tail_memory_early_traces", "traces decided before they were complete: memory was short", ["selector"]
+)
+FORGOTTEN = Counter(
+    "neve_tail_memory_forgotten_traces",
+    "decisions that were forgotten before their time: there were too many",
+    ["selector"],
+)
+REFUSED = Counter(
+    "neve_tail_memory_refused", "fed records that are no spans of a trace, by reason", ["selector", "reason"]
+)
+LOST = Counter(
+    "neve_tail_memory_lost_spans", "kept spans that could not be held for a destination", ["selector", "destination"]
+)
+WAITING = Gauge(
+    "neve_tail_memory_waiting_bytes", "bytes of kept spans that wait for a destination", ["selector", "destination"]
+)
+
+
+def count_memory_cycle(result: MemoryCycleResult) -> None:
+    """Record the metrics of a finished cycle in memory."""
+    HELD.labels(result.selector).set(result.held_bytes)
+    EARLY.labels(result.selector).inc(result.early.traces)
+    FORGOTTEN.labels(result.selector).inc(result.forgotten)

@@ -1,4 +1,4 @@
-"""How far a selector and its destinations are: from metadata alone."""
+"""Progress and lag of a selector and its destinations, read from table metadata and cursors alone."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from neve.lake.calendar import EPOCH
-from neve.lake.changes import keeps_rows, snapshots_since
-from neve.lake.statistics import table_statistics
-from neve.model.tail import DECISIONS, OPEN_TRACES
-from neve.tail.export.outbox import Outbox
-from neve.tail.position import Position
-from neve.tail.stored import open_files
+from neve.lake.read.incremental import count_commits_since
+from neve.lake.read.statistics import read_table_statistics
+from neve.model.tables import DECISIONS, OPEN_TRACES
+from neve.tail.checkpoint import Checkpoint, list_open_files
+from neve.tail.export.cursor import ExportCursors
 
 if TYPE_CHECKING:
-    from neve.lake.documents import Documents
     from neve.lake.lake import Lake
+    from neve.state.documents import Documents
     from neve.tail.config import TailConfig
 
 
 @dataclass(frozen=True)
 class DestinationStatus:
-    """How far a destination is."""
+    """Progress of a destination."""
 
     name: str
     kind: str
@@ -32,7 +31,7 @@ class DestinationStatus:
 
 @dataclass(frozen=True)
 class TailStatus:
-    """How far a selector is; `behind` is empty where nobody can tell."""
+    """Progress of a selector, with an empty `behind` if it is unknown."""
 
     selector: str
     source: str
@@ -46,32 +45,32 @@ class TailStatus:
     destinations: tuple[DestinationStatus, ...]
 
     def as_document(self) -> dict[str, object]:
-        """The status as JSON has it."""
+        """Return the status as a JSON document."""
         return asdict(self)
 
 
-def tail_status(lake: Lake, spans: Lake, config: TailConfig, documents: Documents) -> TailStatus:
-    """Look at the selector's tables and cursors."""
+def load_tail_status(lake: Lake, spans: Lake, config: TailConfig, documents: Documents) -> TailStatus:
+    """Load the status from the selector's tables and cursors."""
     decisions, opened = lake.table(DECISIONS.name), lake.table(OPEN_TRACES.name)
-    decided, left = Position.of(decisions, config.name), Position.of(opened, config.name)
+    decided, left = Checkpoint.of(decisions, config.name), Checkpoint.of(opened, config.name)
     position = left or decided
-    statistics = table_statistics(decisions)
+    statistics = read_table_statistics(decisions)
     return TailStatus(
         selector=config.name,
         source=config.source.table,
         cycle=position.cycle if position else 0,
-        last_cycle=_moment(position.now_us) if position else "",
+        last_cycle=_format_time(position.now_us) if position else "",
         unfinished=decided is not None and (left is None or decided.cycle > left.cycle),
-        open_traces=sum(file.record_count for file in open_files(opened, config.name)),
-        behind=_behind(spans, config.source.table, position),
+        open_traces=sum(file.record_count for file in list_open_files(opened, config.name)),
+        behind=_describe_lag(spans, config.source.table, position),
         decisions=statistics.rows,
         bytes=statistics.bytes,
-        destinations=_destinations(config, documents, decided.cycle if decided else 0),
+        destinations=_list_destinations(config, documents, decided.cycle if decided else 0),
     )
 
 
-def _destinations(config: TailConfig, documents: Documents, cycle: int) -> tuple[DestinationStatus, ...]:
-    reached = Outbox(documents, config.name).positions()
+def _list_destinations(config: TailConfig, documents: Documents, cycle: int) -> tuple[DestinationStatus, ...]:
+    reached = ExportCursors(documents, config.name).positions()
     found = []
     for one in config.export.destinations:
         position = reached.get(one.name)
@@ -83,12 +82,12 @@ def _destinations(config: TailConfig, documents: Documents, cycle: int) -> tuple
     return tuple(found)
 
 
-def _behind(spans: Lake, name: str, position: Position | None) -> str:
+def _describe_lag(spans: Lake, name: str, position: Checkpoint | None) -> str:
     if position is None:
         return "all"
-    line = snapshots_since(spans.table(name), position.snapshot_id)
-    return "an unknown number of" if line is None else f"{sum(not keeps_rows(one) for one in line):,}"
+    commits = count_commits_since(spans.table(name), position.snapshot_id)
+    return "an unknown number of" if commits is None else f"{commits:,}"
 
 
-def _moment(micros: int) -> str:
+def _format_time(micros: int) -> str:
     return (EPOCH + timedelta(microseconds=micros)).isoformat(timespec="seconds")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
+from neve.state.config import StateConfig
+from neve.state.store import StateStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Iterator[State]:
+def state(tmp_path: Path) -> Iterator[StateStore]:
     """A state store in a file."""
-    store = State(StateConfig(path=f"{tmp_path}/state.db"))
+    store = StateStore(StateConfig(path=f"{tmp_path}/state.db"))
     yield store
     store.close()

@@ -12,7 +12,7 @@ from neve.app.serve.config import ServeConfig
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from neve.app.serve.part import Say
+    from neve.app.serve.part import ReportDetails
 
 # Failures are followed by a new start at once; the end may take as long as a busy machine makes it.
 QUICK = ServeConfig(drain_seconds=600, restart_first_seconds=0.02, restart_most_seconds=0.1)
@@ -30,7 +30,7 @@ class Steady:
         """Let it finish as soon as it is told to stop."""
         self.may_finish.set()
 
-    def run(self, stop: threading.Event, say: Say) -> None:
+    def run(self, stop: threading.Event, say: ReportDetails) -> None:
         """Wait."""
         say({"calm": True})
         stop.wait()
@@ -48,7 +48,7 @@ class Failing:
     late: bool = False
     starts: list[float] = field(default_factory=list)
 
-    def run(self, stop: threading.Event, say: Say) -> None:
+    def run(self, stop: threading.Event, say: ReportDetails) -> None:
         """Fail, or wait."""
         self.starts.append(time.monotonic())
         if len(self.starts) <= self.times:
@@ -66,7 +66,7 @@ class Deaf:
     name: str = "deaf"
     wakes: threading.Event = field(default_factory=threading.Event)
 
-    def run(self, _stop: threading.Event, say: Say) -> None:
+    def run(self, _stop: threading.Event, say: ReportDetails) -> None:
         """Wait for something else."""
         say({})
         self.wakes.wait()

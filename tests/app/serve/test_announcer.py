@@ -2,42 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
-from neve.app.serve import announcer as module
-from neve.app.serve.announcer import Announcer, BusAway
+from neve.app.serve.parts import announcer as module
+from neve.app.serve.parts.announcer import AnnouncementsDelayed, Announcer
 from neve.errors import LakeError
-from neve.lake.changes import changed_files
-from neve.lake.commits import append_once
-from neve.lake.sql_bus import SqlBus
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.writer import Target, write_files
+from neve.lake.commit.append import append_once
+from neve.lake.read.snapshot_files import list_changed_files
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import LOGS
-from neve.work.announcement import Announcement
+from neve.state.sql_documents import SqlDocuments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
-    from neve.lake.bus import Bus, Reader
-    from neve.lake.changes import ChangedFile
+    from neve.jobs.routing import Announcement
     from neve.lake.lake import Lake
-    from neve.lake.state import State
+    from neve.lake.read.snapshot_files import ChangedFile
+    from neve.state.store import StateStore
 
 DAY = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
+@dataclass
+class Announced:
+    """What was announced; after `takes` commits it is away."""
+
+    told: list[Announcement] = field(default_factory=list)
+    takes: int = 1000
+
+    def __call__(self, _table: str, told: Sequence[Announcement]) -> None:
+        """Take the announcements of a commit, or be away."""
+        if self.takes == 0:
+            raise LakeError("the broker is away")
+        self.takes -= 1
+        self.told += told
+
+
 @pytest.fixture
-def announcer(lake: Lake, state: State) -> Announcer:
+def announcer(lake: Lake, state: StateStore) -> Announcer:
     """The one that is tried."""
-    return Announcer(lake, SqlDocuments(state), SqlBus(state))
+    return Announcer(lake, SqlDocuments(state), Announced())
 
 
 def commit(lake: Lake, batch: str, *times: datetime, operation: str = "ingest-stream") -> int:
@@ -54,10 +67,10 @@ def commit(lake: Lake, batch: str, *times: datetime, operation: str = "ingest-st
     return found
 
 
-def told(announcer: Announcer, topic: str = "ingest.logs") -> list[Announcement]:
-    """What the bus has for a group that reads it from the beginning."""
-    with announcer.bus.reader(f"group-{id(object())}", [topic]) as reader:
-        return [Announcement.of(message.value) for message in reader.take(100)]
+def told(announcer: Announcer, operation: str = "ingest-stream") -> list[Announcement]:
+    """What was announced about commits of an operation."""
+    assert isinstance(announcer.publish, Announced)
+    return [one for one in announcer.publish.told if one.operation == operation]
 
 
 def test_commits_are_announced_by_day(lake: Lake, announcer: Announcer) -> None:
@@ -77,7 +90,7 @@ def test_what_was_there_before_the_first_look_is_announced_as_a_whole(lake: Lake
     commit(lake, "a", DAY)
     last = commit(lake, "b", DAY + timedelta(days=1))
     announcer.look("logs")
-    [one] = told(announcer, "other.logs")
+    [one] = told(announcer, "")
     assert (one.snapshot_id, one.window, one.records, one.files) == (last, "", 2, 2)
 
 
@@ -105,28 +118,6 @@ def test_a_look_that_died_before_its_end_is_made_again(lake: Lake, announcer: An
     assert first == second
 
 
-@dataclass
-class LeavingBus:
-    """A bus that takes a few commits, and is away then."""
-
-    bus: Bus
-    takes: int
-
-    def publish(self, topic: str, messages: Iterable[tuple[str, Mapping[str, object]]]) -> None:
-        """Take them, or be away."""
-        if self.takes == 0:
-            raise LakeError("the broker is away")
-        self.takes -= 1
-        self.bus.publish(topic, messages)
-
-    def reader(self, group: str, topics: Sequence[str]) -> Reader:
-        """Nobody reads here."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
 def test_a_bus_that_is_away_costs_one_commit(lake: Lake, announcer: Announcer, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it took is not told again, and what it did not take is not read before its turn."""
     commit(lake, "a", DAY)
@@ -136,15 +127,18 @@ def test_a_bus_that_is_away_costs_one_commit(lake: Lake, announcer: Announcer, m
 
     def reading(table: Table, snapshot: Snapshot) -> Iterator[ChangedFile]:
         read.append(snapshot.snapshot_id)
-        return changed_files(table, snapshot)
+        return list_changed_files(table, snapshot)
 
-    monkeypatch.setattr(module, "changed_files", reading)
-    leaving = replace(announcer, bus=LeavingBus(announcer.bus, takes=2))
+    monkeypatch.setattr(module, "list_changed_files", reading)
+    taken = announcer.publish
+    assert isinstance(taken, Announced)
+    taken.takes = 2
     for seen in (ids[:3], [ids[2]]):
-        with pytest.raises(BusAway, match="the broker is away"):
-            leaving.look("logs")
+        with pytest.raises(AnnouncementsDelayed, match="the broker is away"):
+            announcer.look("logs")
         assert read == seen
         read.clear()
+    taken.takes = 1000
     assert announcer.look("logs") == 2
     assert [one.snapshot_id for one in told(announcer)] == ids
 

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.app.serve.child import Child
-from neve.app.serve.group import Launch
-from neve.app.serve.household import Household
-from neve.app.serve.lifeline import Lifeline
 from neve.app.serve.part import PartState
+from neve.app.serve.process_group import ChildProcess, Launch, ParentPipe
+from neve.app.serve.supervisor import Supervisor
 from neve.errors import NeveError
 from tests.app.serve.little import QUICK, wait_until
 
@@ -30,19 +28,19 @@ DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
 WAIT = "time.sleep(3600)"
 CHILD = """
 import signal, sys, time
-from neve.app.serve.lifeline import drain_with_parent
+from neve.app.serve.process_group import stop_with_parent
 def end(*_):
     print("finished", flush=True)
     sys.exit(0)
 signal.signal(signal.SIGTERM, end)
-drain_with_parent(int(sys.argv[1]))
+stop_with_parent(int(sys.argv[1]))
 print("ready", flush=True)
 time.sleep(3600)
 """
 PARENT = f"""
 import subprocess, sys, time
-from neve.app.serve.lifeline import Lifeline
-lifeline = Lifeline()
+from neve.app.serve.process_group import ParentPipe
+lifeline = ParentPipe()
 subprocess.Popen([sys.executable, "-c", {CHILD!r}, str(lifeline.far_end)], pass_fds=[lifeline.far_end])
 time.sleep(3600)
 """
@@ -52,20 +50,20 @@ HASTY = HARD_OF_HEARING.replace("int(sys.argv[1])", "int(sys.argv[1]), 0.2")
 
 
 @pytest.fixture
-def lifeline() -> Iterator[Lifeline]:
+def lifeline() -> Iterator[ParentPipe]:
     """What children hold on to."""
-    with Lifeline() as held:
+    with ParentPipe() as held:
         yield held
 
 
-def child(lifeline: Lifeline, code: str, patience: float = 600.0) -> Child:
+def child(lifeline: ParentPipe, code: str, patience: float = 600.0) -> ChildProcess:
     """A process that runs some Python."""
-    return Child("little", [sys.executable, "-c", code], os.environ, lifeline.far_end, patience)
+    return ChildProcess("little", [sys.executable, "-c", code], os.environ, lifeline.far_end, patience)
 
 
-def test_a_process_runs_until_it_is_told_to_stop(lifeline: Lifeline, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_process_runs_until_it_is_told_to_stop(lifeline: ParentPipe, capfd: pytest.CaptureFixture[str]) -> None:
     """It is running when it says that it is ready; what else it prints is no answer of ours."""
-    household = Household([child(lifeline, f"import sys;{WELL}{READY}{WAIT}")], QUICK)
+    household = Supervisor([child(lifeline, f"import sys;{WELL}{READY}{WAIT}")], QUICK)
     household.start()
     wait_until(lambda: household.is_running)
     (status,) = household.statuses()
@@ -81,16 +79,16 @@ def test_a_process_runs_until_it_is_told_to_stop(lifeline: Lifeline, capfd: pyte
     ("code", "words"),
     [("raise SystemExit(7)", "exit code 7"), ("pass", "exit code 0"), ("import os; os.abort()", "SIGABRT")],
 )
-def test_a_process_that_ends_by_itself_has_failed(lifeline: Lifeline, code: str, words: str) -> None:
+def test_a_process_that_ends_by_itself_has_failed(lifeline: ParentPipe, code: str, words: str) -> None:
     """However it ended, in words."""
     with pytest.raises(NeveError, match=f"the process little ended: {words}"):
         child(lifeline, code).run(threading.Event(), lambda _details: None)
 
 
-def test_a_command_that_can_not_be_started_has_failed(lifeline: Lifeline) -> None:
+def test_a_command_that_can_not_be_started_has_failed(lifeline: ParentPipe) -> None:
     """As any other part that is to be tried again."""
     patient = QUICK.model_copy(update={"restart_first_seconds": 3600.0, "restart_most_seconds": 3600.0})
-    household = Household([Child("little", ["/nowhere/neve"], {}, lifeline.far_end, 1.0)], patient)
+    household = Supervisor([ChildProcess("little", ["/nowhere/neve"], {}, lifeline.far_end, 1.0)], patient)
     household.start()
     wait_until(lambda: household.statuses()[0].state == PartState.FAILED)
     assert household.statuses()[0].error == "the process little can't be started: No such file or directory"
@@ -98,9 +96,9 @@ def test_a_command_that_can_not_be_started_has_failed(lifeline: Lifeline) -> Non
 
 
 @pytest.mark.parametrize(("habit", "patience", "words"), [(DEAF, 0.2, "SIGKILL"), (BADLY, 600.0, "exit code 3")])
-def test_a_process_that_does_not_end_well(lifeline: Lifeline, habit: str, patience: float, words: str) -> None:
+def test_a_process_that_does_not_end_well(lifeline: ParentPipe, habit: str, patience: float, words: str) -> None:
     """One that does not end in time is killed; either is seen at the end."""
-    household = Household([child(lifeline, f"import sys;{habit}{READY}{WAIT}", patience)], QUICK)
+    household = Supervisor([child(lifeline, f"import sys;{habit}{READY}{WAIT}", patience)], QUICK)
     household.start()
     wait_until(lambda: household.is_running)
     assert not household.stop()
@@ -108,18 +106,18 @@ def test_a_process_that_does_not_end_well(lifeline: Lifeline, habit: str, patien
     assert (status.state, status.error) == (PartState.FAILED, f"the process little ended: {words}")
 
 
-def test_a_process_that_is_told_before_it_is_ready_ends_well(lifeline: Lifeline) -> None:
+def test_a_process_that_is_told_before_it_is_ready_ends_well(lifeline: ParentPipe) -> None:
     """It has nothing to finish, so it may die of it."""
-    household = Household([child(lifeline, f"import time;{WAIT}")], QUICK)
+    household = Supervisor([child(lifeline, f"import time;{WAIT}")], QUICK)
     household.start()
     wait_until(lambda: household.statuses()[0].state == PartState.STARTED)
     assert household.stop()
 
 
-def test_a_process_that_is_killed_is_started_again(lifeline: Lifeline) -> None:
+def test_a_process_that_is_killed_is_started_again(lifeline: ParentPipe) -> None:
     """The other one is the same as before."""
     code = f"import sys;{WELL}{READY}{WAIT}"
-    household = Household([replace(child(lifeline, code), name=name) for name in ("one", "two")], QUICK)
+    household = Supervisor([replace(child(lifeline, code), name=name) for name in ("one", "two")], QUICK)
     household.start()
     wait_until(lambda: household.is_running)
     before = [int(str(status.details["pid"])) for status in household.statuses()]

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
-from neve.app.serve.exposition import merge
+from neve.app.serve.group_monitor import merge_metrics
 
 if TYPE_CHECKING:
     from prometheus_client.samples import Sample
@@ -38,7 +38,7 @@ def samples(text: str) -> list[Sample]:
 def test_every_sample_is_there_once_and_says_of_which_process(told: dict[str, tuple[float, str]]) -> None:
     """With its value and its labels; each family has one head."""
     texts = {process: counted(number, word) for process, (number, word) in told.items()}
-    merged = merge(texts).decode()
+    merged = merge_metrics(texts).decode()
     expected = [
         (sample.name, sorted({**sample.labels, "process": process}.items()), sample.value)
         for process, text in texts.items()
@@ -55,7 +55,7 @@ def test_families_of_our_own_come_first() -> None:
     up = GaugeMetricFamily("neve_serve_up", "whether a process runs", labels=["process"])
     up.add_metric(["api"], 1)
     other = "# HELP neve_serve_up x\n# TYPE neve_serve_up gauge\nneve_serve_up 0\n"
-    assert merge({"tend": other}, [up]).decode() == (
+    assert merge_metrics({"tend": other}, [up]).decode() == (
         "# HELP neve_serve_up whether a process runs\n# TYPE neve_serve_up gauge\n"
         'neve_serve_up{process="api"} 1.0\nneve_serve_up{process="tend"} 0.0\n'
     )
@@ -63,4 +63,4 @@ def test_families_of_our_own_come_first() -> None:
 
 def test_a_process_that_says_nothing_adds_nothing() -> None:
     """Its name alone makes no family."""
-    assert merge({"api": ""}) == b""
+    assert merge_metrics({"api": ""}) == b""

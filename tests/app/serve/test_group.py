@@ -8,11 +8,9 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from neve.app.serve import group as module
-from neve.app.serve.child import Child
+from neve.app.serve import process_group as module
 from neve.app.serve.config import ServeConfig
-from neve.app.serve.group import DRAIN, Launch, build_group
-from neve.app.serve.lifeline import Lifeline
+from neve.app.serve.process_group import DRAIN_VARIABLE, ChildProcess, Launch, ParentPipe, build_group
 from tests.app.serve.little import wait_until
 
 PROCESSES = {"receiver": ("receiver",), "tend": ("ingest", "compact")}
@@ -24,25 +22,27 @@ def test_a_group_has_the_time_that_is_set_for_all_of_it(
     monkeypatch: pytest.MonkeyPatch, total: float, patience: float, own: float
 ) -> None:
     """What a process has for itself, and what it may take before it is killed, is in it."""
-    children: list[Child] = []
+    children: list[ChildProcess] = []
 
-    def noted(*given: object) -> Child:
-        children.append(Child(*given))  # type: ignore[arg-type]
+    def noted(*given: object) -> ChildProcess:
+        children.append(ChildProcess(*given))  # type: ignore[arg-type]
         return children[-1]
 
-    monkeypatch.setattr(module, "Child", noted)
-    with Lifeline() as lifeline:
+    monkeypatch.setattr(module, "ChildProcess", noted)
+    with ParentPipe() as lifeline:
         household = build_group(PROCESSES, ServeConfig(drain_seconds=total), Launch(None, "one"), lifeline)
     assert household.config.drain_seconds == total
-    assert [(child.patience_seconds, float(child.environment[DRAIN])) for child in children] == [(patience, own)] * 2
+    assert [(child.patience_seconds, float(child.environment[DRAIN_VARIABLE])) for child in children] == [
+        (patience, own)
+    ] * 2
 
 
 def test_a_group_of_the_deaf_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its processes are killed when their own time is over, which is before the group's."""
     monkeypatch.setattr(Launch, "command", lambda *_: [sys.executable, "-c", DEAF])
-    monkeypatch.setattr(module, "Child", lambda *given: replace(Child(*given), patience_seconds=0.1))
+    monkeypatch.setattr(module, "ChildProcess", lambda *given: replace(ChildProcess(*given), patience_seconds=0.1))
     config = ServeConfig(drain_seconds=600)
-    with Lifeline() as lifeline:
+    with ParentPipe() as lifeline:
         household = build_group({"tend": ("ingest",)}, config, Launch(None, "one"), lifeline)
         household.start()
         wait_until(lambda: household.is_running)

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from neve.app.serve import group_watch
-from neve.app.serve.child import Child
-from neve.app.serve.group_watch import GroupWatch
-from neve.app.serve.household import Household
-from neve.app.serve.lifeline import Lifeline
+from neve.app.serve import group_monitor
+from neve.app.serve.group_monitor import GroupMonitor
+from neve.app.serve.process_group import ChildProcess, ParentPipe
+from neve.app.serve.supervisor import Supervisor
 from tests.app.serve.little import QUICK, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pytest
-    import urllib3
+
+    from neve.http_client import HttpReply
 
 PROCESSES = {"receiver": ("receiver",), "tend": ("ingest", "tail")}
 PARTS = (
@@ -58,13 +58,13 @@ def counted(number: int) -> str:
 
 
 @contextmanager
-def watched() -> Iterator[GroupWatch]:
+def watched() -> Iterator[GroupMonitor]:
     """A receiver that is under pressure, and a process of two parts of which one has failed; both know their group."""
     answers = {"receiver": [FULL, READY, counted(3)], "tend": [PARTS, ALIVE, counted(4)]}
-    with Lifeline() as lifeline:
-        household = Household(
+    with ParentPipe() as lifeline:
+        household = Supervisor(
             [
-                Child(name, [sys.executable, "-c", LITTLE, *said], os.environ, lifeline.far_end, 600.0)
+                ChildProcess(name, [sys.executable, "-c", LITTLE, *said], os.environ, lifeline.far_end, 600.0)
                 for name, said in answers.items()
             ],
             QUICK.model_copy(update={"restart_first_seconds": 3600.0, "restart_most_seconds": 3600.0}),
@@ -72,12 +72,12 @@ def watched() -> Iterator[GroupWatch]:
         household.start()
         try:
             wait_until(lambda: household.is_running)
-            yield GroupWatch(PROCESSES, household, token="word")  # noqa: S106
+            yield GroupMonitor(PROCESSES, household, token="word")  # noqa: S106
         finally:
             household.stop()
 
 
-def numbers(watch: GroupWatch, name: str) -> dict[str, float]:
+def numbers(watch: GroupMonitor, name: str) -> dict[str, float]:
     """A metric of each process."""
     families = text_string_to_metric_families(watch.counted().decode())
     return {
@@ -91,12 +91,12 @@ def numbers(watch: GroupWatch, name: str) -> dict[str, float]:
 def give_time_to_all_but_hung(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Wait for answers as long as they take, except for those of the addresses that the test adds to the list."""
     hung: list[str] = []
-    get = GroupWatch._get
+    get = GroupMonitor._get
 
-    def get_patiently(watch: GroupWatch, url: str, _seconds: float) -> urllib3.BaseHTTPResponse | None:
+    def get_patiently(watch: GroupMonitor, url: str, _seconds: float) -> HttpReply | None:
         return get(watch, url, 0.5 if url.startswith(tuple(hung)) else 600)
 
-    monkeypatch.setattr(GroupWatch, "_get", get_patiently)
+    monkeypatch.setattr(GroupMonitor, "_get", get_patiently)
     return hung
 
 
@@ -110,21 +110,21 @@ def test_what_processes_say_is_put_together(monkeypatch: pytest.MonkeyPatch) -> 
             ("ingest", "running"),
             ("tail", "failed"),
         ]
-        assert sight.ill == ["receiver is running, ill: the disk is full", "tail is failed: no policies"]
-        assert sight.unready == ["tail is failed: no policies", "receiver: the disk is full"]
+        assert sight.problems == ["receiver (running, degraded): the disk is full", "tail (failed): no policies"]
+        assert sight.unready == ["tail (failed): no policies", "receiver: the disk is full"]
         assert numbers(watch, "neve_things_total") == {"receiver": 3, "tend": 4}
         assert watch.household is not None
         receiver, tend = (int(str(status.details["pid"])) for status in watch.household.statuses())
         os.kill(receiver, signal.SIGSTOP)
         hung.append(str(watch.household.statuses()[0].details["health"]))
-        assert "receiver is lost" in watch.look().ill[0]
+        assert "receiver (no heartbeat)" in watch.look().problems[0]
         assert numbers(watch, "neve_things_total") == {"tend": 4}
         os.kill(receiver, signal.SIGCONT)
         hung.clear()
         os.kill(tend, signal.SIGKILL)
         wait_until(lambda: not watch.household.is_running)  # type: ignore[union-attr]
         ended = "the process tend ended: SIGKILL"
-        assert watch.look().ill[1:] == [f"ingest is failed: {ended}", f"tail is failed: {ended}"]
+        assert watch.look().problems[1:] == [f"ingest (failed): {ended}", f"tail (failed): {ended}"]
         assert numbers(watch, "neve_serve_up") == {"receiver": 1, "tend": 0}
         assert numbers(watch, "neve_serve_scrape_failures_total") == {"receiver": 1, "tend": 0}
         assert numbers(watch, "neve_things_total") == {"receiver": 3}
@@ -132,8 +132,8 @@ def test_what_processes_say_is_put_together(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_who_counts_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than for a look, as some of what is counted is looked up in storage."""
-    monkeypatch.setattr(group_watch, "LOOK_SECONDS", 0.5)
-    monkeypatch.setattr(group_watch, "SCRAPE_SECONDS", 600)
+    monkeypatch.setattr(group_monitor, "LOOK_SECONDS", 0.5)
+    monkeypatch.setattr(group_monitor, "SCRAPE_SECONDS", 600)
     monkeypatch.setenv("SLOW_SECONDS", "0.7")
     with watched() as watch:
         assert numbers(watch, "neve_things_total") == {"receiver": 3, "tend": 4}
@@ -142,6 +142,6 @@ def test_who_counts_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_before_there_are_processes() -> None:
     """Nothing is ill, and the group counts itself."""
-    watch = GroupWatch(PROCESSES)
+    watch = GroupMonitor(PROCESSES)
     assert (watch.look().parts, watch.look().unready) == ([], ["the processes are being started"])
     assert b'process_resident_memory_bytes{process="group"}' in watch.counted()

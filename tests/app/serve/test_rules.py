@@ -5,15 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from neve.app.serve.rules import FRESH_SECONDS, Rules
-from neve.work.defaults import built_in
-from neve.work.job import Job
-from neve.work.pauses import Pauses
-from neve.work.policies import Policies
-from neve.work.policy import Policy
-from neve.work.policy_store import PolicyStore
-from neve.work.task import Task
-from tests.work.support import Clock, sqlite
+from neve.app.serve.parts.build import FRESH_SECONDS, ActiveRules
+from neve.jobs.job import Job, Task
+from neve.jobs.pauses import Pauses
+from neve.jobs.policies import Policies, PolicyStore
+from neve.jobs.policy import Policy, build_default_policy
+from tests.jobs.support import Clock, sqlite
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +31,8 @@ def test_the_store_is_not_asked_for_the_time_of_each_job(tmp_path: Path, monkeyp
         return clock()
 
     monkeypatch.setattr(documents, "now", now)
-    rules = Rules(
-        PolicyStore(documents, Policies((NIGHT,), built_in(None))),
+    rules = ActiveRules(
+        PolicyStore(documents, Policies((NIGHT,), build_default_policy(None))),
         Pauses(documents, fresh_seconds=60),
         monotonic=lambda: local[0],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from neve.app.serve.shares import SORT_MEMORY_BYTES, with_a_spare_place, with_shares
+from neve.app.serve.spark_sharing import SORT_MEMORY_BYTES, with_compact_share, with_spare_slot
 from neve.app.settings import Settings
 from neve.lake.config import SparkConfig
 
@@ -12,8 +12,8 @@ from neve.lake.config import SparkConfig
 @pytest.mark.parametrize("spark", [SparkConfig(master="local[3]"), SparkConfig(master="spark://cluster:7077")])
 def test_what_the_user_named_is_left_as_it_is(spark: SparkConfig) -> None:
     """Only the default, all cores, gets a place more."""
-    assert with_a_spare_place(spark, 8) is spark
-    assert with_a_spare_place(SparkConfig(), 8).master == "local[9]"
+    assert with_spare_slot(spark, 8) is spark
+    assert with_spare_slot(SparkConfig(), 8).master == "local[9]"
 
 
 @pytest.mark.parametrize(("cores", "workers", "share"), [(2, 2, 1), (8, 2, 4), (1, 2, 1), (16, 3, 5)])
@@ -21,14 +21,14 @@ def test_compaction_gets_the_cores_of_one_worker(cores: int, workers: int, share
     """All workers together leave the spare place free."""
     plain = Settings()
     settings = plain.model_copy(update={"serve": plain.serve.model_copy(update={"workers": workers})})
-    assert with_shares(settings, cores).compact.cores == share
+    assert with_compact_share(settings, cores).compact.cores == share
 
 
 def test_a_share_that_was_set_stays() -> None:
     """And a cluster has its own ways to share."""
     plain = Settings()
     named = plain.model_copy(update={"compact": plain.compact.model_copy(update={"cores": 7})})
-    found = with_shares(named, 2).compact
+    found = with_compact_share(named, 2).compact
     assert (found.cores, found.sort_memory_bytes) == (7, SORT_MEMORY_BYTES)
     remote = plain.model_copy(update={"spark": SparkConfig(master="spark://cluster:7077")})
-    assert with_shares(remote, 2) is remote
+    assert with_compact_share(remote, 2) is remote

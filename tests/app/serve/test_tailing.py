@@ -6,10 +6,9 @@ from typing import Any, cast
 
 from structlog.testing import capture_logs
 
-from neve.app.serve.parts.tailing import Account
+from neve.app.serve.parts.tail import TailReporter
 from neve.errors import LakeError, LeaseTaken
-from neve.tail.export.port import Delivery, DestinationAway
-from neve.tail.export.pump import PumpResult
+from neve.tail.export.destination import Delivery, DeliveryResult, DestinationUnavailable
 
 SHUT = "box is away, what was kept waits for it: the box is shut"
 
@@ -30,7 +29,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.last: dict[str, Any] = {}
-        self.account = Account(self._hear, {"policies": 2})
+        self.account = TailReporter(self._hear, {"policies": 2})
 
     def _hear(self, details: Any) -> None:
         self.last = dict(details)
@@ -41,8 +40,8 @@ class Heard:
 
     def turn(self, destination: str, *, away: str = "", spans: int = 0, note: str = "") -> list[str]:
         """A destination has its turn; what is logged of it."""
-        error = DestinationAway(away) if away else None
-        result = PumpResult(destination, None, int(spans > 0), Delivery(accepted=spans), error, note=note)
+        error = DestinationUnavailable(away) if away else None
+        result = DeliveryResult(destination, None, int(spans > 0), Delivery(accepted=spans), error, note=note)
         with capture_logs() as said:
             self.account.exported([result])
         return [f"{line['log_level']}: {line['event']}" for line in said]

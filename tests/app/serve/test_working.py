@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from structlog.testing import capture_logs
 
-from neve.app.serve.parts.working import WorkPart
+from neve.app.serve.parts.worker import WorkerPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from neve.jobs.worker import Worker
     from neve.lake.lake import Lake
-    from neve.work.worker import Worker
 
 LAKE = cast(
     "Lake", SimpleNamespace(spark=SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None)))
@@ -36,9 +36,9 @@ class Busy:
         self.released += 1
 
 
-def part_of(busy: Busy, patience: float) -> WorkPart:
+def part_of(busy: Busy, patience: float) -> WorkerPart:
     """The part of a worker."""
-    return WorkPart("worker-1", cast("Worker", busy), LAKE, patience)
+    return WorkerPart("worker-1", cast("Worker", busy), LAKE, patience)
 
 
 def test_a_job_that_does_not_end_is_given_back_and_the_part_ends_well() -> None:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
-from neve.api.logs import configure_logs
+from neve.api.log_config import configure_logs
 from neve.app.telemetry.config import TelemetryConfig
-from neve.app.telemetry.sending import Sending
+from neve.app.telemetry.sdk import TelemetrySession
 from tests.api.running import LoopThread, Running, settings_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    Start = Callable[..., Sending]
+    Start = Callable[..., TelemetrySession]
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +60,9 @@ def start(lines: io.StringIO) -> Iterator[Start]:
     """Telemetry that is on until the test ends."""
     with ExitStack() as stack:
 
-        def begin(address: str | None, process: str = "tend", **config: object) -> Sending:
+        def begin(address: str | None, process: str = "tend", **config: object) -> TelemetrySession:
             settings = {"endpoint": "self", "interval_seconds": 0.05, **config}
-            sending = Sending(TelemetryConfig.model_validate(settings), process, address)
+            sending = TelemetrySession(TelemetryConfig.model_validate(settings), process, address)
             stack.callback(sending.close)
             return sending
 

@@ -9,8 +9,8 @@ from prometheus_client import REGISTRY
 
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode
+from neve.raw.compression import decompress_payload
 from neve.raw.frame import Kind
-from neve.raw.unpack import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,9 @@ def address(running: Running) -> str:
 def landed(running: Running, signal: Signal) -> list[dict[str, Any]]:
     """The rows that ingestion would make of what is in the zone."""
     frames = [frame for frame in running.frames() if frame.kind is KINDS[signal]]
-    decoded = decode(signal, [unpack(frame.payload, frame.packing) for frame in frames], Intake("acme", time.time_ns()))
+    decoded = decode(
+        signal, [decompress_payload(frame.payload, frame.packing) for frame in frames], Intake("acme", time.time_ns())
+    )
     assert not decoded.rejected
     rows: list[dict[str, Any]] = decoded.batch.to_pylist(maps_as_pydicts="strict")
     return rows

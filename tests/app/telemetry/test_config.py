@@ -8,20 +8,18 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from neve.app.telemetry.config import TelemetryConfig
-from neve.app.telemetry.place import own_address, place_of
-from neve.app.telemetry.setup import setup
+from neve.app.telemetry.config import TelemetryConfig, find_receiver_address, resolve_endpoint
+from neve.app.telemetry.tracing import start_telemetry
 from neve.errors import ConfigError
 from neve.receive.config import ReceiverConfig
 
 OFF = """
 import sys
-import neve.api.server, neve.api.logs, neve.app.telemetry.requests
+import neve.api.server, neve.api.log_config, neve.app.telemetry.tracing
 from neve.app.telemetry.config import TelemetryConfig
-from neve.app.telemetry.setup import setup
-from neve.app.telemetry.traces import span
-neve.api.logs.configure_logs()
-end = setup(TelemetryConfig(), "tend", "http://127.0.0.1:1")
+from neve.app.telemetry.tracing import span, start_telemetry
+neve.api.log_config.configure_logs()
+end = start_telemetry(TelemetryConfig(), "tend", "http://127.0.0.1:1")
 with span("job", table="logs") as job:
     job.set(files=1)
 end()
@@ -59,15 +57,18 @@ def test_secrets_are_not_shown() -> None:
         {"endpoint": "self", "key": "hunter2", "headers": {"authorization": "hunter2"}}
     )
     assert "hunter2" not in repr(config)
-    place = place_of(config, "http://127.0.0.1:4318")
+    place = resolve_endpoint(config, "http://127.0.0.1:4318")
     assert place.headers == {"authorization": "hunter2", "x-api-key": "hunter2"}
     assert "hunter2" not in repr(place)
 
 
 def test_self_is_the_receiver_of_the_group() -> None:
     """Its address is told, or is that of the settings; where nobody knows it, that is said at the start."""
-    assert place_of(TelemetryConfig(endpoint="self"), "http://[::1]:4318").url("logs") == "http://[::1]:4318/v1/logs"
-    assert own_address(ReceiverConfig(host="::1", http_port=7)) == "http://[::1]:7"
-    assert own_address(ReceiverConfig(http=False)) is None
+    assert (
+        resolve_endpoint(TelemetryConfig(endpoint="self"), "http://[::1]:4318").url("logs")
+        == "http://[::1]:4318/v1/logs"
+    )
+    assert find_receiver_address(ReceiverConfig(host="::1", http_port=7)) == "http://[::1]:7"
+    assert find_receiver_address(ReceiverConfig(http=False)) is None
     with pytest.raises(ConfigError, match=r"telemetry.endpoint is 'self'"):
-        setup(TelemetryConfig(endpoint="self"), "tend", None)
+        start_telemetry(TelemetryConfig(endpoint="self"), "tend", None)

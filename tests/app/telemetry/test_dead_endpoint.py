@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+import pytest
 import structlog
+from opentelemetry.sdk.trace import TracerProvider
 
-from neve.app.telemetry import post
+from neve.app.telemetry import exporters
 from neve.app.telemetry.config import TelemetryConfig
-from neve.app.telemetry.outbox import BATCH, Away, Outbox, Refused
-from neve.app.telemetry.traces import span
+from neve.app.telemetry.exporters import BATCH, MessageRejected, ReceiverUnavailable, SpanQueue, close_queues
+from neve.app.telemetry.tracing import span
 from neve.model.signals import Signal
 from tests.api.running import LoopThread, settings_for
 from tests.app.telemetry.landed import address, counted, eventually, landed
@@ -22,9 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    import pytest
+    from opentelemetry.sdk.trace import ReadableSpan
 
+    from neve.app.telemetry.exporters import Sender
     from tests.app.telemetry.conftest import Start
+
+
+HOST_PORT = ("127.0.0.1", 0)
 
 
 def dropped(signal: str, reason: str) -> float:
@@ -56,14 +63,14 @@ def test_nobody_listens(start: Start, lines: io.StringIO) -> None:
 
 def test_a_receiver_that_never_answers_is_not_waited_for(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end comes when the time for it is over, while the answer is still awaited."""
-    monkeypatch.setattr(post, "TIMEOUT_SECONDS", 3600)
+    monkeypatch.setattr(exporters, "TIMEOUT_SECONDS", 3600)
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         stopped = dropped("traces", "stopped")
         sending = start(f"http://127.0.0.1:{silent.getsockname()[1]}", drain_seconds=0.3)
         with span("job"):
             pass
         sending.close()
-        assert sending._spans._thread.is_alive()
+        assert counted("neve_telemetry_queue", signal="traces") == 0
         assert dropped("traces", "stopped") - stopped == 1
 
 
@@ -115,77 +122,127 @@ def test_headers_and_the_key_are_sent(start: Start) -> None:
     assert {b"authorization: basic abc", b"x-api-key: nk_secret", b"x-neve-telemetry: 1"} <= set(lines)
 
 
+def test_a_redirect_is_a_refusal(start: Start) -> None:
+    """The key is not sent to another server, and the spans are not counted as sent."""
+    refused, sent = dropped("traces", "refused"), counted("neve_telemetry_sent_total", signal="traces")
+    with closing(socket.create_server(("127.0.0.1", 0))) as server, closing(socket.create_server(HOST_PORT)) as other:
+
+        def listen() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65_536)
+                place = f"http://127.0.0.1:{other.getsockname()[1]}/"
+                head = f"HTTP/1.1 307 Moved\r\nlocation: {place}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+                connection.sendall(head.encode())
+
+        listening = threading.Thread(target=listen)
+        listening.start()
+        sending = start(None, endpoint=f"http://127.0.0.1:{server.getsockname()[1]}", key="nk_secret")
+        with span("job"):
+            pass
+        listening.join(600)
+        eventually(lambda: dropped("traces", "refused") - refused == 1)
+        sending.close()
+        other.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            other.accept()
+    assert counted("neve_telemetry_sent_total", signal="traces") == sent
+
+
 class Scripted:
     """A receiver that answers as it is told."""
 
     def __init__(self, *answers: Exception | int) -> None:
         self.answers = list(answers)
-        self.sent: list[list[int]] = []
+        self.sent: list[list[str]] = []
 
-    def __call__(self, items: Sequence[int]) -> int:
+    def send(self, items: Sequence[ReadableSpan]) -> int:
         """Take a message, or not; all of it when nothing else was said."""
-        self.sent.append(list(items))
+        self.sent.append([item.name for item in items])
         answer = self.answers.pop(0) if self.answers else len(items)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
+    def close(self) -> None:
+        """Nothing is under way."""
 
-def outbox(script: Scripted, **config: object) -> Outbox[int]:
-    """An outbox for numbers."""
-    return Outbox("scripted", script, TelemetryConfig.model_validate({"interval_seconds": 0.02, **config}))
+
+def queue_of(sender: Sender, **config: object) -> SpanQueue:
+    """A queue of spans."""
+    return SpanQueue(sender, TelemetryConfig.model_validate({"interval_seconds": 0.02, **config}))
+
+
+def put(queue: SpanQueue, names: Sequence[str]) -> None:
+    """End spans of these names."""
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(queue)
+    for name in names:
+        provider.get_tracer("test").start_span(name).end()
+
+
+def close(queue: SpanQueue) -> None:
+    """Wait until everything is sent."""
+    close_queues([queue], 600, time.monotonic)
 
 
 def test_what_was_not_taken_comes_again_in_its_order() -> None:
     """Nothing is lost while there is room, and nothing is sent twice after it was taken."""
-    script = Scripted(Away("first"), Away("second"))
-    box = outbox(script)
-    for number in range(BATCH + 10):
-        box.put(number)
-    eventually(lambda: sum(map(len, script.sent[2:])) == BATCH + 10)
-    box.end()
-    box.wait(600)
-    assert [number for message in script.sent[2:] for number in message] == list(range(BATCH + 10))
+    script = Scripted(ReceiverUnavailable("first"), ReceiverUnavailable("second"))
+    queue, names = queue_of(script), [str(number) for number in range(BATCH + 10)]
+    put(queue, names)
+    eventually(lambda: sum(map(len, script.sent[2:])) == len(names))
+    close(queue)
+    assert [name for message in script.sent[2:] for name in message] == names
 
 
 def test_partly_taken_and_refused_messages_are_done_with() -> None:
     """What the receiver did not take of them is counted."""
-    before = dropped("scripted", "refused")
-    script = Scripted(2, Refused("no"), RuntimeError("a bug"))
-    box = outbox(script, interval_seconds=60)
-    for number in range(3):
-        box.put(number)
-    box.end()
-    box.wait(600)
-    assert (script.sent, dropped("scripted", "refused") - before) == ([[0, 1, 2]], 1)
-    for answer in (Refused("no"), RuntimeError("a bug")):
+    before = dropped("traces", "refused")
+    script = Scripted(2)
+    queue = queue_of(script, interval_seconds=60)
+    put(queue, "abc")
+    close(queue)
+    assert (script.sent, dropped("traces", "refused") - before) == ([["a", "b", "c"]], 1)
+    for answer in (MessageRejected("no"), RuntimeError("a bug")):
         other = Scripted(answer)
-        box = outbox(other, interval_seconds=60)
-        box.put(1)
-        box.end()
-        box.wait(600)
-        assert other.sent == [[1]]
-    assert dropped("scripted", "refused") - before == 3
+        queue = queue_of(other, interval_seconds=60)
+        put(queue, "a")
+        close(queue)
+        assert other.sent == [["a"]]
+    assert dropped("traces", "refused") - before == 3
+
+
+def test_the_end_tries_a_dead_receiver_once() -> None:
+    """However many messages wait."""
+    script, stopped = Scripted(*[ReceiverUnavailable("away")] * 10), dropped("traces", "stopped")
+    queue = queue_of(script, interval_seconds=3600)
+    put(queue, ["x"] * (3 * BATCH))
+    eventually(lambda: len(script.sent) == 1)
+    close(queue)
+    assert len(script.sent) <= 2
+    assert dropped("traces", "stopped") - stopped == 3 * BATCH
+    put(queue, "late")
+    assert dropped("traces", "stopped") - stopped == 3 * BATCH + 4
 
 
 def test_nobody_waits_while_a_message_is_under_way() -> None:
     """However long a receiver takes."""
     going, go_on, sent = threading.Event(), threading.Event(), threading.Event()
 
-    def slow(items: Sequence[int]) -> int:
-        going.set()
-        go_on.wait()
-        sent.set()
-        return len(items)
+    class Slow(Scripted):
+        def send(self, items: Sequence[ReadableSpan]) -> int:
+            going.set()
+            go_on.wait()
+            sent.set()
+            return len(items)
 
-    box: Outbox[int] = Outbox("scripted", slow, TelemetryConfig(interval_seconds=0.01, max_queue=5))
-    box.put(0)
+    queue = queue_of(Slow(), interval_seconds=0.01, max_queue=5)
+    put(queue, "a")
     assert going.wait(600)
-    before = dropped("scripted", "full")
-    for number in range(10):
-        box.put(number)
+    before = dropped("traces", "full")
+    put(queue, "0123456789")
     assert not sent.is_set()
-    assert dropped("scripted", "full") - before == 6
+    assert dropped("traces", "full") - before == 6
     go_on.set()
-    box.end()
-    box.wait(600)
+    close(queue)

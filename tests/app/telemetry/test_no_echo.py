@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from neve.app.telemetry.traces import span
+from neve.app.telemetry.tracing import span
 from neve.model.signals import Signal
 from tests.app.telemetry.landed import address, eventually, landed
 from tests.telemetry import traces

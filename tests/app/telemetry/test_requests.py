@@ -10,9 +10,8 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from neve.app.telemetry.place import OWN_HEADER
-from neve.app.telemetry.requests import Traced
-from neve.app.telemetry.traces import span
+from neve.app.telemetry.config import OWN_HEADER
+from neve.app.telemetry.tracing import TracingMiddleware, span
 from neve.model.signals import Signal
 from tests.app.telemetry.landed import address, landed
 
@@ -64,7 +63,7 @@ def ask(path: str, **headers: str) -> int:
         "query_string": b"key=hunter2",
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
     }
-    asyncio.run(Traced(APPLICATION)(scope, receive, send))
+    asyncio.run(TracingMiddleware(APPLICATION)(scope, receive, send))
     return said[0]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from neve.app.telemetry.traces import SWITCH, span, trace_ids
+from neve.app.telemetry.tracing import SWITCH, span, trace_ids
 from neve.model.signals import Signal
 from tests.app.telemetry.landed import address, counted, landed
 

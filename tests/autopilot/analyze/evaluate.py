@@ -4,23 +4,23 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from neve.autopilot import workload
+from neve.predicate import filters
 
 KEY = re.compile(r"^(\w+)\['(.*)'\]$")
 
 
-def may_pass(found: workload.Filter, row: dict[str, Any]) -> bool:
+def may_pass(found: filters.Filter, row: dict[str, Any]) -> bool:
     """Whether a row may pass; what nobody can tell may."""
-    if isinstance(found, workload.AllOf):
+    if isinstance(found, filters.AllOf):
         return all(may_pass(part, row) for part in found.parts)
-    if isinstance(found, workload.AnyOf):
+    if isinstance(found, filters.AnyOf):
         return any(may_pass(part, row) for part in found.parts)
     return found.kind == "other" or _passes(found, _value(found.column, row))
 
 
-def understood(found: workload.Filter) -> bool:
+def understood(found: filters.Filter) -> bool:
     """Whether no test in it is of the kind `other`."""
-    if isinstance(found, workload.Test):
+    if isinstance(found, filters.Test):
         return found.kind != "other"
     return all(understood(part) for part in found.parts)
 
@@ -31,7 +31,7 @@ def _value(column: str, row: dict[str, Any]) -> Any:
     return value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
 
 
-def _passes(test: workload.Test, value: Any) -> bool:
+def _passes(test: filters.Test, value: Any) -> bool:
     if test.kind in {"is_null", "not_null"}:
         return (value is None) == (test.kind == "is_null")
     if value is None:

@@ -18,7 +18,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from neve.autopilot.parse.tables import Tables, View
+from neve.autopilot.workload.tables import Tables, View
 
 DATA = Path(__file__).parent / "data"
 

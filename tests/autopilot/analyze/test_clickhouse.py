@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from neve.autopilot.analyzer import QueryLogAnalyzer, analyze
-from neve.autopilot.parse.tables import Tables
-from neve.autopilot.privacy import described
-from neve.autopilot.sources.clickhouse import ClickHouseLog, statement
-from neve.autopilot.sources.clickhouse_client import clickhouse_log
-from neve.autopilot.sources.config import ClickHouseConfig
+from neve.autopilot.config import ClickHouseConfig
+from neve.autopilot.logs.clickhouse_log import ClickHouseLog, build_statement, open_clickhouse_log
+from neve.autopilot.workload.privacy import format_filter
+from neve.autopilot.workload.tables import Tables
 from neve.errors import ConfigError, InputError
 from tests.autopilot.analyze.schemas import TABLES
 
@@ -63,7 +62,7 @@ def test_the_real_log_of_clickhouse(tmp_path: Path) -> None:
     found = analyze([ClickHouseLog(rows, "in-process")], TABLES, NOW - timedelta(days=1))
     session.close()
     day = "datetime.datetime(2026, 1, {}, 0, 0, tzinfo=datetime.timezone.utc)".format
-    said = {described(use.filter, allow_literals=True): use.bytes_read for one in found.queries for use in one.uses}
+    said = {format_filter(use.filter, allow_literals=True): use.bytes_read for one in found.queries for use in one.uses}
     assert list(said) == [
         f"customer = 'c1' AND placed >= {day(5)}",
         "attributes['http.route'] = '/r1'",
@@ -92,7 +91,7 @@ def test_a_row_of_the_log_becomes_a_record() -> None:
 
 def test_the_statement_asks_all_servers_of_a_cluster() -> None:
     """A cluster's name is quoted; the day keeps old parts of the log unread."""
-    sql = statement(datetime(2026, 1, 2, tzinfo=UTC), "it's")
+    sql = build_statement(datetime(2026, 1, 2, tzinfo=UTC), "it's")
     assert "clusterAllReplicas('it\\'s', system.query_log)" in sql
     assert "event_date >= toDate('2026-01-02')" in sql
 
@@ -105,7 +104,7 @@ def test_a_server_that_is_away_is_said(interface: str) -> None:
         port = free.getsockname()[1]
     config = ClickHouseConfig(host="127.0.0.1", port=port, interface=interface)
     with pytest.raises(InputError, match=r"can't read system\.query_log of 127\.0\.0\.1"):
-        list(clickhouse_log(config).queries(NOW))
+        list(open_clickhouse_log(config).queries(NOW))
 
 
 def test_the_class_of_the_service_wants_a_server() -> None:

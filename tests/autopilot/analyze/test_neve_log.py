@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from neve.autopilot.analyzer import analyze
-from neve.autopilot.parse.tables import Tables
-from neve.autopilot.privacy import described
-from neve.autopilot.sources.neve_log import COLUMNS, NeveLog
+from neve.autopilot.logs.neve_log import COLUMNS, NeveLog
+from neve.autopilot.workload.privacy import format_filter
+from neve.autopilot.workload.tables import Tables
 from neve.lake.tables import iceberg_schema
-from neve.model.queries import QUERIES
-from neve.model.tables import SPANS
+from neve.model.tables import QUERIES, SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +57,7 @@ def test_the_organization_is_a_condition_that_no_text_has() -> None:
     found = analyze([NeveLog(reader, "neve")], tables, SINCE)
     [query] = found.queries
     assert [(use.table, use.bytes_read) for use in query.uses] == [("neve.spans", 101)]
-    said = described(query.uses[0].filter, allow_literals=True)
+    said = format_filter(query.uses[0].filter, allow_literals=True)
     assert said == "organization_id = 'acme' AND attributes['http.route'] = '/cart'"
     assert dict(found.sources[0].left_out) == {
         "answered from the cache": 1,

@@ -4,19 +4,19 @@ from datetime import UTC, datetime
 
 import pytest
 
-from neve.autopilot.parse.query import CANARY_MARK, LeftOut, Unparsed, parsed
-from neve.autopilot.parse.tables import Tables
-from neve.autopilot.privacy import described
-from neve.autopilot.sources.record import LoggedQuery, TableRead
-from neve.autopilot.workload import Query, TableUse
+from neve.autopilot.logs.records import LoggedQuery, TableRead
+from neve.autopilot.workload.privacy import format_filter
+from neve.autopilot.workload.queries import Query, TableUse
+from neve.autopilot.workload.query_parser import CANARY_MARK, IgnoredQuery, UnparsedQuery, parse_query
+from neve.autopilot.workload.tables import Tables
 from tests.autopilot.analyze.schemas import TABLES
 
 AT = datetime(2026, 6, 15, 12, 30, tzinfo=UTC)
 
 
-def asked(sql: str, dialect: str = "trino", tables: Tables = TABLES) -> Query | LeftOut | Unparsed:
+def asked(sql: str, dialect: str = "trino", tables: Tables = TABLES) -> Query | IgnoredQuery | UnparsedQuery:
     """The result for a text that was asked at noon."""
-    return parsed(LoggedQuery("q1", "trino", AT, sql, dialect, schema="shop"), tables)
+    return parse_query(LoggedQuery("q1", "trino", AT, sql, dialect, schema="shop"), tables)
 
 
 def use_of(sql: str, dialect: str = "trino", table: str = "shop.orders", tables: Tables = TABLES) -> TableUse:
@@ -43,6 +43,8 @@ CONDITIONS = [
     ("trino", "customer LIKE 'a!_b%' ESCAPE '!'", "customer LIKE 'a_b'%"),
     ("trino", "customer LIKE 'ab'", "customer = 'ab'"),
     ("trino", "customer LIKE '%ab'", "customer (something)"),
+    ("trino", "customer NOT LIKE 'ab%'", "customer (something)"),
+    ("trino", "customer NOT LIKE 'ab'", "customer < 'ab' OR customer > 'ab'"),
     ("trino", "starts_with(customer, 'ab')", "customer LIKE 'ab'%"),
     ("trino", "customer IS NULL", "customer IS NULL"),
     ("trino", "NOT customer IS NULL", "customer IS NOT NULL"),
@@ -94,7 +96,7 @@ CONDITIONS = [
 def test_a_condition_becomes_a_filter(dialect: str, condition: str, said: str) -> None:
     """Each engine's way to say a condition becomes the same kind of test, with values of the column's type."""
     found = use_of(f"SELECT id FROM shop.orders WHERE {condition}", dialect).filter
-    assert described(found, allow_literals=True) == said
+    assert format_filter(found, allow_literals=True) == said
 
 
 SHAPES = [
@@ -137,7 +139,7 @@ SHAPES = [
 @pytest.mark.parametrize(("sql", "said"), SHAPES)
 def test_predicates_reach_their_tables(sql: str, said: str) -> None:
     """Through WITH, sub-queries, views, joins and unions a condition gets to its table, where that is right."""
-    assert described(use_of(sql).filter, allow_literals=True) == said
+    assert format_filter(use_of(sql).filter, allow_literals=True) == said
 
 
 def test_columns_join_keys_order_and_limit_are_found() -> None:
@@ -155,7 +157,7 @@ def test_words_of_clickhouse_around_a_table() -> None:
     use = use_of(
         "SELECT id FROM orders FINAL WHERE id = 1 LIMIT 1 BY id SETTINGS max_threads = 1 FORMAT Native", "clickhouse"
     )
-    assert (described(use.filter, allow_literals=True), use.limit) == ("id = 1", None)
+    assert (format_filter(use.filter, allow_literals=True), use.limit) == ("id = 1", None)
 
 
 def test_a_star_reads_all_columns() -> None:
@@ -168,7 +170,7 @@ def test_a_star_reads_all_columns() -> None:
 def test_without_a_schema_the_text_is_all_there_is() -> None:
     """A table that nobody knows is read by the names in the query."""
     use = use_of("SELECT x FROM lake.s.t WHERE y = 'a' ORDER BY 1", table="s.t", tables=Tables())
-    assert described(use.filter, allow_literals=True) == "y = 'a'"
+    assert format_filter(use.filter, allow_literals=True) == "y = 'a'"
     assert (set(use.columns), use.order_by) == ({"x", "y"}, ("x",))
 
 
@@ -177,7 +179,7 @@ def test_a_query_in_a_condition_sees_the_names_around_it() -> None:
     use = use_of(
         "SELECT a FROM s.t WHERE EXISTS (SELECT 1 FROM s.u WHERE u.x = t.y AND u.z = 5)", "trino", "s.u", Tables()
     )
-    assert described(use.filter, allow_literals=True) == "z = 5"
+    assert format_filter(use.filter, allow_literals=True) == "z = 5"
     assert (set(use.columns), use.join_keys) == ({"x", "z"}, ("x",))
 
 
@@ -196,21 +198,21 @@ def test_a_query_in_a_condition_sees_the_names_around_it() -> None:
 )
 def test_what_no_layout_can_help_is_left_out(sql: str, reason: str) -> None:
     """Metadata, canaries and statements that read nothing are left out, and it is said why."""
-    assert asked(sql) == LeftOut(reason)
+    assert asked(sql) == IgnoredQuery(reason)
 
 
 def test_a_query_that_failed_is_left_out() -> None:
     """Nobody waited for its answer."""
     failed = LoggedQuery("q", "trino", AT, "SELECT * FROM shop.orders", "trino", finished=False)
-    assert parsed(failed, TABLES) == LeftOut("it failed")
+    assert parse_query(failed, TABLES) == IgnoredQuery("it failed")
 
 
 def test_bytes_go_to_the_table_that_they_were_read_of() -> None:
     """Where the log has bytes by table these count; the only table of a query has all of its bytes."""
     sql = "SELECT o.id FROM shop.orders o JOIN shop.customers c ON o.id = c.cid"
     reads = (TableRead(("lake", "shop", "orders"), 70), TableRead(("lake", "shop", "customers"), 30))
-    both = parsed(LoggedQuery("q", "trino", AT, sql, "trino", bytes_read=100, reads=reads), TABLES)
-    one = parsed(LoggedQuery("q", "trino", AT, "SELECT id FROM shop.orders", "trino", bytes_read=9), TABLES)
+    both = parse_query(LoggedQuery("q", "trino", AT, sql, "trino", bytes_read=100, reads=reads), TABLES)
+    one = parse_query(LoggedQuery("q", "trino", AT, "SELECT id FROM shop.orders", "trino", bytes_read=9), TABLES)
     assert isinstance(both, Query)
     assert isinstance(one, Query)
     assert {use.table: use.bytes_read for use in both.uses} == {"shop.orders": 70, "shop.customers": 30}
@@ -236,6 +238,6 @@ HOSTILE = {
 def test_a_hostile_text_costs_itself_only(text: str) -> None:
     """What can't be followed is told with a reason that has nothing of the text in it, and nothing is raised."""
     result = asked(text)
-    assert isinstance(result, Unparsed)
+    assert isinstance(result, UnparsedQuery)
     assert result.reason
     assert "x" * 10 not in result.reason

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neve.autopilot.parse.query import LeftOut, parsed
-from neve.autopilot.parse.tables import Tables
-from neve.autopilot.sources.record import LoggedQuery
-from neve.autopilot.workload import AnyOf, Filter, Query
+from neve.autopilot.logs.records import LoggedQuery
+from neve.autopilot.workload.queries import Query
+from neve.autopilot.workload.query_parser import IgnoredQuery, parse_query
+from neve.autopilot.workload.tables import Tables
+from neve.predicate.filters import AnyOf, Filter
 from tests.autopilot.analyze.evaluate import may_pass, understood
 from tests.autopilot.analyze.schemas import OTHERS, ROWS
 
@@ -74,6 +75,7 @@ leaves = (
     | _compared(["{t}d", "date_trunc('month', {t}d)", "CAST({t}d AS DATE)"], days)
     | _compared(["year({t}c)", "year({t}d)"], st.sampled_from(["2025", "2026", "2027"]))
     | st.sampled_from(PATTERNS).map(lambda one: f"{{t}}b LIKE {one}")
+    | st.sampled_from(PATTERNS).map(lambda one: f"{{t}}b NOT LIKE {one}")
     | st.sampled_from(["{t}g", "NOT {t}g", "{t}g IS TRUE", "starts_with({t}b, 'a')", "{t}a = {t}id", "1 = 0", "TRUE"])
 )
 conditions = st.recursive(
@@ -126,8 +128,8 @@ def rows(duck: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
 
 def _filter(sql: str) -> Filter:
     logged = LoggedQuery("q", "neve", datetime(2026, 1, 2, tzinfo=UTC), sql, "duckdb", schema="s")
-    result = parsed(logged, TABLES)
-    if isinstance(result, LeftOut):
+    result = parse_query(logged, TABLES)
+    if isinstance(result, IgnoredQuery):
         assert result.reason == "it reads no rows"
         return AnyOf(())
     assert isinstance(result, Query), result

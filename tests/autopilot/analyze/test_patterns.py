@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.autopilot import workload
 from neve.autopilot.analyzer import analyze
+from neve.autopilot.logs.records import LoggedQuery
 from neve.autopilot.patterns import PatternCounter
-from neve.autopilot.sources.record import LoggedQuery
+from neve.autopilot.workload import queries
+from neve.predicate import filters
 from tests.autopilot.analyze.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -23,17 +24,17 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 _numbers = count()
 
 
-def query(engine: str, size: int | None, *tests: workload.Test, text: str = "SELECT 1") -> workload.Query:
+def query(engine: str, size: int | None, *tests: filters.Test, text: str = "SELECT 1") -> queries.Query:
     """A query that reads one table."""
     number = next(_numbers)
-    use = workload.TableUse("s.t", workload.AllOf(tests), bytes_read=size)
-    return workload.Query(f"q{number}", engine, START + timedelta(seconds=number), text, 0.5, (use,))
+    use = queries.TableUse("s.t", filters.AllOf(tests), bytes_read=size)
+    return queries.Query(f"q{number}", engine, START + timedelta(seconds=number), text, 0.5, (use,))
 
 
 def test_bytes_of_different_engines_are_never_added_up() -> None:
     """A share is one within an engine; engines weigh by their queries, however many bytes they count."""
     counter = PatternCounter()
-    a, b = workload.Test("a", "eq", (1,)), workload.Test("b", "range", low=1)
+    a, b = filters.Test("a", "eq", (1,)), filters.Test("b", "range", low=1)
     for one in (query("trino", 10, a), query("trino", 30, b), query("clickhouse", 9_000_000, a)):
         counter.add(one)
     table = counter.tables()["s.t"]
@@ -47,16 +48,16 @@ def test_bytes_of_different_engines_are_never_added_up() -> None:
 def test_a_column_counts_once_in_a_query() -> None:
     """However often a query tests a column in one way, it is one query."""
     counter = PatternCounter()
-    counter.add(query("trino", None, workload.Test("a", "eq", (1,)), workload.Test("a", "eq", (2,))))
+    counter.add(query("trino", None, filters.Test("a", "eq", (1,)), filters.Test("a", "eq", (2,))))
     [pattern] = counter.tables()["s.t"].patterns
     assert (pattern.queries, pattern.share_of_queries, pattern.weight) == (1, 1.0, 1.0)
 
 
 def test_joins_and_orders_are_patterns_too() -> None:
     """The share of a column is that of its filters, unless another use is asked for."""
-    use = workload.TableUse("s.t", join_keys=("k",), order_by=("o",))
+    use = queries.TableUse("s.t", join_keys=("k",), order_by=("o",))
     counter = PatternCounter()
-    counter.add(workload.Query("q", "spark", START, "SELECT 1", None, (use,)))
+    counter.add(queries.Query("q", "spark", START, "SELECT 1", None, (use,)))
     table = counter.tables()["s.t"]
     assert (table.share("k"), table.share("k", "join"), table.share("o", "order")) == (0.0, 1.0, 1.0)
 
@@ -92,7 +93,7 @@ def test_shares_and_weights_stay_shares(asked: list[tuple[str, int, str]]) -> No
     """Whatever is counted, shares are between nothing and all, and columns that exclude each other share the whole."""
     counter = PatternCounter()
     for engine, size, column in asked:
-        counter.add(query(engine, size, workload.Test(column, "eq", (1,))))
+        counter.add(query(engine, size, filters.Test(column, "eq", (1,))))
     patterns = counter.tables()["s.t"].patterns
     assert sum(one.share_of_queries for one in patterns) == pytest.approx(1)
     assert sum(one.weight for one in patterns) == pytest.approx(1)

@@ -11,8 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neve.autopilot.analyzer import analyze
-from neve.autopilot.privacy import described, fingerprint, redacted, skeleton, without_values
-from neve.autopilot.sources.record import LoggedQuery
+from neve.autopilot.logs.records import LoggedQuery
+from neve.autopilot.workload.privacy import (
+    extract_skeleton,
+    fingerprint_query,
+    format_filter,
+    redact_query,
+    remove_values,
+)
 from tests.autopilot.analyze.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -43,7 +49,7 @@ numbers = st.integers(7_000_000_000, 7_999_999_999)
 )
 def test_values_and_comments_go(dialect: str, text: str, said: str) -> None:
     """Every way to write a value becomes a question mark."""
-    assert redacted(text, dialect) == said
+    assert redact_query(text, dialect) == said
 
 
 @st.composite
@@ -87,8 +93,8 @@ def test_no_value_of_a_workload_is_in_what_is_told(given_: tuple[list[LoggedQuer
 
     found = analyze([Log()], TABLES, AT)
     dialects = {one.query_id: one.dialect for one in queries}
-    blank = [without_values(query, dialects[query.query_id]) for query in found.queries]
-    filters = [described(use.filter) for query in found.queries for use in query.uses]
+    blank = [remove_values(query, dialects[query.query_id]) for query in found.queries]
+    filters = [format_filter(use.filter) for query in found.queries for use in query.uses]
     said = json.dumps(found.as_document()) + repr(blank) + repr(filters)
     assert not [secret for secret in told if secret in said]
     assert found.counted + sum(one.queries for one in found.unparsed) == len(queries)
@@ -112,14 +118,14 @@ def test_values_are_told_where_that_is_allowed() -> None:
 def test_a_fingerprint_knows_no_values_no_case_and_no_lengths_of_lists() -> None:
     """Equal questions are equal, others are not."""
     same = {
-        fingerprint(text, "trino")
+        fingerprint_query(text, "trino")
         for text in ("SELECT a FROM t WHERE b IN (1)", "select a\nfrom t where b in ('x', 'y')")
     }
     assert len(same) == 1
-    assert fingerprint("SELECT b FROM t WHERE b IN (1)", "trino") not in same
+    assert fingerprint_query("SELECT b FROM t WHERE b IN (1)", "trino") not in same
 
 
 def test_of_a_text_that_is_no_sql_only_the_words_of_sql_are_told() -> None:
     """A quote in the wrong place makes names of values."""
-    assert skeleton("SELECT 'it's secret' FROM t", "trino").startswith("(a text of")
-    assert skeleton("SELECT 'it's secret, ' FROM t WHERE '", "trino") == "SELECT ? _ _, ?"
+    assert extract_skeleton("SELECT 'it's secret' FROM t", "trino").startswith("(a text of")
+    assert extract_skeleton("SELECT 'it's secret, ' FROM t WHERE '", "trino") == "SELECT ? _ _, ?"

@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from neve.autopilot.analyzer import analyze
-from neve.autopilot.privacy import described
-from neve.autopilot.sources.expressions import filter_of
-from neve.autopilot.sources.scan_reports import ScanReports
+from neve.autopilot.logs.scan_reports import ScanReports, parse_expression
+from neve.autopilot.workload.privacy import format_filter
 from tests.autopilot.analyze.schemas import DATA, TABLES
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def test_values_that_are_there_are_typed(tmp_path: Path) -> None:
     ]
     (tmp_path / "r.jsonl").write_text("".join(json.dumps(one) + "\n" for one in [*reports, {"report-type": "commit"}]))
     found = analyze([ScanReports(str(tmp_path))], TABLES, SINCE)
-    said = sorted(described(query.uses[0].filter, allow_literals=True) for query in found.queries)
+    said = sorted(format_filter(query.uses[0].filter, allow_literals=True) for query in found.queries)
     assert said == sorted(
         [
             "everything",
@@ -66,12 +65,12 @@ def test_values_that_are_there_are_typed(tmp_path: Path) -> None:
 def test_transforms_and_strange_shapes() -> None:
     """A transform around a column can't be turned around; `not` goes down to the tests."""
     bucket = {"type": "eq", "term": {"type": "transform", "transform": "bucket[4]", "term": "id"}, "value": 1}
-    assert described(filter_of(bucket)) == "id (something)"  # type: ignore[arg-type]
+    assert format_filter(parse_expression(bucket)) == "id (something)"  # type: ignore[arg-type]
     inner = {"type": "and", "left": {"type": "lt", "term": "a", "value": 5}, "right": {"type": "is-null", "term": "b"}}
-    negated = filter_of({"type": "not", "child": inner})
+    negated = parse_expression({"type": "not", "child": inner})
     assert negated is not None
-    assert described(negated, allow_literals=True) == "a >= 5 OR b IS NOT NULL"
-    assert filter_of({"type": "not", "child": {"type": "and", "left": inner, "right": False}}) is None
+    assert format_filter(negated, allow_literals=True) == "a >= 5 OR b IS NOT NULL"
+    assert parse_expression({"type": "not", "child": {"type": "and", "left": inner, "right": False}}) is None
 
 
 def test_a_report_that_is_none_is_counted(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ import urllib3
 import uvicorn
 
 from neve.autopilot.analyzer import analyze
-from neve.autopilot.parse.tables import Tables
-from neve.autopilot.sources.scan_reports import ScanReports
-from neve.autopilot.sources.sink import MAX_EVENT_BYTES, Sink
-from neve.autopilot.sources.trino_events import TrinoEvents
+from neve.autopilot.logs.event_receiver import MAX_EVENT_BYTES, EventReceiver
+from neve.autopilot.logs.scan_reports import ScanReports
+from neve.autopilot.logs.trino_log import TrinoEvents
+from neve.autopilot.workload.tables import Tables
 from tests.autopilot.analyze.schemas import DATA, TABLES
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def serving(folder: Path) -> Iterator[str]:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
-        server = uvicorn.Server(uvicorn.Config(Sink(folder).application(), log_level="error", lifespan="off"))
+        server = uvicorn.Server(uvicorn.Config(EventReceiver(folder).application(), log_level="error", lifespan="off"))
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), daemon=True)
         thread.start()
         try:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import zstandard
 
 from neve.autopilot.analyzer import analyze
-from neve.autopilot.privacy import described
-from neve.autopilot.sources.spark_log import SparkLog
-from neve.autopilot.sources.spark_plan import scans_of
+from neve.autopilot.logs.spark_log import SparkLog
+from neve.autopilot.logs.spark_plan import find_scans
+from neve.autopilot.workload.privacy import format_filter
 from tests.autopilot.analyze.schemas import DATA, TABLES
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ SINCE = datetime(2020, 1, 1, tzinfo=UTC)
 def test_a_plan_tells_what_no_text_tells() -> None:
     """Filters that reached Iceberg, keys of maps that did not, and the bytes of the files; failures are left out."""
     found = analyze([SparkLog(str(DATA / "spark_4_1_plain.jsonl"))], TABLES, SINCE)
-    said = [(described(use.filter, allow_literals=True), use.bytes_read) for one in found.queries for use in one.uses]
+    said = [
+        (format_filter(use.filter, allow_literals=True), use.bytes_read) for one in found.queries for use in one.uses
+    ]
     assert said == [
         ("placed >= datetime.datetime(2026, 1, 5, 0, 0, tzinfo=datetime.timezone.utc) AND customer = 'c1'", 9458),
         ("attributes['http.route'] = '/r1'", 21007),
@@ -47,7 +49,7 @@ def test_rolling_packed_logs_and_descriptions_that_are_sql(tmp_path: Path) -> No
     for number, part in ((2, lines[3:]), (1, lines[:3])):  # the first part ends within an execution
         (folder / f"events_{number}_app-1.zstd").write_bytes(zstandard.compress(b"".join(part)))
     found = analyze([SparkLog(str(tmp_path))], TABLES, SINCE)
-    said = [described(use.filter, allow_literals=True) for query in found.queries for use in query.uses]
+    said = [format_filter(use.filter, allow_literals=True) for query in found.queries for use in query.uses]
     day = "datetime.datetime(2026, 1, {}, 0, 0, tzinfo=datetime.timezone.utc)".format
     assert said == [
         f"customer IN ('c1', 'c2') AND date_trunc(placed) >= {day(3)} AND date_trunc(placed) < {day(4)}",
@@ -76,4 +78,4 @@ def test_a_log_that_is_cut_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
 
 def test_a_plan_that_is_no_plan_has_no_scans() -> None:
     """Nodes without the words of an Iceberg scan are passed over."""
-    assert scans_of({"simpleString": "BatchScan x", "children": [{"simpleString": "LocalTableScan"}]}) == []
+    assert find_scans({"simpleString": "BatchScan x", "children": [{"simpleString": "LocalTableScan"}]}) == []

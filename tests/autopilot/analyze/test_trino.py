@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from neve.autopilot.analyzer import QueryLogAnalyzer, analyze
-from neve.autopilot.parse.prepared import filled
-from neve.autopilot.parse.tables import Tables
-from neve.autopilot.privacy import described
-from neve.autopilot.sources.config import KafkaEventsConfig, TrinoConfig
-from neve.autopilot.sources.record import LoggedQuery
-from neve.autopilot.sources.trino_events import TrinoEvents
-from neve.autopilot.sources.trino_kafka import TrinoKafka
-from neve.autopilot.sources.trino_runtime import TrinoRuntime
+from neve.autopilot.config import KafkaEventsConfig, TrinoConfig
+from neve.autopilot.logs.records import LoggedQuery
+from neve.autopilot.logs.trino_log import TrinoEvents, TrinoKafka, TrinoRuntime, fill_parameters
+from neve.autopilot.workload.privacy import format_filter
+from neve.autopilot.workload.tables import Tables
 from neve.errors import InputError
 from tests.autopilot.analyze.schemas import DATA
 
@@ -37,7 +34,7 @@ EVENTS = DATA / "trino_476_events.jsonl"
 def test_recorded_events_become_a_workload() -> None:
     """Finished queries on the lake's catalog count with their bytes; all others are left out with a reason."""
     found = analyze([TrinoEvents(str(EVENTS), "lake")], Tables(), SINCE)
-    said = [described(use.filter, allow_literals=True) for query in found.queries for use in query.uses]
+    said = [format_filter(use.filter, allow_literals=True) for query in found.queries for use in query.uses]
     month = "datetime.datetime(1993, {}, 1, 0, 0, tzinfo=datetime.timezone.utc)".format
     assert said == [
         "orderdate >= datetime.date(1993, 1, 1) AND custkey = 7",
@@ -86,11 +83,11 @@ def test_a_log_that_is_not_there_is_said() -> None:
 def test_values_of_prepared_statements_come_to_their_places() -> None:
     """Marks in texts are no marks, commas in brackets part nothing, and what does not fit stays as it was."""
     text = "EXECUTE p USING ARRAY[1, 2], 'a, ''b'"
-    assert filled(text, "SELECT '?' FROM t WHERE a = ? AND b = ?") == (
+    assert fill_parameters(text, "SELECT '?' FROM t WHERE a = ? AND b = ?") == (
         "SELECT '?' FROM t WHERE a = ARRAY[1, 2] AND b = 'a, ''b'"
     )
-    assert filled("EXECUTE p USING 1", "SELECT ?, ?") == "SELECT ?, ?"
-    assert filled("EXECUTE p USING 1") == "EXECUTE p USING 1"
+    assert fill_parameters("EXECUTE p USING 1", "SELECT ?, ?") == "SELECT ?, ?"
+    assert fill_parameters("EXECUTE p USING 1") == "EXECUTE p USING 1"
 
 
 class _Replay(BaseHTTPRequestHandler):

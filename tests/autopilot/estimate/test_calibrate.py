@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.types import DoubleType, LongType, StringType
 
-from neve.autopilot.estimate.calibrate import Margin, calibrated
-from neve.autopilot.estimate.compiled import compile_filters
-from neve.autopilot.estimate.counts import counted, number_of_places, places_of
-from neve.autopilot.workload import Test as Ask
+from neve.autopilot.estimate.sample import Margin, calibrate_weights, count_positions, count_rows, find_row_positions
+from neve.predicate.compiled_filters import compile_filters
+from neve.predicate.filters import Test as Ask
 
 
 @given(st.integers(0, 2**32), st.integers(1, 9))
@@ -22,7 +21,7 @@ def test_weights_agree_with_one_column(seed: int, places: int) -> None:
     rows = chance.integers(0, places, 500)
     masses = chance.integers(1, 1000, places).astype(float)
     margin = Margin.of(rows, masses, least=30)
-    found = calibrated(np.ones(len(rows)), [margin])
+    found = calibrate_weights(np.ones(len(rows)), [margin])
     held = np.bincount(margin.cells, found, minlength=len(margin.masses))
     assert held == pytest.approx(margin.masses * (len(rows) / masses.sum()))
     assert (found >= 0).all()
@@ -39,7 +38,7 @@ def test_weights_agree_with_columns_that_depend_on_each_other() -> None:
     margins = [
         Margin.of((values // 10)[drawn], np.bincount(values // 10).astype(float)) for values in (whole, other * 10)
     ]
-    found = calibrated(np.full(len(drawn), 50.0), margins)
+    found = calibrate_weights(np.full(len(drawn), 50.0), margins)
     for margin in margins:
         assert np.bincount(margin.cells, found) == pytest.approx(margin.masses, rel=0.01)
 
@@ -49,7 +48,12 @@ def test_rows_are_counted_by_place() -> None:
     asked = [Ask("n", "eq", (5,)), Ask("t", "range", (), "b", "d"), Ask("x", "range", (), 0.5, None)]
     columns = compile_filters(asked, {"n": LongType(), "t": StringType(), "x": DoubleType()}).columns
     numbers = pa.array([1, 5, 5, 9, None], pa.int64())
-    assert counted(columns["n"], numbers).tolist() == [1, 2, 1, 1]
-    assert places_of(columns["t"], pa.array(["a", "b", "c", "d", "e", None])).tolist() == [0, 1, 2, 3, 4, 5]
-    assert counted(columns["x"], pa.array([0.1, float("nan"), 2.0]), np.array([1.0, 2.0, 3.0])).tolist() == [1, 0, 3, 2]
-    assert number_of_places(columns["t"]) == 6
+    assert count_rows(columns["n"], numbers).tolist() == [1, 2, 1, 1]
+    assert find_row_positions(columns["t"], pa.array(["a", "b", "c", "d", "e", None])).tolist() == [0, 1, 2, 3, 4, 5]
+    assert count_rows(columns["x"], pa.array([0.1, float("nan"), 2.0]), np.array([1.0, 2.0, 3.0])).tolist() == [
+        1,
+        0,
+        3,
+        2,
+    ]
+    assert count_positions(columns["t"]) == 6

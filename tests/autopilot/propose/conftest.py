@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from neve.autopilot.config import ProposeConfig
 from neve.autopilot.propose.proposals import Proposals, build_forge
-from neve.autopilot.propose_config import ProposeConfig
 from tests.autopilot.propose import github_server, gitlab_server
 from tests.autopilot.propose.github_server import GitHubServer
 from tests.autopilot.propose.gitlab_server import GitLabServer
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from neve.autopilot.propose.port import Forge
+    from neve.autopilot.propose.forge import Forge
 
 
 @dataclass(frozen=True)

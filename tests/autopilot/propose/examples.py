@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from hypothesis import strategies as st
 
 from neve.autopilot.layout import Layout, PartField, Promoted
-from neve.autopilot.propose.names import proposal_id
-from neve.autopilot.propose.proposal import CanaryLine, Proposal, Reduction, RejectedCandidate
+from neve.autopilot.propose.proposal import CanaryLine, Proposal, Reduction, RejectedCandidate, make_proposal_id
 
 TABLE = "telemetry.spans"
 BEFORE = Layout(partition=(PartField("organization_id", "identity"), PartField("time", "day")), sort=("trace_id",))
@@ -16,7 +15,7 @@ AFTER = Layout(partition=BEFORE.partition, zorder=("service_name", "time"), bloo
 OTHER = Layout(partition=BEFORE.partition, sort=("service_name",))
 LITERAL = "customer-4711"
 PROPOSAL = Proposal(
-    id=proposal_id(TABLE, BEFORE, AFTER),
+    id=make_proposal_id(TABLE, BEFORE, AFTER),
     table=TABLE,
     kind="zorder",
     before=BEFORE,

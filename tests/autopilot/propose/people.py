@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING, Protocol
 
-from neve.autopilot.propose.git import environment
-from neve.autopilot.propose_config import ProposeConfig
+from neve.autopilot.config import ProposeConfig
+from neve.autopilot.propose.local_git import build_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +75,7 @@ class GitPeople:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._environment = environment(ProposeConfig(author_name="A Person", author_email="person@example.com"))
+        self._environment = build_environment(ProposeConfig(author_name="A Person", author_email="person@example.com"))
 
     def merge(self, branch: str) -> None:
         """As the README says."""

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.autopilot.propose.auto_merge import auto_merge, within_hours
+from neve.autopilot.config import AutoMergeConfig
 from neve.autopilot.propose.proposal import Proposal, Reduction
-from neve.autopilot.propose_config import AutoMergeConfig
+from neve.autopilot.propose.proposals import decide_auto_merge, is_within_hours
 from tests.autopilot.propose.examples import PROPOSAL
 
 NIGHT = datetime(2026, 1, 31, 2, 30, tzinfo=UTC)
@@ -20,14 +20,14 @@ BOUNDS = AutoMergeConfig(enabled=True, from_hour=22, to_hour=6, least_reduction_
 
 def test_within_all_bounds_it_is_allowed() -> None:
     """With a reason, too."""
-    decision = auto_merge(PROPOSAL, BOUNDS, NIGHT)
+    decision = decide_auto_merge(PROPOSAL, BOUNDS, NIGHT)
     assert decision.allowed
     assert "at least 55.5 % less to scan" in decision.reason
 
 
 def test_it_is_off_until_somebody_turns_it_on() -> None:
     """The default merges nothing."""
-    assert auto_merge(PROPOSAL, AutoMergeConfig(), NIGHT).reason == "auto_merge is off"
+    assert decide_auto_merge(PROPOSAL, AutoMergeConfig(), NIGHT).reason == "auto_merge is off"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_it_is_off_until_somebody_turns_it_on() -> None:
 )
 def test_one_bound_is_enough_to_refuse(proposal: Proposal, said: str) -> None:
     """Each of them, by name."""
-    decision = auto_merge(proposal, BOUNDS, NIGHT)
+    decision = decide_auto_merge(proposal, BOUNDS, NIGHT)
     assert not decision.allowed
     assert said in decision.reason
 
@@ -53,7 +53,7 @@ def test_one_bound_is_enough_to_refuse(proposal: Proposal, said: str) -> None:
 def test_every_bound_in_the_way_is_named() -> None:
     """Not only the first; hours are those of UTC, wherever the clock stands."""
     noon = datetime(2026, 1, 31, 3, tzinfo=timezone(timedelta(hours=-9)))
-    decision = auto_merge(replace(PROPOSAL, kind="promote", cost_dollars=99), BOUNDS, noon)
+    decision = decide_auto_merge(replace(PROPOSAL, kind="promote", cost_dollars=99), BOUNDS, noon)
     assert decision.reason.count("expected") == 3
     assert "it is 12 h UTC, expected 22 to 6 h" in decision.reason
 
@@ -62,4 +62,4 @@ def test_every_bound_in_the_way_is_named() -> None:
 def test_hours_go_over_midnight(hour: int, start: int, end: int) -> None:
     """A span is what one walks through from its first hour on, all day where it ends where it began."""
     length = (end - start) % 24 or 24
-    assert within_hours(hour, start, end) == (hour in {(start + step) % 24 for step in range(length)})
+    assert is_within_hours(hour, start, end) == (hour in {(start + step) % 24 for step in range(length)})

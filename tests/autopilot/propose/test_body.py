@@ -10,15 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.autopilot.propose.body import body_of, message_of, title_of
-from neve.autopilot.propose.markdown import code, fenced, plain
-from neve.autopilot.propose.proposal import Proposal, RejectedCandidate
+from neve.autopilot.propose.proposal import (
+    Proposal,
+    RejectedCandidate,
+    escape_text,
+    format_body,
+    format_code,
+    format_fence,
+    format_message,
+    format_title,
+)
 from tests.autopilot.propose.examples import BEFORE, LITERAL, PROPOSAL, layouts
 
 if TYPE_CHECKING:
     from neve.autopilot.layout import Layout
 
-BODY = body_of(PROPOSAL)
+BODY = format_body(PROPOSAL)
 
 
 def test_the_body_has_all_that_is_asked_of_it() -> None:
@@ -36,7 +43,7 @@ def test_the_body_has_all_that_is_asked_of_it() -> None:
         "| sorted by name | only 12 % less to scan |",
     ):
         assert said in BODY
-    assert title_of(PROPOSAL) == "telemetry.spans: z-order, 60 % less to scan"
+    assert format_title(PROPOSAL) == "telemetry.spans: z-order, 60 % less to scan"
 
 
 def test_a_long_proposal_fits_into_a_pull_request() -> None:
@@ -51,24 +58,24 @@ def test_a_long_proposal_fits_into_a_pull_request() -> None:
         reasons=(long,) * 300,
         rejected=(RejectedCandidate(long, long),) * 300,
     )
-    body = body_of(proposal, allow_literals=True)
+    body = format_body(proposal, allow_literals=True)
     assert len(body) < 65_000
     assert body.index("`differs`") < body.index("`f00d`")
     for said in ("281 more queries", "280 more reasons", "280 more candidates"):
         assert said in body
-    assert len(title_of(proposal)) <= 200
+    assert len(format_title(proposal)) <= 200
 
 
 def test_literals_are_shown_only_where_they_may_be() -> None:
     """Neither the body nor the commit has one, unless it is allowed."""
-    assert LITERAL not in BODY + message_of(PROPOSAL) + title_of(PROPOSAL)
-    assert LITERAL in body_of(PROPOSAL, allow_literals=True)
+    assert LITERAL not in BODY + format_message(PROPOSAL) + format_title(PROPOSAL)
+    assert LITERAL in format_body(PROPOSAL, allow_literals=True)
 
 
 @given(layouts)
 def test_a_commit_message_can_be_mailed(after: Layout) -> None:
     """No line of it looks like the beginning of a patch, and its title is one line."""
-    message = message_of(
+    message = format_message(
         replace(PROPOSAL, before=replace(after, target_file_bytes=7), after=replace(after, target_file_bytes=8))
     )
     assert not any(line.startswith(("---", "diff ", "Index: ")) for line in message.splitlines())
@@ -78,22 +85,22 @@ def test_a_commit_message_can_be_mailed(after: Layout) -> None:
 def test_a_difference_and_a_loss_are_said_plainly() -> None:
     """A result that differs stands out; a rewrite that never pays back says so; no canary is no silence."""
     different = replace(PROPOSAL, canary=(replace(PROPOSAL.canary[0], equal=False),), payback_days=None)
-    assert "0 of 1 queries" in body_of(different)
-    assert "**different**" in body_of(different)
-    assert "never pays back" in body_of(different)
+    assert "0 of 1 queries" in format_body(different)
+    assert "**different**" in format_body(different)
+    assert "never pays back" in format_body(different)
     assert not different.canary_passed
-    assert "No canary was run." in body_of(replace(PROPOSAL, canary=(), measured=None))
+    assert "No canary was run." in format_body(replace(PROPOSAL, canary=(), measured=None))
 
 
 @given(st.text())
 def test_texts_stay_texts(text: str) -> None:
     """No text ends its cell, its line or its fence, or calls anybody by name."""
-    shown = plain(text)
+    shown = escape_text(text)
     assert "\n" not in shown
     assert "|" not in shown.replace("\\|", "")
     assert "@" not in shown.replace("@\u200b", "")
-    assert "|" not in code(text).replace("\\|", "")
-    fence = fenced(text).split("\n")[0]
+    assert "|" not in format_code(text).replace("\\|", "")
+    fence = format_fence(text).split("\n")[0]
     assert set(fence) == {"`"}
     assert fence not in text
 

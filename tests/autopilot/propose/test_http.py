@@ -9,11 +9,10 @@ import pytest
 from pydantic import ValidationError
 from structlog.testing import capture_logs
 
-from neve.autopilot.propose.auto_merge import Decision
-from neve.autopilot.propose.busy import busy_of
-from neve.autopilot.propose.port import ForgeError
-from neve.autopilot.propose.proposals import Proposals, build_forge
-from neve.autopilot.propose_config import ProposeConfig
+from neve.autopilot.config import ProposeConfig
+from neve.autopilot.propose.forge import ForgeError
+from neve.autopilot.propose.forge_http import detect_busy
+from neve.autopilot.propose.proposals import MergeDecision, Proposals, build_forge
 from tests.autopilot.propose.conftest import github_config, gitlab_config
 from tests.autopilot.propose.examples import PROPOSAL
 from tests.autopilot.propose.github_server import TOKEN
@@ -76,7 +75,7 @@ def test_a_forge_that_makes_up_its_mind_is_waited_for(github: GitHubServer, prop
         (method, path, (lambda asked: refusals.pop() if refusals else answer(asked)) if one == answer else one)
         for method, path, one in github._routes
     ]
-    assert proposals.merge(PROPOSAL, Decision(True, "within bounds")).is_merged
+    assert proposals.merge(PROPOSAL, MergeDecision(True, "within bounds")).is_merged
 
 
 def test_a_limit_that_lasts_is_an_error_that_says_how_long(github: GitHubServer, proposals: Proposals) -> None:
@@ -131,10 +130,10 @@ def test_gitlab_refuses_a_wrong_token(gitlab: GitLabServer) -> None:
 def test_a_reset_in_the_future_is_waited_for() -> None:
     """In seconds from now, though forges tell the hour."""
     reset = int(time.time()) + 100
-    busy = busy_of(403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(reset)}, "")
+    busy = detect_busy(403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(reset)}, "")
     assert busy is not None
     assert reset - time.time() - 1 <= (busy.after or 0) <= 100
-    assert busy_of(403, {}, "not yours") is None
+    assert detect_busy(403, {}, "not yours") is None
 
 
 @pytest.mark.parametrize(

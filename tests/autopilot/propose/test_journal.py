@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.autopilot.journal import Attempt, History, Stage, Step
+from neve.autopilot.attempt import Attempt, Stage, Step
+from neve.autopilot.history import History
 from neve.autopilot.outcome import Outcome
 from neve.errors import LakeError
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 from tests.autopilot.propose.examples import AFTER, BEFORE, PROPOSAL, TABLE
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ OUTCOME = Outcome(TABLE, "a/1", "zorder", NOW, 62.0, 55.5, 58.25)
 @pytest.fixture
 def history(tmp_path: Path) -> Iterator[History]:
     """One in a SQLite file."""
-    documents = SqlDocuments(State(StateConfig(path=str(tmp_path / "state.db"))))
+    documents = SqlDocuments(StateStore(StateConfig(path=str(tmp_path / "state.db"))))
     yield History(documents)
     documents.close()
 
@@ -38,11 +39,11 @@ def test_an_attempt_is_told_from_its_beginning_to_its_end(history: History) -> N
     """Every stage with its time, its reason and its report, in the order that they came."""
     history.begin(FIRST)
     for stage in list(Stage)[1:5]:
-        step = history.note(
+        noted = history.note(
             TABLE, "a/1", stage, f"why {stage}", {"stage": stage.value, "proposal": PROPOSAL.as_document()}
         )
-        assert (history.report(step) or {})["stage"] == stage
-    assert history.note(TABLE, "a/1", Stage.ROLLED_BACK, "by hand").report == ""
+        assert (history.report(noted.steps[-1]) or {})["stage"] == stage
+    assert history.note(TABLE, "a/1", Stage.ROLLED_BACK, "by hand").steps[-1].report == ""
     found = history.attempt(TABLE, "a/1")
     assert found is not None
     assert (found.before, found.after, found.kind, found.started) == (BEFORE, AFTER, "zorder", NOW)
@@ -75,13 +76,13 @@ def test_steps_of_several_are_all_kept(history: History) -> None:
     """Threads that note at the same time overwrite neither each other's steps nor reports."""
     history.begin(FIRST)
     with ThreadPoolExecutor(4) as pool:
-        steps = list(
+        each = list(
             pool.map(lambda number: history.note(TABLE, "a/1", Stage.CANARY, str(number), {"n": number}), range(12))
         )
     found = history.attempt(TABLE, "a/1")
     assert found is not None
     assert sorted(int(step.reason) for step in found.steps[1:]) == list(range(12))
-    assert [(history.report(step) or {})["n"] for step in steps] == list(range(12))
+    assert [(history.report(noted.steps[-1]) or {})["n"] for noted in each] == list(range(12))
 
 
 def test_outcomes_come_back(history: History) -> None:

@@ -9,20 +9,18 @@ from typing import Any
 
 import pytest
 
-from neve.autopilot.propose.auto_merge import Decision
-from neve.autopilot.propose.git import Git, environment
-from neve.autopilot.propose.port import ForgeError
-from neve.autopilot.propose.proposals import Proposals, build_forge
-from neve.autopilot.propose.spec import has_layout
-from neve.autopilot.propose.state import State
-from neve.autopilot.propose_config import ProposeConfig
+from neve.autopilot.config import ProposeConfig
+from neve.autopilot.layout import spec_has_layout
+from neve.autopilot.propose.forge import ForgeError, ProposalState
+from neve.autopilot.propose.local_git import Git, build_environment
+from neve.autopilot.propose.proposals import MergeDecision, Proposals, build_forge
 from neve.errors import EnvironmentFault
 from tests.autopilot.propose.examples import AFTER, OTHER, PROPOSAL, TABLE
 from tests.autopilot.propose.people import GitPeople
 
 PATH = f"tables/{TABLE}.yaml"
 BRANCH = f"neve/autopilot/{TABLE}/{PROPOSAL.id}"
-YES = Decision(True, "within bounds")
+YES = MergeDecision(True, "within bounds")
 
 
 def proposals_in(folder: Path, **more: Any) -> Proposals:
@@ -33,7 +31,7 @@ def proposals_in(folder: Path, **more: Any) -> Proposals:
 
 def git(folder: Path, *arguments: str) -> str:
     """A command of somebody else."""
-    env = environment(ProposeConfig(author_name="A Person"))
+    env = build_environment(ProposeConfig(author_name="A Person"))
     done = subprocess.run(["git", *arguments], cwd=folder, env=env, capture_output=True, text=True, check=True)
     return done.stdout
 
@@ -67,7 +65,7 @@ def test_looking_at_a_proposal_does_not_approve_it(tmp_path: Path) -> None:
     proposals = proposals_in(tmp_path)
     proposals.propose(PROPOSAL)
     git(tmp_path, "checkout", "--quiet", BRANCH)
-    assert proposals.state(PROPOSAL).state is State.OPEN
+    assert proposals.state(PROPOSAL).state is ProposalState.OPEN
     assert proposals.propose(PROPOSAL).action == "unchanged"
     for change in (
         lambda: proposals.refresh(PROPOSAL, OTHER),
@@ -112,7 +110,7 @@ def test_the_autopilot_merges_where_nobody_is(tmp_path: Path) -> None:
         proposals = proposals_in(folder, default_branch="main")
         proposals.propose(PROPOSAL)
         assert proposals.merge(PROPOSAL, YES).is_merged
-        assert has_layout(git(folder, "show", f"main:{PATH}"), TABLE, AFTER)
+        assert spec_has_layout(git(folder, "show", f"main:{PATH}"), TABLE, AFTER)
         assert len(git(folder, "worktree", "list").splitlines()) == 1
     assert git(tmp_path / "other", "status", "--porcelain") == ""
 
@@ -126,7 +124,7 @@ def test_a_merge_that_would_overwrite_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ForgeError, match="would be overwritten by merge"):
         proposals.merge(PROPOSAL, YES)
     assert (tmp_path / PATH).read_text() == "mine"
-    assert proposals.state(PROPOSAL).state is State.OPEN
+    assert proposals.state(PROPOSAL).state is ProposalState.OPEN
 
 
 def test_a_merge_that_conflicts_is_taken_back(tmp_path: Path) -> None:
@@ -149,15 +147,15 @@ def test_a_remote_has_all_of_it(tmp_path: Path) -> None:
     assert one.propose(PROPOSAL).action == "opened"
     assert two.propose(PROPOSAL).action == "unchanged"
     two.refresh(PROPOSAL, OTHER)
-    assert one.state(PROPOSAL).state is State.STALE
+    assert one.state(PROPOSAL).state is ProposalState.STALE
     assert one.propose(PROPOSAL).action == "updated"
-    assert two.state(PROPOSAL).state is State.OPEN
+    assert two.state(PROPOSAL).state is ProposalState.OPEN
     git(tmp_path / "hub", "branch", "-D", BRANCH)
-    assert two.state(PROPOSAL).state is State.REJECTED
+    assert two.state(PROPOSAL).state is ProposalState.REJECTED
     git(tmp_path / "hub", "branch", BRANCH, f"refs/neve/proposed/{TABLE}/{PROPOSAL.id}")
     assert two.merge(PROPOSAL, YES).is_merged
     assert one.state(PROPOSAL).is_merged
-    assert has_layout(git(tmp_path / "hub", "show", f"main:{PATH}"), TABLE, AFTER)
+    assert spec_has_layout(git(tmp_path / "hub", "show", f"main:{PATH}"), TABLE, AFTER)
 
 
 def test_the_environment_stays_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from neve.autopilot.propose.names import branch_of, proposal_id, spec_path, word
+from neve.autopilot.propose.proposal import escape_name, make_proposal_id, proposal_branch, spec_path
 from neve.errors import ConfigError
 from tests.autopilot.propose.examples import AFTER, BEFORE, OTHER, TABLE, names
 
@@ -20,7 +20,7 @@ ODD = ("a.lock", ".a", "a.", "a..b", "@{", "a~1", "^", "*", "\\", "\x7f", "-", "
 @example(list(ODD))
 def test_words_are_parts_of_names(texts: list[str]) -> None:
     """One part each, printable, and different for different texts."""
-    found = [word(text) for text in texts]
+    found = [escape_name(text) for text in texts]
     assert all(one.isascii() and one.isprintable() and not set(one) & set("/ ~^:?*[\\") for one in found)
     assert len(set(found)) == len(set(texts))
 
@@ -28,20 +28,22 @@ def test_words_are_parts_of_names(texts: list[str]) -> None:
 def test_git_takes_the_branches_of_odd_tables() -> None:
     """The command itself says so."""
     for text in ODD:
-        subprocess.run(["git", "check-ref-format", "--branch", branch_of(text, text)], check=True, capture_output=True)
+        subprocess.run(
+            ["git", "check-ref-format", "--branch", proposal_branch(text, text)], check=True, capture_output=True
+        )
 
 
 def test_names_say_what_they_are_of() -> None:
     """A usual table reads as it is written."""
-    assert branch_of(TABLE, "a1") == "neve/autopilot/telemetry.spans/a1"
+    assert proposal_branch(TABLE, "a1") == "neve/autopilot/telemetry.spans/a1"
     assert spec_path("tables", TABLE) == "tables/telemetry.spans.yaml"
     assert spec_path("", TABLE) == "telemetry.spans.yaml"
     with pytest.raises(ConfigError, match="is empty"):
-        word("")
+        escape_name("")
 
 
 def test_the_same_change_has_the_same_id() -> None:
     """By table and layouts, both ways different."""
-    ids = {proposal_id(TABLE, *pair) for pair in ((BEFORE, AFTER), (AFTER, BEFORE), (BEFORE, OTHER))}
-    assert len(ids | {proposal_id("other", BEFORE, AFTER)}) == 4
-    assert proposal_id(TABLE, replace(BEFORE), AFTER) == proposal_id(TABLE, BEFORE, AFTER)
+    ids = {make_proposal_id(TABLE, *pair) for pair in ((BEFORE, AFTER), (AFTER, BEFORE), (BEFORE, OTHER))}
+    assert len(ids | {make_proposal_id("other", BEFORE, AFTER)}) == 4
+    assert make_proposal_id(TABLE, replace(BEFORE), AFTER) == make_proposal_id(TABLE, BEFORE, AFTER)

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neve.autopilot.outcome import (
-    LEAST_FACTOR,
-    LEAST_OUTCOMES,
-    MOST_FACTOR,
-    NEWEST_OUTCOMES,
+    MAX_FACTOR,
+    MAX_OUTCOMES,
+    MIN_FACTOR,
+    MIN_OUTCOMES,
     Outcome,
-    Remeasured,
-    calibrated,
-    calibration,
-    delivered_pct,
+    QueryMeasurement,
+    calibrate_estimate,
+    compute_calibration,
+    compute_delivered_pct,
 )
 from neve.autopilot.propose.proposal import Reduction
 
@@ -47,50 +47,53 @@ def ratios(*found: float, kind: str = "sort") -> list[Outcome]:
 @given(estimates, st.lists(outcomes, max_size=12), st.randoms(use_true_random=False))
 def test_a_correction_is_bounded_and_keeps_its_order(estimate: Reduction, past: list[Outcome], random: object) -> None:
     """Bounds around the value, nothing over 100 %, the factor within its own, whatever order the past is told in."""
-    found = calibrated(estimate, "sort", past)
+    found = calibrate_estimate(estimate, "sort", past)
     assert found.low_pct <= found.pct <= found.high_pct <= 100
-    assert LEAST_FACTOR <= calibration("sort", past).factor <= MOST_FACTOR
+    assert MIN_FACTOR <= compute_calibration("sort", past).factor <= MAX_FACTOR
     shuffled = sorted(past, key=lambda _: random.random())  # type: ignore[attr-defined]
-    assert calibration("sort", shuffled).factor == pytest.approx(calibration("sort", past).factor)
+    assert compute_calibration("sort", shuffled).factor == pytest.approx(compute_calibration("sort", past).factor)
 
 
 @given(estimates, st.lists(outcomes, max_size=12))
 def test_other_kinds_teach_nothing(estimate: Reduction, past: list[Outcome]) -> None:
     """What z-orders delivered says nothing about sorts."""
-    assert calibrated(estimate, "sort", [one for one in past if one.kind == "zorder"]) == estimate
+    assert calibrate_estimate(estimate, "sort", [one for one in past if one.kind == "zorder"]) == estimate
 
 
 @given(st.lists(st.floats(0.6, 1.1), min_size=4, max_size=12), st.floats(-10, 10))
 def test_one_outlier_does_not_decide(usual: list[float], odd: float) -> None:
     """The factor stays within what the others delivered."""
-    factor = calibration("sort", ratios(*usual, odd)).factor
+    factor = compute_calibration("sort", ratios(*usual, odd)).factor
     assert min(usual) - 1e-9 <= factor <= max(usual) + 1e-9
 
 
 def test_promises_that_were_kept_are_not_corrected() -> None:
     """Nor are those of which too little is known."""
-    assert calibrated(ESTIMATE, "sort", ratios(*[1.0] * 5)) == ESTIMATE
-    assert calibrated(ESTIMATE, "sort", ratios(*[0.5] * (LEAST_OUTCOMES - 1))) == ESTIMATE
-    assert "expected 3 to learn from" in calibration("sort", ratios(0.5)).reason
+    assert calibrate_estimate(ESTIMATE, "sort", ratios(*[1.0] * 5)) == ESTIMATE
+    assert calibrate_estimate(ESTIMATE, "sort", ratios(*[0.5] * (MIN_OUTCOMES - 1))) == ESTIMATE
+    assert "expected 3 to learn from" in compute_calibration("sort", ratios(0.5)).reason
 
 
 def test_promises_that_were_too_high_come_down() -> None:
     """By what was delivered of them, and with their bounds."""
-    assert calibrated(ESTIMATE, "sort", ratios(0.7, 0.8, 0.9)) == Reduction(40.0, 32.0, 48.0)
-    assert calibration("sort", ratios(0.7, 0.8, 0.9)).reason == "3 outcomes of sort delivered 0.80 of what was promised"
-    assert calibrated(ESTIMATE, "sort", ratios(-1, -1, -1)).pct == 50.0 * LEAST_FACTOR
+    assert calibrate_estimate(ESTIMATE, "sort", ratios(0.7, 0.8, 0.9)) == Reduction(40.0, 32.0, 48.0)
+    assert (
+        compute_calibration("sort", ratios(0.7, 0.8, 0.9)).reason
+        == "3 outcomes of sort delivered 0.80 of what was promised"
+    )
+    assert calibrate_estimate(ESTIMATE, "sort", ratios(-1, -1, -1)).pct == 50.0 * MIN_FACTOR
 
 
 def test_the_newest_outcomes_count() -> None:
     """Data changes its shape: what was long ago is not asked."""
-    old, new = [0.5] * NEWEST_OUTCOMES, [1.1] * NEWEST_OUTCOMES
-    assert calibration("sort", ratios(*old, *new)).factor == pytest.approx(1.1)
+    old, new = [0.5] * MAX_OUTCOMES, [1.1] * MAX_OUTCOMES
+    assert compute_calibration("sort", ratios(*old, *new)).factor == pytest.approx(1.1)
 
 
 def test_what_was_delivered_is_weighed() -> None:
     """By how often queries are asked; nothing scanned before is nothing to compare."""
-    assert delivered_pct([Remeasured(3, 100, 50), Remeasured(1, 100, 100)]) == pytest.approx(37.5)
-    assert delivered_pct([Remeasured(1, 100, 150)]) == pytest.approx(-50)
-    assert delivered_pct([]) is None
+    assert compute_delivered_pct([QueryMeasurement(3, 100, 50), QueryMeasurement(1, 100, 100)]) == pytest.approx(37.5)
+    assert compute_delivered_pct([QueryMeasurement(1, 100, 150)]) == pytest.approx(-50)
+    assert compute_delivered_pct([]) is None
     assert ratios(0.79)[0].kept is False
     assert ratios(0.81)[0].kept is True

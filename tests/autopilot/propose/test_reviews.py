@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from neve.autopilot.propose.forge import ProposalState
 from neve.autopilot.propose.proposals import Proposals, build_forge
-from neve.autopilot.propose.state import State
 from tests.autopilot.propose.conftest import github_config, gitlab_config
 from tests.autopilot.propose.examples import OTHER, PROPOSAL
 from tests.autopilot.propose.hosted import Pull
@@ -37,7 +37,7 @@ def test_a_review_approves_before_a_merge(github: GitHubServer) -> None:
     proposals = on_github(github)
     review(github, "ada", "APPROVED")
     verdict = proposals.state(PROPOSAL)
-    assert (verdict.state, verdict.reason, verdict.is_merged) == (State.APPROVED, "approved by ada", False)
+    assert (verdict.state, verdict.reason, verdict.is_merged) == (ProposalState.APPROVED, "approved by ada", False)
     assert proposals.merge(PROPOSAL).is_merged
     assert github.hosted.pulls[0].state == "merged"
 
@@ -59,7 +59,7 @@ def test_not_every_review_counts(github: GitHubServer, reviews: list[tuple[str, 
     for one in reviews:
         review(github, *one)
     verdict = proposals.state(PROPOSAL)
-    assert verdict.state is State.OPEN
+    assert verdict.state is ProposalState.OPEN
     assert said in verdict.reason
 
 
@@ -70,7 +70,7 @@ def test_the_last_word_counts_on_whatever_page(github: GitHubServer) -> None:
     for _ in range(100):
         review(github, "ada", "APPROVED")
     review(github, "bob", "APPROVED")
-    assert proposals.state(PROPOSAL).state is State.APPROVED
+    assert proposals.state(PROPOSAL).state is ProposalState.APPROVED
 
 
 def test_without_reviews_only_a_merge_approves(github: GitHubServer) -> None:
@@ -85,7 +85,7 @@ def test_a_proposal_again_keeps_its_approvals(github: GitHubServer) -> None:
     proposals = on_github(github)
     review(github, "ada", "APPROVED")
     proposals.propose(PROPOSAL)
-    assert proposals.state(PROPOSAL).state is State.APPROVED
+    assert proposals.state(PROPOSAL).state is ProposalState.APPROVED
 
 
 def test_a_stale_proposal_whose_branch_is_gone_is_opened_anew(github: GitHubServer) -> None:
@@ -106,7 +106,7 @@ def test_a_branch_of_a_fork_is_not_ours(github: GitHubServer, gitlab: GitLabServ
         (on_gitlab(gitlab), gitlab.hosted),
     ):
         hosted.pulls.append(Pull(2, hosted.pulls[0].branch, "main", "mine", "", state="closed", fork=True))
-        assert proposals.state(PROPOSAL).state is State.OPEN
+        assert proposals.state(PROPOSAL).state is ProposalState.OPEN
 
 
 def on_gitlab(server: GitLabServer) -> Proposals:
@@ -120,7 +120,7 @@ def on_gitlab(server: GitLabServer) -> Proposals:
 def test_gitlab_counts_those_who_approved(gitlab: GitLabServer) -> None:
     """`approved` is true where nobody had to; only a name is an approval."""
     proposals = on_gitlab(gitlab)
-    assert proposals.state(PROPOSAL).state is State.OPEN
+    assert proposals.state(PROPOSAL).state is ProposalState.OPEN
     gitlab.hosted.pulls[0].reviews.append({"user": {"username": "ada"}})
     assert proposals.state(PROPOSAL).reason == "approved by ada"
 

@@ -9,14 +9,14 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neve.autopilot.propose.spec import HEADER, TableSpec, has_layout, read, with_layout, written
+from neve.autopilot.layout import SPEC_HEADER, TableSpec, format_spec, parse_spec, replace_layout, spec_has_layout
 from neve.errors import ConfigError
 from tests.autopilot.propose.examples import AFTER, BEFORE, TABLE, layouts, names
 
 if TYPE_CHECKING:
     from neve.autopilot.layout import Layout
 
-GOOD = written(TableSpec(TABLE, AFTER))
+GOOD = format_spec(TableSpec(TABLE, AFTER))
 specs = st.builds(
     TableSpec,
     names,
@@ -29,21 +29,21 @@ specs = st.builds(
 @settings(max_examples=60)
 def test_a_spec_comes_back_from_its_file(spec: TableSpec) -> None:
     """Every name, whatever is in it, and the same file each time, also over UTF-8."""
-    text = written(spec)
-    assert read(text.encode().decode()) == spec
-    assert written(read(text)) == text
+    text = format_spec(spec)
+    assert parse_spec(text.encode().decode()) == spec
+    assert format_spec(parse_spec(text)) == text
 
 
 @given(layouts, layouts)
 @settings(max_examples=60)
 def test_files_are_equal_where_layouts_are(one: Layout, other: Layout) -> None:
     """Two layouts that differ are told apart by their files."""
-    assert (written(TableSpec(TABLE, one)) == written(TableSpec(TABLE, other))) == (one == other)
+    assert (format_spec(TableSpec(TABLE, one)) == format_spec(TableSpec(TABLE, other))) == (one == other)
 
 
 def test_the_file_is_for_people() -> None:
     """A header, one thing a line, in an order that does not change."""
-    assert GOOD == HEADER + (
+    assert GOOD == SPEC_HEADER + (
         "version: 1\n"
         "table: telemetry.spans\n"
         "partition:\n"
@@ -75,20 +75,20 @@ def test_a_broken_file_says_where() -> None:
         (" " * 1_000_001, "characters"),
     ):
         with pytest.raises(ConfigError, match=said):
-            read(text, "spans.yaml")
+            parse_spec(text, "spans.yaml")
 
 
 def test_a_file_that_cannot_be_read_has_no_layout() -> None:
     """Neither has none at all, nor one of another table."""
-    assert has_layout(GOOD, TABLE, AFTER)
-    assert not has_layout(GOOD, TABLE, BEFORE)
-    assert not has_layout(GOOD, "telemetry.logs", AFTER)
-    assert not has_layout(None, TABLE, AFTER)
-    assert not has_layout("{", TABLE, AFTER)
+    assert spec_has_layout(GOOD, TABLE, AFTER)
+    assert not spec_has_layout(GOOD, TABLE, BEFORE)
+    assert not spec_has_layout(GOOD, "telemetry.logs", AFTER)
+    assert not spec_has_layout(None, TABLE, AFTER)
+    assert not spec_has_layout("{", TABLE, AFTER)
 
 
 def test_another_layout_keeps_the_properties() -> None:
     """What people wrote beside the layout stays."""
-    text = written(TableSpec(TABLE, BEFORE, (("a", "1"),)))
-    assert yaml.safe_load(with_layout(text, TABLE, AFTER))["properties"] == {"a": "1"}
-    assert read(with_layout(None, TABLE, AFTER)) == TableSpec(TABLE, AFTER)
+    text = format_spec(TableSpec(TABLE, BEFORE, (("a", "1"),)))
+    assert yaml.safe_load(replace_layout(text, TABLE, AFTER))["properties"] == {"a": "1"}
+    assert parse_spec(replace_layout(None, TABLE, AFTER)) == TableSpec(TABLE, AFTER)

@@ -23,12 +23,13 @@ from pyiceberg.expressions import (
 )
 from pyiceberg.transforms import parse_transform
 
-from neve.autopilot.workload import AllOf, Query, TableUse, Test
-from neve.lake.commits import append_once
-from neve.lake.fields import conform, file_schema
-from neve.lake.layout import lay_out
-from neve.lake.rolling import RollingWriter, Shape
-from neve.lake.writer import Target
+from neve.autopilot.workload.queries import Query, TableUse
+from neve.lake.commit.append import append_once
+from neve.lake.write.data_file_writer import DataFileOptions, DataFileWriter
+from neve.lake.write.file_schema import build_file_schema, conform_to_schema
+from neve.lake.write.layout import split_partitions
+from neve.lake.write.table_writer import Target
+from neve.predicate.filters import AllOf, Test
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.table import Table
 
-    from neve.autopilot.workload import Filter
+    from neve.predicate.filters import Filter
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 
@@ -73,10 +74,12 @@ def add_rows(table: Table, rows: pa.Table, rows_per_file: int) -> None:
     table.refresh()
     target = Target.of(table)
     metadata = target.metadata
-    shaped = conform(rows, file_schema(metadata.schema(), rows.schema))
+    shaped = conform_to_schema(rows, build_file_schema(metadata.schema(), rows.schema))
     files = []
-    for piece in lay_out(shaped, metadata.schema(), metadata.spec(), metadata.sort_order()):
-        with RollingWriter(metadata, target.io, piece.key, Shape(None, rows_per_file=rows_per_file)) as writer:
+    for piece in split_partitions(shaped, metadata.schema(), metadata.spec(), metadata.sort_order()):
+        with DataFileWriter(
+            metadata, target.io, piece.key, DataFileOptions(None, rows_per_file=rows_per_file)
+        ) as writer:
             writer.write(piece.rows)
         files += writer.files
     append_once(table, files, batch_id=f"b{len(table.metadata.snapshots)}", operation="test")

@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from neve.autopilot.config import RecommendConfig
 from neve.autopilot.layout import Layout, PartField, Promoted
-from neve.autopilot.recommend.advise import advise
-from neve.autopilot.recommend.hysteresis import Change
-from neve.autopilot.recommend_config import RecommendConfig
-from neve.autopilot.workload import AllOf, TableUse
-from neve.autopilot.workload import Test as Ask
+from neve.autopilot.recommend.advisor import advise
+from neve.autopilot.recommend.rules import LayoutChange
+from neve.autopilot.workload.queries import TableUse
+from neve.predicate.filters import AllOf
+from neve.predicate.filters import Test as Ask
 from tests.autopilot.recommend.made import NOW, asked, catalog_in, table_of
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from neve.autopilot.recommend.recommendation import Advice
-    from neve.autopilot.workload import Filter
+    from neve.predicate.filters import Filter
 
 START = datetime(2026, 5, 1, tzinfo=UTC)
 ROWS, DAYS, FILES = 24_000, 16, 32
@@ -179,7 +180,7 @@ def test_a_rewrite_that_does_not_pay_is_not_recommended(table: Table) -> None:
 
 def test_a_change_has_time_to_settle(table: Table) -> None:
     """A layout that was changed yesterday is not changed again."""
-    changed = Change(NOW - timedelta(days=1), Layout(), Layout(sort=("service",)))
+    changed = LayoutChange(NOW - timedelta(days=1), Layout(), Layout(sort=("service",)))
     advice = advise(table, asked("t.events", *(days(day) for day in range(DAYS))), CONFIG, now=NOW, history=[changed])
     assert "1.0 days ago" in advice.reason
     later = NOW + timedelta(days=30)

@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neve.autopilot.estimate.baseline import baseline, spec_views
-from neve.autopilot.estimate.columns import types_of
-from neve.autopilot.estimate.compiled import compile_filters
-from neve.autopilot.estimate.deletes import DeleteFile
-from neve.autopilot.estimate.files import table_files
-from neve.autopilot.workload import AllOf, AnyOf
-from neve.autopilot.workload import Test as Ask
-from neve.query.scan.manifests import Manifests
-from neve.query.scan.pruning import Pruner
+from neve.autopilot.estimate.columns import find_column_types
+from neve.autopilot.estimate.file_pruning import build_spec_views, measure_baseline
+from neve.autopilot.estimate.table_files import DeleteFile, read_table_files
+from neve.lake.read.manifest_cache import ManifestCache
+from neve.predicate.compiled_filters import compile_filters
+from neve.predicate.filters import AllOf, AnyOf
+from neve.predicate.filters import Test as Ask
+from neve.predicate.pruning import Pruner
 from tests.autopilot.recommend.made import add_rows, catalog_in, expression, table_of
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from neve.autopilot.workload import Filter
+    from neve.predicate.filters import Filter
 
 START, FIRST = datetime(2024, 1, 30, 22, tzinfo=UTC), date(2024, 1, 30)
 ROWS = 96
@@ -123,17 +122,17 @@ FILTERS: st.SearchStrategy[Filter] = st.recursive(
 
 def read_by_us(table: Table, filters: list[Filter]) -> list[set[str]]:
     """The files that each filter must read."""
-    compiled = compile_filters(filters, types_of(table.schema(), VALUES))
-    files = table_files(table, VALUES)
+    compiled = compile_filters(filters, find_column_types(table.schema(), VALUES))
+    files = read_table_files(table, VALUES)
     found: list[set[str]] = [set() for _filter in compiled.filters]
     for spec in files.specs.values():
-        matches = compiled.matches(spec_views(table, compiled, spec), len(spec.paths))
+        matches = compiled.matches(build_spec_views(table, compiled, spec), len(spec.paths))
         for place, row in enumerate(matches):
             found[place] |= {spec.paths[number] for number in np.flatnonzero(row)}
     return [found[compiled.filters.index(one)] for one in filters]
 
 
-MANIFESTS = Manifests()
+MANIFESTS = ManifestCache()
 
 
 def planned(table: Table, wanted: Filter) -> set[str]:
@@ -175,8 +174,8 @@ def test_shares_are_of_bytes(tables: dict[str, Table]) -> None:
         Ask("number", "eq", ("no number",)),
         Ask("empty", "not_null"),
     ]
-    compiled = compile_filters(filters, types_of(table.schema(), VALUES))
-    today = baseline(table, compiled, table_files(table, VALUES))
+    compiled = compile_filters(filters, find_column_types(table.schema(), VALUES))
+    today = measure_baseline(table, compiled, read_table_files(table, VALUES))
     assert today.shares.tolist() == [1.0, 1.0, 1.0, 0.0]
     assert today.rows == ROWS
     assert today.files == 16
@@ -185,7 +184,7 @@ def test_shares_are_of_bytes(tables: dict[str, Table]) -> None:
 def test_a_delete_is_read_with_the_files_that_it_is_about(tmp_path: Path) -> None:
     """Delete files weigh on the data files that they apply to, and on no other."""
     table = table_of(catalog_in(tmp_path), "deleted", made_rows(), rows_per_file=48)
-    files = table_files(table, ["number"])
+    files = read_table_files(table, ["number"])
     [spec] = files.specs.values()
     before = files.weights(spec)
     own = DeleteFile(1000, spec.spec_id, (), spec.sequences[0], spec.paths[0], is_everywhere=False)

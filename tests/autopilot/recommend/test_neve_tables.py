@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from neve.autopilot.config import RecommendConfig
 from neve.autopilot.layout import PartField
-from neve.autopilot.recommend.advise import advise
-from neve.autopilot.recommend_config import RecommendConfig
-from neve.autopilot.workload import AllOf
-from neve.autopilot.workload import Test as Ask
-from neve.lake.commits import append_once
-from neve.lake.writer import Target, write_files
+from neve.autopilot.recommend.advisor import advise
+from neve.lake.commit.append import append_once
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode
+from neve.predicate.filters import AllOf
+from neve.predicate.filters import Test as Ask
 from tests.autopilot.recommend.made import NOW, asked
 from tests.telemetry import NOW as RECEIVED
 from tests.telemetry import traces

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.types import DateType, DecimalType, LongType, StringType, TimestamptzType
 
-from neve.autopilot.estimate.columns import cut_lengths
-from neve.autopilot.estimate.cuts import Cuts
-from neve.autopilot.estimate.files import table_files
-from neve.autopilot.estimate.interval import interval_of, resampled
-from neve.autopilot.estimate.plain import plain
-from neve.autopilot.estimate.sample import Sample, Size, take_sample
-from neve.autopilot.estimate.zorder import BITS, range_numbers
-from neve.compact import zorder as compaction
+from neve.autopilot.estimate.columns import find_bound_lengths
+from neve.autopilot.estimate.confidence_interval import build_interval, resample_weights
+from neve.autopilot.estimate.sample import Sample, SampleSize, take_sample
+from neve.autopilot.estimate.simulator import BITS, assign_ranges
+from neve.autopilot.estimate.table_files import read_table_files
+from neve.compact.execution import spark_rewriter as compaction
+from neve.predicate.comparable import to_comparable
+from neve.predicate.compiled_filters import SortedLiterals
 from tests.autopilot.recommend.made import catalog_in, table_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @given(st.lists(st.integers(-20, 20)), st.lists(st.integers(-25, 25), min_size=1))
 def test_places_compare_as_the_values_do(literals: list[int], values: list[int]) -> None:
     """Of any value and literal: below, equal or above, by their places alone."""
-    cuts = Cuts(literals)
+    cuts = SortedLiterals(literals)
     many = cuts.places(np.array(values))
     for value, place in zip(values, many.tolist(), strict=True):
         assert place == cuts.place(value)
@@ -57,18 +57,18 @@ def test_places_compare_as_the_values_do(literals: list[int], values: list[int])
 )
 def test_literals_become_what_the_column_compares(kind: Any, value: object, expected: float | None) -> None:
     """Whatever type a log gives a literal; what is no value of the column is none."""
-    found = plain(kind, value)
+    found = to_comparable(kind, value)
     assert found == expected if expected is not None else found is None
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=300))
 def test_ranges_of_a_curve_are_those_of_compaction(values: list[int]) -> None:
     """The same boundaries, so that what is simulated is what compaction makes of the same rows."""
-    cuts = compaction.boundaries(values)
+    cuts = compaction.find_boundaries(values)
     expected = [sum(cut <= value for cut in cuts) for value in values]  # type: ignore[operator]
     _distinct, ranks = np.unique(values, return_inverse=True)
     groups = np.zeros(len(values), dtype=np.int64)
-    assert range_numbers(ranks.astype(np.int64), groups, np.ones(len(values))).tolist() == expected
+    assert assign_ranges(ranks.astype(np.int64), groups, np.ones(len(values))).tolist() == expected
     assert BITS == compaction.BITS
 
 
@@ -76,7 +76,7 @@ def test_ranges_are_of_each_partition_and_null_is_first() -> None:
     """Each partition has boundaries of its own; a null has passed none."""
     ranks = np.array([0, 1, 2, 3, 100, 101, 102, 103, -1])
     groups = np.array([0] * 4 + [1] * 4 + [1])
-    numbers = range_numbers(ranks, groups, np.ones(9))
+    numbers = assign_ranges(ranks, groups, np.ones(9))
     assert numbers[:4].tolist() == numbers[4:8].tolist()
     assert numbers[8] == 0
 
@@ -107,7 +107,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
 def sample_of(table: Table, rows: int) -> Sample:
     """A sample of all kinds of columns."""
     names = ["renamed", "resource.id", "attributes['route']", "later", "unknown"]
-    return take_sample(table, table_files(table, names), names, Size(rows, 100, seed=1))
+    return take_sample(table, read_table_files(table, names), names, SampleSize(rows, 100, seed=1))
 
 
 def test_a_sample_has_rows_of_every_file(table: Table) -> None:
@@ -137,11 +137,11 @@ def test_a_sample_repeats(table: Table) -> None:
 
 def test_an_interval_holds_its_estimate(table: Table) -> None:
     """Drawn samples spread around it, never more narrowly than the model's own error."""
-    drawn = [weights.sum() / ROWS for weights in resampled(sample_of(table, 400), 20, seed=3)]
-    found = interval_of(1.0, np.array(drawn), 0.9, 0.01)
+    drawn = [weights.sum() / ROWS for weights in resample_weights(sample_of(table, 400), 20, seed=3)]
+    found = build_interval(1.0, np.array(drawn), 0.9, 0.01)
     assert found.low < 1.0 - 0.01
     assert found.high > 1.0 + 0.01
-    narrow = interval_of(0.5, np.full(9, 0.4), 0.9, 0.02)
+    narrow = build_interval(0.5, np.full(9, 0.4), 0.9, 0.02)
     assert (narrow.low, narrow.high) == pytest.approx((0.48, 0.52))
 
 
@@ -150,7 +150,7 @@ def test_columns_past_the_hundredth_have_no_bounds(tmp_path: Path) -> None:
     rows = pa.table({f"c{number:03d}": pa.array(["x"]) for number in range(103)})
     named = {"write.metadata.metrics.column.c102": "truncate(4)", "write.metadata.metrics.column.c001": "none"}
     made = table_of(catalog_in(tmp_path), "wide", rows, rows_per_file=1, properties=named)
-    lengths = cut_lengths(made.schema(), dict(made.properties))
+    lengths = find_bound_lengths(made.schema(), dict(made.properties))
     assert lengths["c000"] == 16
     assert lengths["c102"] == 4
     assert not {"c001", "c100", "c101"} & set(lengths)

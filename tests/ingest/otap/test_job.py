@@ -8,8 +8,8 @@ import pytest
 
 from neve.ingest.config import IngestConfig
 from neve.ingest.files.ledger import LedgerTable
-from neve.ingest.otap.job import ingest_otap
-from neve.lake import commits
+from neve.ingest.otap_import import ingest_otap
+from neve.lake.commit import append
 from tests.otap.stars import Event, Link, Log, Span, make_star
 from tests.telemetry import NOW, SECOND
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from neve.ingest.otap.result import OtapResult
+    from neve.ingest.results import OtapResult
     from neve.lake.lake import Lake
 
 LOGS = [
@@ -94,7 +94,7 @@ def test_a_run_that_was_killed_is_finished_by_the_next(
 ) -> None:
     """Killed between the commit of spans and that of logs: each record is there once after another run."""
     make_star(tmp_path / "in", logs=LOGS, spans=SPANS)
-    real = commits.append_once
+    real = append.append_once
 
     def dying(table: object, *args: object, **kwargs: object) -> object:
         if str(getattr(table, "name")()[-1]) == "logs":  # noqa: B009 - the table is of no declared type here
@@ -102,7 +102,7 @@ def test_a_run_that_was_killed_is_finished_by_the_next(
         return real(table, *args, **kwargs)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr("neve.ingest.publish.append_once", dying)
+        patch.setattr("neve.ingest.batch_writer.append_once", dying)
         with pytest.raises(KeyboardInterrupt):
             take_in(spark_lake, tmp_path / "in")
     assert len(LedgerTable(spark_lake, "acme").read().pending) == 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from neve.ingest.config import IngestConfig
-from neve.ingest.otap.job import ingest_otap
+from neve.ingest.otap_import import ingest_otap
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,17 +10,14 @@ import pytest
 
 from neve.app.doctor import _streams
 from neve.errors import LakeError
-from neve.ingest.config import IngestConfig
-from neve.ingest.publish import Publisher
+from neve.ingest.batch_writer import Publisher
+from neve.ingest.config import IngestConfig, KafkaConfig
 from neve.ingest.stream import kafka
-from neve.ingest.stream.batch import StreamWriter
 from neve.ingest.stream.kafka import KafkaStream
-from neve.ingest.stream.positions import read_positions, summary_of
-from neve.ingest.stream.raw import RawStream
-from neve.ingest.stream.raw_feed import RawFeed
-from neve.ingest.stream.topics import KafkaConfig
-from neve.lake.commit_properties import BATCHES_KEPT
-from neve.lake.commits import append_once, find_batch
+from neve.ingest.stream.raw_zone import RawFeed, RawStream
+from neve.ingest.stream.writer import StreamWriter, positions_summary, read_positions
+from neve.lake.commit.append import append_once, find_batch
+from neve.lake.commit.stream_properties import BATCHES_KEPT
 from neve.raw.frame import Kind
 from tests.ingest.stream.frames import frame, raw_config, receive, zone_of
 from tests.ingest.stream.test_raw import count, run
@@ -31,6 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from neve.ingest.stream.attempts import BatchAttempts
     from neve.lake.lake import Lake
 
 TABLES = ("spans", "logs", "metrics", "quarantine")
@@ -39,7 +37,7 @@ AT = {"otlp_spans/0": 42}
 
 def commit(lake: Lake, table: str, batch: str, stream: str = "", *, remember: bool = False) -> int:
     """An empty commit, of a stream or of somebody else."""
-    summary = summary_of(stream, AT) if stream else {}
+    summary = positions_summary(stream, AT) if stream else {}
     return append_once(
         lake.table(table), [], batch_id=batch, operation="test", summary=summary, remember_batch=remember
     ).snapshot_id
@@ -86,7 +84,8 @@ def test_kafka_without_a_checkpoint_does_not_start_at_the_end(lake: Lake, monkey
     """`kafka.starting: latest` is for streams that were never read; this one would lose what came meanwhile."""
     started: list[str] = []
     monkeypatch.setattr(kafka, "read_topics", lambda *arguments: started.append(arguments[-1]))
-    stream = KafkaStream(writer_of(lake, "kafka"), KafkaConfig(starting="latest"), "acme")
+    attempts = cast("BatchAttempts", None)  # no batch is ingested here
+    stream = KafkaStream(writer_of(lake, "kafka"), KafkaConfig(starting="latest"), "acme", attempts)
     spark = cast("SparkSession", None)
     stream.load(spark)
     commit(lake, "logs", "one", "kafka")
@@ -129,7 +128,7 @@ def test_a_batch_of_files_is_known_without_its_snapshot(lake: Lake) -> None:
 
 def test_the_list_of_batches_does_not_grow_for_ever(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest go first."""
-    monkeypatch.setattr("neve.lake.commit_properties.BATCHES_KEPT", 3)
+    monkeypatch.setattr("neve.lake.commit.stream_properties.BATCHES_KEPT", 3)
     for number in range(5):
         commit(lake, "logs", f"batch {number}", remember=True)
     assert list(json.loads(lake.table("logs").properties["neve.batches"])) == ["batch 2", "batch 3", "batch 4"]

@@ -11,14 +11,14 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 
-from neve.ingest.stream.jvm import context_is_stopped, engine_is_gone
+from neve.ingest.spark_crashes import context_is_stopped, engine_is_gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 STOPPED_INSIDE = """
 from pyspark.sql import SparkSession
-from neve.ingest.stream.jvm import engine_is_gone, jvm_is_gone
+from neve.ingest.spark_crashes import engine_is_gone, jvm_is_gone
 conf = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.memory": "512m"}
 spark = SparkSession.builder.master("local[1]").config(map=conf).getOrCreate()
 before = engine_is_gone()

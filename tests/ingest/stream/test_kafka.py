@@ -10,21 +10,27 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from neve.ingest.config import IngestConfig
-from neve.ingest.publish import Publisher
-from neve.ingest.stream.batch import StreamWriter
+from neve.errors import StreamFailed
+from neve.ingest.batch_writer import Publisher
+from neve.ingest.config import IngestConfig, KafkaConfig
+from neve.ingest.decoder import decode_all
+from neve.ingest.stream.attempts import BatchAttempts
 from neve.ingest.stream.job import StreamJob
 from neve.ingest.stream.kafka import KafkaStream
-from neve.ingest.stream.positions import read_positions
-from neve.ingest.stream.topics import KafkaConfig
+from neve.ingest.stream.writer import StreamWriter, read_positions
 from neve.model.signals import Signal
 from neve.otlp.json import to_json
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
+from tests.ingest.stream import killer
 from tests.telemetry import logs, metrics, traces
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from neve.ingest.stream.result import StreamResult
+    from neve.ingest.decoder import Decode
+    from neve.ingest.results import StreamResult
     from neve.lake.lake import Lake
     from tests.parts.kafka import Kafka
 
@@ -60,11 +66,18 @@ def topics(kafka: Kafka) -> Topics:
     return Topics(kafka.bootstrap)
 
 
-def run(lake: Lake, folder: Path, topics: Topics, **settings: object) -> StreamResult:
-    """Take in all that is in the topics."""
+def run(lake: Lake, folder: Path, topics: Topics, decode: Decode = decode_all, **settings: object) -> StreamResult:
+    """Ingest everything in the topics."""
     config = IngestConfig.model_validate({"checkpoints": str(folder / "checkpoints"), **settings})
     writer = StreamWriter("kafka", Publisher(lake, config, "ingest-stream"))
-    return StreamJob(lake, config, "kafka", KafkaStream(writer, topics.config, "acme")).run(until_caught_up=True)
+    documents = SqlDocuments(StateStore(StateConfig(path=str(folder / "state.db"))))
+    try:
+        stream = KafkaStream(
+            writer, topics.config, "acme", BatchAttempts(documents, "kafka", lake.lake.location), decode
+        )
+        return StreamJob(lake, config, "kafka", stream).run(until_caught_up=True)
+    finally:
+        documents.close()
 
 
 def count(lake: Lake, table: str) -> int:
@@ -102,3 +115,27 @@ def test_a_lost_checkpoint_doubles_nothing(spark_lake: Lake, tmp_path: Path, top
     result = run(spark_lake, tmp_path, topics, deduplicate_seconds=0)
     assert (result.records, result.rejected) == ({"traces": 4}, {})
     assert (count(spark_lake, "spans"), count(spark_lake, "logs"), count(spark_lake, "quarantine")) == (12, 2, 1)
+
+
+def test_a_stream_goes_on_past_a_message_that_kills_workers(spark_lake: Lake, tmp_path: Path, topics: Topics) -> None:
+    """Two attempts fail with their worker; the third quarantines the culprit alone, in either encoding."""
+    culprits = [killer.message(), to_json(Signal.LOGS, killer.message()).encode()]
+    topics.send(Signal.LOGS, logs(3), culprits[0], culprits[1], logs(2, first=50))
+    topics.send(Signal.TRACES, traces(4))
+    for _failure in range(2):
+        with pytest.raises(StreamFailed):
+            run(spark_lake, tmp_path, topics, killer.decode)
+    result = run(spark_lake, tmp_path, topics, killer.decode)
+    assert (result.records, result.rejected) == ({"logs": 5, "traces": 4}, {"killed_worker": 2})
+    refused = spark_lake.table("quarantine").scan().to_arrow().to_pylist()
+    topic = topics.names[Signal.LOGS]
+    assert {(row["source"], row["position"], row["encoding"], row["payload"]) for row in refused} == {
+        (f"kafka:{topic}/1", 0, "otlp_proto", culprits[0]),
+        (f"kafka:{topic}/0", 1, "otlp_json", culprits[1]),
+    }
+    assert {(row["reason"], row["organization_id"], "SIGKILL" in row["detail"]) for row in refused} == {
+        ("killed_worker", "acme", True)
+    }
+    assert (count(spark_lake, "logs"), count(spark_lake, "spans")) == (5, 4)
+    topics.send(Signal.LOGS, logs(1, first=90))
+    assert run(spark_lake, tmp_path, topics, killer.decode).records == {"logs": 1}

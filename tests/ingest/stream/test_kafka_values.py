@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from neve.ingest.stream.kafka_task import _open_values
-from neve.ingest.stream.topics import TopicConfig
+from neve.ingest.config import TopicConfig
+from neve.ingest.stream.kafka import _open_values
 from neve.model.signals import Signal
 from neve.otlp.bounds import Bounds
 from neve.otlp.json import to_json

@@ -13,13 +13,11 @@ import zstandard
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 
+from neve.ingest.batch_writer import Publisher
 from neve.ingest.config import IngestConfig
-from neve.ingest.publish import Publisher
-from neve.ingest.stream.batch import StreamWriter
 from neve.ingest.stream.job import StreamJob
-from neve.ingest.stream.positions import read_positions
-from neve.ingest.stream.raw import RawStream
-from neve.ingest.stream.raw_feed import RawFeed
+from neve.ingest.stream.raw_zone import RawFeed, RawStream
+from neve.ingest.stream.writer import StreamWriter, read_positions
 from neve.raw.frame import Kind, Packing
 from tests.ingest.stream.frames import frame, raw_config, receive, zone_of
 from tests.receive.doubles import field
@@ -28,7 +26,7 @@ from tests.telemetry import logs, metrics, traces
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from neve.ingest.stream.result import StreamResult
+    from neve.ingest.results import StreamResult
     from neve.lake.lake import Lake
     from neve.raw.config import RawConfig
 

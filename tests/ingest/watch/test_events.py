@@ -11,16 +11,15 @@ import pytest
 
 from neve.errors import InputError
 from neve.ingest.files.formats import Format
-from neve.ingest.watch import announced, fields
-from neve.ingest.watch.announced import Announced, Announcements, Refused, tells_format
-from neve.ingest.watch.events import read_event
+from neve.ingest.watch import events
+from neve.ingest.watch.events import AnnouncedFile, Announcements, RefusedFile, check_format, read_event
 from neve.ingest.watch.places import Places
 from neve.model.signals import Signal
 from tests.ingest.watch.events import ETAG, as_bytes, eventbridge, minio, s3, s3_record, s3_test, sns
 
 KEY = "otel/2026 11 15/traces+1%.json.gz"
 AT = datetime(2026, 11, 15, 8, 30, 0, 125_000, UTC)
-FILE = Announced(f"s3://raw/{KEY}", 1024, ETAG, AT)
+FILE = AnnouncedFile(f"s3://raw/{KEY}", 1024, ETAG, AT)
 
 
 def read(document: Any) -> Announcements:
@@ -35,10 +34,9 @@ def error_of(data: bytes) -> InputError:
     return caught.value
 
 
-@pytest.mark.parametrize("module", [announced, fields])
-def test_the_examples_are_true(module: Any) -> None:
+def test_the_examples_are_true() -> None:
     """Those in the docstrings."""
-    assert doctest.testmod(module).failed == 0
+    assert doctest.testmod(events).failed == 0
 
 
 @pytest.mark.parametrize(
@@ -63,7 +61,7 @@ def test_a_stored_object_is_announced(document: Any) -> None:
 def test_eventbridge_leaves_keys_as_they_are(wrap: Any) -> None:
     """A plus is a plus there, and a percent sign a percent sign."""
     [file] = read(wrap(eventbridge(KEY))).announced
-    assert file == Announced(f"s3://raw/{KEY}", 1024, ETAG, datetime(2026, 11, 15, 8, 30, tzinfo=UTC))
+    assert file == AnnouncedFile(f"s3://raw/{KEY}", 1024, ETAG, datetime(2026, 11, 15, 8, 30, tzinfo=UTC))
 
 
 def test_a_plus_is_a_space_in_a_record() -> None:
@@ -76,7 +74,7 @@ def test_a_plus_is_a_space_in_a_record() -> None:
 def test_a_short_event_of_minio_is_enough() -> None:
     """Its key is plain and begins with the bucket."""
     document = {"EventName": "s3:ObjectCreated:Put", "Key": "raw/a+b.json"}
-    assert read(document).announced == (Announced("s3://raw/a+b.json"),)
+    assert read(document).announced == (AnnouncedFile("s3://raw/a+b.json"),)
 
 
 @pytest.mark.parametrize("wrap", [lambda document: document, sns], ids=["plain", "sns"])
@@ -124,15 +122,15 @@ def test_a_bad_record_costs_itself_only() -> None:
     found = read(s3(*records))
     assert found.announced == (FILE,)
     assert found.refused == (
-        Refused("Records[0]", "the object key is nothing, expected text"),
-        Refused("Records[1]", "s3.bucket is a list, expected a map"),
-        Refused("Records[2]", "the object key is '%ff.json', which is not UTF-8 behind its percent signs"),
-        Refused("Records[3]", "the record is 'text', expected a map"),
-        Refused("Records[4]", "the record is nothing, expected a map"),
-        Refused("Records[5]", "the event is 'ObjectTagging:Put', expected ObjectCreated:… or ObjectRemoved:…"),
-        Refused("Records[6]", "eventSource is 'aws:ses', expected aws:s3"),
-        Refused("Records[7]", "the bucket's name is 'a/b', expected letters, digits, dots, dashes, underscores"),
-        Refused("s3://raw/readme.txt", announced.NAMES_NO_FORMAT),
+        RefusedFile("Records[0]", "the object key is nothing, expected text"),
+        RefusedFile("Records[1]", "s3.bucket is a list, expected a map"),
+        RefusedFile("Records[2]", "the object key is '%ff.json', which is not UTF-8 behind its percent signs"),
+        RefusedFile("Records[3]", "the record is 'text', expected a map"),
+        RefusedFile("Records[4]", "the record is nothing, expected a map"),
+        RefusedFile("Records[5]", "the event is 'ObjectTagging:Put', expected ObjectCreated:… or ObjectRemoved:…"),
+        RefusedFile("Records[6]", "eventSource is 'aws:ses', expected aws:s3"),
+        RefusedFile("Records[7]", "the bucket's name is 'a/b', expected letters, digits, dots, dashes, underscores"),
+        RefusedFile("s3://raw/readme.txt", events.NAMES_NO_FORMAT),
     )
 
 
@@ -143,13 +141,13 @@ def test_what_is_only_told_may_be_wrong(size: Any, etag: Any, time: Any) -> None
     """The file is announced all the same."""
     record = s3_record("a.json") | {"eventTime": time}
     record["s3"]["object"] |= {"size": size, "eTag": etag}
-    assert read(s3(record)).announced == (Announced("s3://raw/a.json"),)
+    assert read(s3(record)).announced == (AnnouncedFile("s3://raw/a.json"),)
 
 
 def test_paths_can_be_announced_by_hand() -> None:
     """One or several, in a bucket or on a disk, with what their names do not say."""
-    assert read({"path": "s3://raw/a b+c%20.json"}).announced == (Announced("s3://raw/a b+c%20.json"),)
-    assert read({"path": "file:///data/a.json"}).announced == (Announced("/data/a.json"),)
+    assert read({"path": "s3://raw/a b+c%20.json"}).announced == (AnnouncedFile("s3://raw/a b+c%20.json"),)
+    assert read({"path": "file:///data/a.json"}).announced == (AnnouncedFile("/data/a.json"),)
     document = {
         "paths": ["/data/a", "s3://raw/b"],
         "signal": "traces",
@@ -157,7 +155,7 @@ def test_paths_can_be_announced_by_hand() -> None:
         "organization": "acme",
     }
     said = {"signal": Signal.TRACES, "format": Format.OTLP_PROTO, "organization": "acme"}
-    assert read(document).announced == (Announced("/data/a", **said), Announced("s3://raw/b", **said))  # type: ignore[arg-type]
+    assert read(document).announced == (AnnouncedFile("/data/a", **said), AnnouncedFile("s3://raw/b", **said))  # type: ignore[arg-type]
 
 
 def test_a_bad_path_costs_itself_only() -> None:
@@ -223,12 +221,12 @@ def test_filters_say_why() -> None:
         {"paths": ["s3://raw/acme/a.json", "s3://raw/b.json", "s3://raw/acme/../b.json", "s3://raw/acme/c"]}
     )
     places = Places({"acme": ("s3://raw/acme", "/data")}).wall("acme")
-    found = read_event(data, (lambda file: places(file.path), tells_format))
+    found = read_event(data, (lambda file: places(file.path), check_format))
     assert [file.path for file in found.announced] == ["s3://raw/acme/a.json"]
     assert [refused.reason for refused in found.refused] == [
         "is not below s3://raw/acme/ or /data/ (watch.places of acme)",
         "has a '..' in its path",
-        announced.NAMES_NO_FORMAT,
+        events.NAMES_NO_FORMAT,
     ]
     assert len(read_event(data, ()).announced) == 4
 
@@ -244,4 +242,6 @@ def test_an_event_announces_a_bounded_number_of_files() -> None:
 
 def test_a_byte_order_mark_is_no_harm() -> None:
     """Some editors write one."""
-    assert read_event(b"\xef\xbb\xbf" + json.dumps({"path": "/a.json"}).encode()).announced == (Announced("/a.json"),)
+    assert read_event(b"\xef\xbb\xbf" + json.dumps({"path": "/a.json"}).encode()).announced == (
+        AnnouncedFile("/a.json"),
+    )

@@ -12,19 +12,18 @@ import pyarrow.fs as pafs
 import pytest
 
 from neve.errors import LakeError
-from neve.ingest.config import IngestConfig
+from neve.ingest.config import IngestConfig, WatchConfig
 from neve.ingest.files import job as job_module
 from neve.ingest.files.job import FileJob
-from neve.ingest.watch.announced import Event
-from neve.ingest.watch.config import WatchConfig
-from neve.ingest.watch.intake import EventIntake
+from neve.ingest.watch.event_ingest import EventIngester
+from neve.ingest.watch.events import Event
 from neve.ingest.watch.places import Places
 from neve.ingest.watch.retries import SPACE
 from neve.lake.config import S3Config
-from neve.lake.paths import OwnFolders
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
+from neve.lake.storage.paths import OwnFolders
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 from tests.ingest.watch.scripted_s3 import ScriptedStore, scripted_store
 from tests.telemetry import logs, traces
 
@@ -58,11 +57,11 @@ class House:
 
     def __post_init__(self) -> None:
         """A store of documents that outlives every intake."""
-        self.documents = SqlDocuments(State(StateConfig(path=str(self.folder / "state.db"))))
+        self.documents = SqlDocuments(StateStore(StateConfig(path=str(self.folder / "state.db"))))
 
-    def intake(self) -> EventIntake:
+    def intake(self) -> EventIngester:
         """A process that was just started."""
-        return EventIntake(self.lake, self.config, self.watch, self.places, self.documents, "watch")
+        return EventIngester(self.lake, self.config, self.watch, self.places, self.documents, "watch")
 
     def reasons(self) -> list[tuple[str, str]]:
         """What is in quarantine, for whom."""

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from neve.app.service import EventChecks
+from neve.app.serve.receiver import EventChecks
 from neve.app.settings import Settings, load_settings
 from neve.app.wiring import build_lake, build_places
 from neve.errors import ConfigError, InputError
+from neve.ingest.config import WatchConfig
 from neve.ingest.watch import places as places_module
-from neve.ingest.watch.config import WatchConfig
 from neve.ingest.watch.places import Places
-from neve.lake.paths import OwnFolders
+from neve.lake.storage.paths import OwnFolders
 from tests.ingest.watch.events import as_bytes, eventbridge, minio, s3, s3_record, sns
 
 if TYPE_CHECKING:

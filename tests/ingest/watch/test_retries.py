@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from neve.ingest.config import WatchConfig
 from neve.ingest.files.formats import Format
 from neve.ingest.watch import retries as retries_module
-from neve.ingest.watch.announced import Announced, Event
-from neve.ingest.watch.config import WatchConfig
-from neve.ingest.watch.retries import SPACE, Retries
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
+from neve.ingest.watch.events import AnnouncedFile, Event
+from neve.ingest.watch.retries import SPACE, RetryQueue
 from neve.model.signals import Signal
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 START = datetime(2026, 11, 15, tzinfo=UTC)
 EVENT = Event("raw:w/1", 3, b"{}", "acme", signal=Signal.LOGS, received_unix_nano=7)
-FILE = Announced("s3://raw/acme/a b.json", format=Format.JSON_LINES)
+FILE = AnnouncedFile("s3://raw/acme/a b.json", format=Format.JSON_LINES)
 
 
 class Clocked(SqlDocuments):
@@ -40,7 +40,7 @@ class Clocked(SqlDocuments):
 @pytest.fixture
 def documents(tmp_path: Path) -> Clocked:
     """A store in a file."""
-    return Clocked(State(StateConfig(path=str(tmp_path / "state.db"))))
+    return Clocked(StateStore(StateConfig(path=str(tmp_path / "state.db"))))
 
 
 @pytest.fixture(autouse=True)
@@ -48,9 +48,9 @@ def _look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries_module, "LOOK_SECONDS", 0.0)
 
 
-def make(documents: Clocked, **config: Any) -> Retries:
+def make(documents: Clocked, **config: Any) -> RetryQueue:
     """The retries of a stream, as a process that was just started has them."""
-    return Retries(documents, "watch", WatchConfig(**config))
+    return RetryQueue(documents, "watch", WatchConfig(**config))
 
 
 def test_a_file_waits_longer_each_time_and_is_given_up(documents: Clocked) -> None:
@@ -103,7 +103,7 @@ def test_one_organization_holds_so_many_and_no_more(documents: Clocked) -> None:
 def test_streams_do_not_see_each_other(documents: Clocked) -> None:
     """Nor does one whose name begins like another's."""
     make(documents, retry_seconds=0).hold(EVENT, FILE, "no answer", tried=True)
-    assert Retries(documents, "watch-kafka", WatchConfig()).due() == []
+    assert RetryQueue(documents, "watch-kafka", WatchConfig()).due() == []
     assert len(make(documents).due()) == 1
 
 

@@ -13,10 +13,10 @@ import pytest
 from pydantic import SecretStr
 
 from neve.errors import ConfigError, EnvironmentFault
+from neve.ingest.config import SqsConfig
 from neve.ingest.watch import sqs as module
-from neve.ingest.watch.config import SqsConfig
 from neve.ingest.watch.events import read_event
-from neve.ingest.watch.sqs import NotKept, SqsPoller, connect
+from neve.ingest.watch.sqs import MessagesNotStored, SqsPoller, connect_sqs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ def config(s3: S3) -> SqsConfig:
     """A queue of its own; requests do not wait, and failures are tried again soon."""
     access = {"endpoint": s3.endpoint, "region": s3.region, "access_key": s3.access_key}
     secret = SecretStr(s3.secret_key)
-    client = connect(SqsConfig(**access, secret_key=secret))
+    client = connect_sqs(SqsConfig(**access, secret_key=secret))
     url = client.create_queue(QueueName=f"events{next(_numbers)}")["QueueUrl"]
     client.close()
     return SqsConfig(
@@ -44,7 +44,7 @@ def config(s3: S3) -> SqsConfig:
 @pytest.fixture
 def client(config: SqsConfig) -> Iterator[Any]:
     """The side of whoever sends events."""
-    opened = connect(config)
+    opened = connect_sqs(config)
     yield opened
     opened.close()
 
@@ -114,7 +114,7 @@ def test_a_message_that_was_not_kept_comes_back(config: SqsConfig, client: Any) 
             raise OSError("no space left on device")
 
     poller = SqsPoller(config, keep)
-    with pytest.raises(NotKept, match="1 of 2 messages could not be kept"):
+    with pytest.raises(MessagesNotStored, match="1 of 2 messages could not be kept"):
         poller.poll()
     assert waiting(client, config) == 1
     with running(poller):
@@ -189,5 +189,5 @@ def test_a_missing_package_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(module, "import_module", absent)
     with pytest.raises(EnvironmentFault, match="boto3 is not installed") as caught:
-        connect(SqsConfig())
+        connect_sqs(SqsConfig())
     assert caught.value.hint == "pip install 'neve[sqs]'"

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from neve.errors import InputError
-from neve.otap.footer_repair import ANY_LENGTH, FIXED, TAIL, Thrift, open_parquet
+from neve.otap.parquet import ANY_LENGTH, FIXED, TAIL, ThriftReader, open_parquet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ def write_mistaken(path: Path) -> None:
     length = int.from_bytes(data[-TAIL:-4], "little")
     start = len(data) - TAIL - length
     footer = bytes(data[start:-TAIL])
-    for place, value, at in Thrift(footer).numbers():
+    for place, value, at in ThriftReader(footer).numbers():
         is_type = place[::2] == (2, 1) or (place[0] == 4 and place[4:] == (3, 1))
         if is_type and value == ANY_LENGTH:
             data[start + at] = FIXED << 1

@@ -11,11 +11,10 @@ import pytest
 
 from neve.errors import InputError
 from neve.lake.config import S3Config
-from neve.otap import read, to_lake
-from neve.otap.footer_repair import open_parquet
+from neve.otap import part_reader, to_lake
 from neve.otap.ids import SPECIFICATION
-from neve.otap.part_ids import offsets_of_part
-from neve.otap.read import PartFiles, PartReader
+from neve.otap.parquet import open_parquet
+from neve.otap.part_reader import PartFiles, PartReader, infer_part_offsets
 from neve.otap.tables import IDS
 from neve.otap.to_lake import to_messages
 from tests.otap.lake.there_and_back import ROOTS, rows_of
@@ -35,7 +34,7 @@ LOGS = [
 
 def read_all(files: dict[str, list[str]], root: str = "logs") -> Iterator[dict[str, Any]]:
     """The lake's rows of a part."""
-    reader = PartReader(PartFiles(files, offsets_of_part(S3, files)), S3)
+    reader = PartReader(PartFiles(files, infer_part_offsets(S3, files)), S3)
     for path in files[root]:
         for star in reader.chunks(root, path):
             for message in to_messages(star, Counter()).to_pylist():
@@ -48,7 +47,7 @@ def test_chunks_have_what_hangs_on_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, convention: Any, dictionary: bool
 ) -> None:
     """Whatever the size of chunks and files, every log has its own attributes and service."""
-    monkeypatch.setattr(read, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(part_reader, "CHUNK_ROWS", 7)
     files = make_star(tmp_path, logs=LOGS, convention=convention, batch=11, files=2, dictionary=dictionary)
     found = {int(row["message"]): row for row in read_all(files)}
     assert sorted(found) == list(range(60))
@@ -70,10 +69,10 @@ def test_a_large_resource_makes_several_messages(tmp_path: Path, monkeypatch: py
 def test_our_own_files_say_what_their_ids_are(tmp_path: Path) -> None:
     """Then nobody guesses, whatever the ids look like."""
     files = make_star(tmp_path, logs=LOGS, convention="exporter", batch=11)
-    assert offsets_of_part(S3, files) is not None
+    assert infer_part_offsets(S3, files) is not None
     [path] = files["logs"]
     pq.write_table(pq.read_table(path).replace_schema_metadata({IDS: SPECIFICATION}), path)
-    assert offsets_of_part(S3, files) is None
+    assert infer_part_offsets(S3, files) is None
 
 
 def test_row_groups_of_others_are_not_read(tmp_path: Path) -> None:

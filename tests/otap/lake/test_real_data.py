@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from neve.lake.config import S3Config
-from neve.otap.part_ids import offsets_of_part
+from neve.otap.part_reader import infer_part_offsets
 from tests.otap.lake.test_read import read_all
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_times_keep_their_nanoseconds(files: dict[str, list[str]]) -> None:
 
 
 def _starts(files: dict[str, list[str]]) -> list[int]:
-    offsets = offsets_of_part(S3Config(), files)
+    offsets = infer_part_offsets(S3Config(), files)
     assert offsets is not None
     return [int(start) for start in offsets.starts]
 

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pytest
 
 from neve.errors import InputError
-from neve.otap.cbor import pack_map, unpack_map, unpack_slice
 from neve.otap.tables import schema
-from neve.otap.values import COLUMNS, INEXACT, UNREADABLE, UNSET, from_wire, to_wire
-from neve.otlp.texts import VALUE_TYPE, decode_values
+from neve.otap.values import COLUMNS, INEXACT, UNREADABLE, UNSET, from_wire, pack_map, to_wire, unpack_map, unpack_slice
+from neve.otlp.value_columns import VALUE_TYPE, decode_values
 from neve.otlp.values import MOST_LEVELS, UnreadableValue
 from tests.otap.stars import value_columns
 

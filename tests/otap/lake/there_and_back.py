@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from neve.model.signals import Signal
-from neve.otap.from_lake import Part
-from neve.otap.joins import ids_of
-from neve.otap.star_rows import StarRows
+from neve.otap.from_lake import PartBuilder
+from neve.otap.star_rows import StarRows, ids_of
 from neve.otap.to_lake import to_messages
 from neve.otlp import Intake, decode
 from tests.otlp.messages import NOW
@@ -34,7 +33,7 @@ def rows_of(signal: Signal, message: Message | bytes) -> pa.RecordBatch:
 
 def star_of(root: str, rows: pa.RecordBatch) -> tuple[StarRows, Counter[str]]:
     """Rows as a star, with the names of what was lost."""
-    part = Part(root)
+    part = PartBuilder(root)
     tables = part.take(rows)
     ids = {name: ids_of(pc.struct_field(tables[root].column(name), "id")) for name in ("resource", "scope")}
     return StarRows(root, tables[root], tables, ids["resource"], ids["scope"]), +part.losses

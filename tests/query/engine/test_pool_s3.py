@@ -13,11 +13,11 @@ from neve.lake.lake import Lake
 from neve.lake.tables import init_tables
 from neve.model.signals import Signal
 from neve.query.config import QueryConfig
-from neve.query.engine.pool import WorkerPool
+from neve.query.engine.worker_pool import WorkerPool
 from neve.query.limits import Limits
 from neve.query.request import Request
 from neve.query.service import Ports, QueryService
-from neve.query.sql.written import Written
+from neve.query.sql.duckdb_statement import DuckDBStatement
 from tests.query.engine.unchecked import run_anything
 from tests.query.lakes import ACME, OTHER, logs, put
 
@@ -68,11 +68,11 @@ def test_a_worker_has_a_key_to_the_planned_objects_alone(lake: Lake, monkeypatch
     for planned, other in ((mine, theirs), (theirs, mine)):
         for path, secrets in ((planned, ["lake"]), (other, [])):
             text = f"SELECT name FROM which_secret('{path}', 's3')"
-            run = pool.run(lambda _root, text=text, planned=planned: Written(text, {}, (planned,)), Limits())  # type: ignore[misc]
+            run = pool.run(lambda _root, text=text, planned=planned: DuckDBStatement(text, {}, (planned,)), Limits())  # type: ignore[misc]
             run.begin()
             assert [row["name"] for batch in run.batches() for row in batch.to_pylist()] == secrets
             run.close()
-    run = pool.run(lambda _root: Written(f"SELECT name FROM which_secret('{mine}', 's3')"), Limits())
+    run = pool.run(lambda _root: DuckDBStatement(f"SELECT name FROM which_secret('{mine}', 's3')"), Limits())
     run.begin()
     assert not list(run.batches())  # a statement without tables has a key to nothing
     run.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pytest
 
-WORKER = "import neve.query.engine.worker as w; w.check_written = lambda *_: None; w.main()"
+WORKER = "import neve.query.engine.worker as w; w.check_duckdb_statement = lambda *_: None; w.main()"
 
 
 def run_anything(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,4 +18,4 @@ def run_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(command: list[str], **more: Any) -> Any:
         return started([command[0], "-c", WORKER, command[-1]], **more)
 
-    monkeypatch.setattr("neve.query.engine.process.subprocess.Popen", start)
+    monkeypatch.setattr("neve.query.engine.worker_process.subprocess.Popen", start)

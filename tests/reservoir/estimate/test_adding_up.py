@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from neve.reservoir.estimate.ask import Question, estimate
+from neve.reservoir.estimate.estimators import Question, estimate
 from neve.reservoir.estimate.sample import Sample
 from tests.reservoir.estimate.draws import NUMBER, Draws, heavy_tails, priority
 

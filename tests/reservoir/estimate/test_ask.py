@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neve.errors import ConfigError, InputError
-from neve.reservoir.estimate.ask import Question, estimate
-from neve.reservoir.estimate.quantiles import Ranked
+from neve.reservoir.estimate.estimators import Question, RankedValues, estimate
 from neve.reservoir.estimate.sample import Sample
 from tests.reservoir.estimate.draws import heavy_tails, priority
 
@@ -65,7 +64,7 @@ def test_weighted_quantiles_are_those_of_the_definition(
 ) -> None:
     """The least value up to which at least so large a part of the weight lies, for each domain by itself."""
     codes, values, weights = (np.array(column) for column in zip(*rows, strict=True))
-    found = Ranked.of(values.astype(float), weights.astype(float), codes, 4).at(np.array(parts))
+    found = RankedValues.of(values.astype(float), weights.astype(float), codes, 4).at(np.array(parts))
     for domain, part in enumerate(parts):
         mine = codes == domain
         if not mine.any():

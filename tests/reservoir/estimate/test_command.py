@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
-from neve.cli.reservoir_estimate import estimate
+from neve.cli.sampling.reservoir_estimate import estimate
 from neve.errors import ConfigError
-from neve.reservoir.star.sample import Asked
+from neve.reservoir.otap.sample_reader import SampleRequest
 from tests.reservoir.estimate.services import NAMES, services
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Loaders that give the tables of the services, and what they were asked for."""
     seen: dict[str, Any] = {}
 
-    def load_sample(_lake: object, folder: str, wanted: Asked) -> pa.Table:
+    def load_sample(_lake: object, folder: str, wanted: SampleRequest) -> pa.Table:
         seen["sample"] = (folder, wanted)
         return SAMPLE if wanted.of else SAMPLE.drop(["value"])
 
-    def load_truth(_lake: object, folder: str, sample: str, wanted: Asked) -> pa.Table:
+    def load_truth(_lake: object, folder: str, sample: str, wanted: SampleRequest) -> pa.Table:
         seen["truth"] = (folder, sample, wanted)
         return TRUTH if wanted.of else TRUTH.drop(["value"])
 
@@ -58,7 +58,7 @@ def test_totals_by_group_are_told(asked: dict[str, Any]) -> None:
     assert lines[3].split()[:2] == ["all", "1,320"]
     assert len(lines) == 8
     assert lines[7] == f"and {len(NAMES) - 3} more groups; --limit shows more, --json lists them"
-    assert asked["sample"] == ("sampled", Asked())
+    assert asked["sample"] == ("sampled", SampleRequest())
 
 
 def test_values_have_a_table_of_their_own() -> None:
@@ -75,7 +75,7 @@ def test_the_truth_stands_beside(asked: dict[str, Any]) -> None:
     """For the period of the sample's windows, with how many intervals hold it."""
     ran = run("sampled", "--truth", "full", "--of", "duration", "--by", "service")
     begin, end = (datetime(1970, 1, 1, 0, minute, tzinfo=UTC) for minute in (0, 2))
-    assert asked["truth"] == ("full", "sampled", Asked("service", "duration", begin, end))
+    assert asked["truth"] == ("full", "sampled", SampleRequest("service", "duration", begin, end))
     assert ran.output.count(" truth ") >= 3
     (held,) = re.findall(r"groups whose interval holds the truth: total (\d+) of (\d+), share", ran.output)
     assert 18 <= int(held[0]) <= int(held[1]) == len(NAMES)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from neve.reservoir.estimate.ask import Question, estimate
-from neve.reservoir.estimate.quantiles import Ranked
+from neve.reservoir.estimate.estimators import Question, RankedValues, estimate
 from neve.reservoir.estimate.sample import Sample
 from tests.reservoir.estimate.draws import NUMBER, Draws, exact_total, heavy_tails, priority
 
@@ -51,7 +50,7 @@ def chosen(population: int, part: float) -> npt.NDArray[np.bool_]:
 def true(weights: Numbers, values: Numbers) -> dict[str, float]:
     """The numbers of a part."""
     total, summed = float(weights.sum()), float((weights * values).sum())
-    median = Ranked.of(values, weights, np.zeros(len(values), dtype=np.int64), 1).at(np.full(1, 0.5))[0]
+    median = RankedValues.of(values, weights, np.zeros(len(values), dtype=np.int64), 1).at(np.full(1, 0.5))[0]
     return {"total": total, "sum": summed, "mean": summed / total, "p50": float(median)}
 
 

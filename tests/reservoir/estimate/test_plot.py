@@ -11,11 +11,10 @@ import pytest
 
 from neve.errors import ConfigError, EnvironmentFault, LakeError
 from neve.reservoir.estimate import plot as plots
-from neve.reservoir.estimate.ask import Question, estimate
-from neve.reservoir.estimate.bars import Bar, bars, short
-from neve.reservoir.estimate.plot import check_plot, plot
+from neve.reservoir.estimate.comparison import Comparison, Truth, compare
+from neve.reservoir.estimate.estimators import Question, estimate
+from neve.reservoir.estimate.plot import Bar, check_plot, plot, select_bars, shorten_name
 from neve.reservoir.estimate.sample import Sample
-from neve.reservoir.estimate.truth import Comparison, Truth, compare
 from tests.reservoir.estimate.services import NAMES, services
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def test_limits_that_are_infinite_can_be_drawn(told: Comparison, tmp_path: Path)
 
 def test_the_others_are_one_bar_with_their_errors_together(told: Comparison) -> None:
     """Values add up, and so do the squares of the errors."""
-    shown = bars(told.estimates, "total", 20, told)
+    shown = select_bars(told.estimates, "total", 20, told)
     rest = [line.estimates["total"] for line in told.estimates.groups[20:]]
     last = shown.bars[-1]
     assert (len(shown.bars), last.name, shown.left) == (21, "2 others", 0)
@@ -89,11 +88,11 @@ def test_the_others_are_one_bar_with_their_errors_together(told: Comparison) -> 
 
 def test_names_are_shown_as_they_are_and_short() -> None:
     """Without controls, and told apart by both ends."""
-    assert short(None) == "(no name)"
-    assert short("a\x1b[2J\n") == "a·[2J·"
-    assert short("x" * 32) == "x" * 32
-    assert len(short("x" * 33)) == 32
-    assert Bar(short("a"), 1, 0, 2).truth is None
+    assert shorten_name(None) == "(no name)"
+    assert shorten_name("a\x1b[2J\n") == "a·[2J·"
+    assert shorten_name("x" * 32) == "x" * 32
+    assert len(shorten_name("x" * 33)) == 32
+    assert Bar(shorten_name("a"), 1, 0, 2).truth is None
 
 
 @pytest.mark.parametrize("path", ["a.pdf", "png", "a.svg.gz", ""])

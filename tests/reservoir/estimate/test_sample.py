@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from neve.errors import InputError
-from neve.reservoir.estimate.ask import estimate
+from neve.reservoir.estimate.estimators import estimate
 from neve.reservoir.estimate.sample import Sample
 
 MINUTE = 60_000_000_000

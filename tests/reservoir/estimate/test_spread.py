@@ -8,11 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from neve.reservoir.estimate.domains import Domains
-from neve.reservoir.estimate.means import sums
-from neve.reservoir.estimate.sample import Sample
-from neve.reservoir.estimate.spread import spread
-from neve.reservoir.estimate.totals import totals
+from neve.reservoir.estimate.estimators import estimate_sums, estimate_totals
+from neve.reservoir.estimate.intervals import measure_spread
+from neve.reservoir.estimate.sample import Domains, Sample
 from tests.reservoir.estimate.draws import NUMBER, Draws, exact_total, heavy_tails, priority
 
 if TYPE_CHECKING:
@@ -50,12 +48,12 @@ def test_the_variance_is_the_one_that_estimates_have(method: str) -> None:
         sample = Sample.of(draws.table(part, value=value))
         mine = np.array([name is not None and not name.startswith("-") for name in sample.domains.names])
         inside = float(weights[part].sum())
-        found["subset"].append(squares(totals(sample, sample.domains, 0.95), mine, inside))
+        found["subset"].append(squares(estimate_totals(sample, sample.domains, 0.95), mine, inside))
         summed = float((weights * value)[part].sum())
-        found["sum"].append(squares(sums(sample, sample.values["value"], sample.domains, 0.95), mine, summed))
+        found["sum"].append(squares(estimate_sums(sample, sample.values["value"], sample.domains, 0.95), mine, summed))
         whole = Sample.of(draws.table())
         everyone = np.ones(whole.domains.number, dtype=np.bool_)
-        found["total"].append(squares(totals(whole, whole.domains, 0.95), everyone, float(weights.sum())))
+        found["total"].append(squares(estimate_totals(whole, whole.domains, 0.95), everyone, float(weights.sum())))
     for kind, pairs in found.items():
         told, had = np.sum(pairs, axis=0)
         if (method, kind) == ("exact_total", "total"):
@@ -76,8 +74,10 @@ def test_priority_is_the_formula_of_the_paper() -> None:
     """An item adds tau * max(0, tau - w), times the square of its value."""
     sample = sample_of("priority", [1.0, 2.0, 9.0], 4.0, ["a", "a", "a"])
     value = np.array([1.0, 10.0, 100.0])
-    assert spread(sample, sample.adjusted, sample.domains).variance.tolist() == [4.0 * 3.0 + 4.0 * 2.0]
-    assert spread(sample, sample.adjusted * value, sample.domains).variance.tolist() == [4.0 * 3.0 + 100 * 4.0 * 2.0]
+    assert measure_spread(sample, sample.adjusted, sample.domains).variance.tolist() == [4.0 * 3.0 + 4.0 * 2.0]
+    assert measure_spread(sample, sample.adjusted * value, sample.domains).variance.tolist() == [
+        4.0 * 3.0 + 100 * 4.0 * 2.0
+    ]
 
 
 def test_exact_totals_are_never_above_the_sum_over_items() -> None:
@@ -86,14 +86,16 @@ def test_exact_totals_are_never_above_the_sum_over_items() -> None:
     for _ in range(50):
         weights, group = rng.uniform(0.5, 6.0, 12).tolist(), rng.choice(["a", "b", "c"], 12).tolist()
         exact, free = (sample_of(method, weights, 4.0, group) for method in ("exact_total", "priority"))
-        bound = spread(free, free.adjusted, free.domains).variance
+        bound = measure_spread(free, free.adjusted, free.domains).variance
         light = int((exact.doubt > 0).sum())
-        assert np.all(spread(exact, exact.adjusted, exact.domains).variance <= bound * light / (light - 1) + 1e-9)
+        assert np.all(
+            measure_spread(exact, exact.adjusted, exact.domains).variance <= bound * light / (light - 1) + 1e-9
+        )
 
 
 def test_one_light_item_alone_keeps_the_bound() -> None:
     """It has nothing to differ from."""
     sample = sample_of("exact_total", [1.0, 9.0], 4.0, ["a", "b"])
-    assert spread(sample, sample.adjusted, sample.domains).variance.tolist() == [12.0, 0.0]
-    assert spread(sample, sample.adjusted, Domains.everything(2)).variance.tolist() == [12.0]
-    assert totals(sample, Domains.everything(2), 0.95).error.tolist() == [0.0]
+    assert measure_spread(sample, sample.adjusted, sample.domains).variance.tolist() == [12.0, 0.0]
+    assert measure_spread(sample, sample.adjusted, Domains.everything(2)).variance.tolist() == [12.0]
+    assert estimate_totals(sample, Domains.everything(2), 0.95).error.tolist() == [0.0]

@@ -14,16 +14,16 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeL
 from neve.errors import ConfigError
 from neve.ingest.config import IngestConfig
 from neve.ingest.files.job import FileRequest, ingest_files
-from neve.ingest.otap.job import ingest_otap
-from neve.lake.commits import append_once
-from neve.lake.writer import Target, write_files
+from neve.ingest.otap_import import ingest_otap
+from neve.lake.commit.append import append_once
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.signals import Signal
 from neve.otap.check import check_folder
 from neve.otap.tables import STARS
-from neve.reservoir.export import plan, task
-from neve.reservoir.export.job import ExportResult, export_otap
-from neve.reservoir.export.marker import Marker, Place
-from neve.reservoir.export.request import ExportRequest
+from neve.reservoir.otap import export as plan
+from neve.reservoir.otap import export_task
+from neve.reservoir.otap.export import ExportFolder, ExportMarker, ExportResult, export_otap
+from neve.reservoir.otap.export_task import ExportRequest
 from tests.telemetry import MAKERS, NOW, SECOND, decoded, logs, resource, text
 
 if TYPE_CHECKING:
@@ -98,10 +98,10 @@ def test_the_same_export_again_writes_nothing(spark_lake: Lake, tmp_path: Path) 
     before = content(tmp_path / "out")
     again = export(spark_lake, tmp_path / "out")
     assert (again.unchanged, again.exported) == (True, first.exported)
-    place = Place(first.request, spark_lake.s3)
+    place = ExportFolder(first.request, spark_lake.s3)
     found = place.read()
     assert found is not None
-    place.write(Marker("of a plan that was never finished", found.tasks))
+    place.write(ExportMarker("of a plan that was never finished", found.tasks))
     redone = export(spark_lake, tmp_path / "out")
     assert (redone.unchanged, redone.replaced, content(tmp_path / "out")) == (False, True, before)
 
@@ -145,8 +145,8 @@ def test_many_files_become_parts_and_files_of_bounded_size(
 def test_a_full_part_is_followed_by_another(tmp_path: Path, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids of resources have 16 bits; here as if they had one. Files of a part continue its ids."""
     monkeypatch.setattr("neve.otap.from_lake.MOST_SHARED", 2)
-    monkeypatch.setattr(task, "FILE_ROWS", 3)
-    writer = task.PartWriter(ExportRequest(str(tmp_path / "out"), "spans", "acme"), lake.s3, 0)
+    monkeypatch.setattr(export_task, "FILE_ROWS", 3)
+    writer = export_task.PartWriter(ExportRequest(str(tmp_path / "out"), "spans", "acme"), lake.s3, 0)
     for number in range(5):
         writer.take(decoded(Signal.TRACES, MAKERS[Signal.TRACES](2, service=f"s{number}", first=2 * number)).batch)
     done = writer.finish()

@@ -9,15 +9,13 @@ import pyarrow.fs as pafs
 import pytest
 from pydantic import SecretStr
 
-from neve.ingest.otap.find import look_into
+from neve.ingest.otap_import import list_otap_files
 from neve.lake.config import S3Config
 from neve.model.signals import Signal
-from neve.otap.part_ids import offsets_of_part
-from neve.otap.read import PartFiles, PartReader
+from neve.otap.part_reader import PartFiles, PartReader, infer_part_offsets
 from neve.otap.to_lake import to_messages
-from neve.reservoir.export.marker import Marker, Place
-from neve.reservoir.export.request import ExportRequest
-from neve.reservoir.export.task import PartWriter
+from neve.reservoir.otap.export import ExportFolder, ExportMarker
+from neve.reservoir.otap.export_task import ExportRequest, PartWriter
 from tests.telemetry import decoded, traces
 
 if TYPE_CHECKING:
@@ -47,17 +45,17 @@ def test_a_part_in_object_storage_comes_back(store: S3Config) -> None:
     writer = PartWriter(request, store, 0)
     writer.take(rows)
     done = writer.finish()
-    place = Place(request, store)
+    place = ExportFolder(request, store)
     assert place.read() is None
-    place.write(Marker("f", 1, {"parts": done.parts}))
+    place.write(ExportMarker("f", 1, {"parts": done.parts}))
     found = place.read()
-    assert found == Marker("f", 1, {"parts": done.parts})
+    assert found == ExportMarker("f", 1, {"parts": done.parts})
     assert place.has_all(found)
-    folder = look_into(request.folder, store)
+    folder = list_otap_files(request.folder, store)
     [root] = folder.roots
     assert (root.path.startswith("s3://otap-export/out/spans/_part_id="), folder.ignored) == (True, ())
     files = folder.parts[folder.part_of[root.path]]
-    [star] = PartReader(PartFiles(files, offsets_of_part(store, files)), store).chunks("spans", root.path)
+    [star] = PartReader(PartFiles(files, infer_part_offsets(store, files)), store).chunks("spans", root.path)
     assert decoded(Signal.TRACES, *to_messages(star, Counter()).to_pylist()).batch.equals(rows)
     place.remove_parts(found)
     assert not place.has_all(found)

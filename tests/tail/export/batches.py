@@ -14,7 +14,7 @@ from tests.otlp.messages import MESSAGES
 from tests.telemetry import NOW, SCOPE, resource
 
 MAPS = ("attributes", "attribute_types", "resource_attrs", "resource_attr_types", "scope_attrs", "scope_attr_types")
-OF_THE_INTAKE = ("record_id", "ingested_at", "organization_id")
+OF_THE_INTAKE = ("record_id", "ingested_at", "organization_id", "arrival_order", "dropped_repeats")
 
 
 def decoded(*messages: bytes) -> pa.RecordBatch:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from neve.tail.export.config import DestinationConfig
+from neve.tail.config import DestinationConfig
 
 
 def config(kind: str, **fields: Any) -> DestinationConfig:

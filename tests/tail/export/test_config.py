@@ -7,16 +7,18 @@ from pydantic import ValidationError
 
 from neve.errors import ConfigError
 from neve.lake.lake import Lake
-from neve.tail.export.build import build
-from neve.tail.export.config import KEYS, SHARED, DestinationConfig, ExportConfig, Kind
-from neve.tail.export.packing import Packing
+from neve.tail.config import KEYS_BY_KIND, SHARED_KEYS, Compression, DestinationConfig, DestinationKind, ExportConfig
+from neve.tail.export.exporter import build_destination
 
-WORKING: dict[Kind, dict[str, Any]] = {
-    Kind.OTLP_HTTP: {"endpoint": "https://collector:4318/otlp", "headers": {"authorization": "Bearer s3cret"}},
-    Kind.OTLP_GRPC: {"endpoint": "http://collector:4317", "compression": "none"},
-    Kind.DATADOG: {"endpoint": "http://localhost:8126"},
-    Kind.OTLP_FILES: {"folder": "s3://bucket/kept", "format": "json", "compression": "zstd"},
-    Kind.ICEBERG: {},
+WORKING: dict[DestinationKind, dict[str, Any]] = {
+    DestinationKind.OTLP_HTTP: {
+        "endpoint": "https://collector:4318/otlp",
+        "headers": {"authorization": "Bearer s3cret"},
+    },
+    DestinationKind.OTLP_GRPC: {"endpoint": "http://collector:4317", "compression": "none"},
+    DestinationKind.DATADOG: {"endpoint": "http://localhost:8126"},
+    DestinationKind.OTLP_FILES: {"folder": "s3://bucket/kept", "format": "json", "compression": "zstd"},
+    DestinationKind.ICEBERG: {},
 }
 
 
@@ -32,18 +34,18 @@ def said_of(values: dict[str, Any]) -> str:
     return str(caught.value.errors(include_input=False, include_url=False))
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_every_kind_can_be_built(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(DestinationKind))
+def test_every_kind_can_be_built(kind: DestinationKind) -> None:
     """From as little as it needs; nothing is reached before it is used."""
-    there = build(DestinationConfig.model_validate(section(kind, **WORKING[kind])), Lake())
+    there = build_destination(DestinationConfig.model_validate(section(kind, **WORKING[kind])), Lake())
     assert there.name == "there"
     there.close()
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_a_key_of_another_kind_is_refused(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(DestinationKind))
+def test_a_key_of_another_kind_is_refused(kind: DestinationKind) -> None:
     """By its name, with those that the kind has."""
-    keys = [key for key in DestinationConfig.model_fields if key not in (*SHARED, *KEYS[kind])]
+    keys = [key for key in DestinationConfig.model_fields if key not in (*SHARED_KEYS, *KEYS_BY_KIND[kind])]
     for key in keys:
         default = DestinationConfig.model_fields[key].default
         value = default if default != "" else "/x" if key != "endpoint" else "http://x"
@@ -78,7 +80,7 @@ def test_what_is_wrong_is_said(values: dict[str, Any], said: str) -> None:
 
 def test_secrets_are_not_said() -> None:
     """Neither by a section nor by an error about one."""
-    good = DestinationConfig.model_validate(section("otlp_http", **WORKING[Kind.OTLP_HTTP]))
+    good = DestinationConfig.model_validate(section("otlp_http", **WORKING[DestinationKind.OTLP_HTTP]))
     assert "s3cret" not in repr(good) + good.model_dump_json()
     assert good.plain_headers == {"authorization": "Bearer s3cret"}
     assert "s3cret" not in said_of(section("otlp_http", endpoint="http://c", headers={"key": "s3cret\n"}))
@@ -94,14 +96,16 @@ def test_names_are_distinct() -> None:
 
 def test_packing_is_what_the_kind_usually_has() -> None:
     """Unless it is said otherwise."""
-    packings = {kind: DestinationConfig.model_validate(section(kind, **WORKING[kind])).packing for kind in (*Kind,)}
-    assert packings[Kind.OTLP_HTTP] is Packing.GZIP
-    assert packings[Kind.DATADOG] is Packing.NONE
-    assert packings[Kind.OTLP_FILES] is Packing.ZSTD
+    packings = {
+        kind: DestinationConfig.model_validate(section(kind, **WORKING[kind])).packing for kind in (*DestinationKind,)
+    }
+    assert packings[DestinationKind.OTLP_HTTP] is Compression.GZIP
+    assert packings[DestinationKind.DATADOG] is Compression.NONE
+    assert packings[DestinationKind.OTLP_FILES] is Compression.ZSTD
 
 
 def test_certificates_that_are_not_there_are_said_at_the_start() -> None:
     """Not when the first trace was kept."""
     values = section("otlp_http", endpoint="https://c", ca_file="/nowhere/ca.pem")
     with pytest.raises(ConfigError, match=r"there has ca_file /nowhere/ca\.pem, which can't be read"):
-        build(DestinationConfig.model_validate(values), Lake())
+        build_destination(DestinationConfig.model_validate(values), Lake())

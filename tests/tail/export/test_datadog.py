@@ -13,20 +13,20 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
-from neve.tail.export.datadog import Datadog
-from neve.tail.export.datadog_names import (
+from neve.tail.export.datadog import (
     CLIENT,
     CONSUMER,
     INTERNAL,
     SERVER,
-    operation_of,
-    resource_of,
-    type_of,
-    words_of,
+    DatadogDestination,
+    encode_document,
+    extract_concepts,
+    find_span_type,
+    name_operation,
+    name_resource,
 )
-from neve.tail.export.datadog_spans import datadog_document
-from neve.tail.export.port import DestinationAway
-from neve.tail.export.stamp import stamp
+from neve.tail.export.destination import DestinationUnavailable
+from neve.tail.policy.evaluate.thresholds import stamp_adjusted_count
 from tests.tail.export.batches import any_batch, decoded, kept_traces
 from tests.tail.export.configs import network
 from tests.tail.export.servers import JSON, Answer, HttpServer, http_server
@@ -55,9 +55,9 @@ def server() -> Iterator[HttpServer]:
         yield running
 
 
-def exporter(server: HttpServer, **fields: Any) -> Datadog:
+def exporter(server: HttpServer, **fields: Any) -> DatadogDestination:
     """The destination."""
-    return Datadog(network("datadog", server.endpoint, **fields))
+    return DatadogDestination(network("datadog", server.endpoint, **fields))
 
 
 def number(key: str, value: int | float) -> KeyValue:
@@ -73,7 +73,7 @@ def converted(span: Span, *resource: KeyValue, count: float = 1.0) -> dict[str, 
     scope = ScopeSpans(scope=SCOPE, spans=[span])
     group = ResourceSpans(resource=Resource(attributes=resource), scope_spans=[scope])
     batch = decoded(ExportTraceServiceRequest(resource_spans=[group]).SerializeToString())
-    document, traces = datadog_document(stamp(batch, pa.array([count])))
+    document, traces = encode_document(stamp_adjusted_count(batch, pa.array([count])))
     assert traces == 1
     [[found]] = msgpack.unpackb(document)
     assert {name: type(found[name]) for name in found} == FIELDS
@@ -83,7 +83,7 @@ def converted(span: Span, *resource: KeyValue, count: float = 1.0) -> dict[str, 
 
 def test_traces_arrive_as_lists_of_spans(server: HttpServer) -> None:
     """With the header that counts them, ids as unsigned numbers, and times in nanoseconds."""
-    batch = stamp(kept_traces(5, 4), pa.array([25.0] * 20))
+    batch = stamp_adjusted_count(kept_traces(5, 4), pa.array([25.0] * 20))
     delivery = exporter(server, batch_spans=8, headers={"dd-api-key": "s3cret"}).deliver(batch, "b")
     assert (delivery.accepted, delivery.rejected, delivery.attempts) == (20, 0, 3)
     assert {(request.method, request.path) for request in server.asked} == {("PUT", "/v0.4/traces")}
@@ -240,8 +240,8 @@ def test_names_follow_datadogs_rules(
     kind: int, attributes: dict[str, str], operation: str, resource: str, type_: str
 ) -> None:
     """Operation, resource and type by kind and attributes, under their older and their newer names."""
-    words = words_of(attributes.items())
-    assert (operation_of(words, kind), resource_of(words, kind, "name"), type_of(words, kind)) == (
+    words = extract_concepts(attributes.items())
+    assert (name_operation(words, kind), name_resource(words, kind, "name"), find_span_type(words, kind)) == (
         operation,
         resource,
         type_,
@@ -252,7 +252,7 @@ def test_names_follow_datadogs_rules(
 @given(any_batch)
 def test_any_span_can_be_said(batch: pa.RecordBatch) -> None:
     """Every span of every batch is in the document, with values of the types that an agent reads."""
-    document, traces = datadog_document(batch)
+    document, traces = encode_document(batch)
     read = msgpack.unpackb(document)
     assert len(read) == traces
     spans = [span for trace in read for span in trace]
@@ -266,7 +266,7 @@ def test_an_agent_that_is_away_loses_nothing(server: HttpServer) -> None:
     server.script = [Answer(429), Answer(200, b'{"rate_by_service":{}}', JSON)]
     assert exporter(server).deliver(kept_traces(1, 4), "b").attempts == 2
     server.script = [Answer(503)]
-    with pytest.raises(DestinationAway):
+    with pytest.raises(DestinationUnavailable):
         exporter(server, retry_seconds=0).deliver(kept_traces(1, 4), "b")
 
 

@@ -9,8 +9,8 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from neve.tail.export.otlp_grpc import OtlpGrpc
-from neve.tail.export.port import DestinationAway
+from neve.tail.export.destination import DestinationUnavailable
+from neve.tail.export.otlp import OtlpGrpcDestination
 from tests.tail.export.batches import decoded, kept_traces, rows
 from tests.tail.export.configs import network
 from tests.tail.export.servers import HOST, Failure, GrpcServer, grpc_server
@@ -25,9 +25,9 @@ def server() -> Iterator[GrpcServer]:
         yield running
 
 
-def exporter(endpoint: str, **fields: Any) -> OtlpGrpc:
+def exporter(endpoint: str, **fields: Any) -> OtlpGrpcDestination:
     """The destination at an address."""
-    return OtlpGrpc(network("otlp_grpc", endpoint, **fields))
+    return OtlpGrpcDestination(network("otlp_grpc", endpoint, **fields))
 
 
 @pytest.mark.parametrize("compression", ["gzip", "none"])
@@ -62,7 +62,7 @@ def test_the_time_that_a_server_asks_for_is_waited(server: GrpcServer) -> None:
 def test_a_server_that_stays_busy_is_away(server: GrpcServer) -> None:
     """The error says for how long it wants to be left alone."""
     server.script = [Failure(Code.UNAVAILABLE, "restarting", retry_seconds=900)]
-    with pytest.raises(DestinationAway, match="gRPC UNAVAILABLE: restarting") as caught:
+    with pytest.raises(DestinationUnavailable, match="gRPC UNAVAILABLE: restarting") as caught:
         exporter(server.endpoint).deliver(kept_traces(1, 1), "b")
     assert caught.value.after_seconds == 900
 
@@ -72,7 +72,7 @@ def test_nobody_there_is_away() -> None:
     with socket.create_server((HOST, 0)) as closed:
         port = closed.getsockname()[1]
     there = exporter(f"http://{HOST}:{port}", retry_seconds=0.3)
-    with pytest.raises(DestinationAway, match="gRPC UNAVAILABLE"):
+    with pytest.raises(DestinationUnavailable, match="gRPC UNAVAILABLE"):
         there.deliver(kept_traces(1, 1), "b")
     there.close()
 
@@ -81,7 +81,7 @@ def test_nobody_there_is_away() -> None:
 def test_a_wrong_key_or_address_loses_nothing(server: GrpcServer, code: Any) -> None:
     """The destination is away until someone mends it, and is not asked again at once."""
     server.script = [Failure(code, "who are you")]
-    with pytest.raises(DestinationAway, match="refuses whatever it is sent"):
+    with pytest.raises(DestinationUnavailable, match="refuses whatever it is sent"):
         exporter(server.endpoint).deliver(kept_traces(1, 1), "b")
     assert len(server.asked) == 1
 

@@ -14,10 +14,10 @@ import pytest
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from neve.http_client import parse_retry_after
 from neve.model.tables import SPANS
-from neve.tail.export.http_reply import retry_after
-from neve.tail.export.otlp_http import OtlpHttp
-from neve.tail.export.port import DestinationAway
+from neve.tail.export.destination import DestinationUnavailable
+from neve.tail.export.otlp import OtlpHttpDestination
 from tests.tail.export.batches import decoded, kept_traces, rows
 from tests.tail.export.configs import network
 from tests.tail.export.servers import HOST, JSON, Answer, HttpServer, http_server
@@ -30,9 +30,9 @@ def server() -> Iterator[HttpServer]:
         yield running
 
 
-def exporter(endpoint: str, **fields: Any) -> OtlpHttp:
+def exporter(endpoint: str, **fields: Any) -> OtlpHttpDestination:
     """The destination at an address."""
-    return OtlpHttp(network("otlp_http", endpoint, **fields))
+    return OtlpHttpDestination(network("otlp_http", endpoint, **fields))
 
 
 def partial(rejected: int, message: str) -> bytes:
@@ -86,15 +86,15 @@ def test_the_time_that_a_server_asks_for_is_waited(server: HttpServer) -> None:
 def test_a_retry_after_may_be_a_date() -> None:
     """As HTTP has it; one that is over means now, and one that is nonsense means nothing."""
     now = datetime.now(UTC).replace(microsecond=0)
-    assert retry_after(format_datetime(now + timedelta(seconds=90), usegmt=True), now) == 90
-    assert retry_after(format_datetime(now - timedelta(seconds=90)), now) == 0
-    assert [retry_after(value) for value in ("", "soon", "-5", "1.5")] == [None] * 4
+    assert parse_retry_after(format_datetime(now + timedelta(seconds=90), usegmt=True), now) == 90
+    assert parse_retry_after(format_datetime(now - timedelta(seconds=90)), now) == 0
+    assert [parse_retry_after(value) for value in ("", "soon", "-5", "1.5")] == [None] * 4
 
 
 def test_a_server_that_stays_busy_is_away(server: HttpServer) -> None:
     """The error says for how long it wants to be left alone and what it said; nothing was counted as refused."""
     server.script = [Answer(429, b'{"message": "over quota"}', {**JSON, "retry-after": "600"})] * 9
-    with pytest.raises(DestinationAway, match="HTTP 429: over quota") as caught:
+    with pytest.raises(DestinationUnavailable, match="HTTP 429: over quota") as caught:
         exporter(server.endpoint).deliver(kept_traces(1, 1), "b")
     assert caught.value.after_seconds == 600
 
@@ -103,7 +103,7 @@ def test_nobody_there_is_away() -> None:
     """A refused connection is no refused batch."""
     with socket.create_server((HOST, 0)) as closed:
         port = closed.getsockname()[1]
-    with pytest.raises(DestinationAway, match=f"no answer from http://{HOST}:{port}/v1/traces"):
+    with pytest.raises(DestinationUnavailable, match=f"no connection to http://{HOST}:{port}/v1/traces"):
         exporter(f"http://{HOST}:{port}", retry_seconds=0.3).deliver(kept_traces(1, 1), "b")
 
 
@@ -112,7 +112,7 @@ def test_a_server_that_comes_back_gets_all(server: HttpServer) -> None:
     there = exporter(f"http://{HOST}:{server.port}", retry_seconds=0)
     there.deliver(kept_traces(1, 1), "a")
     server.script = [Answer(503)]
-    with pytest.raises(DestinationAway):
+    with pytest.raises(DestinationUnavailable):
         there.deliver(kept_traces(1, 2), "b")
     assert there.deliver(kept_traces(1, 2), "b").accepted == 2
 
@@ -121,7 +121,7 @@ def test_a_server_that_says_nothing_is_away() -> None:
     """After `timeout_seconds` for each attempt."""
     with socket.create_server((HOST, 0)) as silent:
         there = exporter(f"http://{HOST}:{silent.getsockname()[1]}", timeout_seconds=0.2, retry_seconds=0)
-        with pytest.raises(DestinationAway, match="ReadTimeoutError"):
+        with pytest.raises(DestinationUnavailable, match="ReadTimeoutError"):
             there.deliver(kept_traces(1, 1), "b")
 
 
@@ -129,7 +129,9 @@ def test_a_server_that_says_nothing_is_away() -> None:
 def test_a_wrong_key_or_address_loses_nothing(server: HttpServer, status: int) -> None:
     """Everything would be refused: the destination is away until someone mends it, and is not asked again at once."""
     server.script = [Answer(status, b"who are you")]
-    with pytest.raises(DestinationAway, match=f"refuses whatever it is sent: HTTP {status}: who are you") as caught:
+    with pytest.raises(
+        DestinationUnavailable, match=f"refuses whatever it is sent: HTTP {status}: who are you"
+    ) as caught:
         exporter(server.endpoint).deliver(kept_traces(1, 1), "b")
     assert "endpoint and headers" in str(caught.value)
     assert len(server.asked) == 1
@@ -207,6 +209,6 @@ def test_closing_ends_a_delivery_that_waits(server: HttpServer) -> None:
     server.script = [Answer(503, headers={"retry-after": "1800"})] * 1000
     there = exporter(server.endpoint, retry_seconds=3600)
     threading.Timer(0.3, there.close).start()
-    with pytest.raises(DestinationAway):
+    with pytest.raises(DestinationUnavailable):
         there.deliver(kept_traces(1, 1), "b")
     assert len(server.asked) <= 2  # at most one attempt after the pause that was ended

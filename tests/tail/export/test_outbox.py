@@ -12,20 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neve.errors import LakeError
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
-from neve.tail.export.outbox import CursorMoved, Outbox
-from neve.tail.export.port import Delivery, DestinationAway
-from neve.tail.export.position import Position, batch_id
-from neve.tail.export.pump import pump
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
+from neve.tail.export.cursor import CursorMoved, ExportCursors, Position, build_batch_id
+from neve.tail.export.destination import Delivery, DestinationUnavailable, export_batches
 from tests.tail.export.batches import kept_traces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from neve.lake.documents import Documents
+    from neve.state.documents import Documents
 
 Batches = list[tuple[Position, pa.RecordBatch]]
 
@@ -48,7 +46,7 @@ class Memory:
 
     def deliver(self, batch: pa.RecordBatch, batch_id: str) -> Delivery:
         """Take the batch, or fail."""
-        if isinstance(self.fails, DestinationAway):
+        if isinstance(self.fails, DestinationUnavailable):
             raise self.fails
         self.got.append(batch_id)
         if self.fails is not None:
@@ -62,7 +60,7 @@ class Memory:
 @pytest.fixture
 def documents(tmp_path: Path) -> Iterator[Documents]:
     """A state store in a file."""
-    state = State(StateConfig(path=str(tmp_path / "state.db")))
+    state = StateStore(StateConfig(path=str(tmp_path / "state.db")))
     yield SqlDocuments(state)
     state.close()
 
@@ -76,11 +74,11 @@ def log_of(count: int) -> Batches:
 def test_a_cursor_moves_with_each_batch(documents: Documents) -> None:
     """And is there for the next process, which goes on behind it."""
     there, batches = Memory(), log_of(4)
-    outbox = Outbox(documents, "main")
-    first = pump(there, outbox.cursor("there"), batches[:3])
+    outbox = ExportCursors(documents, "main")
+    first = export_batches(there, outbox.cursor("there"), batches[:3])
     assert (first.batches, first.delivery.accepted, first.position, first.away) == (3, 6, batches[2][0], None)
-    assert Outbox(documents, "main").positions() == {"there": batches[2][0]}
-    second = pump(there, Outbox(documents, "main").cursor("there"), batches)
+    assert ExportCursors(documents, "main").positions() == {"there": batches[2][0]}
+    second = export_batches(there, ExportCursors(documents, "main").cursor("there"), batches)
     assert (second.batches, second.position) == (1, batches[3][0])
     assert len(there.got) == len(set(there.got)) == 4
 
@@ -88,14 +86,14 @@ def test_a_cursor_moves_with_each_batch(documents: Documents) -> None:
 def test_whoever_dies_between_delivery_and_cursor_delivers_again(documents: Documents) -> None:
     """Under the same id, by which a destination that can knows the batch."""
     there, batches = Memory(), log_of(3)
-    outbox = Outbox(documents, "main")
-    pump(there, outbox.cursor("there"), batches[:1])
+    outbox = ExportCursors(documents, "main")
+    export_batches(there, outbox.cursor("there"), batches[:1])
     there.fails = Killed()
     with pytest.raises(Killed):
-        pump(there, outbox.cursor("there"), batches)
+        export_batches(there, outbox.cursor("there"), batches)
     assert outbox.positions()["there"] == batches[0][0]
     there.fails = None
-    assert pump(there, outbox.cursor("there"), batches).batches == 2
+    assert export_batches(there, outbox.cursor("there"), batches).batches == 2
     assert there.got[1] == there.got[2]
     assert len(there.got) == 4
     assert len(set(there.got)) == 3
@@ -106,18 +104,18 @@ def test_whoever_dies_between_delivery_and_cursor_delivers_again(documents: Docu
 def test_nothing_is_lost_however_often_it_fails(fates: list[str], count: int) -> None:
     """Each attempt takes one batch, dies after it was taken, or finds nobody there; in the end all were brought."""
     with TemporaryDirectory() as folder:
-        state = State(StateConfig(path=f"{folder}/state.db"))
-        outbox, there, batches = Outbox(SqlDocuments(state), "main"), Memory(), log_of(count)
+        state = StateStore(StateConfig(path=f"{folder}/state.db"))
+        outbox, there, batches = ExportCursors(SqlDocuments(state), "main"), Memory(), log_of(count)
         for fate in fates:
-            there.fails = {"take": None, "die": Killed(), "away": DestinationAway("not now")}[fate]
+            there.fails = {"take": None, "die": Killed(), "away": DestinationUnavailable("not now")}[fate]
             cursor = outbox.cursor("there")
             left = [item for item in batches if cursor.position is None or item[0] > cursor.position]
             try:
-                pump(there, cursor, left[:1])
+                export_batches(there, cursor, left[:1])
             except Killed:
                 assert fate == "die"
         there.fails = None
-        assert pump(there, outbox.cursor("there"), batches).position == batches[-1][0]
+        assert export_batches(there, outbox.cursor("there"), batches).position == batches[-1][0]
         state.close()
     assert list(dict.fromkeys(there.got)) == _ids(batches)
 
@@ -125,18 +123,18 @@ def test_nothing_is_lost_however_often_it_fails(fates: list[str], count: int) ->
 def _ids(batches: Batches) -> list[str]:
     """The ids of batches that are brought one by one."""
     ends = [None, *(until for until, _batch in batches)]
-    return [batch_id("main", after, until) for after, until in pairwise(ends) if until]
+    return [build_batch_id("main", after, until) for after, until in pairwise(ends) if until]
 
 
 def test_a_destination_that_is_away_holds_up_no_other(documents: Documents) -> None:
     """It keeps its place, and the turn ends with the reason."""
     away, well, batches = Memory(), Memory(), log_of(3)
-    away.name, away.fails = "away", DestinationAway("nobody there", after_seconds=7)
-    outbox = Outbox(documents, "main")
-    result = pump(away, outbox.cursor("away"), batches)
+    away.name, away.fails = "away", DestinationUnavailable("nobody there", after_seconds=7)
+    outbox = ExportCursors(documents, "main")
+    result = export_batches(away, outbox.cursor("away"), batches)
     assert result.away is not None
     assert (result.batches, result.position, result.away.after_seconds) == (0, None, 7)
-    assert pump(well, outbox.cursor("there"), batches).batches == 3
+    assert export_batches(well, outbox.cursor("there"), batches).batches == 3
     assert outbox.positions() == {"there": batches[-1][0]}
 
 
@@ -144,28 +142,28 @@ def test_what_is_refused_for_good_is_passed(documents: Documents) -> None:
     """Counted, with what was said; the cursor goes on."""
     there = Memory()
     there.refuses = 2
-    result = pump(there, Outbox(documents, "main").cursor("there"), log_of(2))
+    result = export_batches(there, ExportCursors(documents, "main").cursor("there"), log_of(2))
     assert (result.batches, result.delivery.accepted, result.delivery.rejected) == (2, 0, 4)
     assert result.delivery.messages == ("no",)
 
 
 def test_two_who_export_to_one_destination_are_told(documents: Documents) -> None:
     """The second finds the cursor elsewhere, and stops."""
-    outbox = Outbox(documents, "main")
+    outbox = ExportCursors(documents, "main")
     one, other = outbox.cursor("there"), outbox.cursor("there")
-    pump(Memory(), one, log_of(2))
+    export_batches(Memory(), one, log_of(2))
     with pytest.raises(CursorMoved, match="two processes export"):
-        pump(Memory(), other, log_of(1))
+        export_batches(Memory(), other, log_of(1))
 
 
 def test_a_cursor_does_not_go_back(documents: Documents) -> None:
     """What is delivered stays delivered; selectors have cursors of their own, and one can be forgotten."""
-    outbox = Outbox(documents, "main")
+    outbox = ExportCursors(documents, "main")
     cursor = outbox.cursor("there")
     cursor.move(Position(5))
     with pytest.raises(ValueError, match="can't go back"):
         cursor.move(Position(4, "ff"))
-    assert Outbox(documents, "other").cursor("there").position is None
+    assert ExportCursors(documents, "other").cursor("there").position is None
     outbox.forget("there")
     assert outbox.cursor("there").position is None
 
@@ -182,8 +180,8 @@ def test_a_store_that_fails_is_an_error_and_not_a_delivery(documents: Documents)
 
     there = Memory()
     with pytest.raises(LakeError, match="the state store failed"):
-        pump(there, Outbox(Away(), "main").cursor("there"), log_of(1))  # type: ignore[arg-type]
-    pump(there, Outbox(documents, "main").cursor("there"), log_of(1))
+        export_batches(there, ExportCursors(Away(), "main").cursor("there"), log_of(1))  # type: ignore[arg-type]
+    export_batches(there, ExportCursors(documents, "main").cursor("there"), log_of(1))
     assert there.got[0] == there.got[1]
 
 
@@ -193,8 +191,8 @@ def test_an_id_stands_for_one_stretch_of_the_log(
 ) -> None:
     """Two have the same id when, and only when, they begin and end at the same places."""
     same = (after, until) == (other_after, other_until)
-    assert (batch_id("s", after, until) == batch_id("s", other_after, other_until)) == same
-    assert batch_id("s", after, until) != batch_id("t", after, until)
+    assert (build_batch_id("s", after, until) == build_batch_id("s", other_after, other_until)) == same
+    assert build_batch_id("s", after, until) != build_batch_id("t", after, until)
 
 
 @given(positions)

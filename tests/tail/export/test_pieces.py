@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neve.tail.export.pieces import Sent, cut, in_pieces
+from neve.tail.export.destination import SendResult, send_in_pieces, split_batch
 from tests.tail.export.batches import kept_traces
 
 
@@ -20,7 +20,7 @@ def batch_of(sizes: list[int]) -> pa.RecordBatch:
 def test_pieces_are_the_batch_and_divide_only_large_traces(sizes: list[int], most: int) -> None:
     """In order, none larger than asked for; a trace that fits one piece is in one piece."""
     batch = batch_of(sizes)
-    pieces = cut(batch, most)
+    pieces = split_batch(batch, most)
     assert [span for piece in pieces for span in piece.column("span_id").to_pylist()] == batch["span_id"].to_pylist()
     assert all(0 < piece.num_rows <= most for piece in pieces)
     for trace, size in enumerate(sizes):
@@ -34,14 +34,14 @@ def test_what_is_too_large_is_divided_until_it_fits(sizes: list[int], most: int,
     """A span that no request can hold is refused alone; all others arrive once."""
     batch, arrived = batch_of(sizes), []
 
-    def send(piece: pa.RecordBatch) -> Sent:
+    def send(piece: pa.RecordBatch) -> SendResult:
         numbers = [int.from_bytes(span, "big") for span in piece.column("span_id").to_pylist()]
         if piece.num_rows > limit or poison & set(numbers):
-            return Sent(rejected=piece.num_rows, message="too large", divide=True, attempts=1)
+            return SendResult(rejected=piece.num_rows, message="too large", divide=True, attempts=1)
         arrived.extend(numbers)
-        return Sent(attempts=1)
+        return SendResult(attempts=1)
 
-    delivery = in_pieces(batch, most, send)
+    delivery = send_in_pieces(batch, most, send)
     everything = set(range(batch.num_rows))
     assert sorted(arrived) == sorted(everything - poison)
     assert (delivery.accepted, delivery.rejected) == (len(everything - poison), len(everything & poison))
@@ -50,5 +50,5 @@ def test_what_is_too_large_is_divided_until_it_fits(sizes: list[int], most: int,
 def test_a_server_that_counts_wrong_does_not_make_spans() -> None:
     """More refused spans than were sent are all of them; fewer than none are none."""
     batch = kept_traces(1, 4)
-    assert in_pieces(batch, 10, lambda _piece: Sent(rejected=99)).rejected == 4
-    assert in_pieces(batch, 10, lambda _piece: Sent(rejected=-5)).accepted == 4
+    assert send_in_pieces(batch, 10, lambda _piece: SendResult(rejected=99)).rejected == 4
+    assert send_in_pieces(batch, 10, lambda _piece: SendResult(rejected=-5)).accepted == 4

@@ -4,9 +4,8 @@ from pathlib import Path
 
 from neve.raw.frame import Packing
 from neve.receive.budget import Budget
-from neve.receive.unpack import unpack
-from neve.tail.export.otlp_grpc import OtlpGrpc
-from neve.tail.export.otlp_http import OtlpHttp
+from neve.receive.receiver import unpack
+from neve.tail.export.otlp import OtlpGrpcDestination, OtlpHttpDestination
 from tests.api.running import HOST, Running, receiver_process
 from tests.tail.export.batches import decoded, kept_traces, rows
 from tests.tail.export.configs import network
@@ -22,8 +21,8 @@ def test_the_receiver_has_what_was_delivered(tmp_path: Path) -> None:
     batch = kept_traces(200, 4)
     with receiver_process(tmp_path, max_message_bytes=40_000) as (_process, receiver):
         for there in (
-            OtlpHttp(network("otlp_http", f"http://{HOST}:{receiver.http_port}", compression="zstd")),
-            OtlpGrpc(network("otlp_grpc", f"http://{HOST}:{receiver.grpc_port}")),
+            OtlpHttpDestination(network("otlp_http", f"http://{HOST}:{receiver.http_port}", compression="zstd")),
+            OtlpGrpcDestination(network("otlp_grpc", f"http://{HOST}:{receiver.grpc_port}")),
         ):
             before = len(received(receiver))
             assert there.deliver(batch, "b").accepted == 800

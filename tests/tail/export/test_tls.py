@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from neve.tail.export.otlp_grpc import OtlpGrpc
-from neve.tail.export.otlp_http import OtlpHttp
-from neve.tail.export.port import DestinationAway
+from neve.tail.export.destination import DestinationUnavailable
+from neve.tail.export.otlp import OtlpGrpcDestination, OtlpHttpDestination
 from tests.tail.export.batches import kept_traces
 from tests.tail.export.configs import network
 from tests.tail.export.servers import grpc_server, http_server
@@ -26,22 +25,24 @@ def files(tmp_path: Path) -> Any:
 def test_http_with_a_certificate_that_is_trusted(files: Any) -> None:
     """And without; that is away at once, for it will not be trusted in a minute either."""
     with http_server(tls=files) as server:
-        trusting = OtlpHttp(network("otlp_http", server.endpoint, ca_file=str(files.certificate)))
+        trusting = OtlpHttpDestination(network("otlp_http", server.endpoint, ca_file=str(files.certificate)))
         assert trusting.deliver(kept_traces(1, 4), "b").accepted == 4
         trusting.close()
-        with pytest.raises(DestinationAway, match="could not be trusted"):
-            OtlpHttp(network("otlp_http", server.endpoint, headers={"key": "s3cret"})).deliver(kept_traces(1, 4), "b")
+        with pytest.raises(DestinationUnavailable, match="could not be trusted"):
+            OtlpHttpDestination(network("otlp_http", server.endpoint, headers={"key": "s3cret"})).deliver(
+                kept_traces(1, 4), "b"
+            )
         assert len(server.asked) == 1
 
 
 def test_grpc_with_a_certificate_that_is_trusted(files: Any) -> None:
     """And without: no call reaches the server."""
     with grpc_server(tls=files) as server:
-        trusting = OtlpGrpc(network("otlp_grpc", server.endpoint, ca_file=str(files.certificate)))
+        trusting = OtlpGrpcDestination(network("otlp_grpc", server.endpoint, ca_file=str(files.certificate)))
         assert trusting.deliver(kept_traces(1, 4), "b").accepted == 4
         trusting.close()
-        doubting = OtlpGrpc(network("otlp_grpc", server.endpoint, retry_seconds=0))
-        with pytest.raises(DestinationAway):
+        doubting = OtlpGrpcDestination(network("otlp_grpc", server.endpoint, retry_seconds=0))
+        with pytest.raises(DestinationUnavailable):
             doubting.deliver(kept_traces(1, 4), "b")
         doubting.close()
         assert len(server.asked) == 1

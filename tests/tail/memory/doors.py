@@ -5,15 +5,15 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from neve.api.application import build_application
-from neve.api.listen import listen, listen_grpc
+from neve.api.embedded_uvicorn import serve_application
 from neve.api.otlp_grpc import build_grpc_server
-from neve.api.quiet import serving
+from neve.api.otlp_http import build_application
+from neve.api.ports import listen, listen_grpc
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from neve.app.service import ReceiverParts
+    from neve.app.serve.receiver import ReceiverParts
 
 HOST = "127.0.0.1"
 
@@ -26,7 +26,9 @@ async def open_doors(parts: ReceiverParts) -> AsyncIterator[tuple[int, int]]:
         if config.http:
             sock = listen(HOST, 0, "receiver.http_port")
             ports[0] = sock.getsockname()[1]
-            await doors.enter_async_context(serving(build_application(parts.receiver, parts.events, parts.guard), sock))
+            await doors.enter_async_context(
+                serve_application(build_application(parts.receiver, parts.events, parts.guard), sock)
+            )
         if config.grpc:
             server = build_grpc_server(parts.receiver, parts.guard)
             ports[1] = listen_grpc(server, HOST, 0)

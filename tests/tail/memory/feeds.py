@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from neve.model.tables import SPANS
 from neve.tail.config import TailConfig
-from neve.tail.export.port import Delivery, DestinationAway
+from neve.tail.export.destination import Delivery, DestinationUnavailable
 from neve.tail.memory.selector import MemorySelector
 from tests.tail.lakes import ERRORS, SLOW, START, policies, trace_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from neve.tail.memory.result import MemoryResult
+    from neve.tail.memory.cycle import MemoryCycleResult
     from neve.tail.policy.tree import PolicySet
     from tests.tail.lakes import Span
 
@@ -37,7 +37,7 @@ class Place:
     def deliver(self, batch: pa.RecordBatch, batch_id: str) -> Delivery:
         """Take a batch, or not."""
         if self.away:
-            raise DestinationAway("nobody is there", after_seconds=self.after_seconds)
+            raise DestinationUnavailable("nobody is there", after_seconds=self.after_seconds)
         self.got.append((batch_id, batch))
         return Delivery(accepted=batch.num_rows, attempts=1)
 
@@ -62,7 +62,7 @@ class Desk:
     def __init__(self, of: PolicySet | None = None, *, most_remembered: int = 10_000, **settings: Any) -> None:
         self.at = 0.0
         self.places = [Place()]
-        self.told: list[MemoryResult] = []
+        self.told: list[MemoryCycleResult] = []
         log, claims = settings.pop("log", None), settings.pop("claims", None)
         self.places = settings.pop("places", self.places)
         self.selector = MemorySelector(
@@ -85,7 +85,7 @@ class Desk:
         """Feed some spans."""
         self.selector.feed(rows_of(spans))
 
-    def run(self, at: float, **options: Any) -> MemoryResult:
+    def run(self, at: float, **options: Any) -> MemoryCycleResult:
         """One cycle."""
         self.at = at
         return self.selector.cycle(**options)

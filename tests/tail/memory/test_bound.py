@@ -14,10 +14,10 @@ import pytest
 
 from neve.model.columns import STRING_MAP, TIMESTAMP
 from neve.model.tables import SPANS
-from neve.tail.memory.pressing import Allowance
-from neve.tail.policy.read import read_policies
+from neve.tail.judge import MICROS
+from neve.tail.memory.cycle import EarlyAllowance
+from neve.tail.policy.config.loader import read_policies
 from neve.tail.policy.tree import Semantics
-from neve.tail.ready import MICROS
 from tests.tail.lakes import ERRORS, START, Span, percentage, policies
 from tests.tail.memory.feeds import Desk
 
@@ -149,10 +149,10 @@ def test_limits_hold_where_memory_is_short() -> None:
 
 def test_what_early_traces_are_given() -> None:
     """Whole seconds since the last of them, and no limit samples before one has gone by."""
-    allowance = Allowance(limited(), 60)
+    allowance = EarlyAllowance(limited(), 60)
     assert allowance.take(0, 1000 * MICROS) == (limited(), 60)
     assert allowance.take(960 * MICROS, 1000 * MICROS + 5)[0] != limited()
     assert allowance.take(960 * MICROS, 1007 * MICROS + 5) == (limited(), 7)
     assert allowance.take(1020 * MICROS, 1025 * MICROS) == (limited(), 5)
-    assert Allowance(limited(Semantics.OTELCOL), 60).take(0, 5) == (limited(Semantics.OTELCOL), 60)
-    assert Allowance(policies(ERRORS), 60).take(0, 5) == (policies(ERRORS), 60)
+    assert EarlyAllowance(limited(Semantics.OTELCOL), 60).take(0, 5) == (limited(Semantics.OTELCOL), 60)
+    assert EarlyAllowance(policies(ERRORS), 60).take(0, 5) == (policies(ERRORS), 60)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from neve.tail.memory import courier as courier_module
-from neve.tail.memory.courier import Courier, Parcel
+from neve.tail.memory import delivery as courier_module
+from neve.tail.memory.delivery import DeliveryQueue, QueuedBatch
 from tests.tail.lakes import Span
 from tests.tail.memory.feeds import Place, rows_of
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pytest
 
-    from neve.tail.export.port import Delivery
+    from neve.tail.export.destination import Delivery
 
 BATCH = rows_of([Span(1, 1)]).to_batches()[0]
 
@@ -32,9 +33,9 @@ class Slow(Place):
         return super().deliver(batch, batch_id)
 
 
-def parcels(count: int, arrived: list[int]) -> list[Parcel]:
+def parcels(count: int, arrived: list[int]) -> list[QueuedBatch]:
     """So many parcels that tell when they have arrived."""
-    return [Parcel(BATCH, f"b{number}", lambda number=number: arrived.append(number)) for number in range(count)]  # type: ignore[misc]
+    return [QueuedBatch(BATCH, f"b{number}", lambda number=number: arrived.append(number)) for number in range(count)]  # type: ignore[misc]
 
 
 def test_a_slow_destination_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +43,7 @@ def test_a_slow_destination_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(courier_module, "PATIENCE_SECONDS", 600)
     arrived: list[int] = []
     place = Slow()
-    courier = Courier(place, "tail", 30_000)
+    courier = DeliveryQueue(place, "tail", 30_000)
     courier.start()
     assert all(courier.put(parcel) for parcel in parcels(12, arrived))
     courier.stop(600)
@@ -55,7 +56,7 @@ def test_one_that_is_away_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(courier_module, "PATIENCE_SECONDS", 3600)  # whoever waits for room does not end
     arrived: list[int] = []
     place = Place(away=True, after_seconds=3600)
-    courier = Courier(place, "tail", 30_000)
+    courier = DeliveryQueue(place, "tail", 30_000)
     courier.put(parcels(1, arrived)[0])
     assert courier.bring().away
     courier.start()
@@ -66,6 +67,35 @@ def test_one_that_is_away_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> No
     courier.stop(600)
     assert len(arrived) == 11 - courier.lost_spans
     assert courier.waiting_spans == 0
+
+
+def test_a_producer_that_waits_hears_that_the_destination_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for space while a delivery is under way, and not for its whole time when that fails."""
+    monkeypatch.setattr(courier_module, "PATIENCE_SECONDS", 3600)
+    under_way, producer_waits = threading.Event(), threading.Event()
+
+    class Failing(Place):
+        """Fails when a producer waits for space."""
+
+        def deliver(self, batch: pa.RecordBatch, batch_id: str) -> Delivery:
+            under_way.set()
+            producer_waits.wait(600)
+            return super().deliver(batch, batch_id)
+
+    courier = DeliveryQueue(Failing(away=True, after_seconds=3600), "tail", 1)
+    wait = courier._changed.wait
+
+    def announce_wait(seconds: float | None = None) -> bool:
+        producer_waits.set()
+        return wait(seconds)
+
+    monkeypatch.setattr(courier._changed, "wait", announce_wait)
+    first, second = parcels(2, [])
+    assert courier.put(first)
+    courier.start()
+    assert under_way.wait(600)
+    assert not courier.put(second)
+    assert courier.lost_spans == 1
 
 
 def test_a_delivery_that_breaks_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +112,7 @@ def test_a_delivery_that_breaks_is_tried_again(monkeypatch: pytest.MonkeyPatch) 
             return super().deliver(batch, batch_id)
 
     arrived: list[int] = []
-    courier = Courier(Broken(), "tail", 10**6)
+    courier = DeliveryQueue(Broken(), "tail", 10**6)
     courier.put(parcels(1, arrived)[0])
     courier.start()
     deadline = time.monotonic() + 600

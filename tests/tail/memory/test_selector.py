@@ -9,7 +9,7 @@ import pytest
 
 from neve.errors import ConfigError, NeveError
 from neve.model.tables import SPANS
-from neve.tail.memory.log import DecisionLog
+from neve.tail.memory.selector import DecisionLog
 from tests.tail.lakes import ACME, ERRORS, OTHER, SLOW, Span, percentage, policies, put, tail_lake
 from tests.tail.lakes import Desk as LakeDesk
 from tests.tail.memory.feeds import Desk, Place, rows_of

@@ -22,7 +22,7 @@ DECISIONS = HERE / "decisions.json"
 
 @dataclass(frozen=True)
 class Case:
-    """A policy file; where the collector's answer hangs on the order of spans, only traces of one span compare."""
+    """A policy file; where errors make the collector's answer depend on the order, only traces of one span compare."""
 
     name: str
     yaml: str  # as a user writes it, with its `tail_sampling:`

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.parts import tailsampler
-from tests.tail.oracle import cases, make, real, record, recording
+from tests.tail.oracle import arrivals, cases, make, real, record, recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,12 +58,21 @@ def test_decisions_belong_to_their_traces() -> None:
     assert cases.decisions().judged["default-set"].verdicts.keys() == spans.keys()
 
 
-def test_only_single_spans_compare_where_order_matters() -> None:
-    """A case that depends on the order of spans is left out on all traces that have one."""
+def test_only_single_spans_compare_where_errors_depend_on_the_order() -> None:
+    """A case in which an error ends the evaluation compares only traces of one span."""
     by_name = {case.name: case for case in cases.cases()}
     single = {each for each, mine in cases.spans().items() if len(mine) == 1}
-    assert cases.comparable(by_name["latency-upper-100"]) == single
-    assert cases.comparable(by_name["latency-100"]) == set(cases.trace_ids())
+    assert cases.comparable(by_name["ottl-error-propagated"]) == single
+    assert cases.comparable(by_name["latency-upper-100"]) == set(cases.trace_ids())
+
+
+def test_recording_of_mixed_arrivals_is_of_these_messages_and_cases() -> None:
+    """A change of the messages or cases without a new recording is noticed, and each case tells traces apart."""
+    found = arrivals.decisions()
+    assert (found.digest, found.collector) == (arrivals.digest(), tailsampler.VERSION)
+    assert sorted(found.judged) == sorted(case.name for case in arrivals.cases())
+    assert all(len({one.decision for one in judged.verdicts.values()}) > 1 for judged in found.judged.values())
+    assert arrivals.count_repeats() > 150
 
 
 def test_recording_survives_a_file(tmp_path: Path) -> None:
@@ -87,6 +96,13 @@ def test_collector_says_what_is_recorded() -> None:
     """The built processor, asked again, decides every case as recorded."""
     _need_collector()
     assert record.ask() == cases.decisions().judged
+
+
+@pytest.mark.parts
+def test_collector_says_what_is_recorded_of_mixed_arrivals() -> None:
+    """The same on traces whose spans arrive in any order and repeatedly."""
+    _need_collector()
+    assert record.ask_arrivals() == arrivals.decisions().judged
 
 
 @pytest.mark.parts

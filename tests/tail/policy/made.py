@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neve.tail.policy.decide import Judge
-from neve.tail.policy.state import LimitState
-from neve.tail.policy.traces import Traces, randomness_of
+from neve.tail.policy.evaluate.batch_evaluator import PolicyEvaluator
+from neve.tail.policy.evaluate.limits import LimitState
+from neve.tail.policy.evaluate.traces import Traces, derive_randomness
 from neve.tail.policy.tree import All, Composite, Drop, Fact, Holds, Not, PolicySet, Semantics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from neve.tail.policy.evaluate.verdicts import Verdicts
     from neve.tail.policy.tree import Node
-    from neve.tail.policy.verdicts import Verdicts
 
 NOON_US = 1_700_049_600_000_000  # 2023-11-15 12:00:00 UTC
 SECOND = 1_000_000
@@ -70,7 +70,7 @@ def traces(count: int = 1, seed: int = 0, **columns: Any) -> Traces:
         "randomness": plain.pop("randomness", None),
     }
     if unsigned["randomness"] is None:
-        unsigned["randomness"] = randomness_of(ids)
+        unsigned["randomness"] = derive_randomness(ids)
     for numbers, dtype in [(plain, np.int64), (unsigned, np.uint64)]:
         for name, value in numbers.items():
             numbers[name] = np.broadcast_to(np.asarray(value, dtype=dtype), len(ids))
@@ -79,7 +79,7 @@ def traces(count: int = 1, seed: int = 0, **columns: Any) -> Traces:
 
 def judged(policies: PolicySet, of: Traces, state: LimitState | None = None, window: int = 60) -> Verdicts:
     """The verdicts alone."""
-    return Judge(policies, window).judge(of, state or LimitState())[0]
+    return PolicyEvaluator(policies, window).judge(of, state or LimitState())[0]
 
 
 def decide(of: Traces, *policies: Node, **options: Any) -> list[int]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from neve.tail.policy.sql import Sql
+    from neve.tail.policy.span_sql import Sql
     from neve.tail.policy.tree import Fact, Key
 
 Value: TypeAlias = "bool | int | float | str | bytes | list[Any] | dict[str, Any] | None"

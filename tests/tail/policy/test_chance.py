@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from neve.tail.policy.traces import MAX_THRESHOLD, randomness_of
+from neve.tail.policy.evaluate.traces import MAX_THRESHOLD, derive_randomness
+from neve.tail.policy.evaluate.verdicts import SAMPLED
 from neve.tail.policy.tree import (
     All,
     Always,
@@ -24,7 +25,6 @@ from neve.tail.policy.tree import (
     RateLimit,
     Share,
 )
-from neve.tail.policy.verdicts import SAMPLED
 from tests.tail.policy.made import FACTS, NOON_US, SECOND, holds, judged, policy_set, traces
 from tests.tail.policy.trees import FACTUAL, LIMITS, PERCENTAGES
 
@@ -152,7 +152,7 @@ def redrawn(count: int, windows: int, seed_of: int) -> Any:
     }
     facts = np.tile(rng.random((count, 3)) < 0.4, (windows, 1))
     head = np.tile(rng.choice([0, HALF // 2, HALF], count, p=[0.7, 0.15, 0.15]), windows).astype(np.uint64)
-    drawn = randomness_of(ids)
+    drawn = derive_randomness(ids)
     # what the sender did not sample is not there: it is drawn again above its T
     drawn = head + (drawn.astype(np.float64) / MAX_THRESHOLD * (MAX_THRESHOLD - head)).astype(np.uint64)
     ready = NOON_US + np.repeat(np.arange(windows), count) * SECOND

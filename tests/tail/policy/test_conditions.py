@@ -180,7 +180,7 @@ def test_without_types_a_text_is_read_by_its_form(value: str, number: bool, trut
 
 def test_the_key_of_a_dynamic_rate() -> None:
     """Fields of the span, then of its resource; those of the root only on the root."""
-    key = conditions.key_of(["service.name", "http.route", "root.name"])
+    key = conditions.make_key(["service.name", "http.route", "root.name"])
     root = Span({"http.route": "/a"}, {"service.name": "cart", "http.route": "/r"}, name="GET")
     child = Span({}, {"service.name": "cart", "http.route": "/r"}, name="SELECT", parent=b"12345678")
     assert ask(key, root, child, Span()) == ["cart\x1f/a\x1fGET", "cart\x1f/r\x1f", "\x1f\x1f"]

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from neve.errors import ConfigError
-from neve.tail.policy.decide import Judge
-from neve.tail.policy.state import LimitState
+from neve.tail.policy.evaluate.batch_evaluator import PolicyEvaluator
+from neve.tail.policy.evaluate.limits import LimitState
+from neve.tail.policy.evaluate.verdicts import DROPPED, NOT_SAMPLED, SAMPLED, UNASKED
 from neve.tail.policy.tree import (
     All,
     Always,
@@ -26,7 +27,6 @@ from neve.tail.policy.tree import (
     Share,
     SpanCount,
 )
-from neve.tail.policy.verdicts import DROPPED, NOT_SAMPLED, SAMPLED, UNASKED
 from tests.tail.policy.made import NOON_US, OTELCOL, SECOND, decide, holds, judged, policy_set, traces
 
 ALWAYS = Always("all", "always_sample")
@@ -47,7 +47,7 @@ def test_an_empty_batch_is_judged() -> None:
     """No trace, no verdict, the same state."""
     policies = policy_set(ALWAYS, RateLimit("limit", "rate_limiting", 1, 2), Dynamic("dynamic", "dynamic", 0, 10))
     for semantics in Semantics:
-        judge = Judge(replace(policies, semantics=semantics))
+        judge = PolicyEvaluator(replace(policies, semantics=semantics))
         verdicts, state = judge.judge(traces(0, keys=((),)), LimitState())
         assert len(verdicts) == 0
         assert len(verdicts.reasons()) == 0
@@ -148,23 +148,23 @@ def test_composite_counts_each_second() -> None:
 def test_a_drop_inside_another_policy_is_refused() -> None:
     """The collector has no such thing, and what it would mean is not clear."""
     with pytest.raises(ConfigError, match="'and/drop' of type 'drop' can't stand here"):
-        Judge(policy_set(All("and", "and", (Drop("drop", "drop", (ALWAYS,)),))))
+        PolicyEvaluator(policy_set(All("and", "and", (Drop("drop", "drop", (ALWAYS,)),))))
 
 
 def test_too_much_chance_is_refused() -> None:
     """A probability is added up from cases; policies with too many are named."""
     percentages = [Probabilistic(f"p{place}", "probabilistic", 5.0, f"salt {place}") for place in range(13)]
-    assert Judge(policy_set(*percentages[:12]))
+    assert PolicyEvaluator(policy_set(*percentages[:12]))
     with pytest.raises(ConfigError, match=r"the policies p0, .*, p12 leave too much to chance .*: 8,192 cases"):
-        Judge(policy_set(*percentages))
+        PolicyEvaluator(policy_set(*percentages))
 
 
 def test_an_interval_must_be_part_of_the_window() -> None:
     """Otherwise it would be split over two batches."""
     policies = policy_set(Dynamic("rates", "dynamic", 0, 10, interval_seconds=45))
     with pytest.raises(ConfigError, match="'rates': interval_seconds is 45"):
-        Judge(policies)
-    assert Judge(policies, window_seconds=90)
+        PolicyEvaluator(policies)
+    assert PolicyEvaluator(policies, window_seconds=90)
 
 
 @pytest.mark.parametrize(

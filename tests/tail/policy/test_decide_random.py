@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from hypothesis import assume, given, seed, settings
 from hypothesis import strategies as st
 
-from neve.tail.policy.decide import Judge
-from neve.tail.policy.state import LimitState
-from neve.tail.policy.tree import Dynamic, Node, PolicySet, Semantics
-from neve.tail.policy.verdicts import DROPPED, NOT_SAMPLED, SAMPLED
+from neve.tail.policy.evaluate.batch_evaluator import PolicyEvaluator
+from neve.tail.policy.evaluate.limits import LimitState
+from neve.tail.policy.evaluate.probability import AnswerWalk, find_largest_sampled, hash_traces
+from neve.tail.policy.evaluate.verdicts import DROPPED, NOT_SAMPLED, SAMPLED
+from neve.tail.policy.tree import Dynamic, FactNode, Node, PolicySet, Probabilistic, Semantics
 from tests.tail.policy.interpreter import Interpreter
 from tests.tail.policy.made import FACTS, NOON_US, SECOND, judged
 from tests.tail.policy.trees import POLICIES, cases, one_by_one, random_traces
+
+if TYPE_CHECKING:
+    from neve.tail.policy.evaluate.plan import Part
+    from neve.tail.policy.evaluate.traces import Bools, Traces
+    from neve.tail.policy.evaluate.verdicts import Verdicts
 
 
 @seed(1)
@@ -58,7 +65,7 @@ def test_batches_do_not_matter(policies: list[Node], semantics: Semantics, batch
     dynamic = Dynamic("rates", "dynamic", 0, 4.0, interval_seconds=5)
     asked = PolicySet((*policies, dynamic), semantics, facts=FACTS)
     assume(cases(asked) <= 512)  # more only take longer
-    judge = Judge(asked, window_seconds=5)
+    judge = PolicyEvaluator(asked, window_seconds=5)
     of = random_traces(60, batch)
     of = replace(of, keys=([("a", "b", "b", "c", "c", "c")[place % 6] for place in range(60)],))
     whole, end = judge.judge(of, LimitState())
@@ -72,3 +79,33 @@ def test_batches_do_not_matter(policies: list[Node], semantics: Semantics, batch
     assert decisions == whole.decision.tolist()
     assert chances == whole.probability.tolist()
     assert state == end
+
+
+def answer_alone(leaf: Part, of: Traces, verdicts: Verdicts, semantics: Semantics) -> Bools:
+    """The answer of one leaf to every trace, apart from the rest of its tree."""
+    if isinstance(leaf.node, FactNode):
+        return leaf.node.test(of, leaf.place)
+    if isinstance(leaf.node, Probabilistic):
+        return hash_traces(of.ids, leaf.node.salt) <= np.uint64(find_largest_sampled(leaf.node.percentage))
+    result = verdicts.record.settled[leaf.number]
+    if semantics is Semantics.OTELCOL:
+        return result.passed  # by the order of traces: there is no threshold that tells it
+    return of.randomness >= result.thresholds
+
+
+@seed(3)
+@settings(max_examples=100)
+@given(policies=POLICIES, semantics=st.sampled_from(Semantics), first_match=st.booleans(), batch=st.integers(0, 2**32))
+def test_the_formula_of_probabilities_gives_the_decisions(
+    policies: list[Node], semantics: Semantics, first_match: bool, batch: int
+) -> None:
+    """The walk with given answers samples what the walk that spends budgets samples, and one trace as all of them."""
+    asked = PolicySet(tuple(policies), semantics, first_match, facts=FACTS)
+    assume(cases(asked) <= 512)  # more only take longer
+    of, evaluator = random_traces(40, batch), PolicyEvaluator(asked, 5)
+    verdicts, _state = evaluator.judge(of, LimitState())
+    truth = {leaf.number: answer_alone(leaf, of, verdicts, semantics) for leaf in evaluator.plan.leaves}
+    expected = (verdicts.decision == SAMPLED).tolist()
+    assert np.broadcast_to(AnswerWalk(truth).is_sampled(evaluator.plan), len(of)).tolist() == expected
+    alone = [AnswerWalk({number: yes[place] for number, yes in truth.items()}) for place in range(len(of))]
+    assert [bool(walk.is_sampled(evaluator.plan)) for walk in alone] == expected

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
-from neve.tail.policy.decide import Judge
-from neve.tail.policy.dynamic import MOST_KEYS, chances_of
-from neve.tail.policy.state import Averages, LimitState
+from neve.tail.policy.evaluate.batch_evaluator import PolicyEvaluator
+from neve.tail.policy.evaluate.limits import MAX_KEYS, KeyAverages, LimitState, compute_key_chances
 from neve.tail.policy.tree import All, Dynamic
 from tests.tail.policy.made import NOON_US, SECOND, holds, judged, policy_set, traces
 
@@ -34,7 +33,7 @@ def keyed(counts: dict[str, int], **columns: Any) -> tuple[list[str], dict[str, 
 def test_the_goal_is_met(counts: list[int], averages: list[float], goal: float) -> None:
     """Over the interval's own counts, whatever the averages were; a key that was seen less is not kept less."""
     count, average = np.array(counts), np.array(averages[: len(counts)])
-    chances = chances_of(goal, count, average)
+    chances = compute_key_chances(goal, count, average)
     assert (chances * count).sum() == pytest.approx(count.sum() / goal)
     assert ((chances > 0) & (chances <= 1)).all()
     assert (np.diff(chances[np.argsort(average)]) <= 1e-12).all()
@@ -42,30 +41,30 @@ def test_the_goal_is_met(counts: list[int], averages: list[float], goal: float) 
 
 def test_rare_keys_are_kept_and_frequent_ones_by_the_logarithm() -> None:
     """A thousand of one and a million of another leave about two to one... of kept traces, not a thousand to one."""
-    chances = chances_of(100, np.array([1, 1000, 1_000_000]), np.array([1.0, 1000, 1_000_000]))
+    chances = compute_key_chances(100, np.array([1, 1000, 1_000_000]), np.array([1.0, 1000, 1_000_000]))
     assert chances[:2].tolist() == [1, 1]
-    chances = chances_of(100_000, np.array([1000, 1_000_000]), np.array([1000.0, 1_000_000]))
+    chances = compute_key_chances(100_000, np.array([1000, 1_000_000]), np.array([1000.0, 1_000_000]))
     assert chances[1] * 1_000_000 / (chances[0] * 1000) == pytest.approx(2, rel=1e-3)
 
 
 def test_a_goal_of_one_keeps_all() -> None:
     """Or less than one."""
-    assert chances_of(1, np.array([5, 6]), np.array([1.0, 2.0])).tolist() == [1, 1]
-    assert chances_of(0.5, np.array([5]), np.array([1.0])).tolist() == [1]
+    assert compute_key_chances(1, np.array([5, 6]), np.array([1.0, 2.0])).tolist() == [1, 1]
+    assert compute_key_chances(0.5, np.array([5]), np.array([1.0])).tolist() == [1]
 
 
 def test_averages_move() -> None:
     """Each interval counts by its weight; a key that is not seen fades away; an interval without traces is none."""
     keys, columns = keyed({"a": 40, "b": 4})
-    judge = Judge(policy_set(RATES))
+    judge = PolicyEvaluator(policy_set(RATES))
     _verdicts, state = judge.judge(traces(44, **columns), LimitState())
-    assert state.averages == {"rates": Averages((("a", 20.0), ("b", 2.0)))}
+    assert state.averages == {"rates": KeyAverages((("a", 20.0), ("b", 2.0)))}
     keys, columns = keyed({"a": 10, "c": 2}, ready_us=NOON_US + 600 * SECOND)
     _verdicts, state = judge.judge(traces(len(keys), **columns), state)
-    assert state.averages == {"rates": Averages((("a", 15.0), ("b", 1.0), ("c", 1.0)))}
+    assert state.averages == {"rates": KeyAverages((("a", 15.0), ("b", 1.0), ("c", 1.0)))}
     _verdicts, state = judge.judge(traces(1, keys=(["a"],)), state)
     _verdicts, state = judge.judge(traces(1, keys=(["a"],)), state)
-    assert state.averages == {"rates": Averages((("a", 4.5),))}
+    assert state.averages == {"rates": KeyAverages((("a", 4.5),))}
 
 
 def test_keys_of_one_interval_have_their_rates() -> None:
@@ -95,10 +94,10 @@ def test_the_number_of_keys_is_bounded() -> None:
     counts = {f"key {place:04}": 1 + (place % 7 == 0) for place in range(2000)}
     keys, columns = keyed(counts)
     of = traces(len(keys), **columns)
-    judge = Judge(policy_set(RATES))
+    judge = PolicyEvaluator(policy_set(RATES))
     verdicts, state = judge.judge(of, LimitState())
     averages = state.averages["rates"]
-    assert len(averages.by_key) == MOST_KEYS
+    assert len(averages.by_key) == MAX_KEYS
     assert sum(counts[key] for key, _average in averages.by_key) == 286 * 2 + 214
     assert averages.rest == pytest.approx((len(keys) - 786) / 2)
     assert verdicts.probability.sum() == pytest.approx(len(keys) / 10)

@@ -6,12 +6,10 @@ import numpy as np
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from neve.tail.policy.decide import Judge
-from neve.tail.policy.limits import settle
-from neve.tail.policy.state import LimitState
-from neve.tail.policy.traces import MAX_THRESHOLD
+from neve.tail.policy.evaluate.batch_evaluator import PolicyEvaluator
+from neve.tail.policy.evaluate.limits import LimitState, apply_window_budget
+from neve.tail.policy.evaluate.traces import MAX_THRESHOLD, Windows
 from neve.tail.policy.tree import Composite, RateLimit, Share
-from neve.tail.policy.windows import Windows
 from tests.tail.policy.made import NOON_US, SECOND, decide, holds, judged, policy_set, traces
 
 LIMIT = RateLimit("limit", "rate_limiting", 1, 2)  # ten spans in a window of ten seconds
@@ -84,7 +82,7 @@ def test_a_budget_of_nothing_lets_nothing_pass() -> None:
 
 def test_documented_limits_leave_no_state() -> None:
     """A window is known in full, so that there is nothing to carry."""
-    _verdicts, state = Judge(policy_set(LIMIT)).judge(traces(5), LimitState())
+    _verdicts, state = PolicyEvaluator(policy_set(LIMIT)).judge(traces(5), LimitState())
     assert state == LimitState()
 
 
@@ -105,7 +103,7 @@ def test_each_has_the_threshold_that_it_would_meet(sizes: list[int], asked: int,
     numbers = np.random.default_rng(draw).permutation(count * 10)[:count].astype(np.uint64) + np.uint64(5)
     windows = Windows.over(np.arange(count) // 10 * SECOND, 1)
     asks = np.array([bool(asked >> place & 1) for place in range(count)])
-    settled = settle(budget, asks, size, numbers, windows)
+    settled = apply_window_budget(budget, asks, size, numbers, windows)
     assert (settled.passed == (asks & (numbers >= settled.thresholds))).all()
     for place in range(count):
         threshold = int(settled.thresholds[place])
@@ -119,6 +117,6 @@ def test_each_has_the_threshold_that_it_would_meet(sizes: list[int], asked: int,
                 continue
             other = numbers.copy()
             other[place] = drawn
-            again = settle(budget, joins, size, other, windows)
+            again = apply_window_budget(budget, joins, size, other, windows)
             assert again.passed[place] == passes
             assert not passes or again.thresholds[place] == threshold

@@ -8,10 +8,8 @@ from hypothesis import given, seed
 from hypothesis import strategies as st
 
 from neve.errors import LakeError
-from neve.tail.policy.buckets import drain
-from neve.tail.policy.decide import Judge
-from neve.tail.policy.plan import Limit
-from neve.tail.policy.state import Averages, Bucket, Counter, LimitState
+from neve.tail.policy.evaluate.batch_evaluator import PolicyEvaluator
+from neve.tail.policy.evaluate.limits import BucketState, CounterState, KeyAverages, LimitState, drain_bucket
 from neve.tail.policy.tree import Always, Composite, RateLimit, Share
 from tests.tail.policy.interpreter import TokenBucket
 from tests.tail.policy.made import NOON_US, OTELCOL, SECOND, holds, judged, policy_set, traces
@@ -21,9 +19,9 @@ ALWAYS = Always("all", "always_sample")
 
 def drained(rate: int, burst: int, sizes: list[int], times: list[int]) -> list[bool]:
     """Who passes a bucket."""
-    limit = Limit("limit", rate, burst, "spans", "limit")
+    limit = RateLimit("limit", "rate_limiting", rate, burst)
     asked = np.ones(len(sizes), dtype=np.bool_)
-    passed: list[bool] = drain(limit, asked, np.array(sizes), np.array(times, dtype=np.int64), None)[0].tolist()
+    passed: list[bool] = drain_bucket(limit, asked, np.array(sizes), np.array(times, dtype=np.int64), None)[0].tolist()
     return passed
 
 
@@ -88,8 +86,8 @@ def test_state_goes_on_in_the_middle_of_a_second() -> None:
     policies = policy_set(
         RateLimit("limit", "rate_limiting", 1, 5), Composite("shares", "composite", 9, (Share(ALWAYS, 3),)), **OTELCOL
     )
-    _verdicts, state = Judge(policies).judge(traces(1, span_count=2), LimitState())
-    assert state == LimitState({"limit": Bucket(3.0, NOON_US)}, {"shares": Counter(NOON_US // SECOND, (2,))})
+    _verdicts, state = PolicyEvaluator(policies).judge(traces(1, span_count=2), LimitState())
+    assert state == LimitState({"limit": BucketState(3.0, NOON_US)}, {"shares": CounterState(NOON_US // SECOND, (2,))})
     votes = [judged(policies, traces(1, span_count=2, ready_us=NOON_US + later), state).votes for later in (0, SECOND)]
     assert [vote.tolist() for vote in votes] == [[[1, 0]], [[1, 1]]]
 
@@ -97,7 +95,9 @@ def test_state_goes_on_in_the_middle_of_a_second() -> None:
 def test_state_survives_json() -> None:
     """Numbers come back as they were."""
     state = LimitState(
-        {"a/b": Bucket(0.1 + 0.2, 5)}, {"c": Counter(7, (1, 2))}, {"d": Averages((("", 1 / 3), ("k", 2.0)), 0.7)}
+        {"a/b": BucketState(0.1 + 0.2, 5)},
+        {"c": CounterState(7, (1, 2))},
+        {"d": KeyAverages((("", 1 / 3), ("k", 2.0)), 0.7)},
     )
     assert LimitState.from_document(state.as_document()) == state
 

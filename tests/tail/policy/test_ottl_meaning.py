@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neve.tail.policy.ottl.translate import any_condition, read_condition
+from neve.tail.policy.ottl.translate import combine_conditions, translate_condition
 from tests.tail.policy.ottl_chance import conditions
 from tests.tail.policy.ottl_plain import holds
 from tests.tail.policy.rows import Rows, Span
@@ -19,6 +19,10 @@ from tests.tail.policy.strategies import several
 def test_sql_agrees_with_a_plain_interpreter(context: str, data: st.DataObject, spans: list[Span]) -> None:
     """Whatever the condition and the spans, both say the same."""
     condition = data.draw(conditions(context), label="condition")
-    truth = read_condition(condition.text, context)
-    asked = any_condition([truth], [], stop=False) if context == "span" else any_condition([], [truth], stop=False)
+    truth = translate_condition(condition.text, context)
+    asked = (
+        combine_conditions([truth], [], stop=False)
+        if context == "span"
+        else combine_conditions([], [truth], stop=False)
+    )
     assert Rows(spans).ask(asked) == [holds(condition, span, context) for span in spans], condition.text

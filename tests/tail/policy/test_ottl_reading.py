@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 import sqlglot
 
-from neve.tail.policy.ottl.errors import OttlError
-from neve.tail.policy.ottl.translate import any_condition, read_condition
+from neve.tail.policy.ottl.syntax import OttlError
+from neve.tail.policy.ottl.translate import combine_conditions, translate_condition
 from tests.tail.policy.rows import Event, Span, ask
 
 
 def holds(text: str, span: Span, *, typed: bool = True) -> bool:
     """Whether a condition holds for a span."""
-    answer: bool = ask(any_condition([read_condition(text, "span")], [], stop=False), span, typed=typed)[0]
+    answer: bool = ask(combine_conditions([translate_condition(text, "span")], [], stop=False), span, typed=typed)[0]
     return answer
 
 
 def holds_for_event(text: str, span: Span) -> bool:
     """Whether a condition holds for one of a span's events."""
-    answer: bool = ask(any_condition([], [read_condition(text, "spanevent")], stop=False), span)[0]
+    answer: bool = ask(combine_conditions([], [translate_condition(text, "spanevent")], stop=False), span)[0]
     return answer
 
 
@@ -127,12 +127,12 @@ def test_conditions_of_events(condition: str, expected: bool) -> None:
 
 def test_a_failing_condition_is_passed_over_or_ends_the_asking() -> None:
     """With `propagate` the conditions after one that fails are not asked."""
-    truths = [read_condition(text, "span") for text in ('attributes["n"]["a"] == 1', "kind == 2")]
-    event = read_condition('name == "log"', "spanevent")
-    assert ask(any_condition(truths, [], stop=False), SPAN) == [True]
-    assert ask(any_condition(truths, [event], stop=True), SPAN) == [False]
-    assert ask(any_condition(truths[1:], [event], stop=True), SPAN) == [True]
-    assert ask(any_condition([truths[0]], [event], stop=False), SPAN) == [True]
+    truths = [translate_condition(text, "span") for text in ('attributes["n"]["a"] == 1', "kind == 2")]
+    event = translate_condition('name == "log"', "spanevent")
+    assert ask(combine_conditions(truths, [], stop=False), SPAN) == [True]
+    assert ask(combine_conditions(truths, [event], stop=True), SPAN) == [False]
+    assert ask(combine_conditions(truths[1:], [event], stop=True), SPAN) == [True]
+    assert ask(combine_conditions([truths[0]], [event], stop=False), SPAN) == [True]
 
 
 def test_without_types_values_are_read_by_their_form() -> None:
@@ -186,14 +186,14 @@ def test_without_types_values_are_read_by_their_form() -> None:
 def test_what_is_refused(condition: str, words: str) -> None:
     """What can't be read or asked is named, with what can."""
     with pytest.raises(OttlError) as refused:
-        read_condition(condition, "span")
+        translate_condition(condition, "span")
     assert words in refused.value.about("p", condition)
 
 
 def test_no_root_among_events() -> None:
     """Functions of spans are refused where events are asked."""
     with pytest.raises(OttlError, match="IsRootSpan of an event"):
-        read_condition("IsRootSpan()", "spanevent")
+        translate_condition("IsRootSpan()", "spanevent")
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def test_numbers_as_texts(number: float, text: str) -> None:
 def test_columns_are_those_that_are_read() -> None:
     """A condition names exactly the columns that its SQL reads."""
     text = 'attributes["a"] == 1 and IsRootSpan() or IsMatch(resource.attributes["b"], "x") and trace_state["k"] == "v"'
-    of_event = read_condition('name == "x" and span.kind == 1', "spanevent")
-    asked = any_condition([read_condition(text, "span")], [of_event], stop=False)
+    of_event = translate_condition('name == "x" and span.kind == 1', "spanevent")
+    asked = combine_conditions([translate_condition(text, "span")], [of_event], stop=False)
     parsed = sqlglot.parse_one(asked.text, read="duckdb")
     columns = {column.parts[0].name for column in parsed.find_all(sqlglot.exp.Column)} - {"m", "e", "n"}
     assert columns == asked.columns

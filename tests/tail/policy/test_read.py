@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from neve.errors import ConfigError
-from neve.tail.policy.stated import NESTINGS
+from neve.tail.policy.config.policy_parser import NESTINGS
 from neve.tail.policy.tree import (
     All,
     Always,

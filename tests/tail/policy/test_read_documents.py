@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from neve.errors import ConfigError
-from neve.tail.policy.defaults import default_policies
-from neve.tail.policy.read import read_policies, read_policy_file
+from neve.tail.policy.config.loader import build_default_policies, read_policies, read_policy_file
 from neve.tail.policy.tree import Holds, Latency, Probabilistic, Semantics
 from tests.tail.policy.rows import Span, ask
 from tests.tail.policy.written import composite, policy, read
@@ -81,7 +80,7 @@ def test_options() -> None:
 
 
 def test_what_the_collector_takes_is_taken_with_a_remark() -> None:
-    """A policy that was left unfinished runs as it does there, and is pointed at."""
+    """A policy that was left unfinished runs as it does there, and is pointed at, in the order of the file."""
     found = read(
         policy("latency"),
         policy("and", {}, "and"),
@@ -97,14 +96,14 @@ def test_what_the_collector_takes_is_taken_with_a_remark() -> None:
         "policies[2].probabilistic",
         "policies[3].latency",
         "policies[4].string_attribute",
-        "policies[6].composite.policy_order",
         "policies[5].ottl_condition.error_mode",
+        "policies[6].composite.policy_order",
     ]
 
 
 def test_the_default_set() -> None:
     """Errors, slow traces, then a percentage."""
-    found = default_policies(slow_ms=250, percentage=5)
+    found = build_default_policies(slow_ms=250, percentage=5)
     errors, slow, rest = found.policies
     assert isinstance(errors, Holds)
     assert ask(errors.fact, Span(status=2), Span(status=1)) == [True, False]

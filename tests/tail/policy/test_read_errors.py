@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from neve.errors import ConfigError
-from neve.tail.policy import durations
-from neve.tail.policy.read import read_policies, read_policy_file
+from neve.tail.policy.config.loader import read_policies, read_policy_file
+from neve.tail.policy.config.value_types import parse_nanoseconds
 from neve.tail.policy.tree import Holds, Probabilistic
 
 if TYPE_CHECKING:
@@ -185,11 +185,11 @@ def test_dollars() -> None:
 )
 def test_durations(text: str, expected: int) -> None:
     """Durations are Go's."""
-    assert durations.nanoseconds(text) == expected
+    assert parse_nanoseconds(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "5", "s", "1 s", "1d", "1s2", "300000000h", "--1s"])
 def test_what_is_no_duration(text: str) -> None:
     """A number needs a unit."""
     with pytest.raises(ValueError, match="expected a duration"):
-        durations.nanoseconds(text)
+        parse_nanoseconds(text)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from neve.tail.policy.decide import Judge
-from neve.tail.policy.state import LimitState
-from neve.tail.policy.traces import MAX_THRESHOLD, randomness_of
+from neve.tail.policy.evaluate.batch_evaluator import PolicyEvaluator
+from neve.tail.policy.evaluate.limits import LimitState
+from neve.tail.policy.evaluate.traces import MAX_THRESHOLD, derive_randomness
+from neve.tail.policy.evaluate.verdicts import SAMPLED
 from neve.tail.policy.tree import (
     All,
     Always,
@@ -23,11 +24,10 @@ from neve.tail.policy.tree import (
     Semantics,
     Share,
 )
-from neve.tail.policy.verdicts import SAMPLED
 from tests.tail.policy.made import NOON_US, SECOND, holds, policy_set, traces
 
 if TYPE_CHECKING:
-    from neve.tail.policy.traces import Traces
+    from neve.tail.policy.evaluate.traces import Traces
     from neve.tail.policy.tree import Node, PolicySet
 
 SERVICES = ["cart", "checkout", "search", "web"]
@@ -78,7 +78,7 @@ def population(head_sampled: bool) -> tuple[Traces, np.ndarray[Any, Any]]:
 
 def estimates(policies: PolicySet, *, head_sampled: bool = False) -> tuple[Any, Any, Any]:
     """By seed and service: the estimated number of traces, that of kept ones, and the truth."""
-    judge = Judge(policies)
+    judge = PolicyEvaluator(policies)
     of, service = population(head_sampled)
     truth = np.bincount(service, minlength=4).astype(np.float64)
     if any(isinstance(policy, Drop) for policy in policies.policies):
@@ -87,7 +87,7 @@ def estimates(policies: PolicySet, *, head_sampled: bool = False) -> tuple[Any, 
     weighted, naive = np.zeros((SEEDS, 4)), np.zeros((SEEDS, 4))
     for seed in range(SEEDS):
         ids = np.random.default_rng(seed).integers(0, 256, (COUNT, 16), dtype=np.uint8)
-        drawn = randomness_of(ids)
+        drawn = derive_randomness(ids)
         arrived = drawn >= of.head_threshold
         drawn_traces = replace(of, ids=ids, randomness=drawn).take(np.flatnonzero(arrived))
         verdicts, _state = judge.judge(drawn_traces, LimitState())
@@ -119,7 +119,7 @@ def test_what_senders_sampled_is_counted_too() -> None:
 def test_the_volume_is_held() -> None:
     """No minute keeps more spans than its budget, and little is left over."""
     of, _service = population(head_sampled=False)
-    verdicts, _state = Judge(SETS["a limit"]).judge(of, LimitState())
+    verdicts, _state = PolicyEvaluator(SETS["a limit"]).judge(of, LimitState())
     kept = np.bincount((of.ready_us - NOON_US) // (60 * SECOND), of.span_count * (verdicts.decision == SAMPLED))
     assert (kept <= 240).all()
     assert (kept > 200).all()
@@ -136,6 +136,6 @@ def test_the_collectors_limits_count_spans() -> None:
     """Its buckets prefer small traces, so that only the number of spans comes out about right."""
     of, _service = population(head_sampled=False)
     policies = policy_set(replace(LIMIT, burst=100), semantics=Semantics.OTELCOL)
-    verdicts, _state = Judge(policies).judge(of, LimitState())
+    verdicts, _state = PolicyEvaluator(policies).judge(of, LimitState())
     spans = (verdicts.adjusted_count * of.span_count).sum()
     assert spans == pytest.approx(of.span_count.sum(), rel=0.02)

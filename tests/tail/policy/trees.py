@@ -25,7 +25,7 @@ from tests.tail.policy.interpreter import Trace
 from tests.tail.policy.made import NOON_US, SECOND, fact, holds, traces, walk
 
 if TYPE_CHECKING:
-    from neve.tail.policy.traces import Traces
+    from neve.tail.policy.evaluate.traces import Traces
     from neve.tail.policy.tree import Node, PolicySet
 
 FACTUAL = st.one_of(

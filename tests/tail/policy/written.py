@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from neve.tail.policy.read import read_policies
+from neve.tail.policy.config.loader import read_policies
 from neve.tail.policy.tree import PolicySet, Semantics
 
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from neve.lake.commits import append_once
-from neve.lake.sql_documents import SqlDocuments
-from neve.lake.state import State
-from neve.lake.state_config import StateConfig
-from neve.lake.writer import Target, write_files
+from neve.lake.commit.append import append_once
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.columns import TIMESTAMP
+from neve.state.config import StateConfig
+from neve.state.sql_documents import SqlDocuments
+from neve.state.store import StateStore
 from neve.tail.config import TailConfig
-from neve.tail.job import Selector
-from neve.tail.policy.read import read_policies
+from neve.tail.policy.config.loader import read_policies
+from neve.tail.selector import TailSelector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -141,10 +141,10 @@ def policies(*stated: dict[str, Any], semantics: Any = "documented", **options: 
     return read_policies({"policies": list(stated), **options}, Semantics(semantics))
 
 
-def selector_of(lake: Lake, folder: Path, stated: PolicySet, now: datetime = LATER, **settings: Any) -> Selector:
+def selector_of(lake: Lake, folder: Path, stated: PolicySet, now: datetime = LATER, **settings: Any) -> TailSelector:
     """A selector whose clock stands still."""
-    documents = SqlDocuments(State(StateConfig(path=str(folder / "state.db"))))
-    return Selector(lake, lake, TailConfig(**settings), stated, documents, clock=lambda: now)
+    documents = SqlDocuments(StateStore(StateConfig(path=str(folder / "state.db"))))
+    return TailSelector(lake, lake, TailConfig(**settings), stated, documents, clock=lambda: now)
 
 
 def decided(lake: Lake, selector: str = "tail") -> dict[tuple[str, bytes], dict[str, Any]]:

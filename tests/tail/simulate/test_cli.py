@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from neve.cli.since import Since
+from neve.cli.time_options import SinceParam
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
-from neve.lake.tables import init_tables
 from tests.cli.runner import run
+from tests.empty_tables import create_empty_tables
 from tests.query.lakes import settings_of
 from tests.tail.simulate.lakes import (
     ACME,
@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("tail")
     said = settings_of(made)
     lake = Lake(LakeConfig.model_validate(said["lake"]), CatalogConfig.model_validate(said["catalog"]))
-    init_tables(lake)
+    create_empty_tables(lake)
     put(lake, some_traces(60))
     selector_of(lake, made, policies(*OLD)).run()
     for name, stated in (("new", NEW), ("old", OLD)):
@@ -137,15 +137,15 @@ def test_what_is_not_understood_is_refused(arguments: tuple[str, ...], code: int
 )
 def test_how_long_ago(text: str, ago: timedelta) -> None:
     """Days, hours, minutes; or a time."""
-    found = Since().convert(text, None, None)
+    found = SinceParam().convert(text, None, None)
     assert abs(datetime.now(UTC) - ago - found) < timedelta(minutes=1)
-    assert Since().convert("2026-01-31T08:30", None, None) == datetime(2026, 1, 31, 8, 30, tzinfo=UTC)
+    assert SinceParam().convert("2026-01-31T08:30", None, None) == datetime(2026, 1, 31, 8, 30, tzinfo=UTC)
 
 
 def test_longer_ago_than_times_go() -> None:
     """Is refused like any other time that is none."""
     with pytest.raises(click.BadParameter, match="longer ago than times go"):
-        Since().convert("99999999d", None, None)
+        SinceParam().convert("99999999d", None, None)
 
 
 def test_an_explanation() -> None:
@@ -155,7 +155,7 @@ def test_an_explanation() -> None:
     assert (text.code, listed.code, text.errors) == (0, 0, "")
     lines = text.text.splitlines()
     assert lines[0] == f"trace {kept} of acme: sampled by errors: a span matches its error"
-    assert lines[1].startswith("  1 span, 7.0 ms, with an error; begins with cart, GET /cart, at 2026-02-02 09:00:00")
+    assert lines[1].startswith("  1 span, 7 ms, with an error; begins with cart, GET /cart, at 2026-02-02 09:00:00")
     assert "the policies now (documented): sampled by errors" in text.text
     assert listed.json["state"] == "decided"
     assert [vote["policy"] for vote in listed.json["now"]["votes"]] == ["errors", "rest"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from neve.tail.config import TailConfig
-from neve.tail.simulate.run import Simulator
+from neve.tail.simulate.simulator import Simulator
 from tests.tail.simulate.lakes import (
     DROP,
     ERRORS,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from neve.lake.lake import Lake
-    from neve.tail.simulate.report import Comparison, Fate, Move, Volume
+    from neve.tail.simulate.report import Comparison, DecisionPair, TraceTotals, Volume
 
 
 def compare(lake: Lake, *sets: object, now: object = LATER, price: float = 4.0) -> Comparison:
@@ -38,7 +38,7 @@ def compare(lake: Lake, *sets: object, now: object = LATER, price: float = 4.0) 
     return Simulator(lake, TailConfig(), price=price, clock=lambda: now).compare(*sets)  # type: ignore[arg-type, return-value]
 
 
-def turned(move: Move) -> Move:
+def turned(move: DecisionPair) -> DecisionPair:
     """The same traces, seen from the other side."""
     return replace(
         move,
@@ -70,7 +70,7 @@ def test_a_comparison_is_that_of_the_selectors(lake: Lake, tmp_path: Path) -> No
     def fate(traces: set[tuple[str, bytes]]) -> tuple[int, int, int]:
         return len(traces), sum(spans[trace] for trace in traces), len(traces & errors)
 
-    def told_fate(one: Fate) -> tuple[int, int, int]:
+    def told_fate(one: TraceTotals) -> tuple[int, int, int]:
         return one.traces, one.spans, one.errors
 
     told, other = compare(lake, new, old), compare(lake, old, new)

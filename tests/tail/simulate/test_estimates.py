@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neve.model.tail import DECISIONS
-from neve.tail.simulate.estimates import QUANTILES, SERVICES, estimates
-from neve.tail.simulate.judged import READ, Judged
-from neve.tail.simulate.period import Period
+from neve.model.tables import DECISIONS
+from neve.tail.simulate.analysis import MAX_SERVICES, QUANTILES, compute_estimates
+from neve.tail.simulate.simulator import READ_COLUMNS, JudgedTraces, Period
 
 HALF = 1 << 55  # T of a sender that left out every second trace
 
@@ -44,11 +43,11 @@ def connection() -> duckdb.DuckDBPyConnection:
     return duckdb.connect()
 
 
-def judged(connection: duckdb.DuckDBPyConnection, rows: list[dict[str, Any]], batch: int = 7) -> Judged:
+def judged(connection: duckdb.DuckDBPyConnection, rows: list[dict[str, Any]], batch: int = 7) -> JudgedTraces:
     """The table of judged traces, filled in batches."""
-    schema = pa.schema([DECISIONS.schema.field(name) for name in READ])
+    schema = pa.schema([DECISIONS.schema.field(name) for name in READ_COLUMNS])
     connection.execute("DROP TABLE IF EXISTS judged")
-    table = Judged(connection, "judged")
+    table = JudgedTraces(connection, "judged")
     table.begin()
     batches = (pa.Table.from_pylist(rows[first : first + batch], schema) for first in range(0, len(rows), batch))
     assert list(table.fill(batches, Period()))[-1:] == ([len(rows)] if rows else [])
@@ -87,7 +86,7 @@ def test_estimates_are_those_of_a_plain_computation(
 ) -> None:
     """By service, errors and latencies; with what senders left out on both sides."""
     rows = [row(number, **said) for number, said in enumerate(rows)]
-    told = estimates(judged(connection, rows))
+    told = compute_estimates(judged(connection, rows))
     weight = {one["trace_id"]: 2.0 if one["head_threshold"] else 1.0 for one in rows}
     truth, sample = sum(weight.values()), sum(one["adjusted_count"] for one in rows)
     assert (told.traces.truth, told.traces.estimated) == (truth, sample)
@@ -121,13 +120,13 @@ def test_errors_have_a_sign(connection: duckdb.DuckDBPyConnection) -> None:
     """Too few is less than nothing, too many is more; what is not kept at all is all wrong."""
     rows = [row(0, stands_for=1.0), row(1), row(2, service_name="search", stands_for=4.0)]
     rows += [row(3, service_name="search"), row(4, service_name="web")]
-    services = {one.service: one.count.error for one in estimates(judged(connection, rows)).services}
+    services = {one.service: one.count.error for one in compute_estimates(judged(connection, rows)).services}
     assert services == {"cart": -0.5, "search": 1.0, "web": -1.0}
 
 
 def test_nothing_that_is_kept_tells_nothing(connection: duckdb.DuckDBPyConnection) -> None:
     """Latencies and rates are unknown then, not zero."""
-    told = estimates(judged(connection, [row(0), row(1, has_error=True)]))
+    told = compute_estimates(judged(connection, [row(0), row(1, has_error=True)]))
     assert told.error_rate.estimated is None
     assert {one.estimated for one in told.latency_ms.values()} == {None}
     assert (told.traces.estimated, told.traces.error) == (0, -1)
@@ -135,9 +134,9 @@ def test_nothing_that_is_kept_tells_nothing(connection: duckdb.DuckDBPyConnectio
 
 def test_many_services_are_listed_in_part(connection: duckdb.DuckDBPyConnection) -> None:
     """Those with the most traces; the others are counted, and are in the mean."""
-    rows = [row(number, service_name=f"service-{number:03d}", stands_for=1.0) for number in range(SERVICES + 5)]
+    rows = [row(number, service_name=f"service-{number:03d}", stands_for=1.0) for number in range(MAX_SERVICES + 5)]
     rows += [row(1000, service_name="service-104")]
-    told = estimates(judged(connection, rows, batch=50))
-    assert (len(told.services), told.services_left) == (SERVICES, 5)
+    told = compute_estimates(judged(connection, rows, batch=50))
+    assert (len(told.services), told.services_left) == (MAX_SERVICES, 5)
     assert (told.services[0].service, told.services[0].traces) == ("service-104", 2)
-    assert told.mean_error == pytest.approx(1 / (SERVICES + 6))
+    assert told.mean_error == pytest.approx(1 / (MAX_SERVICES + 6))

@@ -11,10 +11,8 @@ import pytest
 from pyiceberg.types import BinaryType, FixedType, LongType, StringType, UUIDType
 
 from neve.tail.config import TailConfig
-from neve.tail.explain import judge_trace
-from neve.tail.simulate.period import Period
-from neve.tail.simulate.run import Simulator
-from neve.tail.single_files import TraceFiles, spellings_of
+from neve.tail.explain import TraceFileIndex, encode_trace_id, judge_trace
+from neve.tail.simulate.simulator import Period, Simulator
 from tests.tail.simulate.lakes import ACME, ERRORS, LATER, SLOW, START, Trace, policies, selector_of
 
 if TYPE_CHECKING:
@@ -96,10 +94,10 @@ def test_a_trace_is_found_however_its_id_is_written(lake: Lake, tmp_path: Path, 
 def test_spellings() -> None:
     """As a column may say an id; what is neither bytes nor text is looked for everywhere."""
     raw = bytes(range(16))
-    assert spellings_of(BinaryType(), raw) == spellings_of(FixedType(16), raw) == [raw]
-    assert spellings_of(UUIDType(), raw) == [UUID(bytes=raw)]
-    assert "000102030405060708090A0B0C0D0E0F" in spellings_of(StringType(), raw)
-    assert spellings_of(LongType(), raw) == []
+    assert encode_trace_id(BinaryType(), raw) == encode_trace_id(FixedType(16), raw) == [raw]
+    assert encode_trace_id(UUIDType(), raw) == [UUID(bytes=raw)]
+    assert "000102030405060708090A0B0C0D0E0F" in encode_trace_id(StringType(), raw)
+    assert encode_trace_id(LongType(), raw) == []
 
 
 def test_buckets_are_those_of_the_table(lake: Lake, tmp_path: Path) -> None:
@@ -108,7 +106,7 @@ def test_buckets_are_those_of_the_table(lake: Lake, tmp_path: Path) -> None:
 
     put(lake, [Trace(number) for number in range(80)])
     selector = selector_of(lake, tmp_path, policies(ERRORS))
-    files = TraceFiles(selector.source)
+    files = TraceFileIndex(selector.source)
     for trace in (Trace(3), Trace(50)):
         found = files.of(trace.id)
         assert len(found.files) == 1

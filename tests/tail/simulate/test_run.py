@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from neve.tail.config import TailConfig
-from neve.tail.simulate.period import Period
-from neve.tail.simulate.run import Simulator
+from neve.tail.simulate.simulator import Period, Simulator
 from tests.tail.simulate.lakes import (
     ACME,
     BY_SERVICE,

@@ -1,1 +1,1 @@
-"""The door of those who operate: what tends the lake, seen and changed over HTTP."""
+"""The control API over HTTP: status, jobs, pauses, policies and tables, for operators."""

@@ -1,22 +1,169 @@
-"""The operations of control."""
+"""Operations of the control API, and the models of their requests and responses."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from neve.api.control.asked import HistoryAsked, JobsAsked, Pause, Start
-from neve.api.control.documents import (
-    HistoryDocument,
-    JobsDocument,
-    LakeTablesDocument,
-    PartsDocument,
-    PausesDocument,
-    PoliciesAsked,
-    PoliciesDocument,
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+
+from neve.api.query.models import (
+    Document,
+    UtcTime,
+    bad_request,
+    format_value,
+    validate_document,
 )
-from neve.api.query.operation import Operation
-from neve.app.reports import JobReport, OutlookReport, PauseReport, StatusReport, TableDetail
-from neve.lake.scopes import Scope
+from neve.api.query.operations import Operation
+from neve.app.reports import (
+    JobReport,
+    OutlookReport,
+    PastReport,
+    PauseReport,
+    ServePartReport,
+    StatusReport,
+    TableDetail,
+    TableReport,
+)
+from neve.jobs.job import JobState, Task
+from neve.jobs.policy import Policy  # noqa: TC001 - pydantic reads the annotation
+from neve.state.scopes import Scope
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+LONGEST_NAME = 200
+LONGEST_REASON = 500
+TASKS = ", ".join(Task)
+TASK_SCHEMA = {"type": "string", "enum": list(Task)}
+
+
+def check_printable(text: str) -> str:
+    """Return a text if it is one printable line, because it is written to logs and terminals."""
+    if not text.isprintable():
+        raise ValueError("not printable")
+    return text
+
+
+PrintableText = Annotated[str, AfterValidator(check_printable)]
+TaskName = Annotated[Task, Field(strict=False), WithJsonSchema(TASK_SCHEMA)]
+
+
+class ControlRequest(BaseModel):
+    """A body: known keys, of the right kind."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+class Start(ControlRequest):
+    """A job that is wanted now."""
+
+    task: TaskName = Field(description=f"one of {TASKS}")
+    table: PrintableText = Field(
+        "", max_length=LONGEST_NAME, description="the table's name, at most 200 characters; none for autopilot"
+    )
+    window: PrintableText = Field("", max_length=10, description="a day as YYYY-MM-DD, or nothing for all of the table")
+    reason: PrintableText = Field(
+        "", max_length=LONGEST_REASON, description="why, in one line of at most 500 characters"
+    )
+
+
+class Pause(ControlRequest):
+    """Work that is to wait."""
+
+    task: TaskName | None = Field(None, description=f"one of {TASKS}; null for all")
+    tables: PrintableText = Field(
+        "*",
+        min_length=1,
+        max_length=LONGEST_NAME,
+        description="a pattern of names as metrics_*, at most 200 characters",
+    )
+    reason: PrintableText = Field(
+        "", max_length=LONGEST_REASON, description="why, in one line of at most 500 characters"
+    )
+    until: UtcTime = Field(None, description="a time of RFC 3339 with its zone; null: until it is ended")
+
+
+class QueryParameters(BaseModel):
+    """The part of an address behind `?`: texts, whatever they stand for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class JobsQuery(QueryParameters):
+    """Which jobs are listed."""
+
+    state: Annotated[JobState | None, WithJsonSchema({"type": "string", "enum": list(JobState)})] = Field(
+        None, description=f"one of {', '.join(JobState)}"
+    )
+    task: Annotated[Task | None, WithJsonSchema(TASK_SCHEMA)] = Field(None, description=f"one of {TASKS}")
+    table: PrintableText | None = Field(None, max_length=LONGEST_NAME, description="the table's name")
+    limit: int = Field(50, ge=1, le=1000, description="how many at most, from 1 to 1000")
+
+
+class HistoryQuery(QueryParameters):
+    """What of the past is told."""
+
+    table: PrintableText | None = Field(None, max_length=LONGEST_NAME, description="the table's name")
+    limit: int = Field(100, ge=1, le=1000, description="how many at most, from 1 to 1000")
+
+
+def read_query(request: Request, model: type[Model]) -> Model:
+    """Parse the query string; a key without a value counts as not given. Raises `Failure`."""
+    given = [(name, value) for name, value in request.query_params.multi_items() if value]
+    found = dict(given)
+    if len(found) < len(given):
+        twice = next(name for name, _value in given if sum(one == name for one, _ in given) > 1)
+        raise bad_request(f"{format_value(twice)} stands twice behind `?`")
+    return validate_document(found, model)
+
+
+class LakeTablesDocument(Document):
+    """The tables of the lake, of all organizations together."""
+
+    tables: list[TableReport]
+
+
+class JobsDocument(Document):
+    """Jobs, the newest first."""
+
+    jobs: list[JobReport]
+
+
+class PausesDocument(Document):
+    """What is held up."""
+
+    pauses: list[PauseReport]
+
+
+class PartsDocument(Document):
+    """The parts of every `neve serve` on the lake."""
+
+    parts: list[ServePartReport]
+
+
+class HistoryDocument(Document):
+    """What was done to the tables, the newest first."""
+
+    runs: list[PastReport]
+
+
+class PoliciesAsked(Document):
+    """The policies that are to hold, in their order."""
+
+    policies: list[Policy]
+
+
+class PoliciesDocument(Document):
+    """The policies that hold, as they were written, and where they come from; those that are built in come after."""
+
+    source: str = Field(description="where they come from, in words")
+    version: str = Field(description="what changes with every change of them: the ETag, and what `If-Match` names")
+    policies: list[dict[str, Any]]
+
 
 START = {"task": "compact", "table": "spans", "window": "2026-01-31", "reason": "before the demo"}
 PAUSE = {"task": "maintain", "tables": "metrics_*", "reason": "migration", "until": "2026-02-01T06:00:00Z"}
@@ -30,7 +177,7 @@ POLICIES = {
         }
     ]
 }
-WRONG = (400, "what was asked for is wrong: which key, its value, and what was expected")
+BAD_REQUEST = (400, "what was asked for is wrong: which key, its value, and what was expected")
 NO_JOB = (404, "no such job")
 IF_MATCH = {"If-Match": "the ETag of the policies that are changed, or * for whatever is there"}
 VERSIONS = ((412, "the policies were changed since they were read"), (428, "If-Match is missing"))
@@ -48,7 +195,9 @@ CONTROL_OPERATIONS = (
         failures=((404, "no such table"),),
     ),
     _operation("get", "/plan", "plan", "What would be done next, and why", OutlookReport),
-    _operation("get", "/jobs", "listJobs", "Jobs, the newest first", JobsDocument, failures=(WRONG,), query=JobsAsked),
+    _operation(
+        "get", "/jobs", "listJobs", "Jobs, the newest first", JobsDocument, failures=(BAD_REQUEST,), query=JobsQuery
+    ),
     _operation(
         "post",
         "/jobs",
@@ -56,7 +205,7 @@ CONTROL_OPERATIONS = (
         "Have something done now; folded into the open job of the same task, table and window, if there is one",
         JobReport,
         status=202,
-        failures=(WRONG,),
+        failures=(BAD_REQUEST,),
         body=Start,
         example=START,
     ),
@@ -87,7 +236,7 @@ CONTROL_OPERATIONS = (
         "Let no more work begin, of one task or of all, on tables of a pattern; what runs goes on",
         PauseReport,
         status=201,
-        failures=(WRONG,),
+        failures=(BAD_REQUEST,),
         body=Pause,
         example=PAUSE,
     ),
@@ -99,8 +248,8 @@ CONTROL_OPERATIONS = (
         "history",
         "What was done, the newest first",
         HistoryDocument,
-        failures=(WRONG,),
-        query=HistoryAsked,
+        failures=(BAD_REQUEST,),
+        query=HistoryQuery,
     ),
     _operation(
         "get", "/policies", "readPolicies", "The policies that hold; their version is the ETag", PoliciesDocument
@@ -111,7 +260,7 @@ CONTROL_OPERATIONS = (
         "writePolicies",
         "Let other policies hold, in the place of those of the files",
         PoliciesDocument,
-        failures=(WRONG, *VERSIONS),
+        failures=(BAD_REQUEST, *VERSIONS),
         body=PoliciesAsked,
         example=POLICIES,
         headers=IF_MATCH,
@@ -122,7 +271,7 @@ CONTROL_OPERATIONS = (
         "clearPolicies",
         "Let the policies of the files hold again",
         PoliciesDocument,
-        failures=(WRONG, *VERSIONS),
+        failures=(BAD_REQUEST, *VERSIONS),
         headers=IF_MATCH,
     ),
 )

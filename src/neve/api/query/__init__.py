@@ -1,1 +1,1 @@
-"""The door of queries on the network: HTTP in, HTTP out; the answers come from the query room."""
+"""The query API over HTTP, and what it shares with the control API: endpoints, errors, models."""

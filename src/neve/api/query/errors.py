@@ -1,22 +1,31 @@
-"""What is told when a question is not answered: a status, a code that programs can tell apart, and words."""
+"""Errors of the API as responses: a status, a code for programs and a message; and JSON responses."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import structlog
+from starlette.responses import JSONResponse
 
 from neve.errors import LakeError, LimitExceeded, QueryCancelled, QueryError, TableMissing
-from neve.query.failures import FAILED, UNAVAILABLE, FilesGone, StoreAway, planning_words, public_words
+from neve.query.engine_errors import (
+    FAILED,
+    UNAVAILABLE,
+    FilesMissing,
+    StorageUnavailable,
+    classify_planning_error,
+    public_message,
+)
 from neve.receive.refusal import Refusal, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+
 RETRY_SECONDS = 2
 RETRY = {"retry-after": str(RETRY_SECONDS)}
 CONCURRENCY = "concurrency"
-# How the query room says it; tests ask for a table that there is not.
+# The message of the query package; tests compare it with that of a missing table.
 NO_TABLE = "is not a table of the lake"
 CANCELLED = "the query was cancelled"
 
@@ -24,7 +33,7 @@ log = structlog.get_logger("neve.api")
 
 
 class Failure(Exception):
-    """Raised when a request can't be answered; its sender is told all of it."""
+    """Raised when a request can't be served; the client gets all of its fields."""
 
     def __init__(
         self,
@@ -46,57 +55,75 @@ class Failure(Exception):
 
     @property
     def as_document(self) -> dict[str, Any]:
-        """The part of an answer that says what is wrong."""
+        """Return the error part of a response."""
         return {"code": self.code, "message": self.message, "hint": self.hint, "limit": self.limit}
 
 
-def failure_of(error: Exception, *, cancelled: bool = False) -> Failure:
-    """What is told about an error; of the house itself no more than that it failed."""
+def to_failure(error: Exception, *, cancelled: bool = False) -> Failure:
+    """Convert an error into a response; of an internal error only the failure itself is reported."""
     if cancelled or isinstance(error, QueryCancelled):
         return Failure(409, "cancelled", CANCELLED)
-    error = planning_words(error)
+    error = classify_planning_error(error)
     match error:
         case Failure():
             failure = error
         case Refusal():
-            failure = _refused(error)
+            failure = _refusal_failure(error)
         case LimitExceeded():
-            failure = _limited(error)
-        case FilesGone() | StoreAway() | LakeError():
-            failure = _away(error)
+            failure = _limit_failure(error)
+        case FilesMissing() | StorageUnavailable() | LakeError():
+            failure = _unavailable_failure(error)
         case QueryError():
             code = "unknown_table" if NO_TABLE in error.message else "bad_query"
-            failure = Failure(400, code, _public(error), hint=error.hint)
+            failure = Failure(400, code, _public_message(error), hint=error.hint)
         case _:
             log.error("a query failed", exc_info=error)
             failure = Failure(500, "failed", FAILED)
     return failure
 
 
-def _refused(refusal: Refusal) -> Failure:
+def _refusal_failure(refusal: Refusal) -> Failure:
     headers = {"www-authenticate": "Bearer"} if refusal.verdict is Verdict.NO_KEY else {}
     again = RETRY if refusal.verdict.comes_back else {}
     return Failure(refusal.verdict.http, refusal.reason, refusal.message, headers={**headers, **again})
 
 
-def _limited(error: LimitExceeded) -> Failure:
-    """Too many at a time is worth coming back for; what is too large stays too large, however often it is sent."""
+def _limit_failure(error: LimitExceeded) -> Failure:
+    """Return the failure of an exceeded limit.
+
+    Too many queries at a time can be retried later. A query that is too large fails again.
+    """
     if error.limit == CONCURRENCY:
         return Failure(429, "too_many_queries", error.message, hint=error.hint, limit=error.limit, headers=RETRY)
-    return Failure(422, "limit_exceeded", _public(error), hint=error.hint, limit=error.limit)
+    return Failure(422, "limit_exceeded", _public_message(error), hint=error.hint, limit=error.limit)
 
 
-def _public(error: QueryError) -> str:
-    """The words of an error for whoever asked; the log has all of them."""
-    words = public_words(error)
+def _public_message(error: QueryError) -> str:
+    """Return the message of an error for the client; the log has the full message."""
+    words = public_message(error)
     if words != error.message:
         log.warning("a query failed", reason=error.message)
     return words
 
 
-def _away(error: LakeError | QueryError) -> Failure:
-    """The words of a store name hosts and paths: they are for the log."""
+def _unavailable_failure(error: LakeError | QueryError) -> Failure:
+    """Return the failure of an unavailable store.
+
+    The message of the store contains hosts and paths, which belong in the log.
+    """
     log.warning("the lake did not answer", reason=error.message)
     if isinstance(error, TableMissing):
         return Failure(503, "no_tables", "the lake has no tables, or not all of them", headers=RETRY)
     return Failure(503, "lake_unavailable", UNAVAILABLE, hint="ask again", headers=RETRY)
+
+
+QUERY_ID = "neve-query-id"
+
+
+def json_response(told: Failure | Any, query_id: str | None = None, status: int = 200) -> JSONResponse:
+    """Return a JSON response with a document or an error, and the id of its query."""
+    headers = {"cache-control": "no-store"} | ({QUERY_ID: query_id} if query_id else {})
+    if isinstance(told, Failure):
+        content = {"error": told.as_document, "id": query_id}
+        return JSONResponse(content, told.status, {**headers, **told.headers})
+    return JSONResponse(told, status, headers)

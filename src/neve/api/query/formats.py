@@ -1,44 +1,254 @@
-"""The forms of an answer, each written piece by piece: what it begins with, some rows, what it ends with."""
+"""Result formats: JSON, JSON lines, CSV, Parquet and Arrow, each written piece by piece, and their negotiation.
+
+Values of JSON are the same as those of `neve.query.output.plain`, converted a column at a time.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
-from neve.api.query.cells import json_columns, json_rows
-from neve.api.query.filed import arrow, csv, parquet
-from neve.query.output import distinct_names
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from neve.api.query.errors import Failure
+from neve.errors import QueryError
+from neve.query.output import distinct_names, has_unnamed, to_json_value, to_json_values
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from collections.abc import Callable, Iterator
 
-    from neve.api.query.errors import Failure
-    from neve.api.query.question import Format
-    from neve.query.statistics import Statistics
+    from neve.api.query.models import Format
+    from neve.query.request import Statistics
+
+
+UTC_NAMES = ("UTC", "Etc/UTC")
+
+
+def split_batch(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Split a batch into pieces of about this many bytes; a row is never cut."""
+    size = max(batch.nbytes, 1)
+    rows = max(1, min(batch.num_rows, batch.num_rows * most_bytes // size))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
+
+
+def json_rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    """Yield each row as JSON values."""
+    return zip(*json_columns(batch), strict=True)
+
+
+def json_columns(batch: pa.RecordBatch) -> list[list[Any]]:
+    """Return each column as JSON values."""
+    return [_json_values(column, field) for column, field in zip(batch.columns, batch.schema, strict=True)]
+
+
+def with_text(batch: pa.RecordBatch, schema: pa.Schema, needs_text: Callable[[pa.DataType], bool]) -> pa.RecordBatch:
+    """Return a batch in another schema, with text in the columns that need it."""
+    columns = [
+        pa.array([_as_text(value) for value in _json_values(column, field)], pa.string())
+        if needs_text(column.type)
+        else column
+        for column, field in zip(batch.columns, batch.schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _json_values(column: pa.Array, field: pa.Field) -> list[Any]:
+    kind = column.type
+    if _is_timestamp(kind):
+        return _format_timestamps(column)
+    try:
+        if has_unnamed(kind):
+            return to_json_values(column)
+        values: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        # Arrow has dates outside the range of Python's calendar.
+        raise QueryError(
+            f"a value of column {field.name!r} can't be written: {str(error).splitlines()[0]}",
+            hint="cast it to VARCHAR, or ask for the format arrow",
+        ) from error
+    if _is_plain(column):
+        return values
+    if pa.types.is_binary(kind):
+        return [None if value is None else value.hex() for value in values]
+    if pa.types.is_map(kind) and kind.key_type == kind.item_type == pa.string():
+        return [None if value is None else dict(value) for value in values]
+    return [to_json_value(value, kind) for value in values]
+
+
+def _is_plain(column: pa.Array) -> bool:
+    """Return whether JSON has every value of a type unchanged."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return pc.all(pc.is_finite(column)).as_py() is not False
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_null(kind)
+    )
+
+
+def _is_timestamp(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, *UTC_NAMES))
+
+
+def _format_timestamps(column: pa.Array) -> list[str | None]:
+    """Format times as RFC 3339; Python's own function is ten times slower, and supports only years of four digits."""
+    zone = "+00:00" if column.type.tz else ""
+    micros = column.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
+    texts = np.datetime_as_string(micros, unit="us").tolist()
+    return [None if text == "NaT" else text.removesuffix(".000000") + zone for text in texts]
+
+
+def _as_text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+ARROW_BYTES = 1024 * 1024
+ROW_GROUP_BYTES = 8 * 1024 * 1024
+
+
+class ArrowFileWriter:
+    """Writer of one result into memory, which is emptied after each piece."""
+
+    def __init__(
+        self,
+        open_writer: Callable[[Any, pa.Schema], Any],
+        needs_text: Callable[[pa.DataType], bool] | None,
+        piece_bytes: int,
+        gathered_bytes: int = 0,
+    ) -> None:
+        self.piece_bytes = piece_bytes
+        self._open_writer = open_writer
+        self._needs_text = needs_text
+        self._gathered_bytes = gathered_bytes
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = 0
+        self._sink = _Sink()
+
+    def begin(self, _query_id: str, schema: pa.Schema) -> bytes:
+        """Return the header, if the format has one."""
+        needs = self._needs_text
+        if needs is not None:
+            kinds = [pa.string() if needs(field.type) else field.type for field in schema]
+            schema = pa.schema(list(zip(distinct_names(schema.names), kinds, strict=True)))
+        self._schema = schema
+        self._writer = self._open_writer(pa.PythonFile(self._sink, mode="w"), schema)
+        return self._sink.taken()
+
+    def rows(self, batch: pa.RecordBatch) -> bytes:
+        """Return the rows, or nothing while too few are buffered."""
+        if self._needs_text is not None:
+            batch = with_text(batch, self._schema, self._needs_text)
+        self._waiting.append(batch)
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_bytes >= self._gathered_bytes:
+            self._write()
+        return self._sink.taken()
+
+    def end(self, _statistics: Statistics) -> bytes:
+        """Return the footer, if the format has one."""
+        self._write()
+        self._writer.close()
+        return self._sink.taken()
+
+    def fail(self, _failure: Failure) -> None:
+        """Return none: a truncated file must not look complete."""
+
+    def _write(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema))
+            self._waiting, self._waiting_bytes = [], 0
+
+
+class _Sink:
+    """A write-only file in memory."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def write(self, data: Any) -> int:
+        self._pieces.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing, because writes are not buffered."""
+
+    def close(self) -> None:
+        """Do nothing, because no file is open."""
+
+    def taken(self) -> bytes:
+        """Return the bytes since the last call."""
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)
+
+
+def csv_writer(piece_bytes: int) -> ArrowFileWriter:
+    """Return a writer of CSV; nested values, bytes and intervals become text, because CSV has no form for them."""
+    return ArrowFileWriter(
+        pacsv.CSVWriter, lambda kind: _is_unsupported(kind) or _is_nested_or_bytes(kind), piece_bytes
+    )
+
+
+def parquet_writer() -> ArrowFileWriter:
+    """Return a writer of Parquet; small batches are merged, because one row group each would be slow to read."""
+    return ArrowFileWriter(_open_parquet, _is_unsupported, ROW_GROUP_BYTES, ROW_GROUP_BYTES)
+
+
+def arrow_writer() -> ArrowFileWriter:
+    """Return a writer of Arrow, with all values unchanged."""
+    return ArrowFileWriter(pa.ipc.new_stream, None, ARROW_BYTES)
+
+
+def _open_parquet(sink: Any, schema: pa.Schema) -> Any:
+    return pq.ParquetWriter(sink, schema, compression="zstd")
+
+
+def _is_unsupported(kind: pa.DataType) -> bool:
+    """Return whether neither CSV nor Parquet supports a type."""
+    return bool(pa.types.is_interval(kind) or pa.types.is_union(kind))
+
+
+def _is_nested_or_bytes(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_nested(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
+
 
 TEXT_BYTES = 256 * 1024
 
 
-class Writer(Protocol):
-    """Writes one answer."""
+class ResultWriter(Protocol):
+    """Writer of one result."""
 
-    piece_bytes: int  # how much of a result it wants at a time
+    piece_bytes: int  # the preferred size of a piece
 
     def begin(self, query_id: str, schema: pa.Schema) -> bytes:
-        """What stands before the rows."""
+        """Return the bytes before the rows."""
 
     def rows(self, batch: pa.RecordBatch) -> bytes:
-        """Some rows."""
+        """Return the bytes of some rows."""
 
     def end(self, statistics: Statistics) -> bytes:
-        """What stands behind the rows."""
+        """Return the bytes after the rows."""
 
     def fail(self, failure: Failure) -> bytes | None:
-        """What stands behind the rows of an answer that is not whole; none where the form has no way to say so."""
+        """Return the end of an incomplete result; none if the format can't express that."""
 
 
-class Json:
-    """One object; statistics come last, when they are known."""
+class JsonWriter:
+    """Writer of one JSON object; statistics come last, when they are known."""
 
     piece_bytes = TEXT_BYTES
 
@@ -46,73 +256,118 @@ class Json:
         self._comma = ""
 
     def begin(self, query_id: str, schema: pa.Schema) -> bytes:
-        """Its id and columns."""
+        """Return the id and the columns."""
         columns = [{"name": field.name, "type": str(field.type)} for field in schema]
-        return f'{{"id":{_json(query_id)},"columns":{_json(columns)},"rows":['.encode()
+        return f'{{"id":{_to_json(query_id)},"columns":{_to_json(columns)},"rows":['.encode()
 
     def rows(self, batch: pa.RecordBatch) -> bytes:
-        """Each row is a list, in the order of the columns."""
-        text = self._comma + _json(list(json_rows(batch)))[1:-1]  # all at once is three times as quick as one by one
+        """Return each row as a list, in the order of the columns."""
+        text = self._comma + _to_json(list(json_rows(batch)))[1:-1]  # three times as fast as row by row
         self._comma = ","
         return text.encode()
 
     def end(self, statistics: Statistics) -> bytes:
-        """What it took."""
-        return f'],"statistics":{_json(statistics.as_document())}}}\n'.encode()
+        """Return the statistics."""
+        return f'],"statistics":{_to_json(statistics.as_document())}}}\n'.encode()
 
     def fail(self, failure: Failure) -> bytes:
-        """The object is whole, and says that the rows are not."""
-        return f'],"error":{_json(failure.as_document)}}}\n'.encode()
+        """Return the end of a complete object with the error, so that the rows are known to be incomplete."""
+        return f'],"error":{_to_json(failure.as_document)}}}\n'.encode()
 
 
-class JsonLines:
-    """An object a row."""
+class JsonLinesWriter:
+    """Writer of one JSON object a row."""
 
     piece_bytes = TEXT_BYTES
 
     def begin(self, _query_id: str, schema: pa.Schema) -> bytes:
-        """Nothing; names are in each line."""
-        names = (_json(name).replace("%", "%%") for name in distinct_names(schema.names))
+        """Return nothing, because each line has the names."""
+        names = (_to_json(name).replace("%", "%%") for name in distinct_names(schema.names))
         self._line = "{" + ",".join(f"{name}:%s" for name in names) + "}\n"
         return b""
 
     def rows(self, batch: pa.RecordBatch) -> bytes:
-        """A line each."""
-        return "".join(map(self._line.__mod__, zip(*map(_texts, json_columns(batch)), strict=True))).encode()
+        """Return a line for each row."""
+        return "".join(map(self._line.__mod__, zip(*map(_to_json_texts, json_columns(batch)), strict=True))).encode()
 
     def end(self, _statistics: Statistics) -> bytes:
-        """Nothing."""
+        """Return nothing."""
         return b""
 
     def fail(self, failure: Failure) -> bytes:
-        """A last line that is no row."""
-        return f"{_json({'error': failure.as_document})}\n".encode()
+        """Return a last line with the error, which is no row."""
+        return f"{_to_json({'error': failure.as_document})}\n".encode()
 
 
-def writer_for(form: Format) -> Writer:
-    """A writer of one answer."""
+def build_writer(form: Format) -> ResultWriter:
+    """Build the writer of one result."""
     match form:
         case "json":
-            return Json()
+            return JsonWriter()
         case "jsonl":
-            return JsonLines()
+            return JsonLinesWriter()
         case "csv":
-            return csv(TEXT_BYTES)
+            return csv_writer(TEXT_BYTES)
         case "parquet":
-            return parquet()
-    return arrow()
+            return parquet_writer()
+    return arrow_writer()
 
 
-def _json(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return _ENCODER.encode(value)
 
 
-def _texts(values: list[Any]) -> list[str]:
-    """Each value as JSON: all at once where no value has parts, for JSON has no line breaks of its own."""
+def _to_json_texts(values: list[Any]) -> list[str]:
+    """Return each value as JSON; flat values are converted all at once, because JSON contains no line breaks."""
     if any(isinstance(value, dict | list) for value in values):
-        return [_json(value) for value in values]
+        return [_to_json(value) for value in values]
     return _BY_LINES.encode(values)[1:-1].split("\n")
 
 
 _BY_LINES = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=("\n", ":"))
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+MEDIA_TYPES: dict[Format, str] = {
+    "json": "application/json",
+    "jsonl": "application/x-ndjson",
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+    "arrow": "application/vnd.apache.arrow.stream",
+}
+
+
+def negotiate_format(accept: str | None) -> Format:
+    """Return the best format for a header; of equal preferences the first of ours.
+
+    >>> negotiate_format(None), negotiate_format("text/html, */*;q=0.1")
+    ('json', 'json')
+    >>> negotiate_format("text/csv;q=0.5, application/*;q=0.2")
+    'csv'
+    """
+    ranges = [_parse_range(part) for part in (accept or "*/*").split(",") if part.strip()] or [("*/*", 1.0)]
+    best, weight = max(
+        ((form, _match_weight(kind, ranges)) for form, kind in MEDIA_TYPES.items()), key=lambda one: one[1]
+    )
+    if weight <= 0:
+        expected = ", ".join(MEDIA_TYPES.values())
+        raise Failure(406, "not_acceptable", f"accept is {(accept or '')[:100]!r}, expected one of {expected}")
+    return best
+
+
+def _parse_range(part: str) -> tuple[str, float]:
+    kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
+    weight = next((piece[2:] for piece in parameters if piece.startswith("q=")), "1")
+    try:
+        return kind, float(weight)
+    except ValueError:
+        return kind, 0.0
+
+
+def _match_weight(kind: str, ranges: list[tuple[str, float]]) -> float:
+    """Return the weight of the most specific range that matches."""
+    for fitting in (kind, f"{kind.partition('/')[0]}/*", "*/*"):
+        found = [weight for name, weight in ranges if name == fitting]
+        if found:
+            return max(found)
+    return 0.0

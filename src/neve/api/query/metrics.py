@@ -1,4 +1,4 @@
-"""What queries over HTTP say of themselves to Prometheus."""
+"""Prometheus metrics of queries over HTTP."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from prometheus_client import Counter, Histogram
 
 if TYPE_CHECKING:
     from neve.api.query.errors import Failure
-    from neve.query.running import Running
+    from neve.query.execution import RunningQuery
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 QUERIES = Counter(
@@ -24,8 +24,8 @@ REFUSED = Counter("neve_query_refused", "requests that were not answered, by cod
 ABANDONED = Counter("neve_query_abandoned", "queries whose client went away, or read nothing for too long")
 
 
-def count_ended(running: Running) -> None:
-    """A query came to its end."""
+def count_ended(running: RunningQuery) -> None:
+    """Count the end of a query."""
     statistics = running.statistics
     engine = statistics.engine or "none"
     QUERIES.labels(running.state, engine, statistics.cache or "none").inc()
@@ -35,11 +35,11 @@ def count_ended(running: Running) -> None:
     ROWS.labels(engine).inc(statistics.rows)
 
 
-def count_never_begun(failure: Failure) -> None:
-    """A query failed before it had a row."""
+def count_not_started(failure: Failure) -> None:
+    """Count a query that failed before its first row."""
     QUERIES.labels("cancelled" if failure.code == "cancelled" else "failed", "none", "none").inc()
 
 
 def count_refused(failure: Failure) -> None:
-    """A request was not answered, or not to its end."""
+    """Count a request that was rejected, or whose response is incomplete."""
     REFUSED.labels(failure.code, failure.limit or "none").inc()

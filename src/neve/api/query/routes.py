@@ -1,4 +1,4 @@
-"""The paths of the query API."""
+"""The routes of the query API."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ import anyio
 from anyio import to_thread
 from starlette.routing import Route
 
-from neve.api.query.accept import wanted_format
-from neve.api.query.asking import Asking, Threads
-from neve.api.query.documents import QueriesDocument, TableDocument, TablesDocument, query_document
-from neve.api.query.door import QueryDoor, read_body
-from neve.api.query.errors import Failure
-from neve.api.query.openapi import description
-from neve.api.query.operation import PREFIX
-from neve.api.query.question import read_question
-from neve.api.query.replies import json_reply
+from neve.api.openapi import build_description
+from neve.api.query.endpoint import Endpoint, read_body
+from neve.api.query.errors import Failure, json_response
+from neve.api.query.formats import negotiate_format
+from neve.api.query.models import QueriesDocument, TableDocument, TablesDocument, query_document, read_question
+from neve.api.query.operations import PREFIX
+from neve.api.query.query_response import QueryResponse, QueryThreads
 from neve.errors import TableMissing
-from neve.lake.scopes import Scope
+from neve.state.scopes import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,73 +26,73 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp
 
-    from neve.api.query.door import Handler
-    from neve.lake.scopes import Caller
-    from neve.query.running import Running
+    from neve.api.query.endpoint import Handler
+    from neve.query.execution import RunningQuery
     from neve.query.service import QueryService
-    from neve.receive.keys import Guard
+    from neve.receive.authentication import Guard
+    from neve.state.scopes import Caller
 
-INSISTING = 10
-INSISTING_SECONDS = 0.1
+CANCEL_ATTEMPTS = 10
+CANCEL_PAUSE_SECONDS = 0.1
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class QueryPaths:
-    """What is done at each path."""
+class QueryEndpoints:
+    """Handlers of the query API."""
 
     service: QueryService
-    threads: Threads = field(default_factory=Threads)
+    threads: QueryThreads = field(default_factory=QueryThreads)
 
     async def ask(self, request: Request, caller: Caller) -> ASGIApp:
-        """Answer a question."""
+        """Run a query."""
         question = read_question(await read_body(request))
-        form = question.format or wanted_format(request.headers.get("accept"))
-        return Asking(self.service, self.threads, question.request(caller), form)
+        form = question.format or negotiate_format(request.headers.get("accept"))
+        return QueryResponse(self.service, self.threads, question.request(caller), form)
 
     async def tables(self, _request: Request, caller: Caller) -> Response:
-        """All tables."""
+        """Return all tables."""
         facts = await self._look(lambda: self.service.tables(caller.organization))
-        return json_reply(TablesDocument(tables=[TableDocument.model_validate(one) for one in facts]).plain)
+        return json_response(TablesDocument(tables=[TableDocument.model_validate(one) for one in facts]).plain)
 
     async def table(self, request: Request, caller: Caller) -> Response:
-        """One table."""
+        """Return one table."""
         name: str = request.path_params["name"]
         try:
             facts = await self._look(lambda: self.service.describe(name, caller.organization))
         except TableMissing as error:
             raise Failure(404, "unknown_table", error.message, hint=error.hint) from error
-        return json_reply(TableDocument.model_validate(facts).plain)
+        return json_response(TableDocument.model_validate(facts).plain)
 
     async def queries(self, _request: Request, caller: Caller) -> Response:
-        """The queries of the organization that run."""
+        """Return the running queries of the organization."""
         found = await self._look(lambda: self.service.running(caller.organization))
-        return json_reply(QueriesDocument(queries=[query_document(one) for one in found]).plain)
+        return json_response(QueriesDocument(queries=[query_document(one) for one in found]).plain)
 
     async def query(self, request: Request, caller: Caller) -> Response:
-        """One query."""
+        """Return one query."""
         running = await self._find(request, caller)
-        return json_reply(query_document(running).plain, running.id)
+        return json_response(query_document(running).plain, running.id)
 
     async def cancel(self, request: Request, caller: Caller) -> Response:
-        """End a query; one that ended stays as it is."""
+        """Cancel a query; an ended one is not changed."""
         running = await self._find(request, caller)
         if running.key_id != caller.key_id and not caller.may(Scope.ADMIN):
             message = f"the query {running.id} was started with another key of the organization"
             hint = "a key may cancel its own queries, and with the scope admin those of others"
             raise Failure(403, "wrong_owner", message, hint=hint)
-        for _ in range(INSISTING):  # an engine that has not begun does not hear it
+        for _ in range(CANCEL_ATTEMPTS):  # an engine that has not started ignores it
             if running.state != "running":
                 break
             await self._look(running.cancel)
-            await anyio.sleep(INSISTING_SECONDS)
-        return json_reply(query_document(running).plain, running.id, 202)
+            await anyio.sleep(CANCEL_PAUSE_SECONDS)
+        return json_response(query_document(running).plain, running.id, 202)
 
     async def describe(self, _request: Request, _caller: Caller) -> Response:
-        """The description of all of this."""
-        return json_reply(description())
+        """Return the OpenAPI description."""
+        return json_response(build_description())
 
-    async def _find(self, request: Request, caller: Caller) -> Running:
+    async def _find(self, request: Request, caller: Caller) -> RunningQuery:
         query_id: str = request.path_params["id"]
         running = await self._look(lambda: self.service.find(query_id, caller.organization))
         if running is None:
@@ -107,11 +105,11 @@ class QueryPaths:
 
 
 def query_routes(service: QueryService, guard: Guard) -> list[Route]:
-    """Every path of the query API, and an answer for those below it that there are not."""
-    paths = QueryPaths(service)
+    """Return every route of the query API, and a response for unknown paths below it."""
+    paths = QueryEndpoints(service)
 
     def door(path: str, *, is_public: bool = False, **handlers: Handler) -> Route:
-        return Route(f"{PREFIX}{path}", QueryDoor(guard, handlers, is_public))
+        return Route(f"{PREFIX}{path}", Endpoint(guard, handlers, is_public))
 
     return [
         door("/query", POST=paths.ask),

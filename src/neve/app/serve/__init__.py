@@ -1,1 +1,1 @@
-"""`neve serve`: the parts that receive, answer and tend a lake, kept running in threads and in processes."""
+"""`neve serve`: supervises the parts that receive, query and maintain a lake, in threads and in processes."""

@@ -1,1 +1,1 @@
-"""What Neve says of itself: its own spans and log lines as OTLP, to any receiver or into its own lake."""
+"""Neve's own telemetry: its spans and log lines as OTLP, sent to any receiver or into its own lake."""

@@ -1,15 +1,19 @@
-"""What users set about Neve's own traces and logs."""
+"""Settings of Neve's own telemetry, the endpoint that it is sent to, and the header that marks it as Neve's own."""
 
 from __future__ import annotations
 
 import re
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from neve.lake.config import as_text
-from neve.model.network import http_address
-from neve.model.section import Section
+from neve.errors import ConfigError
+from neve.model.settings import Section, as_text, check_http_address
+
+if TYPE_CHECKING:
+    from neve.receive.config import ReceiverConfig
+
 
 SELF = "self"
 HEADER = re.compile(r"^[A-Za-z0-9_.-]+$")
@@ -20,29 +24,30 @@ class TelemetryConfig(Section):
 
     endpoint: str = Field(
         "",
-        description="where Neve sends its own traces and logs: empty for nowhere, self for its own receiver, or the "
-        "http:// or https:// address that /v1/traces and /v1/logs are below",
+        description="destination of Neve's own traces and logs: empty for none, self for its own receiver, or "
+        "an http:// or https:// address that has /v1/traces and /v1/logs",
     )
-    headers: dict[str, SecretStr] = Field({}, description="further headers of what is sent; values are secrets")
+    headers: dict[str, SecretStr] = Field({}, description="additional request headers; values are secrets")
     key: SecretStr = Field(
         SecretStr(""),
-        description="API key that is sent along, where the receiver asks for one; its organization gets the telemetry",
+        description="API key to send, if the receiver requires one; the telemetry belongs to the key's organization",
     )
     sample_ratio: float = Field(
-        1.0, ge=0, le=1, description="share of traces that are sent; a caller's own decision is followed"
+        1.0, ge=0, le=1, description="share of traces to send; the sampling decision of a caller wins"
     )
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        "INFO", description="least level of log lines that are sent, of those that are logged at all"
+        "INFO", description="minimum level of log lines to send"
     )
     interval_seconds: float = Field(
-        5.0, gt=0, le=3600, description="how often what has gathered is sent; with self, that is a small commit each"
+        5.0, gt=0, le=3600, description="seconds between exports; with self, each export becomes a small commit"
     )
     max_queue: int = Field(
-        8192, ge=1, le=1_000_000, description="most spans, and most log lines, that wait; what comes then is dropped"
+        8192,
+        ge=1,
+        le=1_000_000,
+        description="maximum number of queued spans, and of queued log lines; more are dropped and counted",
     )
-    drain_seconds: float = Field(
-        5.0, ge=0, le=600, description="how long the end of a process waits for what has not been sent"
-    )
+    drain_seconds: float = Field(5.0, ge=0, le=600, description="seconds to wait for pending exports at shutdown")
 
     _plain_headers = field_validator("headers", mode="before")(as_text)
 
@@ -50,7 +55,7 @@ class TelemetryConfig(Section):
     @classmethod
     def _is_place(cls, value: str) -> str:
         expected = "should be empty, self, http://host:port or https://host:port, with a path where needed"
-        return value if value in ("", SELF) else http_address(value, expected)
+        return value if value in ("", SELF) else check_http_address(value, expected)
 
     @field_validator("headers")
     @classmethod
@@ -62,3 +67,54 @@ class TelemetryConfig(Section):
             if not (text.isprintable() and text.isascii()):
                 raise ValueError(f"should have values of printable ASCII; that of {name} is not")
         return value
+
+
+# A receiver of a request with this header creates no telemetry for it, to prevent an endless loop. A header is visible
+# before anything is decoded. It is no secret: another client that sends it only suppresses a span.
+OWN_HEADER = "x-neve-telemetry"
+WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - what is listened on is not what is called
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An OTLP receiver over HTTP."""
+
+    base: str
+    headers: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def url(self, signal: str) -> str:
+        """Return the URL of a signal.
+
+        >>> Endpoint("http://127.0.0.1:4318/").url("traces")
+        'http://127.0.0.1:4318/v1/traces'
+        """
+        return f"{self.base.rstrip('/')}/v1/{signal}"
+
+
+def resolve_endpoint(config: TelemetryConfig, receiver_address: str | None) -> Endpoint:
+    """Return the configured endpoint; raises `ConfigError` for `self` if there is no own receiver."""
+    headers = {name: secret.get_secret_value() for name, secret in config.headers.items()}
+    key = config.key.get_secret_value()
+    if key:
+        headers["x-api-key"] = key
+    if config.endpoint != SELF:
+        return Endpoint(config.endpoint, headers)
+    if receiver_address is None:
+        raise ConfigError(
+            "telemetry.endpoint is 'self', but nobody can tell where the receiver is",
+            hint="set receiver.http and a receiver.http_port, or set telemetry.endpoint to the receiver's address",
+        )
+    return Endpoint(receiver_address, headers)
+
+
+def find_receiver_address(receiver: ReceiverConfig) -> str | None:
+    """Return the address of the configured receiver, for another process; none if only the receiver knows it.
+
+    >>> from neve.receive.config import ReceiverConfig
+    >>> find_receiver_address(ReceiverConfig(host="0.0.0.0")), find_receiver_address(ReceiverConfig(http_port=0))
+    ('http://127.0.0.1:4318', None)
+    """
+    if not receiver.http or not receiver.http_port:
+        return None
+    host = f"[{receiver.host}]" if ":" in receiver.host else receiver.host
+    return f"http://{WILDCARD_HOSTS.get(receiver.host, host)}:{receiver.http_port}"

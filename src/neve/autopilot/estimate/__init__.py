@@ -1,1 +1,1 @@
-"""What a layout would read, told from a sample, before anything is rewritten."""
+"""Estimate of the bytes that queries read under a layout, from manifests and a sample of rows."""

@@ -1,1 +1,1 @@
-"""Proposals: a layout that was proven becomes a change of the table's spec in git, which people approve."""
+"""Proposals: a proven layout becomes a change of the table's spec in git, for people to approve."""

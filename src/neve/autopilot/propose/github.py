@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from neve.autopilot.propose.body import stale_body
-from neve.autopilot.propose.http import ForgeHttp, part
-from neve.autopilot.propose.port import STALE_MARK, ForgeError, Posted, Seen
-from neve.autopilot.propose.state import course_of
+from neve.autopilot.propose.forge import STALE_MARK, ForgeError, ObservedChange, PostedChange, choose_action
+from neve.autopilot.propose.forge_http import ForgeHttp
+from neve.autopilot.propose.proposal import format_stale_body
+from neve.http_client import quote_path_part
 
 if TYPE_CHECKING:
-    from neve.autopilot.propose.port import Change, Status
-    from neve.autopilot.propose_config import ProposeConfig
+    from neve.autopilot.config import ProposeConfig
+    from neve.autopilot.propose.forge import ChangeStatus, ProposedChange
 
-VERSION = "2022-11-28"
-RAW = "application/vnd.github.raw+json"
-# Whoever can read a public repository can review in it; these belong to it.
-INSIDERS = ("OWNER", "MEMBER", "COLLABORATOR")
-DECISIONS = ("APPROVED", "CHANGES_REQUESTED", "DISMISSED")
+API_VERSION = "2022-11-28"
+RAW_CONTENT = "application/vnd.github.raw+json"
+# Anyone who can read a public repository can review in it. These associations belong to the repository.
+TRUSTED_ASSOCIATIONS = ("OWNER", "MEMBER", "COLLABORATOR")
+REVIEW_DECISIONS = ("APPROVED", "CHANGES_REQUESTED", "DISMISSED")
 
 
 class GitHub:
@@ -29,22 +29,22 @@ class GitHub:
             {
                 "Authorization": f"Bearer {config.token.get_secret_value()}",
                 "Accept": "application/vnd.github+json",
-                "X-GitHub-Api-Version": VERSION,
+                "X-GitHub-Api-Version": API_VERSION,
             },
         )
         self._name = config.repository
         self._owner, _, name = config.repository.partition("/")
-        self._repo = f"/repos/{part(self._owner)}/{part(name)}"
+        self._repo = f"/repos/{quote_path_part(self._owner)}/{quote_path_part(name)}"
         self._author = {"name": config.author_name, "email": config.author_email}
         self._default = config.default_branch
 
-    def propose(self, change: Change) -> Posted:
+    def propose(self, change: ProposedChange) -> PostedChange:
         """Open or update the pull request of a change."""
         seen, pull = self._look(change)
-        course = course_of(change, seen)
+        course = choose_action(change, seen)
         if course == "leave":
-            return Posted(change.branch, seen.place, "left")
-        if course == "reopen":  # before the branch moves: afterwards GitHub would not have it
+            return PostedChange(change.branch, seen.place, "left")
+        if course == "reopen":  # before the branch moves: afterwards GitHub would reject it
             self._http.json("PATCH", f"{self._repo}/pulls/{pull['number']}", {"state": "open"})
         pushed = self._push(change, seen)
         words = {"title": change.title, "body": change.body}
@@ -52,18 +52,18 @@ class GitHub:
             made = self._http.json(
                 "POST", f"{self._repo}/pulls", {**words, "head": change.branch, "base": seen.default_branch}
             )
-            return Posted(change.branch, made["html_url"], "opened")
+            return PostedChange(change.branch, made["html_url"], "opened")
         if all(pull.get(key) == value for key, value in words.items()):
-            return Posted(change.branch, seen.place, "updated" if pushed or course == "reopen" else "unchanged")
+            return PostedChange(change.branch, seen.place, "updated" if pushed or course == "reopen" else "unchanged")
         self._http.json("PATCH", f"{self._repo}/pulls/{pull['number']}", words)
-        return Posted(change.branch, seen.place, "updated")
+        return PostedChange(change.branch, seen.place, "updated")
 
-    def look(self, change: Change) -> Seen:
-        """What became of the pull request."""
+    def look(self, change: ProposedChange) -> ObservedChange:
+        """Return the state of the pull request."""
         return self._look(change)[0]
 
-    def merge(self, change: Change) -> None:
-        """Merge the pull request, if its head is still what was proposed."""
+    def merge(self, change: ProposedChange) -> None:
+        """Merge the pull request, if its head is still the proposed commit."""
         seen, pull = self._look(change)
         if seen.status != "open" or not change.is_after(seen.branch_text):
             raise ForgeError(f"the pull request {seen.place} is not open with what was proposed, it can't be merged")
@@ -73,7 +73,7 @@ class GitHub:
             {"sha": pull["head"]["sha"], "commit_title": change.title, "commit_message": ""},
         )
 
-    def mark_stale(self, change: Change, reason: str) -> None:
+    def mark_stale(self, change: ProposedChange, reason: str) -> None:
         """Close the pull request, with the reason in its title and text."""
         seen, pull = self._look(change)
         if seen.status == "open":
@@ -83,7 +83,7 @@ class GitHub:
                 {
                     "state": "closed",
                     "title": STALE_MARK + change.title,
-                    "body": stale_body(change.body, reason),
+                    "body": format_stale_body(change.body, reason),
                 },
             )
 
@@ -91,12 +91,12 @@ class GitHub:
         """Close the connections."""
         self._http.close()
 
-    def _look(self, change: Change) -> tuple[Seen, dict[str, Any]]:
+    def _look(self, change: ProposedChange) -> tuple[ObservedChange, dict[str, Any]]:
         default = self._default or self._http.json("GET", self._repo)["default_branch"]
         pull = self._newest(change.branch, default)
-        status = _status(pull)
+        status = _pull_status(pull)
         approvals, objections = self._reviews(pull) if status == "open" else ((), ())
-        seen = Seen(
+        seen = ObservedChange(
             status=status,
             place=pull.get("html_url", change.branch),
             default_branch=default,
@@ -109,7 +109,7 @@ class GitHub:
         return seen, pull
 
     def _newest(self, branch: str, default: str) -> dict[str, Any]:
-        """The newest pull request from our own branch; one from a fork may have a branch of the same name."""
+        """Return the newest pull request from our own branch; a fork may have a branch of the same name."""
         found = self._http.pages(
             f"{self._repo}/pulls", head=f"{self._owner}:{branch}", base=default, state="all", direction="desc"
         )
@@ -117,27 +117,31 @@ class GitHub:
         return max(ours, key=lambda pull: int(pull["number"]), default={})
 
     def _is_here(self, pull: dict[str, Any]) -> bool:
-        repository = pull["head"].get("repo") or {}  # null, where a fork is gone
+        repository = pull["head"].get("repo") or {}  # null if the fork was deleted
         return str(repository.get("full_name", "")).lower() == self._name.lower()
 
     def _reviews(self, pull: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Who approved what is there now, and who objects; the last word of each counts."""
+        """Return the approvers of the current head, and the objectors; the last review of each user counts."""
         last: dict[str, dict[str, Any]] = {}
         for review in self._http.pages(f"{self._repo}/pulls/{pull['number']}/reviews"):
-            if review.get("user") and review["author_association"] in INSIDERS and review["state"] in DECISIONS:
+            if (
+                review.get("user")
+                and review["author_association"] in TRUSTED_ASSOCIATIONS
+                and review["state"] in REVIEW_DECISIONS
+            ):
                 last[review["user"]["login"]] = review
         head = pull["head"]["sha"]
         approvals = [name for name, one in last.items() if one["state"] == "APPROVED" and one.get("commit_id") == head]
         return tuple(approvals), tuple(name for name, one in last.items() if one["state"] == "CHANGES_REQUESTED")
 
     def _file(self, path: str, branch: str) -> str | None:
-        address = "/".join(map(part, path.split("/")))
-        return self._http.text_or_none(f"{self._repo}/contents/{address}", RAW, ref=branch)
+        address = "/".join(map(quote_path_part, path.split("/")))
+        return self._http.text_or_none(f"{self._repo}/contents/{address}", RAW_CONTENT, ref=branch)
 
-    def _push(self, change: Change, seen: Seen) -> bool:
-        """One commit on top of the default branch; whether the branch was not like that already.
+    def _push(self, change: ProposedChange, seen: ObservedChange) -> bool:
+        """Put one commit on top of the default branch, and return whether the branch changed.
 
-        A branch that has the file is left as it is: a new commit would take its approvals away.
+        A branch that already has the file is left unchanged: a new commit would dismiss its approvals.
         """
         text = change.applied(seen.default_text)
         if seen.status != "merged" and seen.branch_text == text:
@@ -165,18 +169,18 @@ class GitHub:
         if self._head(branch) is None:
             self._http.json("POST", f"{self._repo}/git/refs", {"ref": f"refs/heads/{branch}", "sha": sha})
         else:
-            self._http.json("PATCH", f"{self._repo}/git/refs/heads/{_path(branch)}", {"sha": sha, "force": True})
+            self._http.json("PATCH", f"{self._repo}/git/refs/heads/{_branch_path(branch)}", {"sha": sha, "force": True})
 
     def _head(self, branch: str) -> str | None:
-        found = self._http.json_or_none(f"{self._repo}/git/ref/heads/{_path(branch)}")
+        found = self._http.json_or_none(f"{self._repo}/git/ref/heads/{_branch_path(branch)}")
         return str(found["object"]["sha"]) if found else None
 
 
-def _path(branch: str) -> str:
-    return "/".join(map(part, branch.split("/")))
+def _branch_path(branch: str) -> str:
+    return "/".join(map(quote_path_part, branch.split("/")))
 
 
-def _status(pull: dict[str, Any]) -> Status:
+def _pull_status(pull: dict[str, Any]) -> ChangeStatus:
     if not pull:
         return "missing"
     if pull.get("merged_at"):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from neve.autopilot.propose.body import stale_body
-from neve.autopilot.propose.http import ForgeHttp, part
-from neve.autopilot.propose.port import STALE_MARK, ForgeError, Posted, Seen
-from neve.autopilot.propose.state import course_of
+from neve.autopilot.propose.forge import STALE_MARK, ForgeError, ObservedChange, PostedChange, choose_action
+from neve.autopilot.propose.forge_http import ForgeHttp
+from neve.autopilot.propose.proposal import format_stale_body
+from neve.http_client import quote_path_part
 
 if TYPE_CHECKING:
-    from neve.autopilot.propose.port import Change, Status
-    from neve.autopilot.propose_config import ProposeConfig
+    from neve.autopilot.config import ProposeConfig
+    from neve.autopilot.propose.forge import ChangeStatus, ProposedChange
 
-STATUSES: dict[str, Status] = {"opened": "open", "locked": "open", "closed": "closed", "merged": "merged"}
+STATUSES: dict[str, ChangeStatus] = {"opened": "open", "locked": "open", "closed": "closed", "merged": "merged"}
 
 
 class GitLab:
@@ -22,16 +22,16 @@ class GitLab:
     def __init__(self, config: ProposeConfig) -> None:
         self._http = ForgeHttp(config, {"PRIVATE-TOKEN": config.token.get_secret_value()})
         self._name = config.repository
-        self._project = f"/projects/{part(config.repository)}"
+        self._project = f"/projects/{quote_path_part(config.repository)}"
         self._author = {"author_name": config.author_name, "author_email": config.author_email}
         self._default = config.default_branch
 
-    def propose(self, change: Change) -> Posted:
+    def propose(self, change: ProposedChange) -> PostedChange:
         """Open or update the merge request of a change."""
         seen, request = self._look(change)
-        course = course_of(change, seen)
+        course = choose_action(change, seen)
         if course == "leave":
-            return Posted(change.branch, seen.place, "left")
+            return PostedChange(change.branch, seen.place, "left")
         pushed = self._push(change, seen)
         words = {"title": change.title, "description": change.body}
         if course == "open":
@@ -40,26 +40,26 @@ class GitLab:
                 f"{self._project}/merge_requests",
                 {**words, "source_branch": change.branch, "target_branch": seen.default_branch},
             )
-            return Posted(change.branch, made["web_url"], "opened")
+            return PostedChange(change.branch, made["web_url"], "opened")
         if course == "refresh" and all(request.get(key) == value for key, value in words.items()):
-            return Posted(change.branch, seen.place, "updated" if pushed else "unchanged")
+            return PostedChange(change.branch, seen.place, "updated" if pushed else "unchanged")
         again = {"state_event": "reopen"} if course == "reopen" else {}
         self._http.json("PUT", f"{self._project}/merge_requests/{request['iid']}", {**words, **again})
-        return Posted(change.branch, seen.place, "updated")
+        return PostedChange(change.branch, seen.place, "updated")
 
-    def look(self, change: Change) -> Seen:
-        """What became of the merge request."""
+    def look(self, change: ProposedChange) -> ObservedChange:
+        """Return the state of the merge request."""
         return self._look(change)[0]
 
-    def merge(self, change: Change) -> None:
-        """Merge the merge request, if its head is still what was proposed."""
+    def merge(self, change: ProposedChange) -> None:
+        """Merge the merge request, if its head is still the proposed commit."""
         seen, request = self._look(change)
         if seen.status != "open" or not change.is_after(seen.branch_text):
             raise ForgeError(f"the merge request {seen.place} is not open with what was proposed, it can't be merged")
         path = f"{self._project}/merge_requests/{request['iid']}/merge"
         self._http.json_when_settled("PUT", path, {"sha": request["sha"]})
 
-    def mark_stale(self, change: Change, reason: str) -> None:
+    def mark_stale(self, change: ProposedChange, reason: str) -> None:
         """Close the merge request, with the reason in its title and text."""
         seen, request = self._look(change)
         if seen.status == "open":
@@ -69,7 +69,7 @@ class GitLab:
                 {
                     "state_event": "close",
                     "title": STALE_MARK + change.title,
-                    "description": stale_body(change.body, reason),
+                    "description": format_stale_body(change.body, reason),
                 },
             )
 
@@ -77,11 +77,11 @@ class GitLab:
         """Close the connections."""
         self._http.close()
 
-    def _look(self, change: Change) -> tuple[Seen, dict[str, Any]]:
+    def _look(self, change: ProposedChange) -> tuple[ObservedChange, dict[str, Any]]:
         default = self._default or self._http.json("GET", self._project)["default_branch"]
         request = self._newest(change.branch, default)
         status = STATUSES[request["state"]] if request else "missing"
-        seen = Seen(
+        seen = ObservedChange(
             status=status,
             place=request.get("web_url", change.branch),
             default_branch=default,
@@ -93,7 +93,7 @@ class GitLab:
         return seen, request
 
     def _newest(self, branch: str, default: str) -> dict[str, Any]:
-        """The newest merge request from our own branch; one from a fork may have a branch of the same name."""
+        """Return the newest merge request from our own branch; a fork may have a branch of the same name."""
         found = self._http.pages(
             f"{self._project}/merge_requests", source_branch=branch, target_branch=default, state="all"
         )
@@ -105,9 +105,9 @@ class GitLab:
         return max(ours, key=lambda one: int(one["iid"]), default={})
 
     def _approvals(self, request: dict[str, Any]) -> tuple[str, ...]:
-        """Who approved; nobody, while a rule of the project asks for more.
+        """Return the users who approved; empty while a rule of the project requires more approvals.
 
-        `approved` alone says nothing: it is true of a request that needs no approval and has none.
+        `approved` alone is not enough: it is true for a request that needs no approval and has none.
         """
         found = self._http.json("GET", f"{self._project}/merge_requests/{request['iid']}/approvals")
         if found.get("approved") is False:
@@ -115,12 +115,14 @@ class GitLab:
         return tuple(one["user"]["username"] for one in found.get("approved_by", ()))
 
     def _file(self, path: str, branch: str) -> str | None:
-        return self._http.text_or_none(f"{self._project}/repository/files/{part(path)}/raw", "text/plain", ref=branch)
+        return self._http.text_or_none(
+            f"{self._project}/repository/files/{quote_path_part(path)}/raw", "text/plain", ref=branch
+        )
 
-    def _push(self, change: Change, seen: Seen) -> bool:
-        """One commit on top of the default branch; whether the branch was not like that already.
+    def _push(self, change: ProposedChange, seen: ObservedChange) -> bool:
+        """Put one commit on top of the default branch, and return whether the branch changed.
 
-        A branch that has the file is left as it is: a new commit would take its approvals away.
+        A branch that already has the file is left unchanged: a new commit would dismiss its approvals.
         """
         text = change.applied(seen.default_text)
         if seen.status != "merged" and seen.branch_text == text:

@@ -1,1 +1,1 @@
-"""Which layout a table should have, why, and what speaks against the others."""
+"""Recommendation of a layout for a table, with its reasons and the rejected candidates."""

@@ -1,37 +1,129 @@
-"""Layouts that may suit what is asked of a table; which of them do is for the estimate to say."""
+"""Candidate layouts of a table, generated from the demand of its logged queries."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 from pyiceberg.types import DateType, StringType
 
-from neve.autopilot.estimate.columns import source_of
-from neve.autopilot.estimate.plain import MICROS, NANOS
+from neve.autopilot.estimate.columns import parse_column
 from neve.autopilot.layout import Layout, PartField, Promoted
+from neve.predicate.comparable import MICROS_TYPES, NANOS_TYPES
+from neve.predicate.filters import AllOf, Test
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from pyiceberg.types import IcebergType
 
-    from neve.autopilot.recommend.demand import ColumnDemand, Demand
-    from neve.autopilot.recommend_config import RecommendConfig
+    from neve.autopilot.config import RecommendConfig
+    from neve.autopilot.workload.queries import Query, TableUse
+    from neve.predicate.filters import Filter
 
-TENANT = "organization_id"
-TIMES = (*MICROS, *NANOS)
-TIME_TRANSFORMS = ("year", "month", "day", "hour")
-BUCKETS = (4, 16, 64, 256)
-MOST_ZORDERED = 3
-SMALLEST_TARGET = 16 * 1024 * 1024
+
+POINT_KINDS, RANGE_KINDS = ("eq", "in"), ("range",)
+SECONDS_PER_DAY = 86_400
 
 
 @dataclass(frozen=True)
-class Ground:
-    """What candidates are made from: the layout that is there, the demand, and what the columns are like."""
+class ColumnDemand:
+    """Number of queries that filter a column, by kind; `prefix_length` is the shortest prefix in a filter."""
+
+    queries: int
+    points: int
+    ranges: int
+    prefixes: int
+    prefix_length: int
+
+
+@dataclass(frozen=True)
+class Demand:
+    """All uses of a table, with the number of days in the log."""
+
+    table: str
+    uses: tuple[TableUse, ...]
+    days: float
+
+    @classmethod
+    def of(cls, table: str, queries: Sequence[Query]) -> Demand:
+        """Return the uses of a table; a log of less than a day counts as one day."""
+        asked = [(query.at, use) for query in queries for use in query.uses if use.table == table]
+        return cls(table, tuple(use for _at, use in asked), _count_days([at for at, _use in asked]))
+
+    @property
+    def queries(self) -> int:
+        """The number of uses."""
+        return len(self.uses)
+
+    def filtered(self) -> dict[str, ColumnDemand]:
+        """Return the columns in filters, the one in most queries first."""
+        seen: dict[str, list[set[int]]] = {}
+        lengths: dict[str, int] = {}
+        for number, use in enumerate(self.uses):
+            for test in iter_prunable_tests(use.filter):
+                every, points, ranges, prefixes = seen.setdefault(test.column, [set(), set(), set(), set()])
+                every.add(number)
+                if test.kind in POINT_KINDS:
+                    points.add(number)
+                elif test.kind in RANGE_KINDS:
+                    ranges.add(number)
+                elif test.kind == "prefix":
+                    prefixes.add(number)
+                    shortest = min(len(str(value)) for value in test.values)
+                    lengths[test.column] = min(lengths.get(test.column, shortest), shortest)
+        found = {name: _build_column_demand(sets, lengths.get(name, 0)) for name, sets in seen.items()}
+        return dict(sorted(found.items(), key=lambda pair: (-pair[1].queries, pair[0])))
+
+    def ordered(self) -> Counter[str]:
+        """Return how often a column leads an ORDER BY that can gain by a layout: with a filter, or with a LIMIT."""
+        gaining = (use for use in self.uses if use.order_by and (use.limit is not None or use.filter != AllOf()))
+        return Counter(use.order_by[0] for use in gaining)
+
+    def together(self) -> Counter[tuple[str, str]]:
+        """Return the number of queries that filter both of two columns."""
+        pairs: Counter[tuple[str, str]] = Counter()
+        for use in self.uses:
+            names = sorted({test.column for test in iter_prunable_tests(use.filter)})
+            pairs.update((a, b) for place, a in enumerate(names) for b in names[place + 1 :])
+        return pairs
+
+
+def iter_prunable_tests(node: Filter) -> Iterator[Test]:
+    """Yield the tests of a filter that statistics may answer."""
+    if not isinstance(node, Test):
+        for part in node.parts:
+            yield from iter_prunable_tests(part)
+    elif node.kind != "other":
+        yield node
+
+
+def _build_column_demand(sets: Sequence[set[int]], prefix_length: int) -> ColumnDemand:
+    every, points, ranges, prefixes = map(len, sets)
+    return ColumnDemand(every, points, ranges, prefixes, prefix_length)
+
+
+def _count_days(moments: Sequence[datetime]) -> float:
+    if not moments:
+        return 1.0
+    return max(1.0, (max(moments) - min(moments)).total_seconds() / SECONDS_PER_DAY)
+
+
+TENANT_COLUMN = "organization_id"
+TIME_TYPES = (*MICROS_TYPES, *NANOS_TYPES)
+TIME_TRANSFORMS = ("year", "month", "day", "hour")
+BUCKET_COUNTS = (4, 16, 64, 256)
+MAX_ZORDER_COLUMNS = 3
+MIN_TARGET_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class CandidateInputs:
+    """Inputs for candidates: the current layout, the demand, and the properties of the columns."""
 
     current: Layout
     demand: Demand
@@ -41,35 +133,37 @@ class Ground:
 
     @property
     def tenant(self) -> tuple[PartField, ...]:
-        """The partition field that stays first, where the table has one."""
-        return tenant_of(self.current)
+        """The partition field of the tenant, which stays first, if the table has one."""
+        return find_tenant_field(self.current)
 
     @property
     def kept(self) -> tuple[PartField, ...]:
-        """The partition fields that a table of tenants keeps: the tenant, and those of time."""
-        return kept_fields(self.current)
+        """The partition fields that a table with tenants keeps: the tenant, and those of time."""
+        return find_required_fields(self.current)
 
 
-def tenant_of(layout: Layout) -> tuple[PartField, ...]:
-    """The field of the tenant, where a table is partitioned by tenants before all else."""
+def find_tenant_field(layout: Layout) -> tuple[PartField, ...]:
+    """Return the field of the tenant, if it is the first partition field."""
     first = layout.partition[:1]
-    return first if first == (PartField(TENANT, "identity"),) else ()
+    return first if first == (PartField(TENANT_COLUMN, "identity"),) else ()
 
 
-def kept_fields(layout: Layout) -> tuple[PartField, ...]:
-    """The fields that others rely on in a table of tenants: retention, compaction and rollups go by tenant and time.
+def find_required_fields(layout: Layout) -> tuple[PartField, ...]:
+    """Return the fields that other jobs require in a table with tenants.
 
-    >>> fields = PartField(TENANT, "identity"), PartField("at", "day"), PartField("id", "bucket[4]")
-    >>> [str(field) for field in kept_fields(Layout(fields))]
+    Retention, compaction and rollups use tenant and time.
+
+    >>> fields = PartField(TENANT_COLUMN, "identity"), PartField("at", "day"), PartField("id", "bucket[4]")
+    >>> [str(field) for field in find_required_fields(Layout(fields))]
     ['organization_id', 'day(at)']
     """
-    tenant = tenant_of(layout)
+    tenant = find_tenant_field(layout)
     return (*tenant, *(field for field in layout.partition if tenant and field.transform in TIME_TRANSFORMS))
 
 
 @dataclass(frozen=True)
-class Wish:
-    """A column that a layout may be about; `promoted` where it is to be made of a map's key."""
+class CandidateColumn:
+    """A column that a layout may use; `promoted` if it must be created from a map's key."""
 
     name: str
     kind: IcebergType
@@ -78,69 +172,74 @@ class Wish:
 
     @property
     def column(self) -> str:
-        """What layouts call it."""
+        """The name of the column in layouts."""
         return self.promoted.name if self.promoted else self.name
 
 
-def wishes(ground: Ground, config: RecommendConfig) -> list[Wish]:
-    """The columns that are filtered or ordered by often enough, the most wanted first."""
+def find_candidate_columns(ground: CandidateInputs, config: RecommendConfig) -> list[CandidateColumn]:
+    """Return the columns that are filtered or ordered by often enough, the most frequent first."""
     found = []
     total = max(1, ground.demand.queries)
     ordered = ground.demand.ordered()
     for name, asked in ground.demand.filtered().items():
         if name not in ground.types or PartField(name, "identity") in ground.tenant:
             continue
-        share, is_key = asked.queries / total, source_of(name).key is not None
+        share, is_key = asked.queries / total, parse_column(name).key is not None
         often = share >= config.promoted_share if is_key else share > config.filtered_share
         if often or (ordered[name] / total > config.ordered_share and not is_key):
-            promoted = Promoted(column_name(name, ground.types), name) if is_key else None
-            found.append(Wish(name, ground.types[name], asked, promoted))
+            promoted = Promoted(name_promoted_column(name, ground.types), name) if is_key else None
+            found.append(CandidateColumn(name, ground.types[name], asked, promoted))
     return found
 
 
-def column_name(source: str, taken: Mapping[str, object]) -> str:
-    """What a column of a map's key is called.
+def name_promoted_column(source: str, taken: Mapping[str, object]) -> str:
+    """Return the name of the column for a map's key.
 
-    >>> column_name("attributes['http.route']", {})
+    >>> name_promoted_column("attributes['http.route']", {})
     'http_route'
     """
-    name = re.sub(r"\W+", "_", source_of(source).key or source).strip("_").lower() or "value"
-    return name if name not in taken else f"{source_of(source).top}_{name}"
+    name = re.sub(r"\W+", "_", parse_column(source).key or source).strip("_").lower() or "value"
+    return name if name not in taken else f"{parse_column(source).top}_{name}"
 
 
-def candidates(ground: Ground, config: RecommendConfig) -> list[Layout]:
-    """Every layout that is worth an estimate, each once, without the one that is there."""
-    wanted = wishes(ground, config)
+def generate_candidates(ground: CandidateInputs, config: RecommendConfig) -> list[Layout]:
+    """Return every layout that is worth an estimate, each once, without the current one."""
+    wanted = find_candidate_columns(ground, config)
     found: dict[Layout, None] = {}
-    for partition, promoted in _partitions(ground, wanted, config):
-        for layout in _orders(ground, wanted, partition, promoted):
+    for partition, promoted in _generate_partitions(ground, wanted, config):
+        for layout in _generate_orders(ground, wanted, partition, promoted):
             found[layout] = None
     for wish in wanted:
         if wish.promoted:
             found[replace(ground.current, promoted=(wish.promoted,))] = None
-    found.update(dict.fromkeys(_sizes(ground.current)))
+    found.update(dict.fromkeys(_generate_sizes(ground.current)))
     found.pop(ground.current, None)
     return list(found)[: config.candidates]
 
 
-Part = tuple[tuple[PartField, ...], tuple[Promoted, ...]]
+Partitioning = tuple[tuple[PartField, ...], tuple[Promoted, ...]]
 
 
-def _partitions(ground: Ground, wanted: Sequence[Wish], config: RecommendConfig) -> Iterator[Part]:
-    """The partition that is there, one by each column, with what is kept and without, and one by time and another."""
+def _generate_partitions(
+    ground: CandidateInputs, wanted: Sequence[CandidateColumn], config: RecommendConfig
+) -> Iterator[Partitioning]:
+    """Yield partitionings: the current one, one by each column, and one by time and a column.
+
+    Those by a column come with and without the kept fields.
+    """
     yield ground.current.partition, ()
-    single = [(wish, field) for wish in wanted for field in _fields(ground, wish, config)]
+    single = [(wish, field) for wish in wanted for field in _generate_fields(ground, wish, config)]
     for wish, field in single:
-        yield (*ground.tenant, field), _promoted(wish)
+        yield (*ground.tenant, field), _list_promoted(wish)
         if not _is_time(wish.kind):
-            yield (*ground.kept, field), _promoted(wish)
+            yield (*ground.kept, field), _list_promoted(wish)
     for (one, first), (other, second) in combinations(single, 2):
         if one.name != other.name and (_is_time(one.kind) != _is_time(other.kind)):
             pair = (first, second) if _is_time(one.kind) else (second, first)
-            yield (*ground.tenant, *pair), _promoted(one, other)
+            yield (*ground.tenant, *pair), _list_promoted(one, other)
 
 
-def _fields(ground: Ground, wish: Wish, config: RecommendConfig) -> Iterator[PartField]:
+def _generate_fields(ground: CandidateInputs, wish: CandidateColumn, config: RecommendConfig) -> Iterator[PartField]:
     asked, column = wish.asked, wish.column
     if _is_time(wish.kind):
         hours = () if isinstance(wish.kind, DateType) else ("hour",)
@@ -150,54 +249,64 @@ def _fields(ground: Ground, wish: Wish, config: RecommendConfig) -> Iterator[Par
         if ground.distinct.get(wish.name, 0) <= config.identity_values:
             yield PartField(column, "identity")
         else:
-            yield from (PartField(column, f"bucket[{number}]") for number in BUCKETS if number <= 2 * ground.files)
+            yield from (
+                PartField(column, f"bucket[{number}]") for number in BUCKET_COUNTS if number <= 2 * ground.files
+            )
     if asked.prefixes and isinstance(wish.kind, StringType):
         lengths = {asked.prefix_length, max(1, asked.prefix_length // 2)}
         yield from (PartField(column, f"truncate[{length}]") for length in sorted(lengths))
 
 
-def _orders(
-    ground: Ground, wanted: Sequence[Wish], partition: tuple[PartField, ...], promoted: tuple[Promoted, ...]
+def _generate_orders(
+    ground: CandidateInputs,
+    wanted: Sequence[CandidateColumn],
+    partition: tuple[PartField, ...],
+    promoted: tuple[Promoted, ...],
 ) -> Iterator[Layout]:
-    """The order that is there, a sort by each column or two that are used together, and z-orders of some."""
+    """Yield the current order, a sort by each column or by two columns that are used together, and some z-orders."""
     base = replace(ground.current, partition=partition, promoted=promoted)
     yield base
     free = [wish for wish in wanted if PartField(wish.column, "identity") not in partition]
     for wish in free:
-        yield _sorted(base, wish)
+        yield _sort_layout(base, wish)
     together = ground.demand.together()
     for one, other in combinations(free, 2):
         if together[min(one.name, other.name), max(one.name, other.name)]:
-            yield _sorted(base, *sorted((one, other), key=_ranges_last))
-    for number in range(2, MOST_ZORDERED + 1):
-        for some in combinations(free[: MOST_ZORDERED + 1], number):
+            yield _sort_layout(base, *sorted((one, other), key=_points_first))
+    for number in range(2, MAX_ZORDER_COLUMNS + 1):
+        for some in combinations(free[: MAX_ZORDER_COLUMNS + 1], number):
             names = tuple(wish.column for wish in some)
-            yield replace(base, sort=(), zorder=names, promoted=_with(base, *some))
+            yield replace(base, sort=(), zorder=names, promoted=_merge_promoted(base, *some))
 
 
-def _sorted(base: Layout, *columns: Wish) -> Layout:
-    return replace(base, sort=tuple(wish.column for wish in columns), zorder=(), promoted=_with(base, *columns))
+def _sort_layout(base: Layout, *columns: CandidateColumn) -> Layout:
+    return replace(
+        base, sort=tuple(wish.column for wish in columns), zorder=(), promoted=_merge_promoted(base, *columns)
+    )
 
 
-def _ranges_last(wish: Wish) -> tuple[bool, int]:
-    """Columns that are asked for single values come first in a sort: what follows is then sorted for each value."""
+def _points_first(wish: CandidateColumn) -> tuple[bool, int]:
+    """Return a sort key that puts columns with equality filters first.
+
+    The following columns are then sorted within each value.
+    """
     return wish.asked.ranges > wish.asked.points, -wish.asked.queries
 
 
-def _with(base: Layout, *columns: Wish) -> tuple[Promoted, ...]:
-    return tuple(dict.fromkeys((*base.promoted, *_promoted(*columns))))
+def _merge_promoted(base: Layout, *columns: CandidateColumn) -> tuple[Promoted, ...]:
+    return tuple(dict.fromkeys((*base.promoted, *_list_promoted(*columns))))
 
 
-def _promoted(*columns: Wish) -> tuple[Promoted, ...]:
+def _list_promoted(*columns: CandidateColumn) -> tuple[Promoted, ...]:
     return tuple(wish.promoted for wish in columns if wish.promoted)
 
 
 def _is_time(kind: IcebergType) -> bool:
-    return isinstance(kind, (DateType, *TIMES))
+    return isinstance(kind, (DateType, *TIME_TYPES))
 
 
-def _sizes(current: Layout) -> Iterator[Layout]:
+def _generate_sizes(current: Layout) -> Iterator[Layout]:
     target = current.target_file_bytes or 0
     yield from (
-        replace(current, target_file_bytes=part) for part in (target // 2, target // 4) if part >= SMALLEST_TARGET
+        replace(current, target_file_bytes=part) for part in (target // 2, target // 4) if part >= MIN_TARGET_BYTES
     )

@@ -1,82 +1,136 @@
-"""What speaks against a candidate; nothing does against one that is recommended."""
+"""Rules that reject a candidate, each with a reason, and the hysteresis that keeps layouts from flapping.
+
+A recent change must settle before the next one, and going back needs a clear gain.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from neve.autopilot.recommend.candidates import kept_fields, tenant_of
-from neve.autopilot.recommend.hysteresis import held_back
-from neve.autopilot.recommend.words import between, named, percent, size
+from neve.autopilot.recommend.candidates import find_required_fields, find_tenant_field
+from neve.autopilot.recommend.recommendation import format_interval, join_names
+from neve.text import format_bytes, format_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
+    from neve.autopilot.config import RecommendConfig
+    from neve.autopilot.estimate.confidence_interval import Interval
     from neve.autopilot.layout import Layout
-    from neve.autopilot.recommend.evaluate import Estimate
-    from neve.autopilot.recommend.hysteresis import Change
-    from neve.autopilot.recommend.payback import Payback
-    from neve.autopilot.recommend_config import RecommendConfig
-
-MANY_PARTITIONS = 10_000
+    from neve.autopilot.recommend.evaluation import CandidateEstimate
+    from neve.autopilot.recommend.recommendation import Payback
 
 
-def too_little(queries: int, table_bytes: int, config: RecommendConfig) -> str | None:
-    """Why a table is left alone before any candidate is looked at, if it is."""
+SECONDS_PER_DAY = 86_400
+
+
+@dataclass(frozen=True)
+class LayoutChange:
+    """A layout that was applied to a table."""
+
+    at: datetime
+    before: Layout
+    after: Layout
+
+
+def reject_unsettled(history: Sequence[LayoutChange], now: datetime, config: RecommendConfig) -> str | None:
+    """Return why no change is made so soon after the last one, or None."""
+    if not history:
+        return None
+    days = (now - max(change.at for change in history)).total_seconds() / SECONDS_PER_DAY
+    if days >= config.settle_days:
+        return None
+    return f"the layout was changed {days:.1f} days ago, and {config.settle_days:g} are given to settle"
+
+
+def reject_flapping(
+    layout: Layout, reduction: Interval, history: Sequence[LayoutChange], config: RecommendConfig
+) -> str | None:
+    """Return why a candidate is not worth a change, or None.
+
+    The gain must exceed the error of the estimate, and a return to an earlier layout needs a clear gain.
+    """
+    if reduction.low <= 0:
+        return "its gain over the layout that is there is within the error of the estimate"
+    needed = config.min_reduction + config.return_margin
+    if any(change.before == layout for change in history) and reduction.low < needed:
+        return (
+            f"the table had this layout before: going back takes {format_share(needed)}, "
+            f"and {format_share(reduction.low)} are sure"
+        )
+    return None
+
+
+MAX_PARTITIONS = 10_000
+
+
+def reject_small_table(queries: int, table_bytes: int, config: RecommendConfig) -> str | None:
+    """Return why a table is skipped before any candidate is evaluated, or None."""
     if table_bytes < config.min_table_bytes:
         return (
-            f"the table has {size(table_bytes)}, and less than {size(config.min_table_bytes)} is too little to matter"
+            f"the table has {format_bytes(table_bytes)}, "
+            f"and less than {format_bytes(config.min_table_bytes)} is too little to matter"
         )
     if queries < config.min_queries:
         return f"{queries} queries were logged, and fewer than {config.min_queries} say too little"
     return None
 
 
-def unkept(layout: Layout, current: Layout, config: RecommendConfig) -> str | None:
-    """Why a partition of a table of tenants is not given up, if a layout does."""
-    kept = kept_fields(current) if config.keep_time_partition else tenant_of(current)
+def reject_dropped_fields(layout: Layout, current: Layout, config: RecommendConfig) -> str | None:
+    """Return why the required partition fields of a table with tenants are kept, if a layout drops one."""
+    kept = find_required_fields(current) if config.keep_time_partition else find_tenant_field(current)
     lost = [str(field) for field in kept if field not in layout.partition]
     if not lost:
         return None
-    return f"retention, compaction and rollups go by the partition by {named(lost)}, which it would give up"
+    return f"retention, compaction and rollups go by the partition by {join_names(lost)}, which it would give up"
 
 
-def too_fine(estimate: Estimate, current: Layout, target: int) -> str | None:
-    """Why a partition is too fine, if it is new and is."""
+def reject_fine_partition(estimate: CandidateEstimate, current: Layout, target: int) -> str | None:
+    """Return why a new partitioning is too fine, or None."""
     layout, scan = estimate.layout, estimate.scan
     if layout.partition == current.partition:
         return None
-    if scan.partitions > MANY_PARTITIONS:
-        return f"{scan.partitions:,} partitions are more than {MANY_PARTITIONS:,}"
+    if scan.partitions > MAX_PARTITIONS:
+        return f"{scan.partitions:,} partitions are more than {MAX_PARTITIONS:,}"
     if scan.median_partition_bytes < (layout.target_file_bytes or target):
         return (
-            f"a median partition would hold {size(scan.median_partition_bytes)}, "
-            f"less than one file of {size(layout.target_file_bytes or target)}"
+            f"a median partition would hold {format_bytes(scan.median_partition_bytes)}, "
+            f"less than one file of {format_bytes(layout.target_file_bytes or target)}"
         )
     return None
 
 
-def too_small_gain(estimate: Estimate, config: RecommendConfig) -> str | None:
-    """Why a reduction is too small, if its lower bound is."""
+def reject_small_gain(estimate: CandidateEstimate, config: RecommendConfig) -> str | None:
+    """Return why a reduction is too small, if its lower bound is, or None."""
     if estimate.reduction.low >= config.min_reduction:
         return None
-    return f"it would read {between(estimate.reduction)} less, and {percent(config.min_reduction)} must be sure"
+    return (
+        f"it would read {format_interval(estimate.reduction)} less, "
+        f"and {format_share(config.min_reduction)} must be sure"
+    )
 
 
-def too_dear(payback: Payback, config: RecommendConfig) -> str | None:
-    """Why a rewrite does not pay, if it does not soon enough."""
+def reject_slow_payback(payback: Payback, config: RecommendConfig) -> str | None:
+    """Return why a rewrite does not pay back soon enough, or None."""
     if payback.days <= config.payback_days:
         return None
     return f"the rewrite would pay back in {payback.days:,.3g} days, and {config.payback_days:g} are allowed"
 
 
-def objection(
-    estimate: Estimate, payback: Payback, current: Layout, history: Sequence[Change], config: RecommendConfig
+def find_objection(
+    estimate: CandidateEstimate,
+    payback: Payback,
+    current: Layout,
+    history: Sequence[LayoutChange],
+    config: RecommendConfig,
 ) -> str | None:
-    """The first thing that speaks against a candidate."""
+    """Return the first reason to reject a candidate, or None."""
     target = current.target_file_bytes or 0
     return (
-        too_fine(estimate, current, target)
-        or too_small_gain(estimate, config)
-        or held_back(estimate.layout, estimate.reduction, history, config)
-        or too_dear(payback, config)
+        reject_fine_partition(estimate, current, target)
+        or reject_small_gain(estimate, config)
+        or reject_flapping(estimate.layout, estimate.reduction, history, config)
+        or reject_slow_payback(payback, config)
     )

@@ -1,1 +1,1 @@
-"""Files taken in once each: found, told apart by content, decoded on Spark, remembered in a ledger."""
+"""Ingestion of files: find them, skip known content by the ledger, decode them on Spark, commit each batch once."""

@@ -1,24 +1,46 @@
-"""What a file is, told by its name: format, compression, and a hint of its signal."""
+"""Detect the format, compression and signal of a file, by its name and, where that leaves it open, by its content."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from neve.model.signals import Signal
+from neve.otlp.envelope import NAMES
+from neve.otlp.protobuf import MESSAGES, message_class
 
 
 class Format(StrEnum):
-    """How the records of a file are written."""
+    """Record format of a file."""
 
     OTLP_PROTO = "otlp_proto"
     OTLP_JSON = "otlp_json"
     JSON_LINES = "json_lines"
     CSV = "csv"
     PARQUET = "parquet"
+    LOG = "log"  # plain lines; the first of them show the format
+    SYSLOG_3164 = "syslog_3164"
+    SYSLOG_5424 = "syslog_5424"
+    ACCESS_COMMON = "access_common"
+    ACCESS_COMBINED = "access_combined"
+    APACHE_ERROR = "apache_error"
+    LOGBACK = "logback"
+    CRI = "cri"
+    JOURNALD = "journald"
+    WINDOWS_EVENTS = "windows_events"
 
 
 class Compression(StrEnum):
-    """How a file is packed."""
+    """Compression of a file."""
 
     NONE = "none"
     GZIP = "gzip"
@@ -33,6 +55,7 @@ EXTENSIONS = {
     ".ndjson": Format.JSON_LINES,
     ".csv": Format.CSV,
     ".parquet": Format.PARQUET,
+    ".log": Format.LOG,
 }
 COMPRESSIONS = {".gz": Compression.GZIP, ".zst": Compression.ZSTD}
 HINTS = (
@@ -43,18 +66,18 @@ HINTS = (
 
 
 @dataclass(frozen=True)
-class Named:
-    """What a file's name says; JSON of either kind is told apart by its content."""
+class NameHints:
+    """Properties in a file's name. The content distinguishes the two kinds of JSON."""
 
     format: Format | None
     compression: Compression
 
 
-def read_name(path: str) -> Named:
-    """Format and compression by the endings of a name.
+def read_name(path: str) -> NameHints:
+    """Return the format and compression by the extensions of a name.
 
     >>> read_name("a/spans.otlp.jsonl.gz")
-    Named(format=<Format.JSON_LINES: 'json_lines'>, compression=<Compression.GZIP: 'gzip'>)
+    NameHints(format=<Format.JSON_LINES: 'json_lines'>, compression=<Compression.GZIP: 'gzip'>)
     """
     name = path.rsplit("/", 1)[-1].lower()
     compression = Compression.NONE
@@ -62,15 +85,15 @@ def read_name(path: str) -> Named:
         if name.endswith(ending):
             name, compression = name.removesuffix(ending), packed
     form = next((form for ending, form in EXTENSIONS.items() if name.endswith(ending)), None)
-    return Named(form, compression)
+    return NameHints(form, compression)
 
 
-def signal_hint(path: str) -> Signal | None:
-    """The signal that a file's own name or else its folder's speaks of.
+def guess_signal(path: str) -> Signal | None:
+    """Return the signal in a file's name, or else in the name of its folder.
 
-    Folders further up do not count: a project that is called logs may hold traces.
+    Higher folders do not count: a project that is called logs may contain traces.
 
-    >>> signal_hint("logs/traces-01.binpb"), signal_hint("logs/01.pb"), signal_hint("logs/2026/01.pb")
+    >>> guess_signal("logs/traces-01.binpb"), guess_signal("logs/01.pb"), guess_signal("logs/2026/01.pb")
     (<Signal.TRACES: 'traces'>, <Signal.LOGS: 'logs'>, None)
     """
     for part in reversed(path.lower().split("/")[-2:]):
@@ -78,3 +101,64 @@ def signal_hint(path: str) -> Signal | None:
             if words.search(part):
                 return signal
     return None
+
+
+LOOK_AT_BYTES = 64 * 1024
+LOOK_AT_RECORDS = 64
+RECORD_CLASSES: dict[Signal, type[Message]] = {Signal.TRACES: Span, Signal.LOGS: LogRecord, Signal.METRICS: Metric}
+TOP_FIELDS = {"resourceSpans": Signal.TRACES, "resourceLogs": Signal.LOGS, "resourceMetrics": Signal.METRICS}
+# A top-level field of the document: no bracket opens between the document and the field.
+TOP_FIELD = re.compile(rb'\s*\{[^{}\[\]]*"(resourceSpans|resourceLogs|resourceMetrics)"\s*:')
+
+
+def is_otlp_json(data: bytes) -> bool:
+    """Return whether one of the first documents is an OTLP message. A damaged first line does not decide."""
+    head = data[:LOOK_AT_BYTES]
+    return TOP_FIELD.match(head) is not None or any(TOP_FIELD.match(line) for line in head.splitlines())
+
+
+def find_json_signals(data: bytes) -> set[Signal]:
+    """Return the signals in an OTLP JSON text."""
+    return {signal for field, signal in TOP_FIELDS.items() if f'"{field}"'.encode() in data}
+
+
+def find_json_signal(line: bytes) -> Signal | None:
+    """Return the signal of one OTLP JSON document."""
+    match = TOP_FIELD.match(line[:LOOK_AT_BYTES])
+    return TOP_FIELDS[match[1].decode()] if match else None
+
+
+def find_proto_signal(messages: pa.BinaryArray) -> Signal | None:
+    """Return the signal that fits the records of the first message best, or nothing if none or several do.
+
+    A parser skips unknown fields, so a log record can be parsed as a span, but then fields are left over. The right
+    signal leaves the fewest.
+    """
+    if len(messages) == 0:
+        return None
+    first = messages[0].as_py()
+    leftovers = {signal: _count_unknown_fields(signal, first) for signal in Signal}
+    fits = {signal: count for signal, count in leftovers.items() if count is not None}
+    best = [signal for signal, count in fits.items() if count == min(fits.values())]
+    return best[0] if len(best) == 1 else None
+
+
+def _count_unknown_fields(signal: Signal, message: bytes) -> int | None:
+    """Count unknown fields when some records are parsed as this signal. Return nothing if they can't be parsed."""
+    try:
+        read = [
+            RECORD_CLASSES[signal].FromString(record)
+            for record in islice(_iterate_records(signal, message), LOOK_AT_RECORDS)
+        ]
+    except DecodeError:
+        return None
+    return sum(len(UnknownFieldSet(record)) for record in read) if read else None
+
+
+def _iterate_records(signal: Signal, message: bytes) -> Iterator[bytes]:
+    """Yield the bytes of each record of a message."""
+    resources, scopes, records = NAMES[signal]
+    opened: Any = message_class(MESSAGES[signal]).FromString(message)
+    for resource in getattr(opened, resources):
+        for scope in getattr(resource, scopes):
+            yield from getattr(scope, records)

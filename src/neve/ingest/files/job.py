@@ -1,8 +1,9 @@
-"""Take files in: find them, leave out what is known, decode on Spark, commit once for each table, remember."""
+"""The file job: find files, skip known content, decode on Spark, commit once per table, record it in the ledger."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -14,23 +15,27 @@ import structlog
 import xxhash
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from neve.ingest.files.attempts import Attempts, is_death
-from neve.ingest.files.find import Found, SourceFile, find_files
-from neve.ingest.files.hashing import HashedFile, hash_files
-from neve.ingest.files.ledger import DONE, LOST, LedgerTable, Line
-from neve.ingest.files.plan import Selection, Skipped, cut, select_new
-from neve.ingest.files.read import Wanted
-from neve.ingest.files.result import IngestResult
-from neve.ingest.files.task import FileOutcome, FileTask, Wall, Walls, nothing_wrong
-from neve.ingest.gather import Written, gather
-from neve.ingest.publish import Publisher, total
-from neve.ingest.quarantine import quarantine, quarantine_rows
-from neve.ingest.stream.jvm import engine_is_gone
-from neve.ingest.tally import Tally
-from neve.lake.commits import TableMoved
-from neve.lake.lane import parallelism, run_tasks
-from neve.lake.paths import OwnFolders
-from neve.lake.writer import write_files
+from neve.ingest.assignment import Tally
+from neve.ingest.batch_writer import Publisher, Written, gather, sum_written
+from neve.ingest.files.ledger import (
+    DONE,
+    LOST,
+    LedgerLine,
+    LedgerTable,
+    Selection,
+    Skipped,
+    select_new,
+    split_by_weight,
+)
+from neve.ingest.files.reader import FileOutcome, FileTask, PathRule, PathRules, ReadOptions, allow_any_path
+from neve.ingest.files.source_files import FoundFiles, HashedFile, SourceFile, find_files, hash_files
+from neve.ingest.quarantine import commit_quarantine, quarantine_rows
+from neve.ingest.results import IngestResult
+from neve.ingest.spark_crashes import FileAttempts, engine_is_gone, is_worker_death
+from neve.lake.commit.append import TableMoved
+from neve.lake.spark.tasks import find_parallelism, run_tasks
+from neve.lake.storage.paths import OwnFolders
+from neve.lake.write.table_writer import write_files
 from neve.model.commits import SOURCE_BYTES, SOURCE_FILES
 from neve.model.tables import QUARANTINE
 from neve.otlp import Rejected
@@ -41,39 +46,39 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
 
     from neve.ingest.config import IngestConfig
-    from neve.lake.documents import Documents
     from neve.lake.lake import Lake
+    from neve.state.documents import Documents
 
 CLAIM_ATTEMPTS = 30
 HASHES_PER_TASK = 2000
 
 LARGE_HINT = "split the file, or raise the setting"
-STOPPED = (KeyboardInterrupt, SystemExit)  # by a person, and by no file
-DEADLY = "file_kills_worker"
-DEADLY_WORDS = (
+STOP_SIGNALS = (KeyboardInterrupt, SystemExit)  # raised by the user, never caused by a file
+DEADLY_FILE = "file_kills_worker"
+DEADLY_FILE_DETAIL = (
     "the worker that decoded the file died each time, also when it had nothing else to do: the file needs more memory "
     "than a worker has, or breaks its reader"
 )
 
-OTAP = "otap"  # the format of files that `neve otap import` takes in
+OTAP = "otap"  # the format of files that `neve otap import` ingests
 log = structlog.get_logger("neve.ingest")
 
-Say = Callable[[str, int, int], None]
-Seen = tuple[str, int, int]
+ProgressCallback = Callable[[str, int, int], None]
+SeenFile = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
 class FileRequest:
-    """What the user asked for."""
+    """The user's request."""
 
     paths: tuple[str, ...]
     organization_id: str
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: ReadOptions = field(default_factory=ReadOptions)
 
 
 @dataclass
-class Taken:
-    """What a run has done so far."""
+class RunState:
+    """Progress of a run."""
 
     batches: list[str] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)
@@ -88,12 +93,12 @@ def ingest_files(
     lake: Lake,
     config: IngestConfig,
     request: FileRequest,
-    say: Say = lambda *_: None,
+    say: ProgressCallback = lambda *_: None,
     *,
     own: OwnFolders | None = None,
     documents: Documents | None = None,
 ) -> IngestResult:
-    """Take in every file that the lake does not have yet. `say` is told the step and how far it is."""
+    """Ingest every file that the lake does not have yet. `say` receives the step and its progress."""
     return FileJob(lake, config, request, say, own=own, documents=documents).run()
 
 
@@ -101,22 +106,22 @@ def ingest_files(
 class FileJob:
     """One run of `neve ingest files`.
 
-    `own` are the lake's own folders, which are never read; `wall` is a further rule for the files of this run, and not
-    for batches that an earlier run has begun. `documents` is where attempts are counted.
+    `own` are the lake's own folders, which are never read. `wall` is a further rule for the files of this run. It does
+    not apply to batches of earlier runs. `documents` is the state store that counts attempts.
     """
 
     lake: Lake
     config: IngestConfig
     request: FileRequest
-    say: Say = lambda *_: None
-    found: Found | None = None  # where somebody has looked already
+    say: ProgressCallback = lambda *_: None
+    found: FoundFiles | None = None  # if the caller has listed them already
     own: OwnFolders | None = None
-    wall: Wall = nothing_wrong
+    wall: PathRule = allow_any_path
     documents: Documents | None = None
 
     @cached_property
     def publisher(self) -> Publisher:
-        """Commits the batches of the run."""
+        """The publisher that commits the batches of the run."""
         return Publisher(self.lake, self.config, "ingest-files")
 
     @property
@@ -129,10 +134,10 @@ class FileJob:
         return LedgerTable(self.lake, self.request.organization_id)
 
     def run(self) -> IngestResult:
-        """First finish what an earlier run began, then take in what is new."""
+        """Finish the batches of earlier runs, then ingest new files."""
         started = time.monotonic()
         found = self.found or find_files(self.request.paths, self.lake.s3, self.request.wanted.format, own=self._own)
-        taken = Taken()
+        taken = RunState()
         ledger = self.ledger.read()
         for batch_id, files in ledger.pending.items():
             if self._knows(files):
@@ -142,26 +147,26 @@ class FileJob:
         return _result(self.request, found, taken, skipped, time.monotonic() - started)
 
     def _knows(self, files: Sequence[HashedFile]) -> bool:
-        """Whether a batch is of files that this job reads; others are finished by those who know how to read them."""
+        """Return whether this job can read the files of a batch. The matching job finishes other batches."""
         return files[0].format != OTAP
 
-    def _resume(self, batch_id: str, files: Sequence[HashedFile], taken: Taken) -> None:
-        """Finish a batch; one that can't be finished is said and does not stand in the way of new files."""
+    def _resume(self, batch_id: str, files: Sequence[HashedFile], taken: RunState) -> None:
+        """Finish a batch. A failure is reported and does not block new files."""
         try:
-            replace(self, wall=nothing_wrong)._take(batch_id, files, taken)
+            replace(self, wall=allow_any_path)._take(batch_id, files, taken)
         except Exception as error:
             taken.failed.append(Skipped(batch_id, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"))
         else:
             taken.resumed.append(batch_id)
 
-    def _take_new(self, files: Sequence[SourceFile], seen: frozenset[Seen], taken: Taken) -> list[Skipped]:
+    def _take_new(self, files: Sequence[SourceFile], seen: frozenset[SeenFile], taken: RunState) -> list[Skipped]:
         skipped = [Skipped(file.path, "it was ingested before") for file in files if file.seen_as in seen]
         refused = {bad.file.source.seen_as for bad in taken.outcomes if bad.quarantined}
         new = [file for file in files if file.seen_as not in seen and file.seen_as not in refused]
         new = self._refuse_large(new, taken)
         hashed, unreadable = self._hash(new)
         taken.unreadable += unreadable
-        for piece in cut(hashed, self.config.batch_bytes):
+        for piece in split_by_weight(hashed, self.config.batch_bytes):
             batch_id = str(uuid4())
             selection = self._claim(batch_id, piece)
             skipped += selection.skipped
@@ -169,8 +174,8 @@ class FileJob:
                 self._take(batch_id, selection.new, taken)
         return skipped
 
-    def _refuse_large(self, files: list[SourceFile], taken: Taken) -> list[SourceFile]:
-        """Put files that are too large into quarantine, unread; the others."""
+    def _refuse_large(self, files: list[SourceFile], taken: RunState) -> list[SourceFile]:
+        """Quarantine files that are too large, unread. Return the others."""
         most = self.config.max_file_bytes
         large = [file for file in files if file.size > most]
         if not large:
@@ -182,7 +187,9 @@ class FileJob:
         ]
         organization = self.request.organization_id
         name = xxhash.xxh3_128_hexdigest(repr([organization, [file.seen_as for file in large]]).encode())
-        quarantine(self.lake, self.config, f"too-large:{name}", self.publisher.operation, {organization: refused})
+        commit_quarantine(
+            self.lake, self.config, f"too-large:{name}", self.publisher.operation, {organization: refused}
+        )
         taken.tally.rejected["file_too_large"] += len(large)
         taken.unreadable += [Skipped(path, f"{words}; {LARGE_HINT}", quarantined=True) for path, words in found.items()]
         return [file for file in files if file.size <= most]
@@ -191,7 +198,7 @@ class FileJob:
         if not files:
             return [], []
         spark = self.lake.spark
-        size = max(1, min(HASHES_PER_TASK, -(-len(files) // parallelism(spark))))
+        size = max(1, min(HASHES_PER_TASK, -(-len(files) // find_parallelism(spark))))
         groups = [tuple(files[start : start + size]) for start in range(0, len(files), size)]
         results = run_tasks(spark, partial(hash_files, self.lake.s3), groups, partial(self.say, "reading"))
         outcomes = list(zip(files, (outcome for group in results for outcome in group), strict=True))
@@ -204,7 +211,7 @@ class FileJob:
         return hashed, [Skipped(file.path, outcome) for file, outcome in outcomes if isinstance(outcome, str)]
 
     def _claim(self, batch_id: str, files: Sequence[HashedFile]) -> Selection:
-        """Choose the new files and write them down as ours; another run that was quicker is seen and respected."""
+        """Select the new files and claim them in the ledger. Claims of a concurrent run are respected."""
         attempts = Retrying(
             retry=retry_if_exception_type(TableMoved),
             stop=stop_after_attempt(CLAIM_ATTEMPTS),
@@ -220,14 +227,14 @@ class FileJob:
             self.ledger.plan(batch_id, selection.new, read_at=ledger.snapshot_id)
         return selection
 
-    def _take(self, batch_id: str, files: Sequence[HashedFile], taken: Taken) -> None:
-        """Decode a batch on Spark, commit it table by table, and write down that it is done."""
-        attempts = Attempts(self.documents, self.request.organization_id, batch_id)
+    def _take(self, batch_id: str, files: Sequence[HashedFile], taken: RunState) -> None:
+        """Decode a batch on Spark, commit it table by table, and record it as done."""
+        attempts = FileAttempts(self.documents, self.request.organization_id, batch_id)
         written = self._decode_with_retries(batch_id, files, attempts)
         summary, tell = _summary(files), partial(self.say, "committing")
         taken.files += self.publisher.publish(batch_id, written, lambda _table: summary, tell=tell)
         outcomes = [self._outcome(told) for report in written.reports for told in report]
-        self.ledger.end(batch_id, [_line(outcome) for outcome in outcomes])
+        self.ledger.end(batch_id, [_ledger_line(outcome) for outcome in outcomes])
         attempts.end()
         taken.batches.append(batch_id)
         taken.outcomes += outcomes
@@ -236,71 +243,71 @@ class FileJob:
     def _outcome(self, told: dict[str, Any]) -> FileOutcome:
         return FileOutcome.from_json(told)
 
-    def _decode_with_retries(self, batch_id: str, files: Sequence[HashedFile], attempts: Attempts) -> Written:
-        """Decode a batch; when it has killed workers more than once, file by file, without those that kill again."""
+    def _decode_with_retries(self, batch_id: str, files: Sequence[HashedFile], attempts: FileAttempts) -> Written:
+        """Decode a batch. After repeated worker deaths decode it file by file, without the files that kill again."""
         while attempts.begin():
             try:
                 return self._decode(batch_id, files)
-            except STOPPED:
+            except STOP_SIGNALS:
                 attempts.take_back()
                 raise
             except Exception as error:
-                if engine_is_gone():  # perhaps of these files: the attempt counts
+                if engine_is_gone():  # these files may be the cause: the attempt counts
                     raise
-                if not is_death(error):
+                if not is_worker_death(error):
                     attempts.take_back()
                     raise
                 log.warning("a worker died of a batch of files", batch=batch_id, files=len(files))
-        return total([self._decode_alone(batch_id, file, attempts) for file in files])
+        return sum_written([self._decode_alone(batch_id, file, attempts) for file in files])
 
-    def _decode_alone(self, batch_id: str, file: HashedFile, attempts: Attempts) -> Written:
-        """Decode one file by itself; one that kills its worker goes to quarantine."""
+    def _decode_alone(self, batch_id: str, file: HashedFile, attempts: FileAttempts) -> Written:
+        """Decode one file alone. A file that kills its worker goes to quarantine."""
         if attempts.begin_alone(file.content_hash):
             try:
                 written = self._decode(batch_id, [file])
-            except STOPPED:
+            except STOP_SIGNALS:
                 attempts.take_back_alone(file.content_hash)
                 raise
             except Exception as error:
                 if engine_is_gone():
                     raise
-                if not is_death(error):
+                if not is_worker_death(error):
                     attempts.take_back_alone(file.content_hash)
                     raise
             else:
-                attempts.take_back_alone(file.content_hash)  # the next file may end this process
+                attempts.take_back_alone(file.content_hash)  # the next file may kill this process
                 return written
         log.error("a file kills its worker and goes to quarantine", path=file.source.path, batch=batch_id)
         return self._quarantine_deadly(batch_id, file)
 
     def _quarantine_deadly(self, batch_id: str, file: HashedFile) -> Written:
-        """What a batch gets of a file that kills its worker: a row in quarantine; it may be tried again by name."""
-        written = Written(reports=[[FileOutcome(file, lost=DEADLY_WORDS, quarantined=True).to_json()]])
-        written.tally.rejected[DEADLY] += 1
+        """Return the result for a file that kills its worker: a row in quarantine. The user may retry it by name."""
+        written = Written(reports=[[FileOutcome(file, lost=DEADLY_FILE_DETAIL, quarantined=True).to_json()]])
+        written.tally.rejected[DEADLY_FILE] += 1
         assignment = self.publisher.assign(batch_id, self.publisher.tables(), writers=1)
         if QUARANTINE.name in assignment.targets:
-            bad = Rejected(DEADLY, DEADLY_WORDS, 0, b"", "file")
+            bad = Rejected(DEADLY_FILE, DEADLY_FILE_DETAIL, 0, b"", "file")
             rows = quarantine_rows(assignment, self.request.organization_id, file.source.path, "", [bad])
             files = write_files(assignment.targets[QUARANTINE.name], pa.Table.from_batches([rows]))
             written.files[QUARANTINE.name] = list(files)
         return written
 
     def _decode(self, batch_id: str, files: Sequence[HashedFile]) -> Written:
-        """Data files for every table that does not have the batch yet."""
+        """Write data files for every table that does not have the batch yet."""
         spark = self.lake.spark
-        groups = cut(files, self.config.task_bytes, at_least=parallelism(spark))
+        groups = split_by_weight(files, self.config.task_bytes, at_least=find_parallelism(spark))
         assignment = self.publisher.assign(batch_id, self.publisher.tables(), writers=len(groups))
-        task = FileTask(assignment, self.request.organization_id, groups, Walls(self._own, self.wall))
+        task = FileTask(assignment, self.request.organization_id, groups, PathRules(self._own, self.wall))
         frame = spark.range(0, len(groups), 1, len(groups))
         tell = partial(self.say, "decoding")
-        return total(self.lake.exchange.run(frame, task.scatter, partial(gather, assignment), len(groups), tell))
+        return sum_written(self.lake.exchange.run(frame, task.scatter, partial(gather, assignment), len(groups), tell))
 
 
-def _line(outcome: FileOutcome) -> Line:
-    return Line(outcome.file, LOST if outcome.lost else DONE, outcome.signal, outcome.format)
+def _ledger_line(outcome: FileOutcome) -> LedgerLine:
+    return LedgerLine(outcome.file, LOST if outcome.lost else DONE, outcome.signal, outcome.format)
 
 
-def _skipped(outcome: FileOutcome) -> Skipped:
+def _skipped_file(outcome: FileOutcome) -> Skipped:
     return Skipped(outcome.file.source.path, outcome.lost or "", outcome.quarantined)
 
 
@@ -311,7 +318,9 @@ def _summary(files: Sequence[HashedFile]) -> dict[str, str]:
     }
 
 
-def _result(request: FileRequest, found: Found, taken: Taken, skipped: list[Skipped], seconds: float) -> IngestResult:
+def _result(
+    request: FileRequest, found: FoundFiles, taken: RunState, skipped: list[Skipped], seconds: float
+) -> IngestResult:
     read = [outcome for outcome in taken.outcomes if not outcome.lost]
     return IngestResult(
         organization_id=request.organization_id,
@@ -321,7 +330,7 @@ def _result(request: FileRequest, found: Found, taken: Taken, skipped: list[Skip
         files=len(read),
         skipped=tuple(skipped),
         ignored=found.ignored,
-        lost=(*taken.unreadable, *(_skipped(bad) for bad in taken.outcomes if bad.lost)),
+        lost=(*taken.unreadable, *(_skipped_file(bad) for bad in taken.outcomes if bad.lost)),
         records=dict(taken.tally.written),
         rejected=dict(taken.tally.rejected),
         duplicates=dict(taken.tally.duplicates),
@@ -332,4 +341,6 @@ def _result(request: FileRequest, found: Found, taken: Taken, skipped: list[Skip
         bytes_out=sum(file.file_size_in_bytes for file in taken.files),
         data_files=len(taken.files),
         seconds=seconds,
+        own=found.own,
+        formats=dict(Counter(outcome.format for outcome in read if outcome.format)),
     )

@@ -1,8 +1,8 @@
-"""The ledger of files: what was planned, what is done, and what was begun and never finished.
+"""The ledger of ingested files, and the selection of new files by it.
 
-A run writes `planned` lines before it commits data and `done` lines after. Whoever finds a batch that was planned and
-not done finishes it under its own id: tables that took it already recognise the id, the others take it then. A planned
-line keeps the signal and format that the user named, so that whoever finishes reads the file in the same way.
+A run writes `planned` lines before it commits data, and `done` lines after. The next run finishes a planned batch
+without `done` lines under the same id: tables that have it recognise the id, the others ingest it then. A planned line
+stores the signal and format that the user named, so that the next run reads the file in the same way.
 """
 
 from __future__ import annotations
@@ -14,18 +14,23 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyiceberg.expressions import EqualTo, Reference
 
-from neve.ingest.files.find import SourceFile
-from neve.ingest.files.hashing import HashedFile
-from neve.lake.commits import append_once, at_snapshot
-from neve.lake.writer import Target, write_files
+from neve.ingest.files.formats import Compression, read_name
+from neve.ingest.files.source_files import HashedFile, SourceFile
+from neve.lake.commit.append import append_once, require_snapshot
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.columns import TIMESTAMP
 from neve.model.tables import INGESTED_FILES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from neve.lake.commits import Guard
+    from neve.lake.commit.append import Guard
     from neve.lake.lake import Lake
+
+
+# A run writes `planned` lines before it commits data and `done` lines after. The next run finishes a planned batch
+# without `done` lines under the same id: tables that have it recognise the id, the others ingest it then. A planned
+# line stores the signal and format that the user named, so that the next run reads the file in the same way.
 
 PLANNED, DONE, LOST = "planned", "done", "lost"
 READ = ("batch_id", "state", "content_hash", "path", "size_bytes", "signal", "format", "modified_at")
@@ -33,7 +38,7 @@ READ = ("batch_id", "state", "content_hash", "path", "size_bytes", "signal", "fo
 
 @dataclass(frozen=True)
 class Ledger:
-    """What is known of an organization's files, as of one snapshot."""
+    """The known files of an organization, as of one snapshot."""
 
     snapshot_id: int | None
     done: frozenset[str]
@@ -42,8 +47,8 @@ class Ledger:
 
 
 @dataclass(frozen=True)
-class Line:
-    """What is to be remembered of one file."""
+class LedgerLine:
+    """One line of the ledger about one file."""
 
     file: HashedFile
     state: str
@@ -52,7 +57,7 @@ class Line:
 
 
 def fold_ledger(rows: pa.Table, snapshot_id: int | None) -> Ledger:
-    """Lines to knowledge: a batch is pending while it has planned lines and no others."""
+    """Build a ledger from its lines. A batch is pending while it has only planned lines."""
     modified = rows.column("modified_at").cast(pa.int64()).to_pylist()
     columns = (rows.column(name).to_pylist() for name in READ[:-1])
     planned: dict[str, list[HashedFile]] = {}
@@ -74,13 +79,13 @@ def fold_ledger(rows: pa.Table, snapshot_id: int | None) -> Ledger:
 
 @dataclass(frozen=True)
 class LedgerTable:
-    """The table that holds an organization's ledger."""
+    """The table that stores an organization's ledger."""
 
     lake: Lake
     organization_id: str
 
     def read(self) -> Ledger:
-        """The ledger as it is now."""
+        """Return the current ledger."""
         table = self.lake.table(INGESTED_FILES.name)
         own = EqualTo(term=Reference("organization_id"), value=self.organization_id)
         scan = table.scan(row_filter=own, selected_fields=READ)
@@ -88,24 +93,24 @@ class LedgerTable:
         return fold_ledger(rows, table.metadata.current_snapshot_id)
 
     def plan(self, batch_id: str, files: Iterable[HashedFile], *, read_at: int | None) -> None:
-        """Claim files for a batch; raises `TableMoved` when the ledger has changed since it was read."""
+        """Claim files for a batch. Raises `TableMoved` if the ledger has changed since it was read."""
         self._append(
             batch_id,
             PLANNED,
-            [Line(file, PLANNED, file.signal, file.format) for file in files],
-            guard=at_snapshot(read_at),
+            [LedgerLine(file, PLANNED, file.signal, file.format) for file in files],
+            guard=require_snapshot(read_at),
         )
 
-    def end(self, batch_id: str, lines: list[Line]) -> None:
-        """Remember how each file of a batch ended."""
+    def end(self, batch_id: str, lines: list[LedgerLine]) -> None:
+        """Record the outcome of each file of a batch."""
         self._append(batch_id, DONE, lines)
 
-    def _append(self, batch_id: str, step: str, lines: list[Line], guard: Guard | None = None) -> None:
+    def _append(self, batch_id: str, step: str, lines: list[LedgerLine], guard: Guard | None = None) -> None:
         table = self.lake.table(INGESTED_FILES.name)
         files = write_files(Target.of(table), self._rows(batch_id, lines))
         append_once(table, files, batch_id=f"{batch_id}:{step}", operation="ingest-ledger", guard=guard)
 
-    def _rows(self, batch_id: str, lines: list[Line]) -> pa.Table:
+    def _rows(self, batch_id: str, lines: list[LedgerLine]) -> pa.Table:
         now = time.time_ns() // 1000
         columns = {
             "organization_id": [self.organization_id] * len(lines),
@@ -120,3 +125,65 @@ class LedgerTable:
             "format": pa.array([line.format for line in lines], pa.string()),
         }
         return pa.Table.from_pydict(columns, schema=INGESTED_FILES.schema)
+
+
+UNDER_WAY = "its content belongs to a batch that is under way"
+UNPACKED_FACTOR = 8  # assumed compression ratio, to balance the work
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A skipped file, and the reason."""
+
+    path: str
+    reason: str
+    quarantined: bool = False
+
+
+@dataclass(frozen=True)
+class Selection:
+    """New files, and known files."""
+
+    new: tuple[HashedFile, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def select_new(files: Iterable[HashedFile], ledger: Ledger) -> Selection:
+    """Return the files whose content is neither in the lake nor claimed, each content once."""
+    claimed = {file.content_hash for files in ledger.pending.values() for file in files}
+    taken: dict[str, str] = {}
+    new, skipped = [], []
+    for file in files:
+        path = file.source.path
+        if file.content_hash in ledger.done:
+            skipped.append(Skipped(path, "its content was ingested before"))
+        elif file.content_hash in claimed:
+            skipped.append(Skipped(path, UNDER_WAY))
+        elif file.content_hash in taken:
+            skipped.append(Skipped(path, f"it has the same content as {taken[file.content_hash]}"))
+        else:
+            taken[file.content_hash] = path
+            new.append(file)
+    return Selection(tuple(new), tuple(skipped))
+
+
+def estimate_weight(file: HashedFile) -> int:
+    """Return the estimated number of bytes to decode in a file."""
+    packed = read_name(file.source.path).compression is not Compression.NONE
+    return max(1, file.source.size * (UNPACKED_FACTOR if packed else 1))
+
+
+def split_by_weight(files: Sequence[HashedFile], most: int, *, at_least: int = 1) -> list[tuple[HashedFile, ...]]:
+    """Split files into runs of about equal weight, none much over `most`, and at least `at_least` if there are files.
+
+    Neighbours stay together because files of one folder usually have one signal: a task then writes to fewer tables.
+    """
+    total = sum(map(estimate_weight, files))
+    pieces = max(at_least, -(-total // most))
+    runs: dict[int, list[HashedFile]] = {}
+    before = 0
+    for file in files:
+        middle = before + estimate_weight(file) / 2
+        runs.setdefault(int(middle * pieces / total), []).append(file)
+        before += estimate_weight(file)
+    return [tuple(run) for run in runs.values()]

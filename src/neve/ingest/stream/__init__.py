@@ -1,1 +1,1 @@
-"""Streams taken in once each: positions and records land in the same commit, so that a repeated batch adds nothing."""
+"""Ingestion of streams: one commit contains positions and records, so that a repeated batch adds nothing."""

@@ -1,4 +1,4 @@
-"""A stream as a query of Structured Streaming: Spark keeps the time and the plan, the tables keep the positions."""
+"""The stream job: a Structured Streaming query. Spark schedules the batches, the tables store the positions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pyspark.errors import StreamingQueryException
 
 from neve.errors import ConfigError, EnvironmentFault, StreamFailed
 from neve.ingest.metrics import FAILURES, QUARANTINE_ROWS, count_batch, watch_stream
-from neve.ingest.stream.jvm import engine_is_gone
-from neve.ingest.stream.result import BatchResult, StreamResult
-from neve.lake.statistics import row_count
+from neve.ingest.results import BatchResult, StreamResult
+from neve.ingest.spark_crashes import engine_is_gone
+from neve.lake.read.statistics import count_rows
 from neve.model.tables import QUARANTINE, SPANS
 
 if TYPE_CHECKING:
@@ -27,27 +27,30 @@ if TYPE_CHECKING:
 
 EMBEDDED_SECONDS, CLUSTER_SECONDS = 10, 60
 POLL_SECONDS = 1
-WAITING = "Waiting"  # how the words begin that Spark has for a query between two triggers
+WAITING = "Waiting"  # prefix of Spark's status message for a query between two triggers
 
 log = structlog.get_logger("neve.ingest")
 
-Tell = Callable[[BatchResult], None]
+BatchCallback = Callable[[BatchResult], None]
 
 
 class Stream(Protocol):
-    """Something that comes in batches."""
+    """A source of batches."""
 
     def load(self, spark: SparkSession) -> DataFrame:
-        """What comes in, as a streaming frame."""
+        """Return the input as a streaming frame."""
 
     def take(self, frame: DataFrame) -> BatchResult | None:
-        """Take a batch in, as much of it as is not there yet; nothing where it is empty."""
+        """Ingest the new part of a batch. Return nothing if it is empty."""
 
     def caught_up(self) -> bool:
-        """Whether a run that stops at the end is done; asked when all that was there at its start was taken in."""
+        """Return whether a run that stops at the end is done.
+
+        Called after all input that existed at its start was ingested.
+        """
 
     def retry(self) -> BatchResult | None:
-        """Try again what was put off and is due; called between batches. Nothing where there is none."""
+        """Retry postponed work that is due. Called between batches. Return nothing if there is none."""
 
 
 @dataclass
@@ -58,7 +61,7 @@ class StreamJob:
     config: IngestConfig
     name: str
     stream: Stream
-    tell: Tell = lambda _result: None
+    tell: BatchCallback = lambda _result: None
     result: StreamResult = field(init=False)
     _stopped: bool = False
 
@@ -71,11 +74,11 @@ class StreamJob:
         self.result = StreamResult(self.name)
 
     def run(self, *, until_caught_up: bool = False, well: Callable[[], None] = lambda: None) -> StreamResult:
-        """Take in what comes; raises `StreamFailed` when the query ends in an error.
+        """Ingest the stream. Raises `StreamFailed` if the query ends in an error.
 
-        `well` is called when the query has looked for data without an error, whether or not there was any.
-        `EnvironmentFault` says that Spark or its JVM is gone: a process that lost it gets no other, and has to be
-        started again.
+        `well` is called when the query has checked for data without an error, with or without a result.
+        `EnvironmentFault` is raised if Spark or its JVM has ended: the process can't start another and must be
+        restarted.
         """
         started = time.monotonic()
         try:
@@ -88,7 +91,7 @@ class StreamJob:
         return self.result
 
     def stop(self) -> None:
-        """End after the batch that is under way; may be called from another thread or a signal's handler."""
+        """Stop after the current batch. May be called from another thread or a signal handler."""
         self._stopped = True
 
     def _run(self, until_caught_up: bool, well: Callable[[], None]) -> None:
@@ -116,7 +119,7 @@ class StreamJob:
         try:
             while not query.awaitTermination(POLL_SECONDS):
                 watch_stream(self.name, query)
-                if not is_well and _waits(query):
+                if not is_well and _is_waiting(query):
                     is_well = True
                     well()
                 if query.status["isTriggerActive"]:
@@ -128,16 +131,16 @@ class StreamJob:
         except StreamingQueryException as error:
             if self._stopped:
                 return
-            raise StreamFailed(f"the stream {self.name} ended: {_cause(error)}", hint=HINT) from error
+            raise StreamFailed(f"the stream {self.name} ended: {_find_cause(error)}", hint=HINT) from error
 
     def _take(self, frame: DataFrame, _epoch: int) -> None:
-        """What Spark calls for each micro-batch, perhaps more than once."""
+        """Ingest a micro-batch. Spark calls this for each one, possibly more than once."""
         if self._stopped:
-            raise InterruptedError("the stream was told to stop")  # the batch comes again at the next start
+            raise InterruptedError("the stream was told to stop")  # the batch is repeated at the next start
         self._count(self.stream.take(frame))
 
     def _retry(self) -> None:
-        """Let the stream try again what it had put off; a failure of that does not end the query, which has its own."""
+        """Retry postponed work of the stream. A failure does not end the query."""
         try:
             result = self.stream.retry()
         except Exception as error:
@@ -151,11 +154,11 @@ class StreamJob:
             return
         self.result.add(result)
         count_batch(result)
-        QUARANTINE_ROWS.set(row_count(self.lake.table(QUARANTINE.name)))
+        QUARANTINE_ROWS.set(count_rows(self.lake.table(QUARANTINE.name)))
         self.tell(result)
 
     def _checkpoint(self) -> str:
-        """Where Spark keeps its plan of the stream: another place for other tables, which have none of it."""
+        """Return the location of Spark's checkpoint. It depends on the table: new tables have no data of the stream."""
         root = self.config.checkpoints
         lake = self.lake.table(SPANS.name).metadata.table_uuid
         return f"{root if '://' in root else Path(root).expanduser().resolve()}/{self.name}-{lake}"
@@ -166,23 +169,23 @@ HINT = "nothing that was committed is lost or doubled when it is started again; 
 
 
 def commit_seconds(config: IngestConfig, lake: Lake) -> float:
-    """How often a stream commits."""
+    """Return the commit interval of a stream."""
     if config.commit_seconds:
         return config.commit_seconds
     return EMBEDDED_SECONDS if lake.spark_config.is_local else CLUSTER_SECONDS
 
 
-def _waits(query: StreamingQuery) -> bool:
-    """Whether a query is between two triggers, and so is through with one; before the first it gets ready.
+def _is_waiting(query: StreamingQuery) -> bool:
+    """Return whether a query is between two triggers and has completed one. Before the first it is initializing.
 
-    Its progress does not tell: Spark makes none of a trigger that found no data.
+    Its progress does not show this: Spark reports none for a trigger without data.
     """
     status = query.status
     return not status["isTriggerActive"] and str(status["message"]).startswith(WAITING)
 
 
-def _cause(error: Exception) -> str:
-    """The line of an error of the JVM that says what happened."""
+def _find_cause(error: Exception) -> str:
+    """Return the line of a JVM error that has the cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if "Error" in line or "Exception" in line or line.startswith("neve.")]
     return (told or lines or ["no reason was given"])[-1]

@@ -1,4 +1,4 @@
-"""The raw zone as a source of Structured Streaming: offsets are positions, rows are segments, not their bytes."""
+"""The raw zone as a Structured Streaming source: offsets are positions, rows name segments without their bytes."""
 
 from __future__ import annotations
 
@@ -7,67 +7,74 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from neve.raw.zone import RawZone, Segment
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyspark.sql.types import StructType
 
-    from neve.lake.config import S3Config
+    from neve.raw.zone import RawZone, Segment
 
-NAME = "neve_raw"
+
+PREFIX = "neve_raw_"
 SCHEMA = "writer string, number long, path string, size long"
 
 
-def source_with(s3: S3Config) -> type[DataSource]:
-    """The source `neve_raw` with the options `location` and `batch_bytes`, and the login of object storage inside.
+def make_raw_source(zone: RawZone) -> type[DataSource]:
+    """Return the source of a zone, with the option `batch_bytes`. It contains the credentials of object storage.
 
-    Options of a source are in plans, in events and on Spark's page. A class that is made here is pickled with what it
-    refers to, and is in none of them.
+    Each zone has its own source. Spark changes the environment of a source's function while it plans, and two streams
+    of one source, started together, would serialize a map that is being changed.
+
+    Options of a source are visible in plans, in events and on Spark's page. A class that is created here is pickled
+    with the values that it refers to, and none of them are visible there.
     """
 
     class RawSource(DataSource):
-        """`spark.readStream.format("neve_raw")`."""
+        """`spark.readStream.format("neve_raw_otlp")`, with the name of the zone."""
 
         @classmethod
         def name(cls) -> str:
-            """What the format is called."""
-            return NAME
+            """Return the name of the format."""
+            return source_name(zone)
 
         def schema(self) -> str:
-            """One row a segment."""
+            """Return the schema: one row per segment."""
             return SCHEMA
 
         def streamReader(self, schema: StructType) -> RawReader:  # noqa: N802 - Spark's name
-            """The reader of one query."""
-            return RawReader(RawZone(self.options["location"], s3), int(self.options["batch_bytes"]))
+            """Return the reader of one query."""
+            return RawReader(zone, int(self.options["batch_bytes"]))
 
     return RawSource
 
 
+def source_name(zone: RawZone) -> str:
+    """Return the name of a zone's source: the last part of its location."""
+    return PREFIX + zone.location.rsplit("/", 1)[-1]
+
+
 class RawReader(DataSourceStreamReader):
-    """Lists the zone; what a batch holds is decided by positions alone."""
+    """Lists the zone. Positions alone determine the content of a batch."""
 
     def __init__(self, zone: RawZone, batch_bytes: int) -> None:
         self._zone = zone
         self._batch_bytes = batch_bytes
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """The beginning of whatever is there."""
+        """Return the beginning of the zone."""
         return {}
 
     def latestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """As far as a batch goes: the segments that are not in the tables yet, up to so many bytes."""
-        self._zone.recover()  # a receiver may have died since the stream began
-        return batch_end(self._zone.segments(), self._zone.consumed(), self._batch_bytes)
+        """Return the end of the next batch: segments that are not in the tables yet, up to `batch_bytes`."""
+        self._zone.recover()  # a receiver may have crashed since the stream started
+        return find_batch_end(self._zone.segments(), self._zone.consumed(), self._batch_bytes)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """All segments of a batch at once: they are only named here."""
-        return [InputPartition(between(self._zone.segments(), start, end))]
+        """Return all segments of a batch in one partition: the rows contain only their names."""
+        return [InputPartition(select_segments(self._zone.segments(), start, end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The segments of a batch as rows."""
+        """Yield the segments of a batch as rows."""
         segments: list[Segment] = partition.value
         columns: dict[str, Any] = {
             "writer": pa.array([segment.writer for segment in segments], pa.string()),
@@ -78,8 +85,11 @@ class RawReader(DataSourceStreamReader):
         yield pa.RecordBatch.from_pydict(columns)
 
 
-def batch_end(segments: Sequence[Segment], consumed: dict[str, int], batch_bytes: int) -> dict[str, int]:
-    """How far a batch goes when it begins where the tables are: whole segments, at least one, about so many bytes."""
+def find_batch_end(segments: Sequence[Segment], consumed: dict[str, int], batch_bytes: int) -> dict[str, int]:
+    """Return the end of a batch that begins at the tables' positions: whole segments, at least one.
+
+    A batch has about `batch_bytes`.
+    """
     end = {segment.writer: consumed.get(segment.writer, 0) for segment in segments}
     size = 0
     for segment in segments:
@@ -91,8 +101,8 @@ def batch_end(segments: Sequence[Segment], consumed: dict[str, int], batch_bytes
     return end
 
 
-def between(segments: Sequence[Segment], start: dict[str, int], end: dict[str, int]) -> list[Segment]:
-    """The segments from one position to another."""
+def select_segments(segments: Sequence[Segment], start: dict[str, int], end: dict[str, int]) -> list[Segment]:
+    """Return the segments from one position to another."""
     return [
         segment for segment in segments if start.get(segment.writer, 0) <= segment.number < end.get(segment.writer, 0)
     ]

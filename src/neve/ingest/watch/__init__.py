@@ -1,1 +1,1 @@
-"""Watch: events that announce raw files, as object stores and people send them."""
+"""Ingestion of announced files: object stores and users send events, and the files that they name are ingested."""

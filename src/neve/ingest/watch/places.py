@@ -1,7 +1,7 @@
 """Places: the folders and prefixes in which each organization may announce files.
 
-Nothing is allowed unless it is configured, and an organization never learns of the places of another. The lake's own
-folders are no place, whatever is configured, because they hold rows of every organization.
+Nothing is allowed unless it is configured, and no response shows an organization the places of another. The lake's own
+folders are never a place, whatever is configured, because they contain rows of every organization.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from neve.lake.paths import OwnFolders, is_within
+from neve.lake.storage.paths import OwnFolders, is_within
 
 SETTING = "watch.places"
 S3_PLACE = re.compile(r"s3://([A-Za-z0-9._-]{1,255})((?:/[^/]+)*)")
@@ -19,28 +19,28 @@ LOCAL_PLACE = re.compile(r"(?:/[^/]+)+")
 EXPECTED = "an s3:// prefix with a bucket, or a folder that begins with /"
 DOTS = (".", "..")
 
-# Why a file at a path may not be read, or nothing.
-Wall = Callable[[str], str | None]
+# Returns why a file at a path may not be read, or nothing.
+PathRule = Callable[[str], str | None]
 
 
 def parse_place(text: str) -> str:
-    """A place without the slash at its end; raises `ValueError` for one that could mean more than it says.
+    """Return a place without its trailing slash. Raises `ValueError` if it could match more than it names.
 
     >>> parse_place("s3://raw/acme/"), parse_place("/srv/in")
     ('s3://raw/acme', '/srv/in')
     """
     place = text.removesuffix("/")
-    if odd := odd_form(place):
+    if odd := find_odd_form(place):
         raise ValueError(f"should be {EXPECTED}, and {odd}")
     if not (S3_PLACE if "://" in place else LOCAL_PLACE).fullmatch(place):
         raise ValueError(f"should be {EXPECTED}")
     return place
 
 
-def odd_form(path: str) -> str | None:
-    """Why a path is not written plainly, or nothing: such paths may lead elsewhere than they seem to.
+def find_odd_form(path: str) -> str | None:
+    """Return why a path is not in plain form, or nothing. Such a path may resolve to another location.
 
-    >>> odd_form("s3://raw/a/../b"), odd_form("/in//b"), odd_form("s3://raw/a.json")
+    >>> find_odd_form("s3://raw/a/../b"), find_odd_form("/in//b"), find_odd_form("s3://raw/a.json")
     ("has a '..' in its path", 'has an empty name in its path', None)
     """
     _scheme, separator, rest = path.partition("://")
@@ -56,17 +56,17 @@ def odd_form(path: str) -> str | None:
 
 @dataclass(frozen=True)
 class Places:
-    """Says who may announce what. It pickles."""
+    """Rules for the files that each organization may announce. It pickles."""
 
     allowed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     own: OwnFolders = field(default_factory=OwnFolders)
 
     def problem(self, organization: str, path: str) -> str | None:
-        """Why an organization may not announce a file, or nothing; the words name its own places and no others."""
+        """Return why an organization may not announce a file, or nothing. The message names only its own places."""
         places = self.allowed.get(organization, ())
         if not places:
             return f"can't be announced: {SETTING} has no places of the organization {organization}"
-        if odd := odd_form(path):
+        if odd := find_odd_form(path):
             return odd
         expected = f"is not below {' or '.join(f'{place}/' for place in places)} ({SETTING} of {organization})"
         if not any(is_within(path, place) for place in places):
@@ -77,13 +77,13 @@ class Places:
             return "is in a folder of the lake itself, which is no source of telemetry"
         return None
 
-    def wall(self, organization: str) -> Wall:
-        """The rule for one organization, as the tasks that read its files take it along."""
-        return _OrganizationWall(self, organization)
+    def wall(self, organization: str) -> PathRule:
+        """Return the rule for one organization. The tasks that read its files carry the rule."""
+        return _OrganizationRule(self, organization)
 
 
 @dataclass(frozen=True)
-class _OrganizationWall:
+class _OrganizationRule:
     places: Places
     organization: str
 

@@ -1,7 +1,7 @@
-"""Announced files that wait for another attempt, in the state store, where a restart does not forget them.
+"""Retry queue of announced files, in the state store, so that it survives a restart.
 
-A file whose store does not answer now is put off, so that the stream goes on with the events of others. Each attempt
-is counted. When they are used up, whoever asked gets the file back, to put it into quarantine.
+A file whose store does not respond is postponed, so that the stream continues with other events. Each attempt is
+counted. A file whose attempts are exhausted is returned to the caller, which puts it into quarantine.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
-from neve.ingest.watch.announced import Announced, Event
+from neve.ingest.watch.events import AnnouncedFile, Event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from neve.ingest.watch.config import WatchConfig
-    from neve.lake.documents import Documents
+    from neve.ingest.config import WatchConfig
+    from neve.state.documents import Documents
 
 SPACE = "watch-retries"
 LONGEST_PAUSE_SECONDS = 3600.0
-LOOK_SECONDS = 10.0  # between two looks at the store
+LOOK_SECONDS = 10.0  # between two reads of the store
 MOST_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """An event that announces one file, its key in the store, and how often the file was tried."""
+class WaitingFile:
+    """An event that announces one file, its key in the store, and the number of attempts."""
 
     key: str
     event: Event
@@ -38,8 +38,8 @@ class Waiting:
 
 
 @dataclass
-class Retries:
-    """The files of one stream that wait."""
+class RetryQueue:
+    """The waiting files of one stream."""
 
     documents: Documents
     stream: str
@@ -47,8 +47,8 @@ class Retries:
     _next_look: float = 0.0
     _counts: Counter[str] = field(default_factory=Counter)
 
-    def hold(self, event: Event, file: Announced, reason: str, *, tried: bool) -> str | None:
-        """Put a file off; why not, where its attempts are used up or too many of its organization wait."""
+    def hold(self, event: Event, file: AnnouncedFile, reason: str, *, tried: bool) -> str | None:
+        """Postpone a file, or return why not: no attempts are left, or too many files of its organization wait."""
         owner = event.owner(file)
         key = self.key_of(event, file.path)
         known = self.documents.get(SPACE, key)
@@ -62,27 +62,27 @@ class Retries:
         self._counts[owner] += known is None
         return None
 
-    def due(self) -> list[Waiting]:
-        """The files whose time has come, those that have waited longest first."""
+    def due(self) -> list[WaitingFile]:
+        """Return the files that are due, the longest waiting first."""
         if time.monotonic() < self._next_look:
             return []
         self._next_look = time.monotonic() + min(LOOK_SECONDS, self.config.retry_seconds)
         self._counts.clear()
         now = self.documents.now().timestamp()
         found = [
-            (float(str(document["due"])), Waiting(key, _to_event(document), _count(document)))
+            (float(str(document["due"])), WaitingFile(key, _to_event(document), _count(document)))
             for key, document in self.documents.entries(SPACE, f"{self.stream}/")
             if float(str(document["due"])) <= now
         ]
         return [waiting for _due, waiting in sorted(found, key=lambda one: (one[0], one[1].key))[:MOST_AT_ONCE]]
 
     def forget(self, key: str) -> None:
-        """Remove a file that waits no longer."""
+        """Remove a file from the queue."""
         self.documents.delete(SPACE, key)
         self._counts.clear()
 
     def key_of(self, event: Event, path: str) -> str:
-        """The key of a file in the store: the same whenever the same event comes again."""
+        """Return the key of a file in the store. It is the same when the same event is repeated."""
         digest = xxhash.xxh3_128_hexdigest(repr((event.source, event.position, path)).encode())
         return f"{self.stream}/{digest}"
 
@@ -97,7 +97,7 @@ class Retries:
 
 
 def _to_document(
-    event: Event, file: Announced, owner: str, attempts: int, due: float, reason: str
+    event: Event, file: AnnouncedFile, owner: str, attempts: int, due: float, reason: str
 ) -> dict[str, object]:
     request = {"path": file.path, "format": file.format, "signal": file.signal or event.signal}
     return {

@@ -1,7 +1,7 @@
-"""An SQS queue, polled: a message is deleted after it was made durable, and not before.
+"""Poll an SQS queue for events. A message is deleted after it was stored durably, never before.
 
-Nothing that fails here ends the poller. A message whose fate is open comes back, so that what stands behind must know
-the same event when it sees it twice.
+No failure ends the poller. A message whose state is unknown is delivered again, so the consumer must recognise repeated
+events.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
     from tenacity import RetryCallState
 
-    from neve.ingest.watch.config import SqsConfig
+    from neve.ingest.config import SqsConfig
 
 CONNECT_SECONDS = 5
-ANSWER_SECONDS = 10  # how much longer than the wait for messages an answer may take
+ANSWER_SECONDS = 10  # time that a response may take beyond the wait for messages
 FIRST_PAUSE_SECONDS = 0.5
 
 log = structlog.get_logger(__name__)
 
-# Makes a message's body durable, or raises.
-Keep = Callable[[bytes], None]
+# Stores a message's body durably, or raises.
+StoreMessage = Callable[[bytes], None]
 
 
-class NotKept(Exception):
-    """Raised when messages of a round could not be made durable, so that the next round waits."""
+class MessagesNotStored(Exception):
+    """Raised when messages of a round could not be stored durably, so that the next round is delayed."""
 
 
 @dataclass
-class Counts:
-    """What a poller has done since it was made."""
+class PollerCounts:
+    """Counters of a poller since it was created."""
 
     received: int = 0
     kept: int = 0
@@ -50,18 +50,21 @@ class Counts:
 
 
 class SqsPoller:
-    """Takes messages from a queue until it is told to stop."""
+    """Receives messages from a queue until it is stopped."""
 
-    def __init__(self, config: SqsConfig, keep: Keep) -> None:
+    def __init__(self, config: SqsConfig, keep: StoreMessage) -> None:
         if not config.queue_url:
             raise ConfigError("queue_url is empty, expected the URL of an SQS queue")
         self._config = config
         self._keep = keep
-        self._client = connect(config)
-        self.counts = Counts()
+        self._client = connect_sqs(config)
+        self.counts = PollerCounts()
 
     def run(self, stop: Event) -> None:
-        """Poll until `stop` is set, which is seen when the request under way ends: `wait_seconds` at most."""
+        """Poll until `stop` is set.
+
+        The poller notices it when the current request ends, after at most `wait_seconds`.
+        """
         attempts = Retrying(
             stop=stop_when_event_set(stop),
             sleep=sleep_using_event(stop),
@@ -79,14 +82,14 @@ class SqsPoller:
             log.info("sqs poller stopped", queue=self._config.queue_url, **vars(self.counts))
 
     def poll(self) -> None:
-        """One round: receive, keep, delete; raises when something of it failed."""
+        """Receive, store and delete the messages of one round. Raises if a part of it failed."""
         messages = self._receive()
         self.counts.received += len(messages)
         kept = [message for message in messages if self._kept(message)]
         if kept:
             self._delete(kept)
         if len(kept) < len(messages):
-            raise NotKept(f"{len(messages) - len(kept)} of {len(messages)} messages could not be kept")
+            raise MessagesNotStored(f"{len(messages) - len(kept)} of {len(messages)} messages could not be kept")
 
     def _receive(self) -> list[dict[str, Any]]:
         answer = self._client.receive_message(
@@ -103,13 +106,13 @@ class SqsPoller:
             self._keep(message["Body"].encode())
         except Exception as error:
             self.counts.failed += 1
-            log.warning("sqs message not kept", message_id=message.get("MessageId"), error=_said(error))
+            log.warning("sqs message not kept", message_id=message.get("MessageId"), error=_format_error(error))
             return False
         self.counts.kept += 1
         return True
 
     def _delete(self, messages: list[dict[str, Any]]) -> None:
-        """Delete what was kept; what can't be deleted comes back and is kept again."""
+        """Delete stored messages. A message that can't be deleted is delivered and stored again."""
         entries = [
             {"Id": str(number), "ReceiptHandle": message["ReceiptHandle"]} for number, message in enumerate(messages)
         ]
@@ -126,14 +129,14 @@ class SqsPoller:
         log.warning(
             "sqs round failed",
             queue=self._config.queue_url,
-            error=_said(error),
+            error=_format_error(error),
             attempt=state.attempt_number,
             pause_seconds=round(pause, 1),
         )
 
 
-def connect(config: SqsConfig) -> Any:
-    """A client of the queue's server; raises `EnvironmentFault` where boto3 is not installed."""
+def connect_sqs(config: SqsConfig) -> Any:
+    """Return a client of the queue's server. Raises `EnvironmentFault` if boto3 is not installed."""
     try:
         boto3, settings = import_module("boto3"), import_module("botocore.config")
     except ImportError as error:
@@ -148,11 +151,11 @@ def connect(config: SqsConfig) -> Any:
     patience = settings.Config(
         connect_timeout=CONNECT_SECONDS,
         read_timeout=config.wait_seconds + ANSWER_SECONDS,
-        retries={"total_max_attempts": 1},  # the poller has a patience of its own, which a stop can end
+        retries={"total_max_attempts": 1},  # the poller has its own backoff, which a stop interrupts
     )
     given = {key: value for key, value in options.items() if value}
     return boto3.client("sqs", region_name=config.region, config=patience, **given)
 
 
-def _said(error: BaseException | None) -> str:
+def _format_error(error: BaseException | None) -> str:
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"

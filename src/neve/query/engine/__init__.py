@@ -1,1 +1,1 @@
-"""Engines that run statements: DuckDB in this process or in processes of its own, and Spark."""
+"""Engines that run statements: DuckDB in this process, DuckDB in worker processes, and Spark."""

@@ -1,4 +1,4 @@
-"""Statements on DuckDB in this process, for whoever owns it; servers run them in processes of their own (`pool.py`)."""
+"""DuckDB in this process, for command lines. Servers run statements in worker processes (`worker_pool.py`)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from neve.lake.duck import confinement, literal, preparations
-from neve.query.sql.written import check_written
+from neve.lake.duckdb import confinement_statements, quote_literal, setup_statements
+from neve.query.sql.duckdb_statement import check_duckdb_statement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
     from neve.query.config import QueryConfig
     from neve.query.limits import Limits
-    from neve.query.sql.written import Written
+    from neve.query.sql.duckdb_statement import DuckDBStatement
 
-    Write = Callable[[str], Written]  # a statement that finds its files below a folder
+    Write = Callable[[str], DuckDBStatement]  # writes a statement that reads its files below a folder
 
 DUCKDB = "duckdb"
-BATCH_ROWS = 32_768  # rows of a result that are in memory at a time; whole rows of spans have kilobytes
-INTERRUPTED = "Query interrupted"  # what DuckDB makes of a Ctrl-C that it meets in the main thread
+BATCH_ROWS = 32_768  # rows of a result in memory at a time; a whole row of spans has kilobytes
+INTERRUPTED = "Query interrupted"  # DuckDB's message for a Ctrl-C that it receives in the main thread
 SETTINGS = (
     "TimeZone = 'UTC'",
     "parquet_metadata_cache = true",
-    "python_enable_replacements = false",  # names of Python's variables are no tables
+    "python_enable_replacements = false",  # Python variables are not tables
 )
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """All that it takes to open a DuckDB that reads some folders and nothing else."""
+class InstanceSettings:
+    """Settings to open a DuckDB instance that reads some folders and nothing else."""
 
     memory: str
     threads: int
     statements: tuple[str, ...]
 
     def open(self) -> duckdb.DuckDBPyConnection:
-        """Open it."""
+        """Open the instance."""
         threads = {"threads": self.threads} if self.threads else {}
         instance = duckdb.connect(config={"memory_limit": self.memory, **threads})
         for statement in self.statements:
@@ -56,65 +56,67 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Spill:
-    """Where what does not fit into memory goes, and how much of it may."""
+class SpillFolder:
+    """Folder for data that does not fit into memory, and its size limit."""
 
     folder: str
     most_bytes: int
 
 
-def recipe_of(lake: Lake, config: QueryConfig, memory: str, spill: Spill, folders: list[str]) -> Recipe:
-    """How to open an instance that reads these folders, and spills into one."""
+def make_instance_settings(
+    lake: Lake, config: QueryConfig, memory: str, spill: SpillFolder, folders: list[str]
+) -> InstanceSettings:
+    """Return the settings of an instance that reads these folders and spills into one."""
     on_s3 = lake.lake.on_s3
-    return Recipe(
+    return InstanceSettings(
         memory,
         config.threads,
         (
-            *preparations(lake.s3, on_s3=on_s3, extensions=("httpfs",) if on_s3 else ()),
-            *(f"SET GLOBAL {setting}" for setting in SETTINGS),  # for the connections to come
-            f"SET temp_directory = {literal(spill.folder)}",
+            *setup_statements(lake.s3, on_s3=on_s3, extensions=("httpfs",) if on_s3 else ()),
+            *(f"SET GLOBAL {setting}" for setting in SETTINGS),  # for later connections
+            f"SET temp_directory = {quote_literal(spill.folder)}",
             f"SET max_temp_directory_size = '{spill.most_bytes}B'",
-            *confinement(folders),
+            *confinement_statements(folders),
         ),
     )
 
 
 class DuckRun:
-    """One statement that runs."""
+    """One running statement."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, written: Written) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, written: DuckDBStatement) -> None:
         self._connection = connection
         self._written = written
 
     def begin(self) -> None:
-        """Start it; blocks until there are rows, or nothing more to wait for."""
+        """Start the statement. Blocks until there are rows or the statement has ended."""
         with self._interruptions():
-            check_written(self._connection, self._written)
+            check_duckdb_statement(self._connection, self._written)
             self._reader = self._connection.execute(self._written.sql()).to_arrow_reader(BATCH_ROWS)
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the result."""
+        """Return the columns of the result."""
         return self._reader.schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The result as it comes."""
+        """Yield the result as it arrives."""
         with self._interruptions():
             yield from self._reader
 
     def interrupt(self) -> None:
-        """End it, from any thread; it may have ended by itself just now."""
+        """Interrupt the statement, from any thread. It may have ended by itself just now."""
         with suppress(duckdb.ConnectionException):
             self._connection.interrupt()
 
     def close(self) -> None:
-        """Give back what it holds; what still runs is ended first, or this would wait for it."""
+        """Release resources. A running statement is interrupted first, because closing would wait for it."""
         self.interrupt()
         self._connection.close()
 
     @contextmanager
     def _interruptions(self) -> Iterator[None]:
-        """A Ctrl-C that DuckDB took stays one."""
+        """Raise `KeyboardInterrupt` for a Ctrl-C that DuckDB received."""
         try:
             yield
         except RuntimeError as error:
@@ -125,22 +127,22 @@ class DuckRun:
 
 
 class DuckEngine:
-    """Footers of Parquet files and, where they are far away, their bytes are kept between statements."""
+    """DuckDB in this process. Parquet footers and, for remote files, their bytes are cached between statements."""
 
     def __init__(self, lake: Lake, config: QueryConfig) -> None:
         self._lake = lake
         self._config = config
         self._instances: dict[str, duckdb.DuckDBPyConnection] = {}
-        self._folders: list[Callable[[], object]] = []  # each removes one
+        self._folders: list[Callable[[], object]] = []  # each removes one folder
         self._lock = threading.Lock()
 
     def run(self, write: Write, limits: Limits, organization: str = "") -> DuckRun:
-        """A statement, within the memory that its sender may have; files are read where they are."""
+        """Return a run of a statement within the memory limit of its sender. Files are read in place."""
         del organization
         return DuckRun(self._instance(limits.memory or self._config.memory_limit).cursor(), write(""))
 
     def close(self) -> None:
-        """End all instances."""
+        """Close all instances."""
         with self._lock:
             for instance in self._instances.values():
                 instance.close()
@@ -153,12 +155,14 @@ class DuckEngine:
         with self._lock:
             if memory not in self._instances:
                 folders = [self._lake.lake.location]
-                spill = Spill(self._folder(), self._config.spill_bytes)
-                self._instances[memory] = recipe_of(self._lake, self._config, memory, spill, folders).open()
+                spill = SpillFolder(self._folder(), self._config.spill_bytes)
+                self._instances[memory] = make_instance_settings(
+                    self._lake, self._config, memory, spill, folders
+                ).open()
             return self._instances[memory]
 
     def _folder(self) -> str:
-        """A folder of one instance for what does not fit into memory: nobody else may read it, and it goes with us."""
+        """Create a private spill folder for one instance. It is removed with this engine."""
         folder = tempfile.mkdtemp(prefix=f"neve-query-{os.getpid()}-")
         self._folders.append(weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True))
         return folder

@@ -1,8 +1,8 @@
-"""A process that runs statements of a server on DuckDB, one at a time, within limits of the operating system.
+"""The worker process: run the statements of a server on DuckDB, one at a time, within limits of the operating system.
 
-It knows no catalog, no keys and no settings. It opens DuckDB as it is told, confined to one folder, into which it links
-the files that a statement was planned to read. What goes wrong in here, be it memory, a crash or a loop that nothing
-interrupts, costs one statement.
+It has no catalog, no keys and no settings. It opens DuckDB with the settings that it receives, confined to one folder,
+into which it links the files that a statement was planned to read. A failure in here, be it memory, a crash or a loop
+that nothing interrupts, ends one statement.
 """
 
 from __future__ import annotations
@@ -23,88 +23,93 @@ import duckdb
 import pyarrow as pa
 
 from neve.errors import QueryError
-from neve.query.engine.channel import Channel, ChannelClosed, Frame, document_of
-from neve.query.engine.duckdb import BATCH_ROWS, Recipe
-from neve.query.engine.links import LinkedFiles
-from neve.query.sql.written import Written, check_written
+from neve.query.engine.channel import Channel, ChannelClosed, Frame, parse_document
+from neve.query.engine.duckdb import BATCH_ROWS, InstanceSettings
+from neve.query.engine.file_links import LinkedFiles
+from neve.query.sql.duckdb_statement import DuckDBStatement, check_duckdb_statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Seconds of the processor after which a statement gives way to others, and how far: short ones stay quick beside it.
+# CPU seconds after which a statement lowers its priority, and the niceness: short statements stay fast beside it.
 PACES = ((2.0, 10), (10.0, 19))
 PACE_SECONDS = 0.25
 PART_BYTES, ROW_BYTES = 8 * 1024 * 1024, 128 * 1024 * 1024
-RECURSION = 12_000  # a parse tree in JSON is deeper than Python usually goes
+RECURSION = 12_000  # a parse tree in JSON is deeper than Python's default limit
 
 
 @dataclass
-class Running:
-    """The statement that runs, so that another thread can interrupt it and no later one."""
+class RunningStatement:
+    """The running statement, so that another thread can interrupt it but no later one."""
 
     number: int = -1
     connection: duckdb.DuckDBPyConnection | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def interrupt(self, number: int) -> None:
-        """End a statement, if it is still the one that runs."""
+        """Interrupt a statement if it still runs."""
         with self.lock:
             if self.number == number and self.connection is not None:
                 with suppress(duckdb.Error):
                     self.connection.interrupt()
 
 
-class Pace:
-    """Lowers the priority of this process while a statement of it runs for long."""
+class PriorityControl:
+    """Priority of this process for a statement. It is lowered while a long statement runs."""
 
     def __init__(self) -> None:
         self._began: float | None = None
-        self._niceness = 0
+        self._niceness = 0  # the current value
         self._works = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def begin(self) -> None:
-        """A statement begins."""
+    def begin(self, niceness: int) -> None:
+        """Start a statement at a niceness."""
+        self._lower(niceness)
         self._began = time.process_time()
         self._works.set()
 
-    def end(self) -> bool:
-        """The statement ended; whether this process is as quick as before. Few systems let one raise its priority."""
+    def end(self) -> dict[str, Any]:
+        """End the statement. Return its CPU seconds and the niceness of this process from now on.
+
+        Few systems let a process raise its priority again.
+        """
         self._works.clear()
+        used = time.process_time() - self._began if self._began is not None else 0.0
         self._began = None
         if self._niceness:
-            try:
+            with suppress(OSError):
                 set_niceness(0)
-            except OSError:
-                return False
-            self._niceness = 0
-        return True
+                self._niceness = 0
+        return {"cpu_seconds": used, "niceness": self._niceness}
+
+    def _lower(self, niceness: int) -> None:
+        if niceness > self._niceness:
+            self._niceness = niceness
+            set_niceness(niceness)
 
     def _watch(self) -> None:
         while self._works.wait():
             time.sleep(PACE_SECONDS)
             began = self._began
             used = time.process_time() - began if began is not None else 0.0
-            niceness = max((niceness for seconds, niceness in PACES if used >= seconds), default=0)
-            if niceness > self._niceness:
-                self._niceness = niceness
-                set_niceness(niceness)
+            self._lower(max((niceness for seconds, niceness in PACES if used >= seconds), default=0))
 
 
 class Worker:
-    """Answers requests from a channel until it is closed."""
+    """Worker that responds to requests from a channel until it is closed."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._running = Running()
-        self._pace = Pace()
+        self._running = RunningStatement()
+        self._pace = PriorityControl()
         self._requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
 
     def serve(self) -> None:
-        """Open DuckDB, then answer."""
+        """Open DuckDB, then respond to requests."""
         _, payload = self._channel.receive()
-        opening = document_of(payload)
-        recipe = Recipe(opening["memory"], opening["threads"], tuple(opening["statements"]))
+        opening = parse_document(payload)
+        recipe = InstanceSettings(opening["memory"], opening["threads"], tuple(opening["statements"]))
         self._instance = recipe.open()
         self._files = LinkedFiles(opening["root"]) if opening["root"] else None
         threading.Thread(target=self._listen, daemon=True).start()
@@ -118,54 +123,59 @@ class Worker:
                 self._files.offer(())
 
     def _listen(self) -> None:
-        """Take requests and interruptions; a server that is gone ends this process, whatever it does."""
+        """Receive requests and interrupts. If the server is gone, end this process, even while a statement runs."""
         while True:
             try:
                 frame, payload = self._channel.receive()
             except ChannelClosed:
                 os._exit(0)
             if frame == Frame.INTERRUPT:
-                self._running.interrupt(document_of(payload)["number"])
+                self._running.interrupt(parse_document(payload)["number"])
             else:
-                self._requests.put(document_of(payload) if frame == Frame.REQUEST else None)
+                self._requests.put(parse_document(payload) if frame == Frame.REQUEST else None)
 
     def _answer(self, request: dict[str, Any]) -> None:
         limit_processor(request["cpu_seconds"])
         connection = self._instance.cursor()
         with self._running.lock:
             self._running.number, self._running.connection = request["number"], connection
-        self._pace.begin()
+        self._pace.begin(request["niceness"])
         try:
-            for batch in self._run(connection, request):
-                self._channel.send(Frame.BATCH, batch)
-            self._channel.send_json(Frame.END, {"is_worn": not self._pace.end()})
+            for rows, batch in self._run(connection, request):
+                # DuckDB's batches are full except for the last one, which goes with the end of the result.
+                (self._channel.send if rows >= BATCH_ROWS else self._channel.hold)(Frame.BATCH, batch)
+            self._channel.send_json(Frame.END, self._pace.end())
         except ChannelClosed:
             os._exit(0)
-        except Exception as error:  # any error of a statement is an answer
+        except Exception as error:  # any error of a statement is a response
             hint = error.hint if isinstance(error, QueryError) else None
             words = error.message if isinstance(error, QueryError) else str(error)
-            told = {"kind": type(error).__name__, "words": words, "hint": hint, "is_worn": not self._pace.end()}
-            self._channel.send_json(Frame.ERROR, told)
+            told = {"kind": type(error).__name__, "words": words, "hint": hint}
+            self._channel.send_json(Frame.ERROR, {**told, **self._pace.end()})
         finally:
             with self._running.lock:
                 self._running.connection = None
             connection.close()
 
-    def _run(self, connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> Iterator[Any]:
-        written = Written(request["text"], request["sources"])
-        check_written(connection, written)
+    def _run(self, connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> Iterator[tuple[int, Any]]:
+        """Yield the parts of the result, each with the number of rows of its batch."""
+        written = DuckDBStatement(request["text"], request["sources"])
+        check_duckdb_statement(connection, written)
         for statement in request["grants"]:
             connection.execute(statement)
         if self._files is not None:
             self._files.offer(request["files"])
         reader = connection.execute(written.sql()).to_arrow_reader(BATCH_ROWS)
-        self._channel.send(Frame.SCHEMA, reader.schema.serialize())
+        self._channel.hold(Frame.SCHEMA, reader.schema.serialize())
         for batch in reader:
-            yield from (part.serialize() for part in slices_of(batch))
+            yield from ((batch.num_rows, part.serialize()) for part in split_batch(batch))
 
 
-def slices_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in parts that its server can hold, several at a time; raises `LimitExceeded` for a row that it can't."""
+def split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Split a batch into parts of which the server can hold several.
+
+    Raises `LimitExceeded` for a row that is too large.
+    """
     todo = [batch] if batch.num_rows else []
     while todo:
         part = todo.pop()
@@ -182,7 +192,7 @@ def slices_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def set_niceness(niceness: int) -> None:
-    """Set the priority of all threads; Linux keeps one for each."""
+    """Set the priority of all threads. Linux has one priority for each thread."""
     tasks = Path("/proc/self/task")
     for thread in [int(task.name) for task in tasks.iterdir()] if tasks.is_dir() else [0]:
         with suppress(ProcessLookupError):
@@ -190,7 +200,7 @@ def set_niceness(niceness: int) -> None:
 
 
 def limit_memory(more_bytes: int) -> None:
-    """Let the operating system refuse memory beyond what is mapped now and so much more; write no core files.
+    """Limit the memory of this process to what is mapped now plus so many bytes, and disable core files.
 
     DuckDB does not count the states of some aggregates, so that its own limit does not hold.
     """
@@ -201,7 +211,7 @@ def limit_memory(more_bytes: int) -> None:
 
 
 def mapped_bytes() -> int | None:
-    """Private memory that this process has mapped; `None` where the system does not tell."""
+    """Return the private memory that this process has mapped, or `None` if the system does not report it."""
     try:
         text = Path("/proc/self/status").read_text(encoding="ascii")
     except OSError:
@@ -211,7 +221,7 @@ def mapped_bytes() -> int | None:
 
 
 def limit_processor(seconds: float | None) -> None:
-    """Let the operating system end this process when a statement has used so much of the processor."""
+    """Let the operating system end this process when a statement has used so much CPU time."""
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     soft = hard if seconds is None else int(usage.ru_utime + usage.ru_stime + seconds) + 1

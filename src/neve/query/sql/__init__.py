@@ -1,1 +1,1 @@
-"""Statements: read into a tree that is known to the last node, and written for an engine."""
+"""Statements: parsed into a tree of known nodes only, and written for an engine."""

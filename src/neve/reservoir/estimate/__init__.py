@@ -1,1 +1,1 @@
-"""What a weighted sample says of everything that it was taken from, and how sure that is."""
+"""Estimates of the full data from a weighted sample, with confidence intervals."""

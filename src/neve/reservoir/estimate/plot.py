@@ -1,36 +1,117 @@
-"""Estimates by group as a picture: dots with their intervals, beside the truth."""
+"""Plot of estimates by group: dots with their intervals beside the truth; the largest groups, and the others as one."""
 
 from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neve.errors import ConfigError, EnvironmentFault, LakeError
-from neve.reservoir.estimate.bars import bars
 from neve.reservoir.estimate.result import MEAN, RATE, SHARE, SUM, TOTAL
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from neve.reservoir.estimate.bars import Bar, Bars
-    from neve.reservoir.estimate.result import Estimates
-    from neve.reservoir.estimate.truth import Comparison
+    from neve.reservoir.estimate.comparison import Comparison
+    from neve.reservoir.estimate.result import Estimate, Estimates
+
+
+ADDABLE = (TOTAL, RATE, SHARE, SUM)
+NO_NAME = "(no name)"
+LONGEST = 32
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One group: its name, the estimate with its limits, and the true number if it is known."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    truth: float | None = None
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Groups to plot, the largest first.
+
+    `left` groups are omitted, because their numbers can't be added up.
+    """
+
+    bars: tuple[Bar, ...]
+    left: int = 0
+
+
+def select_bars(told: Estimates, kind: str, limit: int, beside: Comparison | None = None) -> Bars:
+    """Select the first groups of some estimates, and combine the rest into one if that is possible."""
+    found = [
+        _bar(shorten_name(line.group), line.estimates[kind], _truth(beside, place, kind))
+        for place, line in enumerate(told.groups)
+        if not math.isnan(line.estimates[kind].value)
+    ]
+    rest = found[limit:]
+    if not rest or kind not in ADDABLE:
+        return Bars(tuple(found[:limit]), len(rest))
+    return Bars((*found[:limit], _others(rest)))
+
+
+def shorten_name(name: str | None, longest: int = LONGEST) -> str:
+    """Shorten a name to fit beside a plot.
+
+    Long names lose their middle, because their ends distinguish them.
+
+    >>> shorten_name("payments-gateway-europe-west-production", 20)
+    'payments-g…roduction'
+    """
+    if name is None:
+        return NO_NAME
+    plain = "".join(letter if letter.isprintable() else "·" for letter in name)
+    if len(plain) <= longest:
+        return plain
+    tail = (longest - 1) // 2
+    return f"{plain[: longest - 1 - tail]}…{plain[-tail:]}"
+
+
+def _bar(name: str, estimate: Estimate, truth: float | None) -> Bar:
+    return Bar(name, estimate.value, estimate.low, estimate.high, truth)
+
+
+def _truth(beside: Comparison | None, place: int, kind: str) -> float | None:
+    compared = None if beside is None else beside.groups[place].get(kind)
+    return None if compared is None else compared.truth
+
+
+def _others(rest: Sequence[Bar]) -> Bar:
+    """Combine groups: errors of groups are uncorrelated or negatively correlated, so that their squares add up."""
+    value = math.fsum(one.value for one in rest)
+    down = math.hypot(*(one.value - one.low for one in rest))
+    up = math.hypot(*(one.high - one.value for one in rest))
+    truths = [one.truth for one in rest if one.truth is not None]
+    name = f"{len(rest):,} others" if len(rest) > 1 else rest[0].name
+    return Bar(name, value, value - down, value + up, math.fsum(truths) if len(truths) == len(rest) else None)
+
 
 FORMATS = ("png", "svg")
 LIMIT_DEFAULT = 20
-# Blue and vermilion differ for the colour-blind too, and as light and dark; the marks differ in form besides.
+# Blue and vermilion differ for the colour-blind too, and in lightness. The marks also differ in shape.
 ESTIMATED, TRUE = "#0b4f8a", "#d55e00"
-WIDE = 30  # times that the largest number is above the smallest, from which on the axis is logarithmic
+WIDE = 30  # ratio of the largest number to the smallest from which on the axis is logarithmic
 LABELS = {TOTAL: "records", RATE: "records per second", SHARE: "share of all records"}
 
 
 def check_plot(path: str) -> str:
-    """The format that the ending of a file says; refused before anything is computed."""
+    """Return the image format for the suffix of a file.
+
+    Others are rejected before anything is computed.
+    """
     ending = Path(path).suffix.lower().removeprefix(".")
     if ending not in FORMATS:
         raise ConfigError(f"plot is {path!r}, expected a file that ends in .png or .svg")
@@ -42,15 +123,15 @@ def check_plot(path: str) -> str:
 def plot(
     told: Estimates, path: str, kind: str = TOTAL, *, beside: Comparison | None = None, limit: int = LIMIT_DEFAULT
 ) -> None:
-    """Write a picture of one kind of estimate; the same estimates give the same bytes."""
+    """Write a plot of one kind of estimate; the same estimates give the same bytes."""
     ending = check_plot(path)
     from matplotlib import rc_context  # noqa: PLC0415
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    shown = bars(told, kind, limit, beside)
+    shown = select_bars(told, kind, limit, beside)
     with rc_context({"svg.hashsalt": "neve", "font.family": "DejaVu Sans"}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")  # a name in letters that the font lacks shows boxes
+        warnings.filterwarnings("ignore", message="Glyph")  # a name in characters that the font lacks shows boxes
         figure = Figure(figsize=(9, 1.9 + 0.3 * len(shown.bars)), layout="constrained")
         FigureCanvasAgg(figure)
         _draw(figure, shown, told, kind)
@@ -61,7 +142,7 @@ def plot(
 
 
 def axis_label(told: Estimates, kind: str) -> str:
-    """What the numbers of a plot are."""
+    """Return the label of the axis of numbers."""
     if kind in LABELS:
         return LABELS[kind]
     words = {SUM: "sum", MEAN: "mean"}.get(kind, kind)
@@ -97,7 +178,7 @@ def _beneath(axes: Axes, shown: Bars, told: Estimates, kind: str) -> str:
 
 def _draw_bar(axes: Axes, place: int, bar: Bar) -> None:
     low, high = axes.get_xlim()
-    reach = (max(bar.low, low), min(bar.high, high))  # a limit that is infinite goes to the edge, without a cap
+    reach = (max(bar.low, low), min(bar.high, high))  # an infinite limit extends to the edge, without a cap
     axes.plot(reach, (place, place), color=ESTIMATED, linewidth=2.2, solid_capstyle="butt", zorder=2)
     for end, shows in ((bar.low, bar.low >= low), (bar.high, bar.high <= high)):
         if shows:
@@ -109,7 +190,7 @@ def _draw_bar(axes: Axes, place: int, bar: Bar) -> None:
 
 
 def _true_mark(line: Line2D) -> Line2D:
-    """An open diamond, through which the estimate shows."""
+    """Style a mark as an open diamond, through which the estimate is visible."""
     line.set(linestyle="none", marker="D", markersize=8.5, markeredgewidth=1.6)
     line.set(markerfacecolor="none", markeredgecolor=TRUE)
     return line
@@ -124,7 +205,7 @@ def _scale(axes: Axes, shown: Bars, kind: str) -> None:
     if least > 0 and most > WIDE * least:
         axes.set_xscale("log")
         axes.set_xlim(least / 1.3, most * 1.3)
-        # 1, 2 and 5 of each power of ten; of more than a few powers only these.
+        # 1, 2 and 5 of each power of ten. If there are more than a few powers, only the powers.
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if most < 1e4 * least else (1,)))
         axes.xaxis.set_minor_formatter(NullFormatter())
     else:

@@ -1,4 +1,4 @@
-"""What is told of a sample: for everything and for each group, numbers with their intervals."""
+"""Estimates as data: numbers with their intervals, for everything and for each group."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ TOTAL, RATE, SHARE, SUM, MEAN = "total", "rate", "share", "sum", "mean"
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number, the limits that hold the true one at the level asked for, and how many kept items it rests on.
+    """A number, the limits of its interval at the requested level, and the number of kept items that it is based on.
 
-    A limit may be infinite: the items don't bound it on that side. `note` says why an interval can't be trusted.
+    A limit may be infinite: the items don't bound it on that side. `note` explains why an interval is unreliable.
     """
 
     value: float
@@ -32,12 +32,12 @@ class Estimate:
     note: str = ""
 
     def covers(self, truth: float) -> bool:
-        """Whether the true number is within the limits; numbers that differ by rounding are the same."""
+        """Return whether the true number is within the limits, up to rounding."""
         slack = 1e-9 * max(abs(truth), abs(self.value))
         return self.low - slack <= truth <= self.high + slack
 
     def as_document(self) -> dict[str, Any]:
-        """As JSON has it: null for what is not known or not bounded."""
+        """Return the estimate as a JSON document, with null for numbers that are unknown or unbounded."""
         found = {"estimate": self.value, "low": self.low, "high": self.high, "standard_error": self.error}
         told: dict[str, Any] = {name: one if math.isfinite(one) else None for name, one in found.items()}
         return told | {"items": self.items} | ({"note": self.note} if self.note else {})
@@ -55,7 +55,7 @@ class Column:
     notes: tuple[str, ...]
 
     def estimates(self) -> list[Estimate]:
-        """Those of the domains, one by one."""
+        """Return the estimates of the domains, one by one."""
         counts = self.items.astype(int).tolist()
         limits = zip(self.low.tolist(), self.high.tolist(), strict=True)
         told = zip(self.value.tolist(), limits, self.error.tolist(), counts, self.notes, strict=True)
@@ -64,7 +64,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Line:
-    """What is told of one group, by the kind of estimate: total, rate, share, sum, mean, p50 and so on."""
+    """Estimates of one group, by kind: total, rate, share, sum, mean, p50 and so on."""
 
     group: str | None
     items: int
@@ -72,16 +72,16 @@ class Line:
     estimates: Mapping[str, Estimate]
 
     def as_document(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the line as a JSON document."""
         told = {name: one.as_document() for name, one in self.estimates.items()}
         return {"group": self.group, "items": self.items, "without_value": self.without_value, **told}
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """What a sample says: of everything, and of each group, the largest first.
+    """Estimates from a sample: for all records, and for each group, the largest first.
 
-    `unseen` is how many records a group may have of which nothing was kept.
+    `unseen` is the most records that a group may have of which none was kept.
     """
 
     level: float
@@ -97,11 +97,11 @@ class Estimates:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What was estimated, in the order in which it is told."""
+        """The kinds of estimates, in display order."""
         return tuple(self.overall.estimates)
 
     def as_document(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the estimates as a JSON document."""
         return {
             "level": self.level,
             "of": self.of,

@@ -1,1 +1,1 @@
-"""Where kept traces go: destinations that take batches of spans, and how far each of them is."""
+"""Export of kept traces: destinations, their cursors, and the spans that they receive."""

@@ -1,1 +1,1 @@
-"""Tail sampling without a lake: spans straight from the receiver or Kafka, held in memory within a bound."""
+"""Tail sampling without a lake: spans come from the receiver or Kafka and are buffered in bounded memory."""

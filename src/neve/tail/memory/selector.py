@@ -1,7 +1,7 @@
-"""A selector whose spans are in memory: the same summaries, the same policies and the same decisions as from a lake.
+"""The selector in memory: the same summaries, policies and decisions as from a lake, over buffered spans.
 
-What was fed and not decided is held, within `tail.buffer_mb`. A process that dies loses it, unless its feed can be read
-again; that is what the lake is for.
+Undecided spans are held within `tail.buffer_mb`. A process that dies loses them unless its feed can be replayed.
+Decisions are also written to `trace_decisions` if a lake is configured, with the state that the next process needs.
 """
 
 from __future__ import annotations
@@ -9,55 +9,140 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import structlog
 
-from neve.errors import NeveError
+from neve.errors import ConfigError, NeveError
 from neve.lake.calendar import now_utc
 from neve.lake.tables import iceberg_schema
-from neve.model.tables import SPANS
+from neve.lake.write.table_writer import Target, write_files
+from neve.model.tables import DECISIONS, SPANS
 from neve.tail import metrics
+from neve.tail.checkpoint import Checkpoint, commit_decisions
 from neve.tail.claims import NoClaims
-from neve.tail.decisions import Made
-from neve.tail.judging import Judging, horizon
-from neve.tail.mapping import map_columns
-from neve.tail.memory.courier import Courier
-from neve.tail.memory.feeding import fit, pieces
-from neve.tail.memory.held import Held
-from neve.tail.memory.ledger import Ledger
-from neve.tail.memory.metrics import REFUSED, count_memory
-from neve.tail.memory.pressing import Allowance
-from neve.tail.memory.recall import Recall
-from neve.tail.memory.remarks import remarks_of
-from neve.tail.memory.result import MEMORY, MemoryResult, memory_result
-from neve.tail.memory.shipping import Shipping
-from neve.tail.memory.standing import Standing
-from neve.tail.memory.turn import Turn
-from neve.tail.reading import SpanReader
-from neve.tail.ready import MICROS, Readiness
-from neve.tail.summary import Summary
+from neve.tail.column_mapping import map_columns
+from neve.tail.decisions import DecisionContext
+from neve.tail.judge import MICROS, CycleJudge, Readiness, compute_horizon
+from neve.tail.memory.cycle import (
+    MEMORY_SOURCE,
+    EarlyAllowance,
+    MemoryCycle,
+    MemoryCycleResult,
+    build_memory_result,
+    build_remarks,
+)
+from neve.tail.memory.delivery import DeliveryDispatcher, DeliveryQueue
+from neve.tail.memory.span_buffer import FeedLedger, SpanBuffer, number_rows, select_rows, split_rows
+from neve.tail.memory.trace_store import TraceStore
+from neve.tail.metrics import REFUSED, count_memory_cycle
+from neve.tail.policy.evaluate.limits import LimitState
+from neve.tail.span_source import SpanReader
+from neve.tail.trace_summary import SummaryQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from pyiceberg.table import Table
+
+    from neve.lake.lake import Lake
     from neve.tail.claims import Claims
     from neve.tail.config import TailConfig
-    from neve.tail.export.port import Destination
-    from neve.tail.export.pump import PumpResult
-    from neve.tail.memory.log import DecisionLog
+    from neve.tail.export.destination import DeliveryResult, Destination
     from neve.tail.policy.tree import PolicySet
-    from neve.tail.position import Position
+
+
+@dataclass(frozen=True)
+class SelectorState:
+    """State after the last cycle: its number, the time up to which ready traces are decided, and the limits."""
+
+    cycle: int = 0
+    until_us: int = 0
+    limits: dict[str, LimitState] = field(default_factory=dict)
+
+    @classmethod
+    def after(cls, last: Checkpoint | None) -> SelectorState:
+        """Restore the state of an earlier process of the selector, without the spans that it buffered."""
+        if last is None:
+            return cls()
+        limits = {owner: LimitState.from_document(document) for owner, document in last.limits.items()}
+        return cls(last.cycle, last.until_us, limits)
+
+    def next(self, judging: CycleJudge) -> SelectorState:
+        """Return the state after a cycle."""
+        return SelectorState(self.cycle + 1, judging.until_us, judging.limits)
+
+    def position(self, policies: str, now_us: int) -> Checkpoint:
+        """Return the state as a checkpoint for a commit."""
+        limits = {owner: one.as_document() for owner, one in self.limits.items()}
+        return Checkpoint(self.cycle, MEMORY_SOURCE, None, now_us, self.until_us, policies, "", limits=limits)
+
+
+MAX_UNWRITTEN_ROWS = 100_000  # rows that are held back while the lake is unavailable
+
+log = structlog.get_logger("neve.tail")
+
+
+class DecisionLog:
+    """Writer of the table `trace_decisions`, which retries failed writes later and never blocks decisions."""
+
+    def __init__(self, lake: Lake, selector: str) -> None:
+        self._lake, self._selector = lake, selector
+        self._unwritten: list[pa.Table] = []
+        self._lock = threading.Lock()
+
+    def last(self) -> Checkpoint | None:
+        """Return the checkpoint of an earlier process of the selector.
+
+        Raises `ConfigError` if that process read spans from a table.
+        """
+        last = Checkpoint.of(self._table(), self._selector)
+        if last is not None and last.source != MEMORY_SOURCE:
+            raise ConfigError(
+                f"the selector {self._selector!r} has decided about {last.source}, and is to go on in memory",
+                hint="give the selector in memory another tail.name",
+            )
+        return last
+
+    def write(self, rows: pa.Table, position: Checkpoint) -> tuple[int | None, str]:
+        """Commit decisions, and return the snapshot id, or `None` and the error."""
+        with self._lock:
+            self._unwritten.append(rows)
+            waiting = pa.concat_tables(self._unwritten)
+            if not waiting.num_rows:
+                return None, ""
+            try:
+                table = self._table()
+                commit = commit_decisions(table, write_files(Target.of(table), waiting), self._selector, position)
+            except Exception as error:  # any error by which the catalog, its driver or the storage is unavailable
+                log.error("decisions can't be written", selector=self._selector, error=str(error))
+                return None, self._keep(waiting, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+            self._unwritten = []
+        return commit.snapshot_id, ""
+
+    def _keep(self, waiting: pa.Table, error: str) -> str:
+        gone = max(0, waiting.num_rows - MAX_UNWRITTEN_ROWS)
+        self._unwritten = [waiting.slice(gone)]
+        words = f"{waiting.num_rows - gone:,} decisions wait to be written to {DECISIONS.name}: {error}"
+        return f"{words}; {gone:,} older ones are not written any more" if gone else words
+
+    def _table(self) -> Table:
+        return self._lake.table(DECISIONS.name)
+
+
+# Undecided spans are buffered within `tail.buffer_mb`. A process that dies loses them, unless its feed can be replayed.
+# A selector on a lake does not have this limitation.
 
 MB = 1024 * 1024
-MOST_REMEMBERED = 200_000  # decided traces, about 300 bytes each
-PIECES = 8  # so many pieces of what was fed fit the bound
+MAX_DECIDED_TRACES = 200_000  # decided traces, about 300 bytes each
+PIECES_PER_BUFFER = 8  # pieces of fed rows that fit the bound
 
 
 class MemorySelector:
-    """Takes rows of the table `spans` from any thread, and decides about their traces."""
+    """Selector that buffers rows of the table `spans` from any thread, and decides about their traces."""
 
     def __init__(  # noqa: PLR0913 - all that it needs
         self,
@@ -68,41 +153,42 @@ class MemorySelector:
         destinations: Sequence[Destination] = (),
         *,
         log: DecisionLog | None = None,
-        tell: Callable[[MemoryResult], None] = lambda _result: None,
-        most_remembered: int = MOST_REMEMBERED,
+        tell: Callable[[MemoryCycleResult], None] = lambda _result: None,
+        most_remembered: int = MAX_DECIDED_TRACES,
     ) -> None:
         self.config, self.policies = config, policies
         self.bound = config.buffer_mb * MB
-        self.couriers = tuple(Courier(one, config.name, self.bound) for one in destinations)
+        self.couriers = tuple(DeliveryQueue(one, config.name, self.bound) for one in destinations)
         self._clock, self._claims = clock, claims or NoClaims(config.name)
         self._log, self._tell, self._most_remembered = log, tell, most_remembered
-        self._standing = Standing.after(log.last() if log else None)
+        self._standing = SelectorState.after(log.last() if log else None)
         columns = map_columns(iceberg_schema(SPANS), type(config.source)())
         self._reader = SpanReader(iceberg_schema(SPANS), columns, config.source.organization)
-        self._summary = Summary(policies, config.clock)
-        self._allowance = Allowance(policies, config.window_seconds)
-        self._held, self._ledger = Held(), Ledger()
-        self._recall = Recall(config, self._summary)
-        self._shipping = Shipping(self.couriers, self._ledger)
+        self._summary = SummaryQuery(policies, config.clock)
+        self._allowance = EarlyAllowance(policies, config.window_seconds)
+        self._held, self._ledger = SpanBuffer(), FeedLedger()
+        self._recall = TraceStore(config, self._summary)
+        self._shipping = DeliveryDispatcher(self.couriers, self._ledger)
         self._lock = threading.RLock()
         self._stopped = False
+        self._fed = 0  # rows so far
 
     @property
     def held_bytes(self) -> int:
-        """How much memory the spans of open traces take."""
+        """Memory that the spans of open traces use."""
         return self._held.bytes
 
     @property
     def is_congested(self) -> bool:
-        """Whether much waits for a destination: a feed that can wait should."""
+        """True if the queue of a destination is more than half full, so that a feed should pause if it can."""
         return any(courier.is_full for courier in self.couriers)
 
     def feed(self, rows: pa.Table | pa.RecordBatch, done: Callable[[], None] | None = None) -> None:
-        """Hold rows of the table `spans`; what does not fit the bound makes the traces go that were seen first.
+        """Buffer rows of the table `spans`, and decide the oldest traces early if the rows exceed the bound.
 
-        `done` is called, in any thread, when all of them are decided, and those of kept traces delivered.
+        `done` is called, in any thread, when all rows are decided, and those of kept traces are delivered.
         """
-        fitting, lost = fit(rows, self.config.source.organization, self._now_us())
+        fitting, lost = select_rows(rows, self.config.source.organization, self._now_us())
         if lost:
             REFUSED.labels(self.config.name, "no_trace_id").inc(lost)
         results = []
@@ -110,24 +196,25 @@ class MemorySelector:
             if self._stopped:
                 raise NeveError("the selector takes no more spans: it is stopping", hint="send them again later")
             receipt = self._ledger.open(fitting.num_rows, done)
-            for piece in pieces(fitting, receipt, self.bound // PIECES):
+            fitting, self._fed = number_rows(fitting, self._fed), self._fed + fitting.num_rows
+            for piece in split_rows(fitting, receipt, self.bound // PIECES_PER_BUFFER):
                 self._held.add(piece)
                 if self._held.bytes > self.bound:
                     results.append(self._turn(everything=False))
         for result, position in results:
             self._publish(result, position)
 
-    def decide(self, *, everything: bool = False) -> MemoryResult:
-        """Decide what is ready, or everything that is there; what is kept waits for its couriers."""
+    def decide(self, *, everything: bool = False) -> MemoryCycleResult:
+        """Decide ready traces, or all traces, and queue the kept ones for delivery."""
         with self._lock:
             result, position = self._turn(everything=everything)
         return self._publish(result, position)
 
-    def deliver(self) -> tuple[PumpResult, ...]:
-        """Bring what waits to each destination, in this thread."""
+    def deliver(self) -> tuple[DeliveryResult, ...]:
+        """Deliver queued batches to each destination, in this thread."""
         return tuple(courier.bring() for courier in self.couriers)
 
-    def cycle(self, *, everything: bool = False) -> MemoryResult:
+    def cycle(self, *, everything: bool = False) -> MemoryCycleResult:
         """Decide and deliver."""
         result = self.decide(everything=everything)
         deliveries = self.deliver()
@@ -135,12 +222,12 @@ class MemorySelector:
         return replace(result, deliveries=deliveries, remarks=(*result.remarks, *away))
 
     def start(self) -> None:
-        """Deliver from now on beside everything else, each destination in a thread of its own."""
+        """Start deliveries in the background, with a thread for each destination."""
         for courier in self.couriers:
             courier.start()
 
     def stop(self, seconds: float) -> dict[str, int]:
-        """Take nothing more, deliver what is decided for so long at most; how many spans each destination lacks."""
+        """Reject further spans, deliver for a limited time, and return the undelivered spans by destination."""
         with self._lock:
             self._stopped = True
         for courier in self.couriers:
@@ -152,13 +239,13 @@ class MemorySelector:
     def _now_us(self) -> int:
         return round(self._clock().timestamp() * MICROS)
 
-    def _turn(self, *, everything: bool) -> tuple[MemoryResult, Position]:
-        """One cycle: it happens as a whole, or not at all."""
+    def _turn(self, *, everything: bool) -> tuple[MemoryCycleResult, Checkpoint]:
+        """Run one cycle as a transaction: completely, or not at all."""
         began, now_us = time.monotonic(), self._now_us()
         new, lost = self._held.new(), self._lost()
         with self._whole():
             self._recall.gather(self._reader, new, now_us - round(self.config.late_seconds * MICROS))
-            turn = Turn(self._held, self._recall, self._judging(now_us), self._allowance, self.bound)
+            turn = MemoryCycle(self._held, self._recall, self._judging(now_us), self._allowance, self.bound)
             turn.ready()
             turn.relieve(everything=everything)
             self._held.grow_old()
@@ -168,19 +255,21 @@ class MemorySelector:
             self._shipping.send(load)
         if turn.rows:
             pa.default_memory_pool().release_unused()
-        result = memory_result(
+        result = build_memory_result(
             self.config, turn, new, open_count=self._recall.open_count, seconds=time.monotonic() - began
         )
         if result.committed:
             self._standing = self._standing.next(turn.judging)
         result = replace(result, forgotten=forgotten, lost=self._lost(lost))
-        remarks = remarks_of(turn, result, self.config, self._most_remembered, everything=everything)
+        remarks = build_remarks(turn, result, self.config, self._most_remembered, everything=everything)
         return replace(result, remarks=tuple(remarks)), self._standing.position(self.policies.fingerprint, now_us)
 
-    def _judging(self, now_us: int) -> Judging:
+    def _judging(self, now_us: int) -> CycleJudge:
         config, before = self.config, self._standing
-        made = Made(config.name, MEMORY, None, None, self.policies.fingerprint, before.cycle + 1, now_us)
-        return Judging(
+        made = DecisionContext(
+            config.name, MEMORY_SOURCE, None, None, self.policies.fingerprint, before.cycle + 1, now_us
+        )
+        return CycleJudge(
             connection=self._recall.connection,
             summary=self._summary,
             readiness=Readiness.of(config, self.policies),
@@ -189,13 +278,13 @@ class MemorySelector:
             claims=self._claims,
             made=made,
             since_us=before.until_us,
-            until_us=horizon(self.policies, config.window_seconds, now_us, before.until_us),
+            until_us=compute_horizon(self.policies, config.window_seconds, now_us, before.until_us),
             limits=dict(before.limits),
         )
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """What is known and what is held change together, or stay as they are."""
+        """Change the trace store and the buffer together, or restore both on an error."""
         held, connection = self._held.state(), self._recall.connection
         connection.execute("BEGIN")
         try:
@@ -207,18 +296,18 @@ class MemorySelector:
             self._held.restore(held)
             raise
 
-    def _publish(self, result: MemoryResult, position: Position) -> MemoryResult:
+    def _publish(self, result: MemoryCycleResult, position: Checkpoint) -> MemoryCycleResult:
         if self._log is not None and result.committed:
             snapshot, trouble = self._log.write(result.decisions, position)
             remarks = (*result.remarks, trouble) if trouble else result.remarks
             result = replace(result, snapshot=str(snapshot or ""), remarks=remarks)
         metrics.count_cycle(result)
-        count_memory(result)
+        count_memory_cycle(result)
         self._tell(result)
         return result
 
     def _lost(self, before: Mapping[str, int] | None = None) -> dict[str, int]:
-        """How many spans could not be held for each destination, since before."""
+        """Return the number of lost spans for each destination, in total or since `before`."""
         if before is None:
             return {one.destination.name: one.lost_spans for one in self.couriers}
         return {name: spans - before[name] for name, spans in self._lost().items() if spans > before[name]}

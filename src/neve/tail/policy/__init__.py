@@ -1,1 +1,1 @@
-"""Policies: read from a collector's YAML, asked of traces, answered with reasons and probabilities."""
+"""Sampling policies: load them from a collector's YAML, translate them to SQL, and evaluate them on traces."""

@@ -1,1 +1,1 @@
-"""What if: policies asked about traces of the past, without a decision being written."""
+"""Simulation: evaluate policies on past traces without writing a decision."""

@@ -1,4 +1,4 @@
-"""What a simulation tells."""
+"""Results of a simulation and of a comparison, as data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Volume:
-    """Traces, their spans, and what those take: `bytes` is their share of the data files, `cost` by a price."""
+    """Traces, their spans, and the cost: `bytes` is their share of the data files, `cost` is by a price."""
 
     traces: int = 0
     spans: int = 0
@@ -18,7 +18,7 @@ class Volume:
 
 @dataclass(frozen=True)
 class PolicyVolume:
-    """What a policy decided: it was the first that voted for what became of these traces."""
+    """Volume of the traces that a policy decided, as the first that voted for the decision."""
 
     name: str
     kind: str
@@ -29,7 +29,7 @@ class PolicyVolume:
 
 @dataclass(frozen=True)
 class ErrorGroup:
-    """Traces with an error that begin with the same operation; some of their ids."""
+    """Traces with an error that begin with the same operation, with some of their ids."""
 
     organization: str
     service: str
@@ -40,24 +40,25 @@ class ErrorGroup:
 
 @dataclass(frozen=True)
 class Errors:
-    """Traces with an error, and those of them that would not be kept; `groups` are the largest of the latter."""
+    """Traces with an error, and those that would not be kept, whose largest groups are in `groups`."""
 
     traces: int = 0
     missed: int = 0
-    missed_dropped: int = 0  # those of the missed that a policy drops on purpose
+    missed_dropped: int = 0  # missed traces that a policy drops on purpose
     groups: tuple[ErrorGroup, ...] = ()
 
     @property
     def missed_share(self) -> float:
-        """The part of them that is missed."""
+        """Share of the traces with an error that is missed."""
         return self.missed / self.traces if self.traces else 0.0
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number over all traces, and what the kept ones would say it is.
+    """Value over all traces, and its estimate from the kept ones.
 
-    `error` is relative to the truth; `None` where nothing was kept that tells, or the truth is 0.
+    `error` is relative to the actual value. It is `None` if no kept trace allows an estimate, or if the actual value is
+    0.
     """
 
     truth: float
@@ -71,7 +72,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class ServiceEstimate:
-    """How many traces begin with a service, how many of them are kept, and how many those stand for."""
+    """Number of traces that begin with a service, of the kept ones, and of the traces that these represent."""
 
     organization: str
     service: str
@@ -82,22 +83,22 @@ class ServiceEstimate:
 
 @dataclass(frozen=True)
 class Estimates:
-    """How well the kept traces tell of all.
+    """Accuracy of estimates from the kept traces.
 
-    What a sender left out before counts on both sides, so that all error is that of the policies.
+    Traces that a sender removed before count on both sides, so that the whole error is that of the policies.
     """
 
     traces: Estimate
     error_rate: Estimate
     latency_ms: dict[str, Estimate]  # by p50, p95, p99
     services: tuple[ServiceEstimate, ...]  # the largest
-    services_left: int  # those that are not listed
-    mean_error: float | None  # of the number of traces by service, without sign, weighted by traces; over all services
+    services_left: int  # services that are not listed
+    mean_error: float | None  # of the number of traces by service, absolute, weighted by traces, over all services
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """What policies would have decided about the traces of some time."""
+    """Simulated decisions of policies about the traces of a period."""
 
     source: str
     snapshot_id: int | None
@@ -113,7 +114,7 @@ class Simulation:
     kept: Volume
     not_sampled: Volume
     dropped: Volume
-    open: int  # traces that would not be complete yet: nothing is said about them
+    open: int  # traces that would not be complete yet, and are not judged
     policies: tuple[PolicyVolume, ...]
     errors: Errors
     estimates: Estimates
@@ -121,15 +122,15 @@ class Simulation:
     remarks: tuple[str, ...] = ()
 
     def as_document(self) -> dict[str, Any]:
-        """The result as JSON has it."""
+        """Return the result as a JSON document."""
         told = asdict(self)
         told["errors"]["missed_share"] = self.errors.missed_share
         return told
 
 
 @dataclass(frozen=True)
-class Move:
-    """Traces with the same fate under both sets of policies; a policy is that which decided, if one did."""
+class DecisionPair:
+    """Traces with the same decisions under both policy sets, with the deciding policies, if any."""
 
     kept_by: str  # both, new, old or neither
     new_decision: str
@@ -138,12 +139,12 @@ class Move:
     old_policy: str | None
     traces: int
     spans: int
-    errors: int  # those of the traces that have an error
+    errors: int  # traces among them with an error
 
 
 @dataclass(frozen=True)
-class Fate:
-    """All traces that are kept by both sets of policies, by one of them, or by neither."""
+class TraceTotals:
+    """Numbers of traces that are kept by both policy sets, by one of them, or by neither."""
 
     traces: int = 0
     spans: int = 0
@@ -152,21 +153,21 @@ class Fate:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two sets of policies on the same traces. Differences are the new minus the old."""
+    """Comparison of two policy sets on the same traces, where differences are new minus old."""
 
     new: Simulation
     old: Simulation
     compared: int  # traces that both have judged
-    left_out: int  # traces that are complete for one of them only
-    both: Fate
-    only_new: Fate
-    only_old: Fate
-    neither: Fate
-    moves: tuple[Move, ...]
+    left_out: int  # traces that are complete for only one of them
+    both: TraceTotals
+    only_new: TraceTotals
+    only_old: TraceTotals
+    neither: TraceTotals
+    moves: tuple[DecisionPair, ...]
     difference: Volume
-    errors_gained: tuple[ErrorGroup, ...]  # kept by the new alone
-    errors_lost: tuple[ErrorGroup, ...]  # kept by the old alone
+    errors_gained: tuple[ErrorGroup, ...]  # kept by the new only
+    errors_lost: tuple[ErrorGroup, ...]  # kept by the old only
 
     def as_document(self) -> dict[str, Any]:
-        """The result as JSON has it."""
+        """Return the result as a JSON document."""
         return {**asdict(self), "new": self.new.as_document(), "old": self.old.as_document()}

@@ -1,4 +1,4 @@
-"""The parts of the process that tends the lake."""
+"""The parts of the worker process: ingestion streams, the scheduler, workers, tail sampling and the announcer."""
 
 from neve.app.serve.parts.build import build_parts
 

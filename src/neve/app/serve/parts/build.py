@@ -1,63 +1,104 @@
-"""Which parts the process that tends the lake has: settings and names in, parts out."""
+"""Builds the parts of the worker process from the settings, and the policies and pauses that they share."""
 
 from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass, replace
+import threading
+import time
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY
 
-from neve.app.policies import build_policy_store
-from neve.app.rollup import forget_lag, refresh_lag
-from neve.app.serve.announcer import Announcer
-from neve.app.serve.handlers import Handlers
-from neve.app.serve.leases import with_short_leases
-from neve.app.serve.parts.announcing import AnnouncePart, Noted
-from neve.app.serve.parts.dispatch import DispatchPart
+from neve.app.rollup import clear_lag, refresh_lag
+from neve.app.serve.parts.announcer import Announcer, AnnouncerPart, ChangedTables
+from neve.app.serve.parts.scheduler import BusGatherer, SchedulerPart, StoreGatherer
 from neve.app.serve.parts.stream import StreamPart
-from neve.app.serve.parts.tailing import TailPart
-from neve.app.serve.parts.working import WorkPart
-from neve.app.serve.rules import Rules
-from neve.app.serve.shares import cores, with_a_spare_place, with_shares
-from neve.app.streams import Streams, sqs_bridge
-from neve.app.wiring import build_bus, build_documents
-from neve.autopilot.journal import History
+from neve.app.serve.parts.tail import TailPart
+from neve.app.serve.parts.worker import JobHandlers, WorkerPart, with_short_leases
+from neve.app.serve.spark_sharing import count_cores, with_compact_share, with_spare_slot
+from neve.app.serve.streams import Streams, sqs_bridge
+from neve.app.wiring import build_bus, build_documents, build_policy_store
+from neve.autopilot.history import History
 from neve.autopilot.metrics import HistoryCollector
-from neve.ingest.stream.jvm import engine_is_gone
-from neve.lake.jars import KAFKA
-from neve.lake.pools import FAIR
-from neve.work.boxer import Boxer
-from neve.work.jobs import Jobs
-from neve.work.pauses import Pauses
-from neve.work.scheduler import Scheduler
-from neve.work.task import Task, shared_out
-from neve.work.worker import Worker
+from neve.ingest.spark_crashes import engine_is_gone
+from neve.jobs.batcher import PendingBatches
+from neve.jobs.job import Task, assign_tasks
+from neve.jobs.pauses import Pauses
+from neve.jobs.queue import JobQueue
+from neve.jobs.routing import topic_for
+from neve.jobs.scheduler import Scheduler
+from neve.jobs.worker import Worker
+from neve.lake.spark.jars import KAFKA
+from neve.lake.spark.session import FAIR_SCHEDULING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
+    from datetime import datetime
 
     from neve.app.serve.part import Part
+    from neve.app.serve.parts.scheduler import Gatherer
     from neve.app.settings import Settings
-    from neve.ingest.stream.job import StreamJob, Tell
-    from neve.lake.bus import Bus, Reader
-    from neve.lake.documents import Documents
+    from neve.ingest.stream.job import BatchCallback, StreamJob
+    from neve.jobs.job import Job
+    from neve.jobs.policies import Policies, PolicyStore
+    from neve.jobs.routing import Announcement
     from neve.lake.lake import Lake
-    from neve.work.job import Job
+    from neve.state.bus import Bus
+    from neve.state.documents import Documents
 
-# Of the time in which parts may end, a job has so much, and a stream's last look so much.
+
+FRESH_SECONDS = 5.0
+
+
+@dataclass
+class ActiveRules:
+    """A cache of policies and pauses with a TTL of a few seconds; a changed policy applies after that time."""
+
+    store: PolicyStore
+    pauses: Pauses
+    monotonic: Callable[[], float] = time.monotonic
+    _loaded: tuple[Policies, datetime] | None = field(default=None, init=False)
+    _until: float = field(default=0.0, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def policies(self) -> Policies:
+        """Return the policies in force."""
+        return self._fresh()[0]
+
+    def against(self, job: Job) -> str | None:
+        """Return the reason why a job may not start now, or none if it may."""
+        pause = self.pauses.found(job.task, job.table)
+        if pause is not None:
+            return f"paused by {pause.by}: {pause.reason}"
+        policies, now = self._fresh()
+        return policies.quiet(job.task, job.table, now)
+
+    def _fresh(self) -> tuple[Policies, datetime]:
+        """Return the policies and the time of their lookup: quiet hours begin and end by the minute."""
+        with self._lock:
+            if self._loaded is None or self.monotonic() >= self._until:
+                self._loaded = self.store.load(), self.store.now()
+                self._until = self.monotonic() + FRESH_SECONDS
+            return self._loaded
+
+
+# Shares of the drain time: for a running job, and for the last batch of a stream.
 PATIENCE, FINISH = 0.8, 0.5
 
 
 def build_parts(settings: Settings, lake: Lake, wanted: Collection[str], instance: str) -> list[Part]:
-    """The parts of these names, which share one Spark session and one connection to the state store."""
-    house, names = _House(with_shares(settings, cores()), _for_all(settings, lake), instance), set(wanted)
+    """Build the parts of these names, which share one Spark session and one connection to the state store."""
+    house, names = (
+        _PartBuilder(with_compact_share(settings, count_cores()), _shared_lake(settings, lake), instance),
+        set(wanted),
+    )
     tasks = [task for task in Task if task.value in names]
     if tasks or "ingest" in names:
-        _ = house.lake.spark  # before there are threads that would each start one
-    parts: list[Part] = [AnnouncePart(house.announcer, house.noted)] if names - {"tail"} else []
+        _ = house.lake.spark  # before threads exist that would each start a session
+    parts: list[Part] = [AnnouncerPart(house.announcer, house.noted, house.where)] if names - {"tail"} else []
     if "ingest" in names:
         parts += house.streams()
     if "scheduler" in names:
@@ -72,8 +113,8 @@ def build_parts(settings: Settings, lake: Lake, wanted: Collection[str], instanc
 
 
 @dataclass(frozen=True)
-class _House:
-    """What the parts have in common."""
+class _PartBuilder:
+    """The dependencies that the parts share."""
 
     settings: Settings
     lake: Lake
@@ -84,28 +125,36 @@ class _House:
         return build_documents(self.settings)
 
     @cached_property
-    def bus(self) -> Bus:
+    def bus(self) -> Bus | None:
         return build_bus(self.settings)
 
+    @property
+    def where(self) -> str:
+        return "kafka" if self.bus else "state store"
+
     @cached_property
-    def jobs(self) -> Jobs:
-        return Jobs(self.documents)
+    def pending(self) -> PendingBatches:
+        return PendingBatches(self.documents, batch_of=lambda task, table: self.rules.policies().batch(task, table))
+
+    @cached_property
+    def jobs(self) -> JobQueue:
+        return JobQueue(self.documents)
 
     @cached_property
     def announcer(self) -> Announcer:
-        return Announcer(self.lake, self.documents, self.bus)
+        return Announcer(self.lake, self.documents, self._publish)
 
     @cached_property
-    def noted(self) -> Noted:
-        return Noted()
+    def noted(self) -> ChangedTables:
+        return ChangedTables()
 
     @cached_property
-    def rules(self) -> Rules:
-        return Rules(build_policy_store(self.settings, self.documents), Pauses(self.documents))
+    def rules(self) -> ActiveRules:
+        return ActiveRules(build_policy_store(self.settings, self.documents), Pauses(self.documents))
 
     def streams(self) -> list[Part]:
         made = Streams(self.settings, self.lake)
-        kinds: dict[str, Callable[[Tell], StreamJob]] = {
+        kinds: dict[str, Callable[[BatchCallback], StreamJob]] = {
             "raw": made.raw,
             "events": made.events,
             "kafka": made.kafka,
@@ -122,24 +171,23 @@ class _House:
 
     def scheduler(self) -> Part:
         scheduler = Scheduler(self.documents, self.jobs, self.rules.policies, self.lake.table_names)
-        return DispatchPart(
+        return SchedulerPart(
             self.documents,
-            self.bus,
             self.jobs,
             self.noted,
             self.lake.table_names,
-            self._boxer,
+            self._gather,
             scheduler,
             self.instance,
             look=lambda: refresh_lag(self.settings, self.lake, self.documents),
-            leave=forget_lag,
+            leave=clear_lag,
         )
 
     def workers(self, tasks: Collection[Task]) -> list[Part]:
-        handlers = Handlers(with_short_leases(self.settings), self.lake, self.documents)
+        handlers = JobHandlers(with_short_leases(self.settings), self.lake, self.documents)
         place = f"{socket.gethostname()}:{os.getpid()}"
         return [
-            WorkPart(
+            WorkerPart(
                 f"worker-{number}",
                 Worker(
                     self.jobs,
@@ -152,21 +200,27 @@ class _House:
                 self.lake,
                 patience=PATIENCE * self.settings.serve.drain_seconds,
             )
-            for number, share in enumerate(shared_out(tasks, self.settings.serve.workers), start=1)
+            for number, share in enumerate(assign_tasks(tasks, self.settings.serve.workers), start=1)
         ]
 
-    def _boxer(self, reader: Reader) -> Boxer:
-        return Boxer(
-            self.documents, reader, self.jobs, batch_of=lambda task, table: self.rules.policies().batch(task, table)
-        )
+    def _gather(self) -> Gatherer:
+        if self.bus is None:
+            return StoreGatherer(self.pending, self.jobs)
+        return BusGatherer(self.bus, self.pending, self.jobs)
+
+    def _publish(self, table: str, told: Sequence[Announcement]) -> None:
+        if self.bus is None:
+            self.pending.add(told)
+        else:
+            self.bus.publish(topic_for(told[0].operation, table), [(one.table, one.value) for one in told])
 
     def _announce(self, job: Job) -> None:
         self.noted.note([job.table] if job.table else self.lake.table_names())
 
 
-def _for_all(settings: Settings, lake: Lake) -> Lake:
-    """The lake whose session suits several kinds of work at once; what the user set wins."""
-    spark = with_a_spare_place(lake.spark_config, cores())
-    spark = spark.model_copy(update={"conf": {**FAIR, **spark.conf}})
+def _shared_lake(settings: Settings, lake: Lake) -> Lake:
+    """Return the lake with a Spark session for several kinds of work at once; settings of the user take precedence."""
+    spark = with_spare_slot(lake.spark_config, count_cores())
+    spark = spark.model_copy(update={"conf": {**FAIR_SCHEDULING, **spark.conf}})
     with_kafka = any(name.startswith("kafka") for name in settings.serve.streams)
     return replace(lake, spark_config=spark, further_jars=KAFKA if with_kafka else ())

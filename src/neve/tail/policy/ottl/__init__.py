@@ -1,1 +1,1 @@
-"""OTTL conditions of spans and their events, in the subset that SQL can ask: read, then translated."""
+"""OTTL conditions on spans and span events, in the subset that SQL can express: parsed, then translated."""

@@ -1,17 +1,14 @@
-"""Paths: where in a span, its event, its resource or its scope a value stands."""
+"""Paths of OTTL: map a path of a span, its event, resource or scope to the SQL of its value."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from neve.tail.policy import state_sql
-from neve.tail.policy.attributes import EVENT, RESOURCE, SPAN, Attributes
-from neve.tail.policy.nested import within
-from neve.tail.policy.ottl.errors import OttlError, unsupported
-from neve.tail.policy.ottl.syntax import Field, Literal
-from neve.tail.policy.ottl.values import Kind, Value, attribute_value
-from neve.tail.policy.sql import Sql, column, sql
+from neve.tail.policy import conditions
+from neve.tail.policy.ottl.syntax import Field, Literal, OttlError, make_unsupported_error
+from neve.tail.policy.ottl.values import Kind, Value, make_attribute_value
+from neve.tail.policy.span_sql import EVENT, RESOURCE, SPAN, Attributes, Sql, column, select_nested, sql
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,20 +90,23 @@ PATHS: Mapping[str, Mapping[str, Value]] = {
 MAPS: Mapping[str, Attributes] = {"span": SPAN, "spanevent": EVENT, "resource": RESOURCE}
 
 
-def value_of(path: Path, context: str) -> Value:
-    """What stands at a path; `context` is what a path without one begins at. Raises `OttlError`."""
+def resolve_path(path: Path, context: str) -> Value:
+    """Resolve a path to its value, where `context` is the start of a path without one.
+
+    Raises `OttlError`.
+    """
     first, *rest = path.fields
     place, fields = context, list(path.fields)
     if first.name in PATHS and rest and not first.keys and not (first.name == "spanevent" and context == "span"):
         place, fields = first.name, rest
-    found = _found(place, fields)
+    found = _find_value(place, fields)
     if found is None:
-        supported = ", ".join(f"{place}.{name}" for name in _names(place))
-        raise unsupported(f"path {path}", supported)
+        supported = ", ".join(f"{place}.{name}" for name in _list_names(place))
+        raise make_unsupported_error(f"path {path}", supported)
     return replace(found, what=str(path))
 
 
-def _found(place: str, fields: list[Field]) -> Value | None:
+def _find_value(place: str, fields: list[Field]) -> Value | None:
     name = ".".join(field.name for field in fields)
     keys = fields[-1].keys
     if any(field.keys for field in fields[:-1]):
@@ -114,36 +114,36 @@ def _found(place: str, fields: list[Field]) -> Value | None:
     if not keys:
         return PATHS[place].get(name)
     if name == "attributes" and place in MAPS:
-        return _attribute(MAPS[place], *(_written(name, key) for key in keys))
+        return _select_attribute(MAPS[place], *(_require_literal_key(name, key) for key in keys))
     if name == "trace_state" and place == "span" and len(keys) == 1:
-        found = state_sql.value_of(_text_key(name, _written(name, keys[0])))
+        found = conditions.select_trace_state_value(_require_text_key(name, _require_literal_key(name, keys[0])))
         return Value({Kind.STRING: found}, nil=sql("({} IS NULL)", found))
     return None
 
 
-def _names(place: str) -> list[str]:
+def _list_names(place: str) -> list[str]:
     more = ['attributes["key"]'] if place in MAPS else []
     return [*PATHS[place], *more, *(['trace_state["key"]'] if place == "span" else [])]
 
 
-def _attribute(attributes: Attributes, first: str | int, *more: str | int) -> Value:
-    """An attribute, or what stands within one."""
-    found = attributes.attribute(_text_key("attributes", first))
+def _select_attribute(attributes: Attributes, first: str | int, *more: str | int) -> Value:
+    """Return an attribute, or a value nested in one."""
+    found = attributes.attribute(_require_text_key("attributes", first))
     if not more:
-        return attribute_value(found)
-    inner, fails = within(found, more)
-    return replace(attribute_value(inner), fails=fails)
+        return make_attribute_value(found)
+    inner, fails = select_nested(found, more)
+    return replace(make_attribute_value(inner), fails=fails)
 
 
-def _written(name: str, key: Node) -> str | int:
+def _require_literal_key(name: str, key: Node) -> str | int:
     if not isinstance(key, Literal):
-        raise unsupported(f"path {name}[...] with a key that is not written down", f'{name}["key"]')
+        raise make_unsupported_error(f"path {name}[...] with a key that is not written down", f'{name}["key"]')
     if isinstance(key.value, str) or (type(key.value) is int and key.value >= 0):
         return key.value
     raise OttlError(f"a key of {name} is {key.value!r}, expected a text in quotes or a whole number")
 
 
-def _text_key(name: str, key: str | int) -> str:
+def _require_text_key(name: str, key: str | int) -> str:
     if isinstance(key, str):
         return key
     raise OttlError(f"the key of {name} is {key!r}, expected a text in quotes")

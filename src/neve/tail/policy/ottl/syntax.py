@@ -1,31 +1,52 @@
-"""The syntax tree of a condition."""
+"""Syntax tree of an OTTL condition, and the error for conditions that are invalid or not supported."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 
+class OttlError(ValueError):
+    """Raised when a condition is invalid, or uses an unsupported feature, which `make_unsupported_error` names."""
+
+    def __init__(self, message: str, *, unsupported: str = "", supported: str = "") -> None:
+        super().__init__(message)
+        self.unsupported = unsupported
+        self.supported = supported
+
+    def about(self, policy: str, condition: str) -> str:
+        """Return the message with the policy's name and the condition."""
+        if not self.unsupported:
+            return f"OTTL condition of policy {policy!r}: {self}; got {condition!r}"
+        supported = f"; supported: {self.supported}" if self.supported else ""
+        return f"OTTL {self.unsupported} in policy {policy!r} is not supported{supported}; got {condition!r}"
+
+
+def make_unsupported_error(what: str, supported: str = "") -> OttlError:
+    """Build the error for a feature of OTTL that is not supported here."""
+    return OttlError(f"{what} is not supported", unsupported=what, supported=supported)
+
+
 class Node:
-    """A part of a condition."""
+    """Part of a condition."""
 
 
 @dataclass(frozen=True)
 class Literal(Node):
-    """A text, a number, true or false, bytes, or nil as None."""
+    """Text, number, boolean, bytes, or nil as `None`."""
 
     value: str | int | float | bool | bytes | None
 
 
 @dataclass(frozen=True)
 class Enum(Node):
-    """A name for a number, such as STATUS_CODE_ERROR."""
+    """Name of a number, such as STATUS_CODE_ERROR."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Field(Node):
-    """A step of a path, with what stands in brackets behind it."""
+    """Step of a path, with its keys in brackets."""
 
     name: str
     keys: tuple[Node, ...] = ()
@@ -33,7 +54,7 @@ class Field(Node):
 
 @dataclass(frozen=True)
 class Path(Node):
-    """Where a value stands in a span."""
+    """Location of a value in a span."""
 
     fields: tuple[Field, ...]
 
@@ -43,7 +64,7 @@ class Path(Node):
 
 @dataclass(frozen=True)
 class Argument(Node):
-    """What a function is given; `name` is empty where only the place tells which it is."""
+    """Argument of a function, with an empty `name` if it is positional."""
 
     name: str
     value: Node
@@ -51,7 +72,7 @@ class Argument(Node):
 
 @dataclass(frozen=True)
 class Call(Node):
-    """A function that makes a value."""
+    """Call of a function that returns a value."""
 
     name: str
     arguments: tuple[Argument, ...] = ()
@@ -60,7 +81,7 @@ class Call(Node):
 
 @dataclass(frozen=True)
 class Math(Node):
-    """Two values and one of + - * / between them."""
+    """Arithmetic operation on two values: one of + - * /."""
 
     operator: str
     left: Node
@@ -69,21 +90,21 @@ class Math(Node):
 
 @dataclass(frozen=True)
 class Negative(Node):
-    """A value with a minus before it."""
+    """Value with a minus sign."""
 
     value: Node
 
 
 @dataclass(frozen=True)
 class Group(Node):
-    """What stands in parentheses."""
+    """Expression in parentheses."""
 
     inner: Node
 
 
 @dataclass(frozen=True)
 class Comparison(Node):
-    """Two values and one of == != < <= > >= between them."""
+    """Comparison of two values: one of == != < <= > >=."""
 
     operator: str
     left: Node
@@ -92,27 +113,27 @@ class Comparison(Node):
 
 @dataclass(frozen=True)
 class Not(Node):
-    """The opposite."""
+    """Negation of a condition."""
 
     part: Node
 
 
 @dataclass(frozen=True)
 class And(Node):
-    """All of the parts."""
+    """Conjunction of all parts."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
 class Or(Node):
-    """One of the parts."""
+    """Disjunction of the parts."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
 class Unsupported(Node):
-    """What OTTL has and this subset has not."""
+    """Feature of OTTL that this subset does not support."""
 
     what: str

@@ -1,0 +1,101 @@
+"""An endpoint of the API: methods, keys, request bodies, and error responses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from starlette.requests import ClientDisconnect, Request
+
+from neve.api.query.errors import Failure, json_response, to_failure
+from neve.api.query.metrics import count_refused
+from neve.api.query.models import MAX_BODY_BYTES
+from neve.receive.authentication import extract_key
+from neve.state.scopes import Caller, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.types import ASGIApp, Receive, Send
+    from starlette.types import Scope as Connection
+
+    from neve.receive.authentication import Guard
+
+BODY_SECONDS = 30
+JSON_TYPE = "application/json"
+
+Handler = Callable[[Request, Caller], Awaitable["ASGIApp"]]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """ASGI application of one path: authenticates the caller, calls the handler, and responds to errors."""
+
+    guard: Guard
+    handlers: Mapping[str, Handler]
+    is_public: bool = False
+    scope: Scope = Scope.READ
+
+    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        request = Request(scope, receive)
+        try:
+            reply = await self._serve(request)
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            failure = to_failure(error)
+            count_refused(failure)
+            if "expect" in request.headers:
+                failure.headers["connection"] = "close"  # the following bytes may be the body
+            reply = json_response(failure)
+        await reply(scope, receive, send)
+
+    async def _serve(self, request: Request) -> ASGIApp:
+        method = "GET" if request.method == "HEAD" else request.method
+        handler = self.handlers.get(method)
+        if handler is None:
+            raise self._no_such_method(request)
+        caller = Caller("") if self.is_public else await self._caller(request)
+        return await handler(request, caller)
+
+    async def _caller(self, request: Request) -> Caller:
+        key = extract_key(request.headers.get("authorization"), request.headers.get("x-api-key"))
+        return await self.guard.caller(key, self.scope, request.client.host if request.client else "")
+
+    def _no_such_method(self, request: Request) -> Failure:
+        path = request.url.path
+        if not self.handlers:
+            return Failure(404, "not_found", f"{path} is not served here", hint="/api/v1/openapi.json says what is")
+        allowed = ", ".join(self.handlers)
+        message = f"{path} takes {allowed}, got {request.method}"
+        return Failure(405, "method_not_allowed", message, headers={"allow": allowed})
+
+
+async def read_body(request: Request) -> bytes:
+    """Read the JSON body of a request; raises `Failure` if it has another type, is too large or too slow."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    packing = request.headers.get("content-encoding", "identity").strip().lower()
+    if kind != JSON_TYPE:
+        hint = f"send the header `Content-Type: {JSON_TYPE}`"
+        raise Failure(415, "unsupported_type", f"content-type is {kind[:100]!r}, expected {JSON_TYPE}", hint=hint)
+    if packing != "identity":
+        raise Failure(415, "unsupported_type", f"content-encoding is {packing[:100]!r}, expected none")
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await _read_stream(request)
+    except TimeoutError:
+        message = f"the body was not there after {BODY_SECONDS} s"
+        raise Failure(408, "slow_body", message, headers={"connection": "close"}) from None
+
+
+async def _read_stream(request: Request) -> bytes:
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MAX_BODY_BYTES:
+            message = f"the body is larger than {MAX_BODY_BYTES:,} bytes"
+            raise Failure(413, "too_large", message, headers={"connection": "close"})
+    return bytes(body)

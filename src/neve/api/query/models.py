@@ -1,0 +1,307 @@
+"""Request and response models of the query API, and strict validation of JSON bodies.
+
+The OpenAPI description is built from the same models.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+
+from neve.api.query.errors import Failure
+from neve.query.request import Request, TimeRange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from neve.query.execution import RunningQuery
+    from neve.state.scopes import Caller
+
+
+LONGEST_SHOWN = 80
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_model(body: bytes, model: type[Model]) -> Model:
+    """Parse a body; raises `Failure` with the key, the value and what was expected."""
+    document = parse_json(body)
+    if not isinstance(document, dict):
+        raise bad_request(f"the body is {format_value(document)}, expected a JSON object")
+    return validate_document(document, model)
+
+
+def validate_document(document: Mapping[str, Any], model: type[Model]) -> Model:
+    """Validate the keys and values; raises `Failure` about the first wrong one."""
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        raise _describe_error(document, str(first["loc"][0]), first["type"], model) from None
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse the JSON of a body; raises `Failure`."""
+    try:
+        document = json.loads(body.decode(), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
+        json.dumps(document, ensure_ascii=False).encode()  # lone surrogates are valid text until they are encoded
+    except UnicodeError:
+        raise bad_request("the body has a character that is no text, expected UTF-8") from None
+    except RecursionError:
+        raise bad_request("the body is nested too deeply") from None
+    except ValueError as error:
+        raise bad_request(f"the body is no JSON: {error}") from None
+    return document
+
+
+def bad_request(message: str, hint: str | None = None) -> Failure:
+    """Return the failure of an invalid request."""
+    return Failure(400, "bad_request", message, hint=hint)
+
+
+def format_value(value: object) -> str:
+    """Return a value as it was sent; a long one is truncated."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+
+
+def _reject_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return found
+
+
+def _reject_constant(word: str) -> None:
+    raise ValueError(f"{word} is no number")
+
+
+def _describe_error(document: Mapping[str, Any], key: str, kind: str, model: type[BaseModel]) -> Failure:
+    if kind == "extra_forbidden":
+        near = get_close_matches(key, model.model_fields, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else None
+        return bad_request(f"unknown key {format_value(key)}, expected one of {', '.join(model.model_fields)}", hint)
+    expected = model.model_fields[key].description
+    if key not in document:
+        return bad_request(f"{key} is missing, expected {expected}")
+    return bad_request(f"{key} is {format_value(document[key])}, expected {expected}")
+
+
+MAX_BODY_BYTES = 1_000_000
+RFC_3339 = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+
+Format = Literal["json", "jsonl", "csv", "parquet", "arrow"]
+Scalar = str | int | float | bool | None
+
+
+def parse_time(value: object) -> datetime | None:
+    """Parse an RFC 3339 time to UTC; raises `ValueError` for anything else.
+
+    >>> parse_time("2026-01-01T01:00:00+01:00").isoformat()
+    '2026-01-01T00:00:00+00:00'
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str) or not RFC_3339.fullmatch(value):
+        raise ValueError("not a time of RFC 3339")
+    try:
+        return datetime.fromisoformat(value.upper()).astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("no such time in UTC") from error
+
+
+UtcTime = Annotated[
+    datetime | None,
+    BeforeValidator(parse_time),
+    WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]}),
+]
+
+
+class Question(BaseModel):
+    """One statement, and within which bounds it is to be answered."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+    sql: str = Field(min_length=1, description="one statement that reads, in DuckDB's SQL", examples=["SELECT 1"])
+    parameters: list[Scalar] | dict[str, Scalar] = Field(
+        default_factory=list,
+        description="a list of values for `?` or `$1`, or an object of values for `$name`: texts, numbers, booleans "
+        "and nulls",
+    )
+    since: UtcTime = Field(None, description="a time of RFC 3339 with its zone: rows before it are left out")
+    until: UtcTime = Field(None, description="a time of RFC 3339 with its zone: rows from it on are left out")
+    format: Format | None = Field(
+        None, description="one of json, jsonl, csv, parquet, arrow; null: what the header `Accept` says, else json"
+    )
+    limit: int | None = Field(None, ge=1, le=2**53, description="rows, from 1, that the result is cut off after")
+    timeout_seconds: float | None = Field(
+        None,
+        gt=0,
+        le=86_400,
+        description="seconds, up to 86400, that the answer may take; the server's limit holds too",
+    )
+    partial: bool = Field(False, description="a boolean: whether files that can't be read may be left out")
+    fresh: bool = Field(False, description="a boolean: whether the result must not be one that was kept")
+
+    def request(self, caller: Caller) -> Request:
+        """Return the request for the query service."""
+        return Request(
+            sql=self.sql,
+            organization=caller.organization,
+            parameters=self.parameters,
+            time=TimeRange(self.since, self.until),
+            limit=self.limit,
+            timeout_seconds=self.timeout_seconds,
+            partial=self.partial,
+            fresh=self.fresh,
+            key_id=caller.key_id,
+        )
+
+
+def read_question(body: bytes) -> Question:
+    """Parse the query of a body; raises `Failure` with the key, the value and what was expected."""
+    return read_model(body, Question)
+
+
+class Document(BaseModel):
+    """An answer, made of an object of the query room."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Return the document as JSON values."""
+        return self.model_dump(mode="json")
+
+
+class ErrorDocument(Document):
+    """What is wrong."""
+
+    code: str = Field(description="a short name that does not change")
+    message: str = Field(description="what failed, for people")
+    hint: str | None = Field(description="what to do about it")
+    limit: str | None = Field(description="which limit it is: concurrency, memory, seconds, scan_bytes or rows")
+
+
+class FailureDocument(Document):
+    """The answer to a request that failed."""
+
+    error: ErrorDocument
+    id: str | None = Field(description="the query that it is about")
+
+
+class ScanDocument(Document):
+    """One table of a statement."""
+
+    table: str
+    snapshot: int | None = Field(description="the snapshot that was read")
+    files: int = Field(description="files that were read")
+    bytes: int = Field(description="their bytes")
+    pruned_files: int = Field(description="files that did not have to be read")
+    pruned_bytes: int = Field(description="their bytes")
+    predicate: str = Field(description="the condition that files were told apart by")
+
+
+class StatisticsDocument(Document):
+    """What an answer took."""
+
+    scans: list[ScanDocument]
+    engine: str = Field(description="duckdb or spark")
+    cache: str = Field(description="hit, miss or off")
+    rollup: str = Field(description="the table of rolled-up points that the answer comes from, if any")
+    rows: int
+    planning_seconds: float
+    seconds: float
+    partial: bool = Field(description="whether files were left out that could not be read")
+    truncated: bool = Field(description="whether rows were left out that `limit` was too small for")
+    notes: list[str] = Field(description="what was decided, and why")
+    files: int
+    bytes: int
+    pruned_files: int
+    pruned_bytes: int
+
+
+class ResultColumn(Document):
+    """A column of a result."""
+
+    name: str
+    type: str = Field(description="as Arrow calls it")
+
+
+class AnswerDocument(Document):
+    """A result as JSON; one that failed in the middle has `error` in the place of `statistics`."""
+
+    id: str
+    columns: list[ResultColumn]
+    rows: list[list[Any]] = Field(
+        description="values in the order of the columns: ids as hex, times as RFC 3339, maps as objects, and numbers "
+        'that JSON lacks as "NaN", "Infinity" and "-Infinity"'
+    )
+    statistics: StatisticsDocument | None = None
+    error: ErrorDocument | None = None
+
+
+class ColumnDocument(Document):
+    """A column of a table."""
+
+    name: str
+    type: str = Field(description="as Iceberg calls it")
+    comment: str
+    required: bool
+
+
+class TableDocument(Document):
+    """A table."""
+
+    name: str
+    comment: str
+    rows: int
+    files: int
+    bytes: int
+    snapshot: int | None
+    earliest: datetime | None = Field(description="the first time in it")
+    latest: datetime | None = Field(description="the last time in it")
+    columns: list[ColumnDocument]
+
+
+class TablesDocument(Document):
+    """The tables."""
+
+    tables: list[TableDocument]
+
+
+class QueryDocument(Document):
+    """A query that runs or ended lately."""
+
+    id: str
+    state: str = Field(description="running, done, failed or cancelled")
+    sql: str
+    key_id: str = Field(description="the key that it was asked with")
+    started: datetime
+    error: str = Field(description="why it failed")
+    statistics: StatisticsDocument
+
+
+class QueriesDocument(Document):
+    """Queries that run."""
+
+    queries: list[QueryDocument]
+
+
+def query_document(running: RunningQuery) -> QueryDocument:
+    """Return the current state of a query."""
+    return QueryDocument(
+        id=running.id,
+        state=running.state,
+        sql=running.sql,
+        key_id=running.key_id,
+        started=running.started,
+        error=running.error,
+        statistics=StatisticsDocument.model_validate(running.statistics.as_document()),
+    )

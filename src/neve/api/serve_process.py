@@ -1,0 +1,122 @@
+"""The processes of `neve serve`: receiver, API and worker; each reports its state to the status board."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, NoReturn
+
+from neve.api.maintenance_process import run_parts
+from neve.api.ports import Addresses
+from neve.api.server import open_api, open_receiver, serve
+from neve.app.serve.part import PartState
+from neve.app.serve.receiver import health_guard
+from neve.app.serve.status_reporter import report_part
+from neve.app.serve.supervisor import Supervisor
+from neve.app.telemetry.config import find_receiver_address
+from neve.app.telemetry.tracing import start_telemetry
+from neve.app.wiring import build_documents
+from neve.jobs.status_board import StatusBoard
+from neve.lake.storage.metrics import register_storage_metrics
+from neve.receive.time_slices import SHORT_NANOSECONDS, request_time_slices
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from neve.app.serve.receiver import ReceiverParts
+    from neve.app.settings import Settings
+    from neve.app.telemetry.tracing import ProcessName
+    from neve.lake.lake import Lake
+
+Ready = Callable[[Addresses], None]
+
+
+def run_receiver(settings: Settings, instance: str, ready: Ready) -> int:
+    """Run the receiver until asked to stop."""
+    request_time_slices(SHORT_NANOSECONDS)  # before any thread starts
+    opened: list[ReceiverParts] = []
+
+    def details() -> dict[str, object]:
+        if not opened:
+            return {}
+        ailment, organizations = opened[0].ailment, list(opened[0].receiver.usage.report())
+        return {**({"error": ailment} if ailment else {}), "organizations": organizations}
+
+    with _process(settings, instance, "receiver") as board:
+        return _run_server(board, open_receiver(settings, opened.append), ready, details)
+
+
+def run_api(settings: Settings, lake: Lake, instance: str, ready: Ready) -> int:
+    """Run the API until asked to stop."""
+    with _process(settings, instance, "api") as board:
+        return _run_server(board, open_api(settings, lake), ready)
+
+
+def run_worker(settings: Settings, lake: Lake, names: Collection[str], instance: str, ready: Ready) -> int:
+    """Run the parts of the worker process until asked to stop, and return the exit code."""
+    from neve.app.serve.parts import build_parts  # noqa: PLC0415 - every room and its engines, for this process alone
+    from neve.ingest.spark_crashes import engine_is_gone  # noqa: PLC0415
+
+    os.nice(settings.serve.background_niceness)  # the JVM and Spark's Python workers inherit it
+    household: Supervisor | None = None
+    with _process(settings, instance, "tend") as board, ExitStack() as keys:
+        guard = health_guard(settings, keys)
+
+        def build() -> Supervisor:
+            nonlocal household
+            household = Supervisor(build_parts(settings, lake, names, instance), settings.serve, board)
+            return household
+
+        code = asyncio.run(
+            run_parts(settings.serve, build, lambda place: ready(Addresses(health=place)), engine_is_gone, guard)
+        )
+    if household is None:
+        _exit_now(code)  # parts are still being built: Spark's JVM, which reads from this process, ends with it
+    if not household.is_empty:
+        _exit_now(code or 1)
+    if _has_threads():
+        _exit_now(code)  # the interpreter would wait for the threads of a released job
+    return code
+
+
+def _has_threads() -> bool:
+    """Return whether there are threads that would keep this process from exiting."""
+    return any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread())
+
+
+def _exit_now(code: int) -> NoReturn:
+    """Exit at once, whatever the threads are doing."""
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _run_server(
+    board: StatusBoard,
+    doors: AbstractAsyncContextManager[Addresses],
+    ready: Ready,
+    details: Callable[[], Mapping[str, object]] = dict,
+) -> int:
+    with report_part(board, board.process, details) as tell:
+
+        def opened(addresses: Addresses) -> None:
+            tell(PartState.RUNNING)
+            ready(addresses)
+
+        asyncio.run(serve(doors, opened, lambda: tell(PartState.DRAINING)))
+    return 0
+
+
+@contextmanager
+def _process(settings: Settings, instance: str, name: ProcessName) -> Iterator[StatusBoard]:
+    """Set up what all processes share: the status board, telemetry, and metrics of storage calls."""
+    register_storage_metrics(settings.prices)
+    with ExitStack() as opened:
+        opened.callback(start_telemetry(settings.telemetry, name, find_receiver_address(settings.receiver)))
+        documents = build_documents(settings)
+        opened.callback(documents.close)
+        yield StatusBoard(documents, instance, name)

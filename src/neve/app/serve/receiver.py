@@ -1,0 +1,197 @@
+"""The receiver wired from the settings, without its ports: raw zone writers, quotas, event checks and key guards."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+from neve.app.wiring import build_lake, build_places
+from neve.errors import ConfigError
+from neve.ingest.watch.events import read_event
+from neve.model.settings import is_loopback
+from neve.raw.writer import open_writer
+from neve.raw.zone import EVENTS, OTLP, RawZone
+from neve.receive.authentication import KeyGuard, OpenGuard
+from neve.receive.backpressure import Backpressure, Usage
+from neve.receive.budget import Budget
+from neve.receive.config import check_receiver
+from neve.receive.events import CheckedEvent, EventReceiver, RefusedFile
+from neve.receive.examiners import Examiners
+from neve.receive.metrics import ReceiverMetrics
+from neve.receive.quotas import Quotas
+from neve.receive.receiver import Receiver
+from neve.state.keys import Keys
+from neve.state.store import StateStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from neve.app.settings import Settings
+    from neve.ingest.watch.places import Places
+    from neve.raw.writer import GroupCommit
+    from neve.raw.zone import Segment
+    from neve.receive.authentication import Guard
+    from neve.receive.config import ReceiverConfig
+
+NANOS = 1_000_000_000
+
+log = structlog.get_logger("neve.receive")
+
+
+@dataclass(frozen=True)
+class ReceiverParts:
+    """The dependencies of the receiver's servers."""
+
+    receiver: Receiver
+    events: EventReceiver
+    guard: Guard
+
+    @property
+    def ailment(self) -> str | None:
+        """Return the reason why the receiver rejects OTLP; none while it is healthy. Events are rejected separately."""
+        return self.receiver.pressure.ailment
+
+    def drain(self) -> None:
+        """Mark the receiver as draining."""
+        self.receiver.pressure.draining = self.events.pressure.draining = True
+
+
+@asynccontextmanager
+async def receiver_parts(settings: Settings) -> AsyncIterator[ReceiverParts]:
+    """Open the receiver without its ports; at the end its segments are sealed."""
+    config = settings.receiver
+    check_receiver(config)
+    check_size_limits(settings)
+    async with AsyncExitStack() as parts:
+        usage, event_usage, quotas = (
+            Usage(backlog_share_bytes(settings)),
+            Usage(backlog_share_bytes(settings)),
+            Quotas(config.limits),
+        )
+        pressure, otlp = await _open_zone(settings, OTLP, parts, usage)
+        event_pressure, events = await _open_zone(settings, EVENTS, parts, event_usage)
+        examiners, metrics, budget = await open_examiners(config, parts)
+        metrics.gauge("backlog_bytes", "bytes that wait to be ingested", lambda: pressure.backlog_bytes)
+        metrics.gauge(
+            "largest_backlog_bytes",
+            "bytes that wait to be ingested of the organization that has the most",
+            lambda: usage.largest_waiting,
+        )
+        metrics.gauge("groups", "groups that were made durable", lambda: otlp.groups)
+        metrics.gauge("group_seconds", "seconds spent making groups durable", lambda: otlp.seconds)
+        receiver = Receiver(
+            config,
+            settings.ingest.max_future_seconds * NANOS,
+            otlp,
+            budget,
+            pressure,
+            examiners,
+            metrics,
+            quotas,
+            usage,
+        )
+        checks = EventChecks(build_places(settings, build_lake(settings)), settings.watch.max_objects)
+        yield ReceiverParts(
+            receiver,
+            EventReceiver(events, event_pressure, config.max_nesting, checks.check, quotas, event_usage),
+            build_guard(settings, parts),
+        )
+
+
+@dataclass(frozen=True)
+class EventChecks:
+    """Checks of events on receipt; the stream checks an event again when it reads it."""
+
+    places: Places
+    max_objects: int
+
+    def check(self, organization: str, body: bytes) -> CheckedEvent:
+        """Return how many files of an event are ingested, and why others are not; raises `InputError` for no event."""
+        read = read_event(body, most=self.max_objects)
+        problems = [(file.path, self.places.problem(organization, file.path)) for file in read.to_ingest]
+        refused = [RefusedFile(path, why) for path, why in problems if why]
+        odd = [RefusedFile(part.what, part.reason) for part in read.refused]
+        return CheckedEvent(len(problems) - len(refused), (*refused, *odd), forbidden=bool(refused))
+
+
+def check_size_limits(settings: Settings) -> None:
+    """Raise `ConfigError` if the receiver would accept messages whose size sends them to quarantine at ingestion."""
+    for name in ("max_message_bytes", "max_groups", "max_records", "max_attributes"):
+        accepted, ingested = getattr(settings.receiver, name), getattr(settings.ingest, name)
+        if accepted > ingested:
+            raise ConfigError(
+                f"receiver.{name} is {accepted}, expected at most ingest.{name}, which is {ingested}",
+                hint=f"set ingest.{name} to {accepted} too",
+            )
+
+
+def backlog_share_bytes(settings: Settings) -> int:
+    """Return the share of the backlog for one organization; 0 if there is only one, which means no separate limit."""
+    if settings.receiver.auth == "open":
+        return 0
+    return int(settings.raw.max_backlog_bytes * settings.receiver.backlog_share)
+
+
+async def open_examiners(config: ReceiverConfig, parts: AsyncExitStack) -> tuple[Examiners, ReceiverMetrics, Budget]:
+    """Start the processes that check large messages, and return them with the metrics and the memory budget."""
+    examiners, metrics, budget = Examiners(config), ReceiverMetrics(), Budget(config.max_inflight_bytes)
+    parts.callback(examiners.close)
+    await examiners.warm_up()
+    metrics.gauge("inflight_bytes", "bytes of requests that are being worked on", lambda: budget.used)
+    return examiners, metrics, budget
+
+
+async def _open_zone(
+    settings: Settings, name: str, parts: AsyncExitStack, usage: Usage
+) -> tuple[Backpressure, GroupCommit]:
+    """Open the writer of a zone and the monitor of its backlog, which reports ingested bytes to `usage`."""
+    raw = settings.raw
+    writer = open_writer(raw, settings.s3, name)
+    parts.push_async_callback(writer.close)
+
+    def settle(segments: Sequence[Segment], mark: int) -> None:
+        usage.settle(writer.own_backlog(segments) + usage.added - mark)
+
+    zone = RawZone.of(raw.location, settings.s3, name)
+    min_free_bytes = raw.min_free_bytes if name == OTLP else 0  # the zones share one disk, which is monitored once
+    pressure = Backpressure(zone, raw.max_backlog_bytes, min_free_bytes, settle, lambda: usage.added)
+    await pressure.look()
+    if pressure.room_problem is not None:
+        log.warning(
+            "every request is refused until there is room on the disk",
+            reason=pressure.room_problem,
+            hint="make room, or set raw.min_free_bytes or raw.location",
+        )
+    watching = asyncio.create_task(pressure.watch())
+    parts.push_async_callback(_cancel_task, watching)
+    return pressure, writer
+
+
+async def _cancel_task(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+def build_guard(settings: Settings, parts: AsyncExitStack) -> Guard:
+    """Build the guard that checks the API keys of clients."""
+    if settings.receiver.auth == "open":
+        return OpenGuard(settings.organization)
+    return _keys_guard(settings, parts)
+
+
+def health_guard(settings: Settings, parts: ExitStack | AsyncExitStack) -> Guard:
+    """Build the guard of the health port: callers on this machine see all of it, others need a key."""
+    if is_loopback(settings.serve.host):
+        return OpenGuard(settings.organization)
+    return _keys_guard(settings, parts)
+
+
+def _keys_guard(settings: Settings, parts: ExitStack | AsyncExitStack) -> Guard:
+    state = StateStore(settings.state)
+    parts.callback(state.close)
+    return KeyGuard(Keys(state), settings.receiver.key_seconds)

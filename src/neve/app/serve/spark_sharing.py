@@ -1,0 +1,87 @@
+"""One embedded Spark for a process group: its cores, its memory, and its Spark Connect server for the API process.
+
+Spark takes no core back from a running task. So it gets one task slot more than there are cores, and long jobs leave
+that slot free for ingestion. Spark Connect listens on loopback, and requires a token that the group generates at its
+start.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from neve.app.serve.config import API, WORKER
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from neve.app.settings import Settings
+    from neve.lake.config import SparkConfig
+    from neve.lake.lake import Lake
+
+
+LOOPBACK = "127.0.0.1"
+LOCALHOST = "localhost"  # for this name Spark's client sends the token without TLS, to this machine alone
+TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - the name of an environment variable
+PLUGINS, PLUGIN = "spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin"
+ADDRESS, PORT = "spark.connect.grpc.binding.address", "spark.connect.grpc.binding.port"
+
+
+def is_spark_shared(settings: Settings, processes: Collection[str]) -> bool:
+    """Return whether the API of a group may need Spark, and the group has an embedded one."""
+    wanted = API in processes and bool(settings.query.spark_bytes)
+    return wanted and WORKER in processes and not settings.spark.connect
+
+
+def new_connect_token() -> dict[str, str]:
+    """Return the environment variable with the token of both sides."""
+    return {TOKEN_VARIABLE: secrets.token_urlsafe(32)}
+
+
+def with_connect_server(lake: Lake, port: int) -> Lake:
+    """Return the lake whose Spark also serves Spark Connect clients on the port once it runs."""
+    spark = lake.spark_config
+    plugins = ",".join(filter(None, (spark.conf.get(PLUGINS), PLUGIN)))
+    conf = {**spark.conf, PLUGINS: plugins, ADDRESS: LOOPBACK, PORT: str(port)}
+    return replace(lake, spark_config=spark.model_copy(update={"conf": conf}))
+
+
+def with_remote_spark(lake: Lake, port: int) -> Lake:
+    """Return the lake with the Spark behind the port; exchanged files are stored in the same folder as without it."""
+    spark = lake.spark_config.model_copy(update={"connect": f"sc://{LOCALHOST}:{port}", "conf": {}})
+    place = lake.lake.model_copy(update={"exchange": lake.exchange.folder})
+    return replace(lake, spark_config=spark, lake=place)
+
+
+ALL_CORES = "local[*]"
+SORT_MEMORY_BYTES = 256 * 1024 * 1024  # 256 MB: a machine that also receives and queries needs its memory
+
+
+def count_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1  # pragma: no cover - not on Linux
+
+
+def with_spare_slot(spark: SparkConfig, count: int) -> SparkConfig:
+    """Return the embedded default with one more task slot; a configured number or cluster is not changed.
+
+    >>> from neve.lake.config import SparkConfig
+    >>> with_spare_slot(SparkConfig(), 4).master
+    'local[5]'
+    """
+    if spark.connect or spark.master != ALL_CORES:
+        return spark
+    return spark.model_copy(update={"master": f"local[{count + 1}]"})
+
+
+def with_compact_share(settings: Settings, count: int) -> Settings:
+    """Give compaction the cores of one worker and half of the memory, if Spark is embedded and no value is set."""
+    if not settings.spark.is_local:
+        return settings
+    own = {"cores": max(1, count // settings.serve.workers), "sort_memory_bytes": SORT_MEMORY_BYTES}
+    unsaid = {key: value for key, value in own.items() if key not in settings.compact.model_fields_set}
+    return settings.model_copy(update={"compact": settings.compact.model_copy(update=unsaid)})

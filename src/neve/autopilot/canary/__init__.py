@@ -1,1 +1,0 @@
-"""Hot queries asked of main and of a branch."""

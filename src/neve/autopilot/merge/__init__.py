@@ -1,1 +1,0 @@
-"""A staged layout published, or taken back."""

@@ -1,1 +1,0 @@
-"""SQL of any engine, read into what it asks of each table."""

@@ -1,1 +1,0 @@
-"""Query logs of every engine, each read into the same records."""

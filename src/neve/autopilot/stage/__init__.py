@@ -1,1 +1,0 @@
-"""A new layout tried on a branch."""

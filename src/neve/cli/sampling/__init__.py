@@ -1,0 +1,1 @@
+"""Commands that sample telemetry: tail keeps whole traces by policies, reservoir keeps weighted records."""

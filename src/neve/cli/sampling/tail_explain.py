@@ -1,0 +1,154 @@
+"""`neve tail explain`: the decisions about one trace, whether it is open, and the vote of each policy."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from neve.cli.output import json_option, org_option, print_json, print_note, print_table, print_text
+from neve.text import format_count, format_duration
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from neve.cli.context import Context
+    from neve.tail.explain import JudgedTrace, TraceExplanation
+
+REASONS = {
+    "inactive": "no span has come for so long",
+    "max_duration": "it is not waited for longer",
+    "root_ended": "its root span has come",
+    "memory": "there was no room for it any more",
+}
+
+
+class TraceIdParam(click.ParamType["bytes"]):
+    """A trace id in hexadecimal."""
+
+    name = "trace id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        """Return the bytes of the trace id."""
+        if isinstance(value, bytes):
+            return value
+        if not re.fullmatch(r"[0-9a-fA-F]{32}", str(value)):
+            self.fail(f"{value!r} is no trace id, expected 32 hexadecimal digits", param, ctx)
+        return bytes.fromhex(value)
+
+
+@click.command()
+@click.argument("trace_id", type=TraceIdParam(), metavar="TRACE_ID")
+@org_option
+@click.option(
+    "--policies",
+    metavar="FILE",
+    help="YAML file with the policies to evaluate.  [default: tail.policies]",
+)
+@json_option
+@click.pass_obj
+def explain(context: Context, trace_id: bytes, org: str | None, policies: str | None, as_json: bool) -> None:
+    """Explain the sampling decision of a trace: all decisions, whether it is open, and each policy's vote now."""
+    from neve.app.tail import build_selector
+    from neve.errors import LakeError
+    from neve.tail.explain import UNKNOWN
+    from neve.tail.explain import explain_trace as look
+
+    owner = context.organization(org or context.settings.tail.source.organization or None)
+    told = look(build_selector(context.settings, context.lake, policies=policies), owner, trace_id)
+    if told.state == UNKNOWN:
+        raise LakeError(
+            f"nothing is known of a trace {told.trace_id} of {owner}: looked into {', '.join(told.tables)}",
+            hint="check the id, and the organization with --org",
+        )
+    if as_json:
+        print_json(told.as_document())
+    else:
+        show_explanation(told)
+
+
+def show_explanation(told: TraceExplanation) -> None:
+    """Print all facts about a trace."""
+    print_text(f"trace {told.trace_id} of {told.organization}: {_headline(told)}")
+    if told.now is not None:
+        _show_trace(told.now)
+    _show_open(told)
+    _show_decisions(told)
+    if told.now is not None:
+        _show_votes(told, told.now)
+    for text in told.notes:
+        print_note(f"note: {text}")
+
+
+def _headline(told: TraceExplanation) -> str:
+    if told.decisions:
+        last = next((one for one in reversed(told.decisions) if one.selector == told.selector), told.decisions[-1])
+        if last.taken_by:
+            return f"kept, by the selector {last.taken_by} before {last.selector}"
+        if last.kind == "late":
+            first = next(
+                one for one in reversed(told.decisions) if one.selector == last.selector and one.kind != "late"
+            )
+            return f"{first.reason}; then {last.reason}"
+        return last.reason
+    if told.open:
+        return "not decided yet"
+    return "its spans are there, but no cycle has read them yet"
+
+
+def _show_trace(one: JudgedTrace) -> None:
+    error = ", with an error" if one.has_error else ""
+    print_text(
+        f"  {format_count(one.spans, 'span')}, {format_duration(one.duration_ms / 1000)}{error}; "
+        f"begins with {one.service or 'an unknown service'}, "
+        f"{one.operation or 'an unknown operation'}, at {_format_time(one.begin)}"
+    )
+
+
+def _show_open(told: TraceExplanation) -> None:
+    for one in told.open:
+        ready = ""
+        if one.ready_at is not None:
+            ready = f", ready at {_format_time(one.ready_at)} ({REASONS.get(one.ready_because, one.ready_because)})"
+        print_text(
+            f"  open for {one.selector}: {format_count(one.span_count, 'span')}, "
+            f"the last one seen at {_format_time(one.last_seen)}{ready}"
+        )
+    if not told.open and not told.decisions and told.now is not None:
+        print_text(f"  ready at {_format_time(told.now.ready_at)} ({REASONS[told.now.ready_because]})")
+
+
+def _show_decisions(told: TraceExplanation) -> None:
+    if not told.decisions:
+        return
+    print_text()
+    print_table(
+        ("decided at", "selector", "revision", "decision", "spans", "stands for", "reason"),
+        [
+            (
+                *(
+                    _format_time(one.decided_at),
+                    one.selector,
+                    f"{one.revision} {one.kind}",
+                    one.decision.replace("_", " "),
+                ),
+                *(f"{one.span_count:,}", f"{one.adjusted_count:,.1f}" if one.adjusted_count else "", one.reason),
+            )
+            for one in told.decisions
+        ],
+        right=(4, 5),
+    )
+
+
+def _show_votes(told: TraceExplanation, now: JudgedTrace) -> None:
+    print_text()
+    print_text(f"the policies now ({told.semantics}): {now.reason}")
+    print_table(
+        ("  policy", "type", "vote", "why"),
+        [(f"  {one.policy}", one.kind, one.vote.replace("_", " "), one.reason) for one in now.votes],
+    )
+
+
+def _format_time(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,226 @@
+"""A recording of a few minutes of the shop: spans, logs and points encoded once as messages, to be played in laps.
+
+A trace is moved in time as a whole, so that its spans still fit together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from neve.demo.generate import MINUTES_MIN, TRACES_PER_MINUTE, all_logs
+from neve.demo.incident import plan_incident
+from neve.demo.message_template import GRAIN, ID_BYTES, LapMessage, Pace, make_unique_time, split_into_messages
+from neve.demo.metrics import metric_streams
+from neve.demo.otlp_encoding import Measurement, group_by, logs_message, measurements, metrics_request, traces_request
+from neve.demo.simulation import simulate
+from neve.demo.spans import MINUTE, Interval
+from neve.errors import ConfigError
+from neve.model.signals import Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from neve.demo.logs import Log
+    from neve.demo.message_template import DraftEncoder, DraftMode
+    from neve.demo.metric_points import Ints, Point, Stream
+    from neve.demo.spans import Span
+
+
+@dataclass(frozen=True)
+class TraceSelection:
+    """Spans in sending order, and the mapping of their times and ids."""
+
+    spans: tuple[Span, ...]
+    moves: Mapping[bytes, int]  # by trace: the offset added to its times
+    numbers: Mapping[bytes, int]  # by span
+
+    def trace_id(self, before: bytes, ink: DraftMode) -> bytes:
+        """Return the id of a trace in every lap; an empty id stays empty."""
+        return ink.identity(before[ID_BYTES:]) if before else b""
+
+    def span_id(self, before: bytes, ink: DraftMode) -> bytes:
+        """Return the id of a span in every lap: its number, which a query of the table can look for."""
+        if not before:
+            return b""
+        number = self.numbers.get(before)
+        return ink.identity(before[ID_BYTES:] if number is None else number.to_bytes(ID_BYTES, "big"))
+
+
+def select_traces(spans: Iterable[Span], records: int, pace: Pace) -> TraceSelection:
+    """Select whole traces by their end until there are enough spans; each ends when its first span is due.
+
+    An earlier send time would put its spans into the future.
+    """
+    traces = sorted(group_by(spans, lambda span: span.trace_id).values(), key=_trace_end)
+    chosen: list[Span] = []
+    moves: dict[bytes, int] = {}
+    for trace in traces:
+        if len(chosen) >= records:
+            break
+        moves[trace[0].trace_id] = pace.at(len(chosen)) - _trace_end(trace)
+        chosen += sorted(trace, key=lambda span: span.end)
+    return TraceSelection(tuple(chosen), moves, {span.span_id: number for number, span in enumerate(chosen)})
+
+
+def _trace_end(trace: list[Span]) -> int:
+    return max(span.end for span in trace)
+
+
+def span_messages(cast: TraceSelection, pace: Pace) -> Iterator[LapMessage]:
+    """Return the selected spans as messages; the key of a span is its number."""
+    ends = [span.end + cast.moves[span.trace_id] for span in cast.spans]
+
+    def draft(part: slice) -> DraftEncoder:
+        return lambda ink: traces_request(_move_span(span, cast, ink) for span in cast.spans[part]).SerializeToString()
+
+    return split_into_messages(range(len(cast.spans)), ends, pace, draft)
+
+
+def _move_span(span: Span, cast: TraceSelection, ink: DraftMode) -> Span:
+    move = cast.moves[span.trace_id]
+    events = tuple(event._replace(time=ink.time(event.time + move)) for event in span.events)
+    links = tuple(
+        link._replace(trace_id=cast.trace_id(link.trace_id, ink), span_id=cast.span_id(link.span_id, ink))
+        for link in span.links
+    )
+    return span._replace(
+        trace_id=cast.trace_id(span.trace_id, ink),
+        span_id=cast.span_id(span.span_id, ink),
+        parent_id=cast.span_id(span.parent_id, ink),
+        start=ink.time(span.start + move),
+        end=ink.time(span.end + move),
+        events=events,
+        links=links,
+    )
+
+
+class PlacedLog(NamedTuple):
+    """A log record and its time in the lap."""
+
+    at: int
+    log: Log
+
+
+def log_messages(logs: Iterable[Log], cast: TraceSelection, run: Interval, pace: Pace) -> Iterator[LapMessage]:
+    """Return as many log records as selected spans: those of the traces and process logs; the key is the time."""
+    count = len(cast.spans)
+    found = sorted(_place_logs(logs, cast, run, pace.at(count)), key=lambda placed: placed.at)
+    spread = [found[number * len(found) // count] for number in range(count)]
+    keys = [make_unique_time(placed.at, number) for number, placed in enumerate(spread)]
+
+    def draft(part: slice) -> DraftEncoder:
+        chosen = list(zip(keys[part], (placed.log for placed in spread[part]), strict=True))
+        return lambda ink: logs_message(_move_log(log, at, cast, ink) for at, log in chosen).SerializeToString()
+
+    return split_into_messages(keys, keys, pace, draft)
+
+
+def _place_logs(logs: Iterable[Log], cast: TraceSelection, run: Interval, whole: int) -> Iterator[PlacedLog]:
+    """Keep the logs of a trace with it; spread the others over the lap as they were over the run."""
+    for log in logs:
+        if not log.trace_id:
+            yield PlacedLog((log.time - run.start) * whole // (run.end - run.start), log)
+        elif (move := cast.moves.get(log.trace_id)) is not None:
+            yield PlacedLog(log.time + move, log)
+
+
+def _move_log(log: Log, at: int, cast: TraceSelection, ink: DraftMode) -> Log:
+    return log._replace(
+        time=ink.time(at),
+        observed=ink.time(at + log.observed - log.time),
+        trace_id=cast.trace_id(log.trace_id, ink),
+        span_id=cast.span_id(log.span_id, ink),
+    )
+
+
+class ExportTimeMap:
+    """A map from export instants of the run to a lap, where an export is due with its first point."""
+
+    def __init__(self, started: int, instants: Ints, pace: Pace) -> None:
+        known, firsts = np.unique(instants, return_index=True)
+        turns = [pace.at(int(first)) // GRAIN * GRAIN for first in firsts]
+        before = turns[0] - (turns[1] - turns[0] if len(turns) > 1 else GRAIN)
+        self._known = np.concatenate(([min(started, int(known[0]) - 1)], known))
+        self._turns = np.array([before, *turns])
+
+    def __call__(self, instant: int) -> int:
+        """Return the instant in the lap; an instant before the start of the run becomes the start of the lap."""
+        return round(float(np.interp(instant, self._known, self._turns)))
+
+
+def point_messages(streams: Iterable[Stream], cast: TraceSelection, started: int, pace: Pace) -> Iterator[LapMessage]:
+    """Return as many points as selected spans, the earliest first; the key is the time. Counts restart in each lap."""
+    count = len(cast.spans)
+    chosen = sorted(measurements(streams), key=lambda item: item.point.time_unix_nano)[:count]
+    if len(chosen) < count:
+        raise ConfigError(f"the run has {len(chosen)} metric points, expected as many as spans, which are {count}")
+    instants = np.array([item.point.time_unix_nano for item in chosen], np.int64)
+    warp = ExportTimeMap(started, instants, pace)
+    keys = [make_unique_time(warp(int(instant)), number) for number, instant in enumerate(instants)]
+
+    def draft(part: slice) -> DraftEncoder:
+        return lambda ink: _encode_points(chosen[part], keys[part], warp, cast, ink)
+
+    return split_into_messages(keys, keys, pace, draft)
+
+
+def _encode_points(
+    items: Sequence[Measurement], keys: Sequence[int], warp: ExportTimeMap, cast: TraceSelection, ink: DraftMode
+) -> bytes:
+    moved = [
+        item._replace(point=_move_point(item.point, at, warp, cast, ink)) for item, at in zip(items, keys, strict=True)
+    ]
+    return metrics_request(moved).SerializeToString()
+
+
+def _move_point(point: Point, at: int, warp: ExportTimeMap, cast: TraceSelection, ink: DraftMode) -> Point:
+    """Return a point at another time; its exemplar refers to the trace in the lap if that trace is selected."""
+    moved = type(point)()
+    moved.CopyFrom(point)  # type: ignore[arg-type]
+    moved.time_unix_nano = ink.time(at)
+    if point.start_time_unix_nano:
+        moved.start_time_unix_nano = ink.time(warp(point.start_time_unix_nano))
+    for example in getattr(moved, "exemplars", ()):
+        move = cast.moves.get(example.trace_id)
+        example.time_unix_nano = ink.time(at if move is None else example.time_unix_nano + move)
+        example.trace_id = cast.trace_id(example.trace_id, ink)
+        example.span_id = cast.span_id(example.span_id, ink)
+    return moved
+
+
+LAP_SECONDS = 60
+MIN_LAP_RECORDS, MAX_LAP_RECORDS = (
+    3_000,
+    12_000,
+)  # records of each signal in a lap: enough to distinguish laps, and quick to encode
+POINTS_PER_MINUTE = 900  # at least; there are more spans and logs
+RUN_START = 1_767_225_600_000_000_000  # an arbitrary instant: all times are replaced
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One lap: the same number of records of each signal, and the duration."""
+
+    bodies: Mapping[Signal, Sequence[LapMessage]]
+    nanos: int
+
+
+def make_recording(rate: float, *, seed: int = 7, records: int | None = None) -> Recording:
+    """Run the shop and encode its telemetry, at a rate of records of each signal per second."""
+    pace = Pace(rate)
+    wanted = records or min(MAX_LAP_RECORDS, max(MIN_LAP_RECORDS, int(rate * LAP_SECONDS)))
+    minutes = max(MINUTES_MIN, -(-wanted // POINTS_PER_MINUTE))
+    run = Interval(RUN_START, RUN_START + minutes * MINUTE)
+    simulation = simulate(seed, run, plan_incident(run.start, minutes), TRACES_PER_MINUTE)
+    chosen = select_traces(simulation.spans, wanted, pace)
+    return Recording(
+        bodies={
+            Signal.TRACES: tuple(span_messages(chosen, pace)),
+            Signal.LOGS: tuple(log_messages(all_logs(simulation, seed), chosen, run, pace)),
+            Signal.METRICS: tuple(point_messages(metric_streams(simulation, seed), chosen, run.start, pace)),
+        },
+        nanos=pace.whole(len(chosen.spans)),
+    )

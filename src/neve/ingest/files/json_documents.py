@@ -1,0 +1,318 @@
+"""Read generic files (JSON lines, CSV, Parquet) as JSON documents, one per record."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from neve.errors import FileTooLarge, InputError
+from neve.ingest.files.foreign_schemas import fold_name
+from neve.ingest.files.formats import Format
+from neve.ingest.files.json_text import spans_lines, split_documents
+from neve.ingest.files.sql_values import NANOS, SPAN_ID_BYTES, TRACE_ID_BYTES, TYPED_TIME
+from neve.lake.duckdb import quote_literal
+from neve.otlp import Rejected
+from neve.otlp.columns import relist
+from neve.otlp.values import MOST_LEVELS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOST_UNPACKED = 1024 * 1024 * 1024
+ROWS_AT_ONCE = 4096  # of a Parquet file
+PARQUET_SHARE = 4  # its rows are in memory as columns, as JSON and as messages at the same time
+DEEPEST = MOST_LEVELS + 1  # the record itself, and the levels of a value
+TEXT_TYPES = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
+CHECKED_BYTES = 1024 * 1024  # of UTF-8 that are validated at once
+STRINGS, BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL), re.compile(r"[\[\]{}]")
+ERRORS = (duckdb.Error, UnicodeDecodeError)  # DuckDB may truncate an error message inside a character
+ID_WIDTHS = {
+    "traceid": TRACE_ID_BYTES,
+    "spanid": SPAN_ID_BYTES,
+    "parentspanid": SPAN_ID_BYTES,
+    "parentid": SPAN_ID_BYTES,
+}
+HEADER_AND_ONE = 2  # pyarrow counts lines from 1 and the header with them
+OBJECTS = "SELECT CASE WHEN json_valid(line) THEN json_type(line) = 'OBJECT' END FROM given_lines"
+# Only a map that is made from entries is checked for duplicate keys.
+ALL_MAPS = "SELECT sum(cardinality(map_from_entries(map_entries(line::JSON::MAP(VARCHAR, JSON))))) FROM given_lines"
+ELEMENTS = """
+SELECT place, unnest(CASE WHEN json_valid(line) AND json_type(line) = 'ARRAY'
+  THEN from_json(line, '["JSON"]')::VARCHAR[] ELSE [line] END) FROM given_lines"""
+EACH_KEY_ONCE = """
+SELECT CASE WHEN json_valid(line) THEN
+  json_type(line) = 'OBJECT' AND len(json_keys(line)) = len(list_distinct(json_keys(line)))
+END FROM given_lines"""
+
+
+@dataclass(frozen=True)
+class JsonDocuments:
+    """JSON texts with their positions in the file, and the records that could not be read."""
+
+    texts: pa.StringArray
+    positions: pa.Int64Array
+    rejected: tuple[Rejected, ...] = ()
+
+    def reject(self, reasons: Mapping[int, str]) -> JsonDocuments:
+        """Reject the documents at some positions of the file, each with its reason."""
+        positions = self.positions.to_pylist()
+        keep = pa.array([position not in reasons for position in positions], pa.bool_())
+        rejected = tuple(
+            Rejected("malformed_line", reasons[position], position, self.texts[row].as_py().encode(), Format.JSON_LINES)
+            for row, position in enumerate(positions)
+            if position in reasons
+        )
+        return JsonDocuments(self.texts.filter(keep), self.positions.filter(keep), (*self.rejected, *rejected))
+
+
+def check_size(size: int, most: int, share: int = 1) -> None:
+    """Raise `FileTooLarge` for content that is larger than its share of the limit on unpacked bytes."""
+    if size > most // share:
+        said = "ingest.max_unpacked_bytes" if share == 1 else f"ingest.max_unpacked_bytes divided by {share}"
+        raise FileTooLarge(
+            f"its content is larger than {most // share} bytes, which is {said}",
+            hint="split the file, or raise the setting where the workers have the memory",
+        )
+
+
+def read_documents(
+    form: Format, data: bytes, engine: duckdb.DuckDBPyConnection, most: int = MOST_UNPACKED
+) -> JsonDocuments:
+    """Return the records of a generic file. Raises `InputError` if the file as a whole can't be read."""
+    if form is Format.JSON_LINES:
+        return _read_json_lines(data, engine)
+    table, rejected = _read_csv(data) if form is Format.CSV else (_read_parquet(data, most), ())
+    # Every record repeats the names of its columns.
+    check_size(table.nbytes + table.num_rows * sum(len(name) for name in table.column_names), most)
+    if table.num_columns == 0 or table.num_rows == 0:
+        return JsonDocuments(pa.array([], pa.string()), pa.array([], pa.int64()), rejected)
+    bad = [row.message for row in rejected]
+    positions = np.setdiff1d(np.arange(table.num_rows + len(bad)), bad)
+    return JsonDocuments(_as_json(table, engine), pa.array(positions), rejected)
+
+
+def _as_json(table: pa.Table, engine: duckdb.DuckDBPyConnection) -> pa.StringArray:
+    """Return every row as a JSON object.
+
+    Columns are numbered, because DuckDB treats `Time` and `time` as the same name.
+    """
+    numbered = [f"c{number}" for number in range(table.num_columns)]
+    pairs = ", ".join(
+        f"{quote_literal(name)}, {column}" for name, column in zip(table.column_names, numbered, strict=True)
+    )
+    try:
+        engine.register("given_rows", table.rename_columns(numbered))
+        return _query_column(engine, f"SELECT json_object({pairs}) FROM given_rows")  # noqa: S608 - names are literals
+    except ERRORS as error:
+        raise InputError(f"a column can't be said in JSON: {str(error).splitlines()[0]}") from error
+
+
+def _read_json_lines(data: bytes, engine: duckdb.DuckDBPyConnection) -> JsonDocuments:
+    if spans_lines(data):
+        return _read_spanning(data, engine)
+    return _check_lines([(at, line) for at, line in enumerate(data.split(b"\n")) if line.strip()], engine)
+
+
+def _read_spanning(data: bytes, engine: duckdb.DuckDBPyConnection) -> JsonDocuments:
+    """Read documents that span lines. The elements of a list are documents of their own."""
+    found = split_documents(data)
+    texts, places = pa.array(found.texts, pa.string()), pa.array(found.lines, pa.int64())
+    engine.register("given_lines", pa.table({"line": texts, "place": places}))
+    rows = engine.execute(ELEMENTS).fetchall()
+    documents = _check_lines([(at, text.encode()) for at, text in rows], engine)
+    return replace(documents, rejected=(*found.rejected, *documents.rejected))
+
+
+def _check_lines(lines: list[tuple[int, bytes]], engine: duckdb.DuckDBPyConnection) -> JsonDocuments:
+    """Return the lines that are objects with unique keys, and reject the others."""
+    texts = pa.array([line.decode(errors="replace") for _at, line in lines], pa.string())
+    positions = pa.array([at for at, _line in lines], pa.int64())
+    engine.register("given_lines", pa.table({"line": texts}))
+    is_object = _query_column(engine, OBJECTS)
+    if not _have_unique_keys(engine):  # the lines with duplicate keys are searched only if there are any
+        is_object = _query_column(engine, EACH_KEY_ONCE)
+    is_object = pc.fill_null(is_object, False)
+    if pc.all(is_object, min_count=0).as_py():
+        return JsonDocuments(texts, positions)
+    rejected = tuple(
+        Rejected("malformed_line", "the line is not a JSON object with each key once", at, line, Format.JSON_LINES)
+        for (at, line), good in zip(lines, is_object.to_pylist(), strict=True)
+        if not good
+    )
+    return JsonDocuments(texts.filter(is_object), positions.filter(is_object), rejected)
+
+
+def _have_unique_keys(engine: duckdb.DuckDBPyConnection) -> bool:
+    try:
+        engine.execute(ALL_MAPS).fetchall()
+    except ERRORS:
+        return False
+    return True
+
+
+def reject_deep_documents(documents: JsonDocuments) -> JsonDocuments:
+    """Return the records within the nesting limit of the wire format. Reject the others one by one."""
+    texts = documents.texts
+    brackets = pc.add(pc.count_substring(texts, "["), pc.count_substring(texts, "{"))
+    suspects = np.flatnonzero(pc.greater(brackets, DEEPEST).to_numpy(zero_copy_only=False)).tolist()
+    deep = {
+        documents.positions[row].as_py(): f"the record is nested {levels} levels deep, expected {DEEPEST} at most"
+        for row in suspects
+        if (levels := _measure_depth(texts[row].as_py())) > DEEPEST
+    }
+    return documents.reject(deep) if deep else documents
+
+
+def _measure_depth(text: str) -> int:
+    """Return the nesting depth of JSON.
+
+    >>> _measure_depth('{"a": [1, "[[[", {}]}')
+    3
+    """
+    steps = (1 if bracket in "[{" else -1 for bracket in BRACKETS.findall(STRINGS.sub("", text)))
+    return max(accumulate(steps), default=0)
+
+
+def _read_csv_header(data: bytes) -> list[str]:
+    """Return the column names of a CSV file."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for start in range(0, len(data), CHECKED_BYTES):
+            decoder.decode(data[start : start + CHECKED_BYTES])
+        decoder.decode(b"", final=True)
+        return next(csv.reader(io.StringIO(data.split(b"\n", 1)[0].decode())), [])
+    except UnicodeDecodeError as error:
+        raise InputError(f"not a CSV file in UTF-8: {error}") from error
+    except csv.Error as error:
+        raise InputError(f"not a CSV file with a header: {error}") from error
+
+
+def _read_csv(data: bytes) -> tuple[pa.Table, tuple[Rejected, ...]]:
+    header = _read_csv_header(data)
+    if len(set(header)) != len(header) or not all(header):
+        raise InputError(f"the first line of a CSV file must name each column once, got {header!r}")
+    rejected: list[Rejected] = []
+
+    def skip(row: pacsv.InvalidRow) -> str:
+        detail = f"the line has {row.actual_columns} columns, expected {row.expected_columns}"
+        rejected.append(
+            Rejected(
+                "malformed_line",
+                detail,
+                (row.number or HEADER_AND_ONE) - HEADER_AND_ONE,
+                (row.text or "").encode(),
+                Format.CSV,
+            )
+        )
+        return "skip"
+
+    try:
+        table = pacsv.read_csv(
+            pa.BufferReader(data),
+            read_options=pacsv.ReadOptions(use_threads=False),  # lines are numbered only in this case
+            parse_options=pacsv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
+            convert_options=pacsv.ConvertOptions(
+                column_types=dict.fromkeys(header, pa.string()),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                null_values=[""],
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise InputError(f"not a CSV file with a header: {error}") from error
+    return table, tuple(rejected)
+
+
+def _read_parquet(data: bytes, most: int) -> pa.Table:
+    """Read the rows of a Parquet file piece by piece. A repeated value is small in the file and large in memory."""
+    try:
+        with _open_parquet(data) as file:
+            schema, texts = file.schema_arrow, _text_columns(file)
+            for group in range(file.num_row_groups):
+                # Metadata of single columns is not asked for: Arrow ends the process if it is malformed.
+                check_size(file.metadata.row_group(group).total_byte_size, most)
+        with _open_parquet(data, read_dictionary=texts) as file:
+            pieces, size = [], 0
+            for piece in file.iter_batches(ROWS_AT_ONCE):
+                size += sum(map(_plain_bytes, piece.columns))
+                check_size(size, most, PARQUET_SHARE)
+                pieces.append(pa.Table.from_batches([piece]).cast(schema))
+            table = pa.concat_tables(pieces) if pieces else schema.empty_table()
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # column names may be any bytes
+        raise InputError(f"not a Parquet file: {error}") from error
+    return pa.table({name: _to_json_values(name, table.column(name)) for name in table.column_names})
+
+
+def _open_parquet(data: bytes, **options: Any) -> pq.ParquetFile:
+    """Open a file. No list or text of its metadata has more entries than the file has bytes, whatever it declares."""
+    most = max(1, len(data))
+    return pq.ParquetFile(
+        pa.BufferReader(data), thrift_string_size_limit=most, thrift_container_size_limit=most, **options
+    )
+
+
+def _text_columns(file: pq.ParquetFile) -> list[str]:
+    """Return the columns of texts and bytes. With a dictionary, thousands of rows with one large value are small.
+
+    Arrow can't read a dictionary inside of lists and objects, nor make its views from one; those share their values.
+    """
+    return [field.name for field in file.schema_arrow if field.type in TEXT_TYPES]
+
+
+def _plain_bytes(column: pa.Array) -> int:
+    """Return the size of a column without dictionary encoding. A dictionary stores a shared value once."""
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    values = column.dictionary
+    if values.type in TEXT_TYPES:
+        return int(pc.sum(pc.binary_length(values).take(column.indices)).as_py() or 0)
+    return len(column) * (int(values.nbytes) // max(1, len(values)) + 1)
+
+
+def _to_json_values(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert times to marked nanoseconds, and bytes to text or hex, which JSON represents without loss."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return pa.chunked_array([_format_times(column)])
+    if pa.types.is_list(kind) and pa.types.is_timestamp(kind.value_type):
+        lists = column.combine_chunks()
+        return pa.chunked_array([relist(lists, _format_times(lists.flatten()))])
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return pa.chunked_array([_decode_bytes(name, column.cast(pa.large_binary()).combine_chunks())])
+    return column
+
+
+def _format_times(column: pa.ChunkedArray | pa.Array) -> pa.StringArray:
+    nanos = NANOS[column.type.unit]
+    return pa.array([_format_time(value, nanos) for value in column.cast(pa.int64()).to_pylist()], pa.string())
+
+
+def _format_time(value: int | None, nanos: int) -> str | None:
+    return None if value is None else f"{TYPED_TIME}{value * nanos}"
+
+
+def _decode_bytes(name: str, column: pa.LargeBinaryArray) -> pa.Array:
+    """Return bytes as text if all of them are UTF-8, as some writers store texts. Ids of the right width are hex."""
+    width = ID_WIDTHS.get(fold_name(name))
+    lengths = pc.unique(pc.binary_length(column)).to_pylist()
+    if width is None or not {None, 0, width}.issuperset(lengths):
+        with suppress(pa.ArrowInvalid):  # not UTF-8
+            return column.cast(pa.large_string()).cast(pa.string())
+    return pa.array([None if value is None else value.hex() for value in column.to_pylist()], pa.string())
+
+
+def _query_column(engine: duckdb.DuckDBPyConnection, statement: str) -> pa.Array:
+    return engine.execute(statement).to_arrow_table().column(0).combine_chunks()

@@ -1,0 +1,1 @@
+"""Background jobs: announcements, batching, policies, schedules, the job queue, workers and status."""

@@ -1,0 +1,97 @@
+"""The status board: the parts of every `neve serve` report their state here, to all that share the state store."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from neve.state.documents import Documents
+
+SPACE = "parts"
+LOST = "no heartbeat"  # the state of a part without heartbeats
+STOPPED = "stopped"  # the only state that no report follows
+SILENT_SECONDS = 60  # a dozen intervals of a supervisor's reports
+EXPIRY_SECONDS = 3600
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartStatus:
+    """Status of a part: its state and since when, its restarts, its last failure, and details."""
+
+    name: str
+    state: str
+    since: datetime
+    restarts: int = 0
+    error: str = ""
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartReport(PartStatus):
+    """Last report of a part, by the store's clock; `instance` is the `neve serve` that it belongs to."""
+
+    instance: str
+    process: str
+    pid: int
+    seen: datetime
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> PartReport:
+        """Decode a document of the store; keys of a newer release are ignored."""
+        known = {name: document[name] for name in cls.__dataclass_fields__}
+        moments = {name: datetime.fromisoformat(known[name]) for name in ("since", "seen")}
+        return cls(**{**known, **moments})
+
+    @property
+    def document(self) -> dict[str, object]:
+        """Return the document for the store."""
+        details = json.loads(json.dumps(dict(self.details), default=str))
+        return {**vars(self), "details": details, "since": self.since.isoformat(), "seen": self.seen.isoformat()}
+
+    def judged(self, now: datetime) -> PartReport:
+        """Return the report, as lost if the part sent no heartbeat for too long and did not stop."""
+        if self.state == STOPPED or now - self.seen <= timedelta(seconds=SILENT_SECONDS):
+            return self
+        words = f"not heard of since {self.seen:%Y-%m-%d %H:%M:%S} UTC, when it was {self.state}"
+        return replace(self, state=LOST, error=f"{words}: {self.error}" if self.error else words)
+
+
+@dataclass(frozen=True)
+class StatusBoard:
+    """The reports of all instances; writers need the name of an instance, readers do not."""
+
+    documents: Documents
+    instance: str = ""
+    process: str = ""
+
+    def report(self, status: PartStatus) -> None:
+        """Store the status of a part."""
+        known = {name: getattr(status, name) for name in PartStatus.__dataclass_fields__}
+        report = PartReport(
+            **known, instance=self.instance, process=self.process, pid=os.getpid(), seen=self.documents.now()
+        )
+        self.documents.put(SPACE, f"{self.instance}/{self.process}/{status.name}", report.document)
+
+    def all(self) -> list[PartReport]:
+        """Return every part that reported in the last hour; a part without a heartbeat for a minute is lost."""
+        now = self.documents.now()
+        found = (PartReport.of(document) for _key, document in self.documents.entries(SPACE))
+        return [report.judged(now) for report in found if not _is_old(report, now)]
+
+    def forget_old(self) -> int:
+        """Delete parts that have not reported for an hour, and return their number."""
+        now = self.documents.now()
+        old = [key for key, document in self.documents.entries(SPACE) if _is_old(PartReport.of(document), now)]
+        for key in old:
+            self.documents.delete(SPACE, key)
+        return len(old)
+
+
+def _is_old(report: PartReport, now: datetime) -> bool:
+    return now - report.seen > timedelta(seconds=EXPIRY_SECONDS)

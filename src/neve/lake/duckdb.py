@@ -1,0 +1,112 @@
+"""DuckDB connections that read the lake's tables. Extensions come from installed packages, nothing is downloaded."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from neve.errors import EnvironmentFault
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.table import Table
+
+    from neve.lake.config import S3Config
+
+EXTENSIONS = ("avro", "httpfs", "iceberg")
+
+
+def connect(
+    s3: S3Config,
+    *,
+    on_s3: bool,
+    threads: int = 0,
+    memory_limit: str = "4GB",
+    extensions: Sequence[str] = EXTENSIONS,
+) -> duckdb.DuckDBPyConnection:
+    """Open an in-memory DuckDB that can read Iceberg tables, as far as the installed extensions support it."""
+    connection = duckdb.connect(config={"memory_limit": memory_limit, **({"threads": threads} if threads else {})})
+    prepare(connection, s3, on_s3=on_s3, extensions=extensions)
+    return connection
+
+
+def prepare(
+    connection: duckdb.DuckDBPyConnection, s3: S3Config, *, on_s3: bool, extensions: Sequence[str] = EXTENSIONS
+) -> None:
+    """Configure a DuckDB connection to read the lake."""
+    for statement in setup_statements(s3, on_s3=on_s3, extensions=extensions):
+        connection.execute(statement)
+
+
+def setup_statements(s3: S3Config, *, on_s3: bool, extensions: Sequence[str] = EXTENSIONS) -> list[str]:
+    """Return the setup statements: UTC, the extensions, and the credentials of object storage if they are needed."""
+    chain = ("aws",) if on_s3 and not s3.access_key else ()
+    return [
+        "SET TimeZone = 'UTC'",
+        "SET autoinstall_known_extensions = false",
+        *(f"LOAD {quote_literal(str(extension_path(name)))}" for name in (*extensions, *chain)),
+        *([secret_statement(s3)] if on_s3 else []),
+    ]
+
+
+def confine(connection: duckdb.DuckDBPyConnection, locations: list[str]) -> None:
+    """Restrict a connection permanently to the files of these tables."""
+    for statement in confinement_statements(locations):
+        connection.execute(statement)
+
+
+def confinement_statements(locations: list[str]) -> list[str]:
+    """Return the statements of `confine`. They must come last, because no setting can be changed after them."""
+    folders = [location.removeprefix("file://").rstrip("/") + "/" for location in locations]
+    return [
+        f"SET allowed_directories = [{', '.join(map(quote_literal, folders))}]",
+        "SET enable_external_access = false",
+        "SET lock_configuration = true",
+    ]
+
+
+def extension_path(name: str) -> Path:
+    """Return the path of an extension in its package."""
+    spec = importlib.util.find_spec(f"duckdb_extension_{name}")
+    if spec is None or spec.origin is None:
+        raise EnvironmentFault(f"the package duckdb-extension-{name} is not installed", hint="pip install neve")
+    folder = Path(spec.origin).parent / "extensions" / f"v{duckdb.__version__}"
+    path = folder / f"{name}.duckdb_extension"
+    if not path.exists():
+        raise EnvironmentFault(
+            f"duckdb is {duckdb.__version__}, but duckdb-extension-{name} has no build for that version",
+            hint="install both in the same version",
+        )
+    return path
+
+
+def scan_sql(table: Table) -> str:
+    """Return the SQL that reads a table at its current snapshot."""
+    return f"iceberg_scan({quote_literal(table.metadata_location)})"
+
+
+def secret_statement(s3: S3Config, scope: Sequence[str] = ()) -> str:
+    """Return the statement that sets the credentials of object storage, for all objects or for some prefixes."""
+    options = {
+        "TYPE": "s3",
+        "PROVIDER": "config" if s3.access_key else "credential_chain",
+        "REGION": quote_literal(s3.region),
+        "URL_STYLE": quote_literal("path" if s3.path_style else "vhost"),
+    }
+    if s3.access_key:
+        options |= {"KEY_ID": quote_literal(s3.access_key), "SECRET": quote_literal(s3.secret_key.get_secret_value())}
+    if s3.endpoint:
+        scheme, _, host = s3.endpoint.rpartition("://")
+        options |= {"ENDPOINT": quote_literal(host), "USE_SSL": str(scheme != "http").lower()}
+    if scope:
+        options["SCOPE"] = f"[{', '.join(map(quote_literal, scope))}]"
+    return f"CREATE OR REPLACE SECRET lake ({', '.join(f'{key} {value}' for key, value in options.items())})"
+
+
+def quote_literal(text: str) -> str:
+    """Quote a text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"

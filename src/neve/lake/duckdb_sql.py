@@ -1,0 +1,120 @@
+"""SQL fragments for DuckDB: lists of Parquet files, filters by position deletes, types and quoted names."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from neve.errors import LakeError
+from neve.lake.duckdb import quote_literal
+from neve.lake.read.manifests import to_duckdb_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyiceberg.types import IcebergType
+
+
+def format_file_list(paths: Iterable[str], root: str = "") -> str:
+    """Format paths for `read_parquet`. Local ones are mapped into the folder of links, if there is one.
+
+    >>> format_file_list(["file:///lake/a.parquet"])
+    "['/lake/a.parquet']"
+    """
+    return f"[{', '.join(quote_literal(find_link_path(root, path)) for path in paths)}]"
+
+
+def find_link_path(root: str, path: str) -> str:
+    """Return the path of a file in a folder of links to local files, or its own path if there is no such folder.
+
+    Names in the folder are hashes of paths, which SQL can compute as well. They are short because DuckDB resolves every
+    folder of a path each time that it opens a file.
+
+    >>> find_link_path("/links", "file:///lake/a.parquet"), find_link_path("/links", "s3a://lake/a.parquet")
+    ('/links/6cdee5aa1f728d203c934aeb4fe4814b.parquet', 's3://lake/a.parquet')
+    """
+    plain = to_duckdb_path(path)
+    if not root or not plain.startswith("/"):
+        return plain
+    return f"{root}/{hashlib.md5(plain.encode(), usedforsecurity=False).hexdigest()}.parquet"
+
+
+def exclude_deleted_sql(deletes: Iterable[str], root: str = "") -> str:
+    """Return the SQL after `read_parquet(…) AS data` that excludes the rows in position-delete files.
+
+    Paths in delete files have the form of Iceberg's writers.
+    """
+    plain = r"regexp_replace(regexp_replace(file_path, '^file:/+', '/'), '^s3[an]:', 's3:')"
+    found = (
+        f"CASE WHEN {plain} LIKE '/%' THEN {quote_literal(root + '/')} || md5({plain}) || '.parquet' ELSE {plain} END"
+    )
+    file_path = found if root else plain
+    deleted = f"SELECT {file_path} AS file_path, pos FROM read_parquet({format_file_list(deletes, root)})"  # noqa: S608 - quoted
+    return (
+        f" ANTI JOIN ({deleted}) AS deleted ON data.filename = deleted.file_path AND data.file_row_number = deleted.pos"
+    )
+
+
+SIMPLE_TYPES: dict[type[IcebergType], str] = {
+    BooleanType: "BOOLEAN",
+    IntegerType: "INTEGER",
+    LongType: "BIGINT",
+    FloatType: "FLOAT",
+    DoubleType: "DOUBLE",
+    StringType: "VARCHAR",
+    BinaryType: "BLOB",
+    FixedType: "BLOB",
+    UUIDType: "UUID",
+    DateType: "DATE",
+    TimeType: "TIME",
+    TimestampType: "TIMESTAMP",
+    TimestamptzType: "TIMESTAMP WITH TIME ZONE",
+    TimestampNanoType: "TIMESTAMP_NS",
+}
+
+
+def to_duckdb_type(kind: IcebergType) -> str:
+    """Return the name of a type in DuckDB.
+
+    >>> to_duckdb_type(MapType(1, StringType(), 2, DecimalType(9, 2)))
+    'MAP(VARCHAR, DECIMAL(9, 2))'
+    """
+    match kind:
+        case DecimalType():
+            return f"DECIMAL({kind.precision}, {kind.scale})"
+        case ListType():
+            return f"{to_duckdb_type(kind.element_type)}[]"
+        case MapType():
+            return f"MAP({to_duckdb_type(kind.key_type)}, {to_duckdb_type(kind.value_type)})"
+        case StructType() if kind.fields:
+            members = (f"{quote_name(member.name)} {to_duckdb_type(member.field_type)}" for member in kind.fields)
+            return f"STRUCT({', '.join(members)})"
+        case _ if type(kind) in SIMPLE_TYPES:
+            return SIMPLE_TYPES[type(kind)]
+    raise LakeError(f"DuckDB has no type for {kind}")
+
+
+def quote_name(name: str) -> str:
+    """Quote a name for SQL. It may contain any character."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,1 @@
+"""Read tables and their metadata: snapshots, manifests, statistics and data files."""

@@ -1,0 +1,241 @@
+"""Index of the files of one snapshot, in a temporary DuckDB database on disk.
+
+One pass over the manifests fills it. After that, counts and lists are SQL. So a table of a million files needs no
+Python object per file, and no more memory than DuckDB's limit.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+from duckdb.sqltypes import DuckDBPyType
+
+from neve.errors import LakeError
+from neve.lake.duckdb import quote_literal
+from neve.lake.read import file_index_sql as sql
+from neve.lake.read.manifests import batch_manifests, is_unpartitioned
+from neve.lake.read.partition_stats import (
+    DeleteCounts,
+    FileTotals,
+    PartitionStats,
+    format_partition,
+    make_partition_id,
+    parse_partition_values,
+    partition_values_sql,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from types import TracebackType
+
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+    from neve.lake.read.manifests import ManifestBatch
+    from neve.lake.read.partition_stats import FileCriteria, PartitionId
+    from neve.lake.read.statistics import TimeColumn
+
+Connect = Callable[[], duckdb.DuckDBPyConnection]
+TOTALS = ("hot", "fragments", "undersized", "oversized", "unlaid", "over_deletes", "with_positions", "with_equality")
+
+
+@dataclass(frozen=True)
+class IndexedFile:
+    """A data file and the deletes that apply to it: of its partition, of this file alone, and by equality."""
+
+    path: str
+    bytes: int
+    rows: int
+    sequence: int
+    format: str
+    sort_order_id: int | None
+    time_low: int | None
+    time_high: int | None
+    position_files: int
+    own_files: int
+    own_rows: int
+    equality_files: int
+    unlaid: bool
+
+
+class FileIndex:
+    """Index of a table's current snapshot, or of another one. A context manager, because it uses disk space."""
+
+    def __init__(
+        self, table: Table, connect: Connect, *, snapshot: Snapshot | None = None, time: TimeColumn | None = None
+    ) -> None:
+        self._table = table
+        self._connect = connect
+        self._snapshot = snapshot or table.current_snapshot()
+        self._time = time
+        self.manifests = 0
+
+    def __enter__(self) -> FileIndex:
+        self._folder = tempfile.TemporaryDirectory(prefix="neve-index-")
+        self._duck = self._connect()
+        try:
+            self._fill()
+        except duckdb.Error as error:
+            self._close()
+            raise LakeError(
+                f"can't read the manifests of {'.'.join(self._table.name())}: {str(error).splitlines()[0]}",
+                hint="`neve doctor` says whether the storage is reachable",
+            ) from error
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        self._duck.close()
+        self._folder.cleanup()
+
+    def stats(self, question: FileCriteria) -> list[PartitionStats]:
+        """Return the counts of every partition with a data file."""
+        self._remember(question)
+        deletes = self._delete_counts(question)
+        rows = self._rows(sql.stats(question))
+        return [self._stats(row, deletes.get((row["spec_id"], row["partition"]), DeleteCounts())) for row in rows]
+
+    def candidates(
+        self, question: FileCriteria, wanted: Mapping[PartitionId, bool], most: int
+    ) -> dict[PartitionId, list[IndexedFile]]:
+        """Return the candidates of a rewrite by partition, or all files that are not hot: at most `most` of each."""
+        self._remember(question)
+        self._replace("wanted", [(*partition, everything) for partition, everything in wanted.items()])
+        found: dict[PartitionId, list[IndexedFile]] = {partition: [] for partition in wanted}
+        for spec_id, partition, *values in self._duck.execute(sql.candidates(question, most)).fetchall():
+            found[spec_id, partition].append(IndexedFile(*values))
+        return found
+
+    @staticmethod
+    def id_of(stats: PartitionStats) -> PartitionId:
+        """Return the id of a partition in the index."""
+        return stats.spec_id, stats.text
+
+    def partition_ids(self) -> dict[PartitionId, str]:
+        """Return every partition, with its key."""
+        rows = self._duck.execute("SELECT DISTINCT spec_id, partition FROM files ORDER BY ALL").fetchall()
+        return {(spec_id, text): make_partition_id(spec_id, parse_partition_values(text)) for spec_id, text in rows}
+
+    def _fill(self) -> None:
+        self._duck.execute(f"ATTACH {quote_literal(str(Path(self._folder.name) / 'index.db'))} AS index_db")
+        self._duck.execute("USE index_db")
+        self._duck.execute(f"SET temp_directory = {quote_literal(self._folder.name)}")
+        self._duck.execute("SET enable_external_file_cache = false")  # every manifest is read once
+        self._duck.execute("SET preserve_insertion_order = false")  # otherwise rows wait in memory for earlier ones
+        self._duck.execute(sql.TABLES)
+        self._replace(
+            "commits",
+            [
+                (snapshot.snapshot_id, snapshot.sequence_number, snapshot.timestamp_ms * 1000)
+                for snapshot in self._table.metadata.snapshots
+            ],
+        )
+        lots = batch_manifests(self._table, self._snapshot) if self._snapshot else []
+        for lot in lots:
+            self.manifests += len(lot.sources)
+            self._read(lot)
+        has_deletes = any(lot.holds_deletes for lot in lots)
+        self._has_deletes = has_deletes
+        self._duck.execute(sql.data(has_deletes=has_deletes))
+
+    def _read(self, lot: ManifestBatch) -> None:
+        """Add the files of a batch. A batch with manifests of different shapes is read manifest by manifest."""
+        columns, fields = self._shape(lot.sources[0].path)
+        is_alone = len(lot.sources) == 1
+        # DuckDB uses the columns of the first file, and does not report an additional column in others.
+        if lot.has_sequences and sql.FILE_SEQUENCE not in columns and not is_alone:
+            self._read_each(lot)
+            return
+        try:
+            self._insert(lot, columns, fields)
+        except duckdb.InvalidInputException:
+            if is_alone:
+                raise
+            self._read_each(lot)
+
+    def _read_each(self, lot: ManifestBatch) -> None:
+        for source in lot.sources:
+            self._read(replace(lot, sources=(source,)))
+
+    def _insert(self, lot: ManifestBatch, columns: Collection[str], fields: Mapping[str, DuckDBPyType]) -> None:
+        paths = [source.path for source in lot.sources]
+        self._replace("manifests", [(source.path, source.sequence, source.snapshot_id) for source in lot.sources])
+        kinds = [kind for _name, kind in _struct_fields(fields["partition"])] if "partition" in fields else []
+        if lot.holds_deletes:
+            statement = sql.deletes(
+                lot,
+                partition_values_sql(kinds),
+                columns,
+                names_file="referenced_data_file" in fields,
+                is_unpartitioned=is_unpartitioned(self._table.specs()[lot.spec_id]),
+            )
+        else:
+            statement = sql.files(lot, partition_values_sql(kinds), self._time, columns)
+        self._duck.execute(statement, [paths])
+
+    def _shape(self, path: str) -> tuple[list[str], dict[str, DuckDBPyType]]:
+        """Return the columns of a manifest, and the fields of its file entries with their DuckDB types."""
+        head = self._duck.sql(f"SELECT * FROM read_avro({quote_literal(path)})")  # noqa: S608
+        return head.columns, dict(_struct_fields(dict(zip(head.columns, head.types, strict=True))["data_file"]))
+
+    def _remember(self, question: FileCriteria) -> None:
+        self._replace("laid_out", [(*partition, sequence) for partition, sequence in question.laid_out.items()])
+
+    def _replace(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
+        self._duck.execute(f"DELETE FROM {table}")  # noqa: S608 - one of our own names
+        if rows:
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            marks = ", ".join("unnest(?)" for _column in columns)
+            self._duck.execute(f"INSERT INTO {table} SELECT {marks}", columns)
+
+    def _rows(self, statement: str) -> Iterable[dict[str, Any]]:
+        result = self._duck.execute(statement)
+        names = [column[0] for column in result.description or ()]
+        while batch := result.fetchmany(10_000):
+            yield from (dict(zip(names, row, strict=True)) for row in batch)
+
+    def _delete_counts(self, question: FileCriteria) -> dict[PartitionId, DeleteCounts]:
+        if not self._has_deletes:
+            return {}
+        rows = self._duck.execute(sql.delete_counts(question)).fetchall()
+        return {(spec_id, partition): DeleteCounts(*counts) for spec_id, partition, *counts in rows}
+
+    def _stats(self, row: dict[str, Any], deletes: DeleteCounts) -> PartitionStats:
+        text = row.pop("partition")
+        shares: dict[str, Any] = {
+            name: FileTotals(row.pop(f"{name}_files"), row.pop(f"{name}_bytes")) for name in TOTALS
+        }
+        return PartitionStats(
+            values=parse_partition_values(text),
+            label=self._label(row["spec_id"], text),
+            text=text,
+            smallest=tuple(row.pop("smallest")),
+            rows=row.pop("row_count"),
+            deletes=deletes,
+            **shares,
+            **row,
+        )
+
+    def _label(self, spec_id: int, text: str) -> str:
+        return format_partition(
+            [field.name for field in self._table.specs()[spec_id].fields], parse_partition_values(text)
+        )
+
+
+def _struct_fields(kind: DuckDBPyType) -> list[tuple[str, DuckDBPyType]]:
+    """Return the fields of a struct. DuckDB has no struct for an empty record, as of an unpartitioned table."""
+    if kind.id != "struct":
+        return []
+    return [(name, child) for name, child in kind.children if isinstance(child, DuckDBPyType)]

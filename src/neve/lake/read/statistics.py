@@ -1,0 +1,174 @@
+"""Statistics of a table from its metadata alone: rows, files, bytes, snapshots, and times from column bounds.
+
+No data file is opened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pyiceberg.conversions import from_bytes
+from pyiceberg.transforms import TimeTransform
+from pyiceberg.types import DateType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType
+
+from neve.errors import ConfigError
+from neve.lake.read.file_values import read_bounds
+from neve.lake.read.history import commit_time, read_summary
+from neve.lake.read.snapshot_files import iterate_data_files
+from neve.lake.time_ranges import moment_of
+from neve.model.commits import DUPLICATES
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyiceberg.table import Table
+    from pyiceberg.types import IcebergType
+
+
+TIME_COLUMNS = ("timestamp", "quarantined_at", "recorded_at", "decided_at")
+
+
+@dataclass(frozen=True)
+class TableStatistics:
+    """Main statistics of a table."""
+
+    name: str
+    rows: int
+    files: int
+    bytes: int
+    snapshots: int
+    earliest: datetime | None
+    latest: datetime | None
+    committed: datetime | None = None
+    duplicates: int = 0
+
+
+def read_table_statistics(table: Table) -> TableStatistics:
+    """Return the statistics of the current snapshot.
+
+    Deleted rows are subtracted if the summary contains their number.
+    """
+    snapshot, totals = table.current_snapshot(), _read_totals(table)
+    earliest, latest = _read_time_range(table)
+    return TableStatistics(
+        name=table.name()[-1],
+        rows=count_rows(table),
+        files=int(totals.get("total-data-files", 0)),
+        bytes=int(totals.get("total-files-size", 0)),
+        snapshots=len(table.metadata.snapshots),
+        earliest=earliest,
+        latest=latest,
+        committed=commit_time(snapshot) if snapshot else None,
+        duplicates=_sum_summaries(table, DUPLICATES),
+    )
+
+
+def count_rows(table: Table) -> int:
+    """Return the number of rows of a table, from its summary."""
+    totals = _read_totals(table)
+    return int(totals.get("total-records", 0)) - int(totals.get("total-position-deletes", 0))
+
+
+def _read_totals(table: Table) -> dict[str, str]:
+    return read_summary(table.current_snapshot())
+
+
+def _sum_summaries(table: Table, key: str) -> int:
+    """Return the sum of a count over the summaries of all retained snapshots."""
+    return sum(int(read_summary(snapshot).get(key, 0)) for snapshot in table.metadata.snapshots)
+
+
+def _read_time_range(table: Table) -> tuple[datetime | None, datetime | None]:
+    """Return the smallest and largest time from the bounds in the manifests. No data file is opened."""
+    field = next((field for field in table.schema().fields if field.name in TIME_COLUMNS), None)
+    if field is None:
+        return None, None
+    bounds = [bound for file in iterate_data_files(table) for bound in read_bounds(file, field.field_id)]
+    kind = TimestamptzType()
+    times = [int(from_bytes(kind, bound)) for bound in bounds if bound is not None]
+    return (moment_of(min(times)), moment_of(max(times))) if times else (None, None)
+
+
+TimeUnit = Literal["us", "ns", "day"]
+
+DAY_MICROS = 86_400_000_000
+_UNIT_BYTES = {"us": 8, "ns": 8, "day": 4}
+
+
+@dataclass(frozen=True)
+class TimeColumn:
+    """The column with the time of a record, and the unit of its bounds."""
+
+    name: str
+    field_id: int
+    unit: TimeUnit
+
+
+def find_time_column(table: Table, wanted: str = "") -> TimeColumn | None:
+    """Return the requested column, or else one with a usual name or one of the partition spec."""
+    schema = table.schema()
+    if wanted:
+        found = _make_time_column(table, wanted)
+        if found is None:
+            raise ConfigError(
+                f"{'.'.join(table.name())} has no time column {wanted!r}, expected a timestamp or a date",
+                hint="`neve tables` and your catalog say which columns there are",
+            )
+        return found
+    partitioned = [
+        schema.find_column_name(field.source_id)
+        for field in table.spec().fields
+        if isinstance(field.transform, TimeTransform)
+    ]
+    known = (_make_time_column(table, name) for name in (*TIME_COLUMNS, *partitioned) if name)
+    return next((column for column in known if column), None)
+
+
+def _make_time_column(table: Table, name: str) -> TimeColumn | None:
+    field = next((field for field in table.schema().fields if field.name == name), None)
+    unit = _find_time_unit(field.field_type) if field else None
+    return TimeColumn(name, field.field_id, unit) if field and unit else None
+
+
+def _find_time_unit(kind: IcebergType) -> TimeUnit | None:
+    match kind:
+        case TimestampType() | TimestamptzType():
+            return "us"
+        case TimestampNanoType() | TimestamptzNanoType():
+            return "ns"
+        case DateType():
+            return "day"
+    return None
+
+
+def lowest_time_sql(column: TimeColumn | None) -> str:
+    """Return the SQL for the earliest time of a file, in microseconds."""
+    return _micros_sql("data_file.lower_bounds", column) if column else "NULL"
+
+
+def highest_time_sql(column: TimeColumn | None) -> str:
+    """Return the SQL for the latest time of a file, in microseconds. A date counts until the end of its day."""
+    if column is None:
+        return "NULL"
+    last = f" + {DAY_MICROS - 1}" if column.unit == "day" else ""
+    return _micros_sql("data_file.upper_bounds", column) + last
+
+
+def _micros_sql(bounds: str, column: TimeColumn) -> str:
+    number = little_endian_sql(f"{bounds}[{column.field_id}]", _UNIT_BYTES[column.unit])
+    match column.unit:
+        case "day":
+            return f"({number} * {DAY_MICROS})"
+        case "ns":
+            return f"({number} // 1000)"
+    return number
+
+
+def little_endian_sql(blob: str, width: int) -> str:
+    """Return the SQL for the little-endian integer in a BLOB, or null if it has another width."""
+    digits = " || ".join(f"substr(hex({blob}), {start}, 2)" for start in range(2 * width - 1, 0, -2))
+    unsigned = f"CAST('0x' || {digits} AS UBIGINT)::HUGEINT"
+    wrap = 1 << (8 * width)
+    signed = f"CASE WHEN {unsigned} >= {wrap // 2} THEN {unsigned} - {wrap} ELSE {unsigned} END"
+    return f"(CASE WHEN octet_length({blob}) = {width} THEN ({signed})::BIGINT END)"

@@ -1,0 +1,260 @@
+"""Spark sessions: local ones, sessions on a Spark Connect server, and scheduler pools.
+
+This is the only module that builds a SparkSession. Different kinds of work share one session, and pools of Spark's
+scheduler share its cores fairly.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+import sys
+import tempfile
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from neve.errors import ConfigError, EnvironmentFault, LakeError
+from neve.lake.catalog import spark_properties
+from neve.lake.spark.jars import local_paths, select_jars
+from neve.lake.spark.java import find_java
+from neve.local_folders import make_private_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
+    from neve.lake.lake import Lake
+    from neve.lake.spark.jars import Jar
+
+
+CONNECT_PORT = 15002  # default port of a server
+REACH_SECONDS = 3.0
+RETRIES, LONGEST_PAUSE_MS = 5, 2000  # the client's own retries would take ten minutes
+
+
+def open_remote_session(url: str, conf: Mapping[str, str]) -> SparkSession:
+    """Open a new session. Raises `LakeError` at once if no server listens, instead of after ten minutes of retries."""
+    check_reachable(url)
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - only for those who need Spark
+    from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415
+
+    session: Any = SparkSession.builder.remote(url).create()
+    session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES, max_backoff=LONGEST_PAUSE_MS)])
+    for key, value in conf.items():
+        session.conf.set(key, value)
+    return cast("SparkSession", session)
+
+
+def check_reachable(url: str) -> None:
+    """Raise `LakeError` unless a server listens at a Spark Connect address."""
+    place = urlsplit(url.partition(";")[0])
+    try:
+        socket.create_connection((place.hostname or "", place.port or CONNECT_PORT), REACH_SECONDS).close()
+    except OSError as error:
+        raise LakeError(
+            f"Spark at {place.hostname}:{place.port or CONNECT_PORT} does not answer: {error.strerror or error}",
+            hint="ask again when it is up; `neve status` shows the parts of `neve serve`",
+        ) from error
+
+
+SQL = "spark.sql."
+CATALOG = f"{SQL}catalog."
+# Keys whose values Spark must not show in its UI, its event log and its plans. Its own list has neither the credential
+# of a REST catalog nor the login of a Kafka client.
+SECRETS = r"(?i)secret|password|passphrase|token|credential|authorization|access[-_.]?key|jaas"
+REDACTION = {
+    "spark.redaction.regex": SECRETS,
+    "spark.sql.redaction.options.regex": f"(?i)url|{SECRETS}",
+}
+SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
+LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+SESSION = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+ALWAYS = {
+    "spark.app.name": "neve",
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    # A worker keeps its imports and caches for the following tasks.
+    "spark.python.worker.reuse": "true",
+    "spark.log.level": "WARN",
+}
+
+
+def session_conf(spark: SparkConfig, catalog: CatalogConfig, lake: LakeConfig, s3: S3Config) -> dict[str, str]:
+    """Return every Spark setting of a session. The user's settings win, or are added to the redaction pattern."""
+    conf = {**SESSION, **spark_properties(catalog, lake, s3)}
+    own = {**spark.conf, **_redaction_conf(spark.conf)}
+    if spark.connect:  # the other settings were fixed at the start of the server
+        return {**conf, **{key: value for key, value in own.items() if key in spark.conf or key.startswith(SQL)}}
+    conf |= {**ALWAYS, "spark.master": spark.master, "spark.driver.memory": spark.driver_memory}
+    return {**conf, **(LOCAL if spark.master.startswith("local") else {}), **own}
+
+
+def _redaction_conf(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the redaction pattern, including the user's."""
+    return {key: f"(?:{ours})|(?:{conf[key]})" if conf.get(key) else ours for key, ours in REDACTION.items()}
+
+
+def split_conf(conf: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Split settings into those for the start of the JVM and those to set afterwards.
+
+    The first are visible in the process list to every user of the machine, and settings of catalogs contain passwords.
+    """
+    later = {key: value for key, value in conf.items() if key.startswith(CATALOG)}
+    return {key: value for key, value in conf.items() if key not in later}, later
+
+
+def build_session(
+    spark: SparkConfig, catalog: CatalogConfig, lake: LakeConfig, s3: S3Config, further_jars: tuple[Jar, ...] = ()
+) -> SparkSession:
+    """Start Spark, or use the existing session of this process."""
+    conf = session_conf(spark, catalog, lake, s3)
+    if not spark.connect:
+        find_java()
+        jars = local_paths((*select_jars(catalog.kind, on_s3=lake.on_s3), *further_jars))
+        conf["spark.jars"] = ",".join([*conf.get("spark.jars", "").split(","), *map(str, jars)]).strip(",")
+        # Workers must run the Python that has Neve, not the first `python3` on PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if spark.master.startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - a JVM's worth of imports, only for those who need it
+
+    builder = SparkSession.builder
+    if spark.connect:
+        builder = builder.remote(spark.connect)
+    launch, later = split_conf(conf)
+    by_file: dict[str, str] = {}
+    if not _is_running(spark):
+        # In its event log Spark redacts only settings from its start, so secrets of catalogs can't be set later.
+        by_file = {key: conf[key] for key in conf if _is_secret(key, spark.conf)}
+    for key, value in launch.items():
+        if key not in by_file:
+            builder = builder.config(key, value)
+    with ExitStack() as around:
+        if by_file:
+            around.enter_context(_submit_conf_by_file(by_file))
+        if not spark.connect and spark.log_file:
+            around.enter_context(_redirect_stderr(Path(spark.log_file)))
+        session = builder.getOrCreate()
+    for key, value in later.items():
+        session.conf.set(key, value)
+    return session
+
+
+def open_own_session(shared: SparkSession, catalog: CatalogConfig, conf: Mapping[str, str]) -> SparkSession:
+    """Open a session beside another one in this process, with the same catalog and its own settings."""
+    session = shared.newSession()
+    prefix = f"{CATALOG}{catalog.name}"
+    known = {name: value for name, value in shared.conf.getAll.items() if name.startswith(prefix)}
+    for name, value in {**known, **conf}.items():
+        session.conf.set(name, value)
+    return session
+
+
+def _is_secret(key: str, conf: Mapping[str, str]) -> bool:
+    """Return whether the value of a key must be redacted, by Neve's pattern or the user's.
+
+    A pattern that only Java can parse counts as a match.
+    """
+    try:
+        return any(re.search(pattern, key) for pattern in (SECRETS, *filter(None, map(conf.get, REDACTION))))
+    except re.error:
+        return True
+
+
+def _is_running(spark: SparkConfig) -> bool:
+    """Return whether a JVM runs already, so that no setting goes to a command line."""
+    from pyspark import SparkContext  # noqa: PLC0415 - a JVM's worth of imports, only for those who need it
+
+    return bool(spark.connect) or SparkContext._gateway is not None
+
+
+@contextmanager
+def _submit_conf_by_file(conf: Mapping[str, str]) -> Iterator[None]:
+    """Pass settings to a JVM that starts in the block by a file that only this user can read.
+
+    Its command line would be visible to others.
+    """
+    before = os.environ.get(SUBMIT_ARGS)
+    if before and "--properties-file" in before:
+        raise ConfigError(
+            f"{SUBMIT_ARGS} is {before!r}, expected no --properties-file: Neve gives Spark one with secrets",
+            hint="put the settings of that file under spark.conf in neve.yaml, where they win over Neve's own",
+        )
+    number, path = tempfile.mkstemp(prefix="neve-spark-", suffix=".conf")  # mode 0600
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.writelines(f"{_escape_property(key)}={_escape_property(value)}\n" for key, value in conf.items())
+        os.environ[SUBMIT_ARGS] = (
+            f"--load-spark-defaults --properties-file {shlex.quote(path)} {before or 'pyspark-shell'}"
+        )
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(SUBMIT_ARGS, None)
+        else:
+            os.environ[SUBMIT_ARGS] = before
+        Path(path).unlink()
+
+
+def _escape_property(text: str) -> str:
+    r"""Escape a text for a Java properties file.
+
+    >>> _escape_property("a=b: \\ é")
+    'a\\u003db\\u003a\\u0020\\u005c\\u0020\\u00e9'
+    """
+    units = text.encode("utf-16-be", "surrogatepass")
+    codes = (int.from_bytes(units[place : place + 2], "big") for place in range(0, len(units), 2))
+    return "".join(
+        chr(code) if (chr(code).isascii() and chr(code).isalnum()) or code in b"._-" else f"\\u{code:04x}"
+        for code in codes
+    )
+
+
+@contextmanager
+def _redirect_stderr(path: Path) -> Iterator[None]:
+    """Redirect the standard error of processes that start in the block.
+
+    JVM output must not reach the terminal.
+    """
+    make_private_folder(path.parent)
+    path.touch(mode=0o600)  # errors of the JVM may quote data
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with path.open("ab") as log:
+            os.dup2(log.fileno(), 2)
+        yield
+    except Exception as error:
+        raise EnvironmentFault(f"Spark did not start: {error}", hint=f"the JVM's own words are in {path}") from error
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+POOL_PROPERTY = "spark.scheduler.pool"
+FAIR_SCHEDULING = {"spark.scheduler.mode": "FAIR"}  # by default the first job uses every core until it is done
+
+
+@contextmanager
+def use_pool(lake: Lake, name: str) -> Iterator[None]:
+    """Run this thread's Spark jobs in a pool inside the block. A stream keeps the pool that it started in."""
+    context = lake.spark.sparkContext
+    context.setLocalProperty(POOL_PROPERTY, name)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(POOL_PROPERTY, None)  # type: ignore[arg-type] # which is how Spark takes it back

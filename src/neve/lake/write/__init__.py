@@ -1,0 +1,1 @@
+"""Write Arrow tables to Iceberg data files without a JVM."""

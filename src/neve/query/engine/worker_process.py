@@ -1,0 +1,142 @@
+"""A worker process as its server sees it: start it, let it release its files, and end it."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+from prometheus_client import Counter, Gauge
+
+from neve.query.engine.channel import Channel, ChannelClosed, Frame
+from neve.query.engine.duckdb import SpillFolder, make_instance_settings
+
+if TYPE_CHECKING:
+    from neve.lake.lake import Lake
+    from neve.query.config import QueryConfig
+    from neve.query.engine.file_links import LinkFolder
+
+log = structlog.get_logger(__name__)
+
+WORKERS = Gauge("neve_query_workers", "processes that run statements, idle ones among them")
+ENDED = Counter("neve_query_workers_ended_total", "processes that were ended or died while they ran one", ["why"])
+START_SECONDS = 60.0
+LOG_CHARACTERS = 2000
+# Memory that a process may map beside the memory that DuckDB counts: batches in transit, and reserves of allocators.
+UNCOUNTED_SHARE, UNCOUNTED_BYTES = 0.25, 256 * 1024 * 1024
+UNITS = {"MB": 10**6, "GB": 10**9}
+
+
+@dataclass(frozen=True)
+class WorkerContext:
+    """Values that all processes of a server share: the lake, the settings, and their folders."""
+
+    lake: Lake
+    config: QueryConfig
+    environment: dict[str, str]
+    links: LinkFolder | None
+    spill: Path
+
+
+def parse_memory(memory: str) -> int:
+    """Parse a size in the notation of settings.
+
+    >>> parse_memory("512MB")
+    512000000
+    """
+    return int(memory[:-2]) * UNITS[memory[-2:]]
+
+
+class WorkerProcess:
+    """One worker process, as its server sees it."""
+
+    def __init__(self, place: WorkerContext, memory: str) -> None:
+        self.memory = memory
+        self.organization = ""  # of its last statement: the cached file metadata is useful for that organization
+        self.number = 0
+        self.niceness = 0  # stays high if the system does not let the process raise its priority again
+        self.root = place.links.make() if place.links else ""
+        self.spill = tempfile.mkdtemp(prefix="", dir=place.spill)
+        self._log = Path(self.spill) / "stderr"
+        own, other = socket.socketpair()
+        with other, self._log.open("wb") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "neve.query.engine.worker", str(other.fileno())],
+                pass_fds=[other.fileno()],
+                cwd=self.spill,
+                env=place.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                # A Ctrl-C is for the server, which ends its workers itself. The session stays the same: Linux may share
+                # the CPU among sessions, and a low priority would have no effect in a separate one.
+                process_group=0,
+            )
+        WORKERS.inc()
+        self.channel = Channel(own)
+        self.idle_since = 0.0
+        self.is_at_rest = True
+        self._lock = threading.Lock()
+        self._is_ended = False
+        try:
+            self._open(place)
+        except BaseException:
+            with suppress(OSError):
+                said = self._log.read_text(errors="replace")[-LOG_CHARACTERS:]
+                log.error("a process for queries did not start", stderr=said)
+            self.end("start")
+            raise
+
+    def _open(self, place: WorkerContext) -> None:
+        folders = [self.root] if self.root else [place.lake.lake.location]
+        spill = SpillFolder(self.spill, place.config.spill_bytes // place.config.concurrency)
+        recipe = make_instance_settings(place.lake, place.config, self.memory, spill, folders)
+        self.channel.send_json(
+            Frame.REQUEST,
+            {
+                "memory": recipe.memory,
+                "threads": recipe.threads,
+                "statements": recipe.statements,
+                "root": self.root,
+                "more_bytes": int(parse_memory(self.memory) * (1 + UNCOUNTED_SHARE)) + UNCOUNTED_BYTES,
+            },
+        )
+        self.channel.set_timeout(START_SECONDS)
+        self.channel.receive()
+        self.channel.set_timeout(None)
+
+    @property
+    def is_alive(self) -> bool:
+        """Return whether it can run a statement."""
+        return not self._is_ended and self.process.poll() is None
+
+    def rest(self) -> None:
+        """Release files: links to them would keep files on disk that the lake removes."""
+        self.is_at_rest = True
+        with suppress(ChannelClosed):
+            self.channel.send(Frame.REST)
+
+    def end(self, why: str) -> int:
+        """Kill the process if it still runs. Return its exit code."""
+        with self._lock:
+            is_first, self._is_ended = not self._is_ended, True
+        if not is_first:
+            return self.process.wait()
+        with suppress(ProcessLookupError):
+            self.process.kill()
+        ended = self.process.wait()
+        self.channel.shut()
+        for folder in filter(None, (self.root, self.spill)):
+            shutil.rmtree(folder, ignore_errors=True)
+        WORKERS.dec()
+        if why:
+            ENDED.labels(why).inc()
+        return ended

@@ -1,0 +1,301 @@
+"""The plan of a query: the files that it reads, the engine that runs it, and the reason for that engine.
+
+Plan a request, write it for an engine, drop files that can't be read where a partial result is allowed, and format
+the plan for EXPLAIN. The results of SHOW TABLES and DESCRIBE are made here as well.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyiceberg.expressions import And
+
+from neve.lake.duckdb import quote_literal
+from neve.lake.read.manifests import to_duckdb_path
+from neve.predicate.names import fold
+from neve.query.cache import CacheKey
+from neve.query.engine.duckdb import DUCKDB
+from neve.query.engine.spark import SPARK
+from neve.query.engine_errors import StorageUnavailable
+from neve.query.execution import StoredRun
+from neve.query.planning.duckdb_source import duckdb_source, named_columns
+from neve.query.planning.file_planner import TIME, time_predicate
+from neve.query.planning.scans import find_scans, format_predicate
+from neve.query.planning.tenancy import TENANT, check_snapshot, check_tenant
+from neve.query.request import ScanStatistics, Statistics
+from neve.query.rollup_routing.router import route
+from neve.query.sql.duckdb_statement import DuckDBStatement, draw_source_names
+from neve.query.sql.statement import find_lake_tables, write_for_duckdb, write_for_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from pyiceberg.table import Table
+
+    from neve.query.config import QueryConfig
+    from neve.query.engine.spark import SparkEngine
+    from neve.query.execution import Run
+    from neve.query.planning.file_planner import FilePlan, FilePlanner, PlannedFile
+    from neve.query.planning.scans import Scan
+    from neve.query.request import Request, TimeRange
+    from neve.query.rollup_routing.router import Coverage
+    from neve.query.sql.statement import Statement
+    from neve.query.tables import CatalogView, LakeTables, TableFacts
+
+    CoveragesOf = Callable[[CatalogView, str], Sequence[Coverage]]
+
+
+@dataclass(frozen=True)
+class QueryPlan:
+    """Plan of a request before any data is read. `tables` and `plans` are by the number of the scan."""
+
+    request: Request
+    statement: Statement
+    tables: dict[int, Table]
+    scans: dict[int, Scan]
+    plans: dict[int, FilePlan]
+    statistics: Statistics
+
+    @property
+    def asked(self) -> CacheKey | None:
+        """Return the cache key of the result, or `None` if the next execution could give another result."""
+        if self.statement.volatile:
+            return None
+        versions = {plan.table: _table_version(self.tables[number], plan) for number, plan in self.plans.items()}
+        time = self.request.time
+        return CacheKey(
+            self.request.organization,
+            self.statement.normalised,
+            tuple(sorted(versions.items())),
+            (str(time.since), str(time.until)),
+            self.request.limit,
+        )
+
+    def duckdb(self, root: str = "") -> DuckDBStatement:
+        """Return the statement for DuckDB, with its local files below a folder of links."""
+        request = self.request
+        known = {fold(field.name) for table in self.tables.values() for field in table.schema().fields}
+        columns = named_columns(self.statement.tree, known)
+        names = draw_source_names(self.plans)
+        sources = {
+            names[number]: duckdb_source(
+                self.tables[number], plan, request.organization, request.time, columns, root=root
+            )
+            for number, plan in self.plans.items()
+        }
+        text = write_for_duckdb(self.statement, {number: f'"{name}"' for number, name in names.items()})
+        return DuckDBStatement(text, sources, self._files())
+
+    def _files(self) -> tuple[str, ...]:
+        """Return all files of the plans, data and deletes."""
+        planned = [file for plan in self.plans.values() for file in plan.files]
+        return tuple({to_duckdb_path(path): None for file in planned for path in (file.path, *file.deletes)})
+
+    def spark(self, engine: SparkEngine) -> str:
+        """Return the statement for Spark."""
+        sources = {
+            number: engine.source(plan.table, plan.snapshot, self._conditions(number))
+            for number, plan in self.plans.items()
+        }
+        return write_for_spark(self.statement, sources)
+
+    def _conditions(self, number: int) -> list[str]:
+        table, plan = self.tables[number], self.plans[number]
+        check_tenant(table.schema(), plan.table)
+        check_snapshot(table, plan.snapshot)
+        conditions = [f"{TENANT} = {quote_literal(self.request.organization)}"]
+        return conditions + (_time_conditions(self.request.time) if TIME in table.schema().column_names else [])
+
+
+def _table_version(table: Table, plan: FilePlan) -> str:
+    """Return the version of a table's rows and columns.
+
+    Columns can change without a new snapshot, and a new table can be empty.
+    """
+    return f"{table.metadata.table_uuid} {table.metadata.current_schema_id} {plan.snapshot}"
+
+
+def _time_conditions(time: TimeRange) -> list[str]:
+    sides = ((">=", time.since), ("<", time.until))
+    return [f"{TIME} {how} TIMESTAMP {quote_literal(at.isoformat())}" for how, at in sides if at is not None]
+
+
+@dataclass(frozen=True)
+class PlanSources:
+    """Inputs of planning: the lake's tables, their files, and the coverage of rollups."""
+
+    tables: LakeTables
+    planner: FilePlanner
+    coverages: CoveragesOf
+
+
+def plan_query(
+    request: Request,
+    statement: Statement,
+    config: QueryConfig,
+    sources: PlanSources,
+    check: Callable[[], None] = lambda: None,
+) -> QueryPlan:
+    """Route to rollups, find the files, and choose the engine.
+
+    `check` is called between the steps. It raises if the query has been cancelled or has timed out.
+    """
+    began = time.monotonic()
+    check()
+    look = sources.tables.look()
+    rollup = ""
+    if "metrics" in statement.tables and statement.kind == "select":
+        statement, rollup = route(statement, sources.coverages(look, request.organization), request.time)
+    if statement.kind != "select":
+        return QueryPlan(request, statement, {}, {}, {}, Statistics(engine="metadata", cache="off"))
+    found = {name: look.table(name) for name in statement.tables}
+    schemas = {name: table.schema() for name, table in found.items()}
+    for name, schema in schemas.items():
+        check_tenant(schema, name)
+    check()
+    scans = {scan.number: scan for scan in find_scans(statement, schemas)}
+    of_number = {number: found[node.name] for number, node in find_lake_tables(statement.tree).items()}
+    plans: dict[int, FilePlan] = {}
+    for number, table in of_number.items():
+        check()
+        plans[number] = sources.planner.plan(table, scans[number], request.organization, request.time)
+    check()
+    statistics = Statistics(
+        scans=tuple(_scan_statistics(of_number[number], plans[number], scans[number]) for number in sorted(plans)),
+        rollup=rollup,
+        notes=(f"answered from {rollup} where it has the time that is asked for",) if rollup else (),
+    )
+    engine, why = _choose_engine(config, plans.values())
+    statistics = replace(
+        statistics,
+        engine=engine,
+        notes=(*statistics.notes, *why),
+        planning_seconds=time.monotonic() - began,
+    )
+    return QueryPlan(request, statement, of_number, scans, plans, statistics)
+
+
+def _scan_statistics(table: Table, plan: FilePlan, scan: Scan) -> ScanStatistics:
+    return ScanStatistics(
+        table=plan.table,
+        snapshot=plan.snapshot,
+        files=len(plan.files),
+        bytes=plan.bytes,
+        pruned_files=plan.pruned_files,
+        pruned_bytes=plan.pruned_bytes,
+        predicate=format_predicate(And(scan.predicate, time_predicate(table.schema(), plan.time)), scan.tokens),
+    )
+
+
+def _choose_engine(config: QueryConfig, plans: Collection[FilePlan]) -> tuple[str, tuple[str, ...]]:
+    """Choose DuckDB, unless it can't read a table or would have to read too much."""
+    reasons = [plan.only_spark for plan in plans if plan.only_spark]
+    size = sum(plan.bytes for plan in plans)
+    if not reasons and config.spark_bytes and size > config.spark_bytes:
+        reasons.append(f"{size:,} bytes are to be read, more than query.spark_bytes ({config.spark_bytes:,})")
+    return (SPARK, tuple(reasons)) if reasons else (DUCKDB, ())
+
+
+PROBE_THREADS = 16
+
+
+def drop_unreadable_files(prepared: QueryPlan) -> QueryPlan:
+    """Return the plan without files that can't be opened. Raises `StorageUnavailable` if no file can be opened."""
+    plans, lost = {}, 0
+    for number, plan in prepared.plans.items():
+        kept = _readable_files(prepared.tables[number], plan)
+        lost += len(plan.files) - len(kept)
+        plans[number] = replace(plan, files=kept, bytes=sum(file.bytes for file in kept))
+    total = sum(len(plan.files) for plan in prepared.plans.values())
+    if lost and lost == total:
+        raise StorageUnavailable(f"none of {total} files can be read", hint="`neve doctor` says what is reachable")
+    if not lost:
+        return prepared
+    notes = (*prepared.statistics.notes, f"{lost} of {total} files can't be read; their rows are missing")
+    return replace(prepared, plans=plans, statistics=replace(prepared.statistics, partial=True, notes=notes))
+
+
+def _readable_files(table: Table, plan: FilePlan) -> tuple[PlannedFile, ...]:
+    def opens(file: PlannedFile) -> bool:
+        try:
+            with table.io.new_input(file.path).open() as opened:
+                opened.read(4)
+        except OSError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(PROBE_THREADS) as threads:
+        return tuple(file for file, good in zip(plan.files, threads.map(opens, plan.files), strict=True) if good)
+
+
+def show_tables(names: Iterable[str]) -> pa.Table:
+    """Return the result of SHOW TABLES."""
+    return pa.table({"name": pa.array(list(names), pa.string())})
+
+
+def describe_table(table: TableFacts) -> pa.Table:
+    """Return the result of DESCRIBE."""
+    columns = table.columns
+    return pa.table(
+        {
+            "column_name": pa.array([column.name for column in columns], pa.string()),
+            "column_type": pa.array([column.type for column in columns], pa.string()),
+            "null": pa.array(["NO" if column.required else "YES" for column in columns], pa.string()),
+            "comment": pa.array([column.comment for column in columns], pa.string()),
+        }
+    )
+
+
+def explain_plan(prepared: QueryPlan, measured: Sequence[str] = ()) -> pa.Table:
+    """Return the result of EXPLAIN: the files, the engine and the reasons. With ANALYZE, also the measurements."""
+    statistics = prepared.statistics
+    lines = [f"engine: {statistics.engine}", *(f"because: {note}" for note in statistics.notes)]
+    for scan in statistics.scans:
+        lines += _format_scan(scan)
+    lines.append(
+        f"in all: {statistics.files:,} files of {statistics.bytes:,} bytes are read, "
+        f"{statistics.pruned_files:,} of {statistics.pruned_bytes:,} bytes are not"
+    )
+    if prepared.statement.not_portable:
+        lines.append(f"not for Spark: {prepared.statement.not_portable}")
+    if prepared.statement.volatile:
+        lines.append(f"never from the cache: {prepared.statement.volatile} is another each time")
+    lines.append(f"planned in {statistics.planning_seconds * 1000:.1f} ms")
+    return pa.table({"plan": pa.array([*lines, *measured], pa.string())})
+
+
+def _format_scan(scan: ScanStatistics) -> list[str]:
+    return [
+        f"{scan.table} at snapshot {scan.snapshot or 'none'}: {scan.files:,} files of {scan.bytes:,} bytes, "
+        f"{scan.pruned_files:,} of {scan.pruned_bytes:,} bytes pruned",
+        f"  by {scan.predicate}" if scan.predicate else "  no condition tells its files apart",
+    ]
+
+
+class MeasuredRun(StoredRun):
+    """Run of EXPLAIN ANALYZE: counts the rows of another run and drops them. It can be interrupted as any other."""
+
+    def __init__(self, prepared: QueryPlan, run: Run) -> None:
+        super().__init__(explain_plan(prepared))
+        self._prepared = prepared
+        self._run = run
+
+    def begin(self) -> None:
+        """Run the statement to its end."""
+        began = time.monotonic()
+        self._run.begin()
+        rows = sum(batch.num_rows for batch in self._run.batches())
+        took = f"ran in {(time.monotonic() - began) * 1000:.1f} ms, {rows:,} rows"
+        self._table = explain_plan(self._prepared, [took])
+
+    def interrupt(self) -> None:
+        """Interrupt the statement, from any thread."""
+        self._run.interrupt()
+
+    def close(self) -> None:
+        """Release resources."""
+        self._run.close()

@@ -1,1 +1,0 @@
-"""Questions about points that rolled-up tables answer as well."""

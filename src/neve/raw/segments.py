@@ -1,0 +1,279 @@
+"""Write segments to a local disk or to object storage.
+
+On a disk, a writer appends to an open segment, syncs it and seals it by a rename. A writer has a folder that it
+locks while it lives. An open segment ends in `.open`, a sealed one in `.raw`. If the lock is free the writer is
+dead, and the next process cuts its open segment to the whole frames and seals it. In object storage each group
+becomes one object, whole or not at all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from neve.errors import RawZoneError
+from neve.lake.storage.call_counters import CALLS, Operation
+from neve.lake.storage.filesystem import resolve_filesystem
+from neve.local_folders import make_private_folder
+from neve.raw.frame import MAGIC, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from neve.lake.config import S3Config
+
+
+OPEN, SEALED, LOCK = ".open", ".raw", ".lock"
+PIECES_AT_ONCE = 512  # below every system's limit for one writev
+
+
+def make_writer_name() -> str:
+    """Return a unique writer name. Names sort by time."""
+    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
+
+
+def format_segment_name(number: int) -> str:
+    """Return the file name of a segment without its extension."""
+    return f"{number:012d}"
+
+
+class LocalSink:
+    """Segments of one writer on a local disk."""
+
+    def __init__(self, zone: Path, *, segment_bytes: int, segment_seconds: float, min_free_bytes: int) -> None:
+        self._segment_bytes = segment_bytes
+        self._segment_seconds = segment_seconds
+        self._min_free_bytes = min_free_bytes
+        self._folder, self._lock = _claim_folder(zone)
+        self._number = 0
+        self._segment: int | None = None
+        self._unsealed: list[Path] = []
+        self._durable = 0
+        self._opened = 0.0
+
+    @property
+    def writer(self) -> str:
+        """The writer's name."""
+        return self._folder.name
+
+    @property
+    def open_bytes(self) -> int:
+        """Durable bytes that are in no sealed segment. Other threads read it as an estimate."""
+        return self._durable if self._segment is not None else 0
+
+    def write(self, pieces: Sequence[bytes]) -> None:
+        """Append to the open segment and sync it."""
+        try:
+            with CALLS.timed(Operation.PUT, "file", sum(map(len, pieces))):
+                self._check_room()
+                segment = self._open()
+                written = _write_all(segment, pieces)
+                os.fdatasync(segment)
+        except OSError as error:
+            self._abandon()
+            raise RawZoneError(
+                f"can't write to the raw zone {self._folder}: {error.strerror}",
+                hint="make room, or mend the disk",
+                public=f"writing to its disk failed: {(error.strerror or 'unknown error').lower()}",
+            ) from error
+        self._durable += written
+        if self._durable >= self._segment_bytes:
+            self._seal(segment)
+
+    def tick(self) -> None:
+        """Seal a segment that is old, and segments that could not be sealed before."""
+        if self._segment is not None and time.monotonic() - self._opened >= self._segment_seconds:
+            self._seal(self._segment)
+        else:
+            self._rename_sealed()
+
+    def close(self) -> None:
+        """Seal the open segment and unlock the folder. Recovery seals segments that can't be sealed now."""
+        if self._segment is not None:
+            self._seal(self._segment)
+        os.close(self._lock)
+
+    def _check_room(self) -> None:
+        free = find_free_bytes(self._folder)
+        if free < self._min_free_bytes:
+            raise RawZoneError(
+                f"the disk of the raw zone {self._folder} has {free} bytes free, "
+                f"raw.min_free_bytes is {self._min_free_bytes}",
+                hint="make room; senders are told to come back later",
+                public=f"its disk has {free} bytes free, raw.min_free_bytes is {self._min_free_bytes}",
+            )
+
+    def _open(self) -> int:
+        if self._segment is None:
+            path = self._folder / (format_segment_name(self._number) + OPEN)
+            self._segment = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o640)
+            self._opened = time.monotonic()
+            self._durable = 0
+            self._durable = _write_all(self._segment, [MAGIC])
+            sync_path(self._folder)  # a file without a durable folder entry is not durable
+        return self._segment
+
+    def _seal(self, segment: int) -> None:
+        """Close the open segment. Its frames are durable already, so a failure here is not reported to clients."""
+        with suppress(OSError):
+            os.close(segment)
+        self._segment = None
+        self._unsealed.append(self._folder / format_segment_name(self._number))
+        self._number += 1
+        self._rename_sealed()
+
+    def _rename_sealed(self) -> None:
+        """Rename closed segments to sealed ones. The next tick retries after a failure.
+
+        They are renamed in order: a reader that has seen a segment does not look for an earlier one.
+        """
+        with suppress(OSError):
+            while self._unsealed:
+                path = self._unsealed[0]
+                path.with_suffix(OPEN).rename(path.with_suffix(SEALED))
+                del self._unsealed[0]
+                sync_path(self._folder)
+
+    def _abandon(self) -> None:
+        """Close the segment after an error, because the state of its end is unknown.
+
+        Bytes that were synced before stay. The next write opens a new segment.
+        """
+        if self._segment is None:
+            return
+        with suppress(OSError):
+            os.ftruncate(self._segment, self._durable)
+        self._seal(self._segment)
+
+
+def recover_writers(zone: Path) -> list[str]:
+    """Seal the open segments of dead writers. Return the names of the sealed segments."""
+    if not zone.is_dir():
+        return []
+    return [name for folder in sorted(zone.iterdir()) if folder.is_dir() for name in _recover_writer(folder)]
+
+
+def _recover_writer(folder: Path) -> list[str]:
+    lock = take_lock(folder)
+    if lock is None:
+        return []
+    try:
+        return [_seal_leftover(path) for path in sorted(folder.glob("*" + OPEN))]
+    finally:
+        os.close(lock)
+
+
+def take_lock(folder: Path) -> int | None:
+    """Lock a writer's folder. Return None if its writer is alive."""
+    try:
+        lock = os.open(folder / LOCK, os.O_RDWR)
+    except OSError:
+        return None  # still being created, or being removed
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _seal_leftover(path: Path) -> str:
+    """Cut an open segment to its whole frames and seal it. The bytes after them were never acknowledged."""
+    whole = decode(path.read_bytes()).whole_bytes
+    with path.open("r+b") as file:
+        if whole == 0:
+            file.write(MAGIC)
+        file.truncate(max(whole, len(MAGIC)))
+        os.fsync(file.fileno())
+    path.rename(path.with_suffix(SEALED))
+    sync_path(path.parent)
+    return f"{path.parent.name}/{path.stem}"
+
+
+def _claim_folder(zone: Path) -> tuple[Path, int]:
+    """Create a folder that is locked before any other process can see it."""
+    new = [path for path in (zone, *zone.parents) if not path.exists()]
+    make_private_folder(zone)
+    for path in new:
+        sync_path(path.parent)
+    name = make_writer_name()
+    hidden = zone / f".{name}"
+    hidden.mkdir()
+    lock = os.open(hidden / LOCK, os.O_CREAT | os.O_RDWR, 0o640)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    folder = hidden.rename(zone / name)
+    sync_path(zone)
+    return folder, lock
+
+
+def _write_all(file: int, pieces: Sequence[bytes]) -> int:
+    """Write pieces in order, in as many calls as necessary."""
+    total = 0
+    rest = [memoryview(piece) for piece in pieces if len(piece)]
+    while rest:
+        written = os.writev(file, rest[:PIECES_AT_ONCE])
+        total += written
+        done = 0
+        while done < len(rest) and written >= len(rest[done]):
+            written -= len(rest[done])
+            done += 1
+        rest = rest[done:]
+        if written:
+            rest[0] = rest[0][written:]
+    return total
+
+
+def find_free_bytes(folder: Path) -> int:
+    """Return the free bytes on the disk of a folder."""
+    room = os.statvfs(folder)
+    return room.f_bavail * room.f_frsize
+
+
+def sync_path(path: Path) -> None:
+    """Sync a file, or the entries of a folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+LEAST_LINGER_SECONDS = 0.2  # one object per request would make many small objects
+
+
+class ObjectSink:
+    """Segments of one writer in object storage. They are written in order, so none exists before its predecessor."""
+
+    def __init__(self, zone: str, s3: S3Config) -> None:
+        self._filesystem, self._prefix = resolve_filesystem(zone, s3)
+        self.writer = make_writer_name()
+        self.open_bytes = 0
+        self._number = 0
+
+    def write(self, pieces: Sequence[bytes]) -> None:
+        """Put one object that holds the pieces."""
+        path = f"{self._prefix.rstrip('/')}/{self.writer}/{format_segment_name(self._number)}{SEALED}"
+        try:
+            with self._filesystem.open_output_stream(path, compression=None) as stream:
+                stream.write(b"".join([MAGIC, *pieces]))
+        except OSError as error:
+            # It is unknown whether the object exists. If it does, its frames were sent again by clients, and ingestion
+            # removes the duplicates.
+            raise RawZoneError(
+                f"can't write to the raw zone {path}: {error}",
+                hint="is the storage reachable",
+                public="writing to its object storage failed",
+            ) from error
+        finally:
+            self._number += 1  # the number is never reused
+
+    def tick(self) -> None:
+        """Do nothing: no segment is ever open."""
+
+    def close(self) -> None:
+        """Do nothing: no segment is ever open."""

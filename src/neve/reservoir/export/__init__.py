@@ -1,1 +1,0 @@
-"""The lake's logs and spans as a folder of OTAP Parquet."""

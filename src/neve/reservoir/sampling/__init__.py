@@ -1,0 +1,1 @@
+"""Sampling algorithms: priority and exact-total sampling in plain Python and on Spark."""

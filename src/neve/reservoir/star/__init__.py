@@ -1,1 +1,0 @@
-"""Sampling of OTAP Parquet: from a star of tables to the same tables, smaller."""

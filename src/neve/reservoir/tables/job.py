@@ -1,0 +1,252 @@
+"""Sampling job of a table: windows whose records changed are sampled again, and replaced in one commit.
+
+Files are written first: the kept records, and deletes of the rows that they replace. They are invisible before the
+commit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from neve.errors import LakeError
+from neve.lake.calendar import now_utc
+from neve.lake.commit.java_commit import RowChange, change_rows, retry_conflicts
+from neve.lake.read.incremental import format_changed_windows, never_frozen
+from neve.lake.read.snapshot_files import filter_by_time, scan_files
+from neve.lake.spark.tasks import count_slices, run_tasks
+from neve.lake.time_ranges import micros_of
+from neve.lake.write.table_writer import Target
+from neve.reservoir.metrics import count_failure, count_run
+from neve.reservoir.results import TableRunResult, list_window_results
+from neve.reservoir.tables.decide import DECIDED, FILE, Decider
+from neve.reservoir.tables.expressions import explain_refusal
+from neve.reservoir.tables.plan import Plan, Scope, plan_windows
+from neve.reservoir.tables.run_context import RESERVOIR, RunContext
+from neve.reservoir.tables.tasks import SCHEMA, FetchTask, MarkTask, parse_task_row
+from neve.state.leases import hold_worker_lease
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame
+
+    from neve.lake.lake import Lake
+    from neve.lake.read.incremental import Frozen
+    from neve.lake.write.data_file_json import DataFileJson
+    from neve.reservoir.config import LakeSampling
+    from neve.reservoir.tables.plan import Counts
+    from neve.reservoir.tables.tasks import FileChange
+    from neve.state.documents import Documents
+    from neve.state.leases import Lease
+
+
+@dataclass(frozen=True)
+class WrittenSample:
+    """Added and removed rows, and the number of kept records of every window."""
+
+    change: RowChange
+    kept: Counts
+
+
+@dataclass(frozen=True)
+class SampleWriter:
+    """Writer of the files of a plan, which are invisible before they are committed.
+
+    `tell` is called with each step.
+    """
+
+    lake: Lake
+    occasion: RunContext
+    plan: Plan
+    decider: Decider
+    tell: Callable[[str], None]
+
+    def written(self) -> WrittenSample:
+        """Decide, write the kept records, and delete those that they replace."""
+        added, kept = self._added() if self.plan.records else ((), {})
+        given = self._given()
+        change = RowChange(
+            added=added,
+            deletes=tuple(file for one in given for file in one.deletes),
+            removed=tuple(file for one in given for file in one.removed),
+            from_snapshot=self.occasion.target_snapshot,
+        )
+        return WrittenSample(change, kept)
+
+    def _given(self) -> list[FileChange]:
+        """Return the changes of the files that have rows of the windows."""
+        occasion, micros = self.occasion, self.occasion.config.micros
+        tasks = scan_files(
+            occasion.target, filter_by_time(self.plan.time(micros)), snapshot_id=occasion.target_snapshot
+        )
+        if not tasks:
+            return []
+        marker = MarkTask(Target.of(occasion.target), self.plan.windows(micros))
+        return run_tasks(self.lake.spark, marker, [task.file for task in tasks], slices=self._slices)
+
+    @property
+    def _slices(self) -> int:
+        return count_slices(self.lake.spark)
+
+    def _few(self, decided: DataFrame) -> DataFrame:
+        """Coalesce decisions to the number of cores.
+
+        A cached result keeps the partitions of its shuffle, 200 for a few rows.
+        """
+        return decided.coalesce(self._slices)
+
+    def _added(self) -> tuple[tuple[DataFileJson, ...], Counts]:
+        self.tell("deciding")
+        decided = self._few(self.decider.decide(self.plan)).persist()
+        try:
+            kept, doubled = self.decider.kept(decided)
+            if doubled:
+                decided.unpersist()
+                decided = self._few(self.decider.decide_once(self.plan)).persist()
+                kept, _doubled = self.decider.kept(decided)
+            self.tell("writing")
+            return self._fetched(decided, sum(kept.values())), kept
+        finally:
+            decided.unpersist()
+
+    def _fetched(self, decided: DataFrame, expected: int) -> tuple[DataFileJson, ...]:
+        """Write the complete records of decisions to new files."""
+        occasion, config = self.occasion, self.occasion.config
+        tasks = scan_files(
+            occasion.source, filter_by_time(self.plan.time(config.micros)), snapshot_id=occasion.snapshot
+        )
+        fetch = FetchTask(
+            source=Target.of(occasion.source),
+            target=Target.of(occasion.target),
+            files={task.file.file_path: task for task in tasks},
+            config=config,
+        )
+        slices = max(1, min(len(tasks), self._slices))
+        placed = self.decider.placed(self.plan, decided).select(*DECIDED, FILE)
+        ordered = placed.repartition(slices, FILE).sortWithinPartitions(FILE)
+        found = [parse_task_row((row.rows, row.files)) for row in ordered.mapInArrow(fetch, SCHEMA).collect()]
+        rows = sum(number for number, _files in found)
+        if rows != expected:
+            name = ".".join(occasion.source.name())
+            raise LakeError(
+                f"{rows:,} records of {name} found for {expected:,} decisions",
+                hint="nothing was changed; compact the table, then sample again",
+            )
+        return tuple(file for _number, files in found for file in files)
+
+
+Progress = Callable[[str, int, int], None]
+EVERYTHING = Scope()
+STEPS = ("counting", "deciding", "writing", "committing")
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Sampler of one table of a lake into its sample table.
+
+    Among all processes that share the state store, one run is active at a time. `frozen` returns the time before which
+    an organization's rows may have been deleted by retention: samples of such rows stay.
+    """
+
+    lake: Lake
+    table: str
+    config: LakeSampling
+    documents: Documents
+    frozen: Frozen = never_frozen
+    clock: Callable[[], datetime] = now_utc
+    steal: bool = False
+    progress: Progress = field(default=lambda _step, _done, _total: None)
+
+    @property
+    def target(self) -> str:
+        """The table of the sample."""
+        return f"{self.table}_sample"
+
+    def run(self, scope: Scope = EVERYTHING) -> TableRunResult:
+        """Sample the changes since the last run; plan again if another writer replaced files in the meantime."""
+        again = retry_conflicts()
+        name, seconds = f"reservoir:{self.target}", self.config.lease_seconds
+        with hold_worker_lease(self.documents, name, seconds=seconds, what="reservoir", steal=self.steal) as lease:
+            try:
+                result: TableRunResult = again(self._run, scope, lease)
+            except Exception as error:
+                count_failure(self.table)
+                ours = explain_refusal(error, self.table)
+                if ours is None:
+                    raise
+                raise ours from error
+        count_run(result)
+        return result
+
+    def plan(self, scope: Scope = EVERYTHING) -> Plan:
+        """Return the plan of a run.
+
+        Records are counted, and nothing is written.
+        """
+        occasion = self._occasion(scope)
+        return self._planned(occasion)[0]
+
+    def _run(self, scope: Scope, lease: Lease) -> TableRunResult:
+        began, occasion = time.monotonic(), self._occasion(scope)
+        plan, wrong = self._planned(occasion)
+        written = SampleWriter(self.lake, occasion, plan, self._decider(occasion), self._tell).written()
+        snapshot = ""
+        if written.change.changes_rows or occasion.must_tell or (plan.turns and not occasion.was):
+            self._tell("committing")
+            lease.check()
+            snapshot = str(self._commit(occasion, plan, written.change))
+        change, position = written.change, occasion.position if snapshot else occasion.was
+        return TableRunResult(
+            source=self.table,
+            target=self.target,
+            policy=self.config.policy,
+            how=self.config.how,
+            reason=occasion.reason,
+            windows=list_window_results(plan.turns, written.kept, wrong),
+            waiting=plan.waiting,
+            left=plan.left,
+            mixed=occasion.position.mixed,
+            files_added=len(change.added),
+            files_removed=len(change.removed),
+            delete_files=len(change.deletes),
+            bytes=sum(int(file["file-size-in-bytes"]) for file in (*change.added, *change.deletes)),
+            source_snapshot=str(position.snapshot or "") if position else "",
+            snapshot=snapshot,
+            seconds=time.monotonic() - began,
+        )
+
+    def _occasion(self, scope: Scope) -> RunContext:
+        source, target = self.lake.table(self.table), self.lake.table(self.target)
+        return RunContext(source, target, self.config, scope, micros_of(self.clock()), self.frozen)
+
+    def _decider(self, occasion: RunContext) -> Decider:
+        return Decider(self.lake, self.config, self.table, occasion.source, occasion.snapshot or 0)
+
+    def _planned(self, occasion: RunContext) -> tuple[Plan, Counts]:
+        wanted = occasion.wanted
+        if occasion.snapshot is None or not wanted.time:
+            return Plan(), {}
+        self._tell("counting")
+        counts, wrong = self._decider(occasion).counts(wanted.time, wanted.scope.owner)
+        return plan_windows(counts, wanted), wrong
+
+    def _commit(self, occasion: RunContext, plan: Plan, change: RowChange) -> int:
+        commit = change_rows(
+            self.lake,
+            self.target,
+            change,
+            batch_id=f"{RESERVOIR}:{self.target}:{uuid4().hex}",
+            operation=RESERVOIR,
+            summary={
+                **occasion.position.to_summary(RESERVOIR),
+                **format_changed_windows(plan.windows(self.config.micros)),
+            },
+        )
+        return commit.snapshot_id
+
+    def _tell(self, step: str) -> None:
+        self.progress(step, STEPS.index(step), len(STEPS))

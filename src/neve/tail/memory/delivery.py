@@ -1,0 +1,271 @@
+"""Delivery of kept spans from memory: batches of whole traces, in a bounded queue and thread for each destination.
+
+All destinations get the same batches, in order, while the process lives.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import structlog
+
+from neve.model.tables import SPANS
+from neve.tail import metrics
+from neve.tail.decisions import SAMPLED
+from neve.tail.export.destination import Delivery, DeliveryResult, DestinationUnavailable
+from neve.tail.memory.span_buffer import RECEIPT, build_trace_keys, measure_batch
+from neve.tail.metrics import UNAVAILABLE
+from neve.tail.policy.evaluate.thresholds import read_threshold, stamp_adjusted_count, write_thresholds
+from neve.tail.policy.evaluate.traces import MAX_THRESHOLD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from neve.tail.export.destination import Destination
+    from neve.tail.memory.span_buffer import FeedLedger, Receipts, SpanBuffer
+
+
+PATIENCE_SECONDS = 5.0  # maximum wait for space in the queue of a destination that is slow, but available
+REST_SECONDS = 5.0  # pause after a destination was unavailable, if it requests none
+
+log = structlog.get_logger("neve.tail")
+
+
+@dataclass(frozen=True)
+class QueuedBatch:
+    """Batch in a delivery queue, with `arrived` as the callback after its delivery."""
+
+    batch: pa.RecordBatch
+    batch_id: str
+    arrived: Callable[[], None]
+
+
+class DeliveryQueue:
+    """Bounded delivery queue of one destination, whose producers never wait for an unavailable destination."""
+
+    def __init__(self, destination: Destination, selector: str, most_bytes: int) -> None:
+        self.destination = destination
+        self._selector, self._most = selector, most_bytes
+        self._queue: deque[QueuedBatch] = deque()
+        self._changed = threading.Condition()
+        self._turn = threading.Lock()  # one thread at a time delivers
+        self._thread: threading.Thread | None = None
+        self._away: DestinationUnavailable | None = None
+        self._stuck = self._stopped = False
+        self.waiting_bytes = 0
+        self.lost_spans = 0
+
+    @property
+    def is_full(self) -> bool:
+        """True if the queue is more than half full."""
+        return self.waiting_bytes > self._most // 2
+
+    @property
+    def waiting_spans(self) -> int:
+        """Number of queued spans."""
+        with self._changed:
+            return sum(parcel.batch.num_rows for parcel in self._queue)
+
+    def put(self, parcel: QueuedBatch) -> bool:
+        """Queue a batch, or count it as lost and return false if there is no space.
+
+        A slow destination is given some time to make space. After that failed once, producers don't wait again until
+        the destination has accepted a batch.
+        """
+        size = measure_batch(parcel.batch)
+        if self._thread is None and self._is_over(size) and not self._away:
+            self.bring()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        with self._changed:
+            while self._is_over(size):
+                left = deadline - time.monotonic()
+                if self._away or self._stuck or self._thread is None or left <= 0:
+                    self._stuck = True
+                    return self._lose(parcel)
+                self._changed.wait(left)
+            self._queue.append(parcel)
+            self._count(size)
+            self._changed.notify_all()
+        return True
+
+    def bring(self) -> DeliveryResult:
+        """Deliver queued batches until the queue is empty or the destination is unavailable."""
+        total, count = Delivery(), 0
+        with self._turn:
+            self._away = None
+            while (parcel := self._first()) is not None:
+                try:
+                    delivery = self.destination.deliver(parcel.batch, parcel.batch_id)
+                except DestinationUnavailable as error:
+                    self._give_up(error)
+                    UNAVAILABLE.labels(self._selector, self.destination.name).inc()
+                    log.warning("destination is away", destination=self.destination.name, error=error.message)
+                    break
+                self._took(parcel, delivery)
+                total, count = total + delivery, count + 1
+        return DeliveryResult(self.destination.name, None, count, total, self._away)
+
+    def start(self) -> None:
+        """Start to deliver batches in a separate thread."""
+        self._thread = threading.Thread(target=self._run, name=f"tail-{self.destination.name}", daemon=True)
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """Deliver queued batches for a limited time, then abort a delivery that waits for its next attempt."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(seconds)
+        self.destination.close()
+        if self._thread is not None:
+            self._thread.join(seconds)
+            self._thread = None
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopped or self._queue)
+            try:
+                self.bring()
+            except Exception:  # a bug in one destination must not end its deliveries
+                log.exception("a delivery failed", destination=self.destination.name)
+                self._give_up(DestinationUnavailable("the delivery failed; the log says why"))
+            with self._changed:
+                if self._stopped and (self._away or not self._queue):
+                    return
+                if self._away:
+                    self._changed.wait_for(lambda: self._stopped, self._away.after_seconds or REST_SECONDS)
+
+    def _give_up(self, error: DestinationUnavailable) -> None:
+        """Remember that the destination is unavailable, and wake producers that wait for space in the queue."""
+        with self._changed:
+            self._away = error
+            self._changed.notify_all()
+
+    def _is_over(self, size: int) -> bool:
+        return bool(self._queue) and self.waiting_bytes + size > self._most
+
+    def _first(self) -> QueuedBatch | None:
+        with self._changed:
+            return self._queue[0] if self._queue else None
+
+    def _took(self, parcel: QueuedBatch, delivery: Delivery) -> None:
+        with self._changed:
+            self._queue.popleft()
+            self._count(-measure_batch(parcel.batch))
+            self._stuck = False
+            self._changed.notify_all()
+        if delivery.rejected:
+            log.error(
+                "destination refused spans for good",
+                destination=self.destination.name,
+                rejected=delivery.rejected,
+                accepted=delivery.accepted,
+                said=delivery.messages,
+            )
+        parcel.arrived()
+
+    def _lose(self, parcel: QueuedBatch) -> bool:
+        self.lost_spans += parcel.batch.num_rows
+        metrics.LOST.labels(self._selector, self.destination.name).inc(parcel.batch.num_rows)
+        return False
+
+    def _count(self, size: int) -> None:
+        self.waiting_bytes += size
+        metrics.WAITING.labels(self._selector, self.destination.name).set(self.waiting_bytes)
+
+
+BATCH_SPANS = 20_000  # approximate number of spans of kept traces in a batch
+SORT_ORDER = [(name, "ascending") for name in ("trace_id", "organization_id", "start_time_unix_nano", "span_id")]
+
+
+@dataclass(frozen=True)
+class DecidedSpans:
+    """Batches for all destinations with the receipts of their rows, or only the receipts of discarded rows."""
+
+    receipts: Receipts
+    batches: tuple[pa.RecordBatch, ...] = ()
+
+
+def take_decided_spans(held: SpanBuffer, decisions: pa.Table) -> Iterator[DecidedSpans]:
+    """Remove the spans of decided traces from the buffer, and yield those of kept traces in bounded portions."""
+    ours = pc.and_(pc.equal(decisions.column("decision"), SAMPLED), pc.is_null(decisions.column("taken_by")))
+    for portion in _split_decisions(decisions.filter(ours)):
+        keys = _to_array(build_trace_keys(portion))
+        rows = held.take(keys)
+        if rows.num_rows:
+            yield DecidedSpans(rows.column(RECEIPT).to_numpy(), tuple(_build_batches(rows, portion, keys)))
+    yield DecidedSpans(held.remove(_to_array(build_trace_keys(decisions))))
+
+
+class DeliveryDispatcher:
+    """Distribution of decided spans to the delivery queues.
+
+    Batch ids are unique to this process, as each process numbers its cycles from the start.
+    """
+
+    def __init__(self, couriers: Sequence[DeliveryQueue], ledger: FeedLedger) -> None:
+        self._couriers, self._ledger = couriers, ledger
+        self._run, self._numbers = uuid4().hex[:12], itertools.count()
+
+    def send(self, load: DecidedSpans) -> None:
+        """Queue batches for all destinations, and settle their rows after every delivery has succeeded."""
+        shipment = PendingDelivery(len(load.batches) * len(self._couriers), lambda: self._ledger.settle(load.receipts))
+        for batch in load.batches:
+            parcel = QueuedBatch(batch, f"{self._run}-{next(self._numbers):08d}", shipment.arrived)
+            for courier in self._couriers:
+                courier.put(parcel)
+
+
+class PendingDelivery:
+    """Countdown of deliveries that calls back after the last, and never if a batch was lost."""
+
+    def __init__(self, parcels: int, done: Callable[[], None]) -> None:
+        self._left, self._done = parcels, done
+        self._lock = threading.Lock()
+        if not parcels:
+            done()
+
+    def arrived(self) -> None:
+        """Count one delivery."""
+        with self._lock:
+            self._left -= 1
+            last = self._left == 0
+        if last:
+            self._done()
+
+
+def _split_decisions(kept: pa.Table) -> Iterator[pa.Table]:
+    """Split decisions into portions of a bounded number of spans, in which a larger trace is (nearly) alone."""
+    places = np.cumsum(kept.column("span_count").to_numpy()) // BATCH_SPANS
+    edges = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), kept.num_rows]
+    return (kept.slice(first, end - first) for first, end in itertools.pairwise(edges) if end > first)
+
+
+def _build_batches(rows: pa.Table, kept: pa.Table, keys: pa.BinaryArray) -> Iterator[pa.RecordBatch]:
+    """Yield spans sorted by trace and stamped with their decisions, in several batches if there are many."""
+    rows = rows.sort_by(SORT_ORDER)
+    places = _to_array(pc.index_in(build_trace_keys(rows), value_set=keys))
+    counts = _to_array(kept.column("adjusted_count")).take(places)
+    read = [read_threshold(text or "") for text in kept.column("threshold").to_pylist()]
+    known = np.array([MAX_THRESHOLD if value is None else value for value in read], dtype=np.uint64)
+    batch = rows.select(SPANS.schema.names).combine_chunks().to_batches()[0]
+    stamped = stamp_adjusted_count(
+        batch, counts, write_thresholds(batch.column("trace_state"), known[places.to_numpy()])
+    )
+    size = BATCH_SPANS if stamped.num_rows > 2 * BATCH_SPANS else stamped.num_rows
+    return (stamped.slice(first, size) for first in range(0, stamped.num_rows, size))
+
+
+def _to_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

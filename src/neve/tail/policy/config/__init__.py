@@ -1,0 +1,1 @@
+"""Policy configuration: read a collector's `tail_sampling`, validate it, and build the policy tree."""

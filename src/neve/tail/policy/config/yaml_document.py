@@ -1,0 +1,191 @@
+"""Read a collector's YAML: parse it as the collector does, expand variables, and find the `tail_sampling` section.
+
+`on` and `no` are texts, `1e3` is a number, a time is text, and a duplicate key is an error. Variables are
+${env:NAME}, ${env:NAME:-default} and ${NAME}, and $$ is a dollar. The file is a whole configuration,
+`tail_sampling:`, or its body alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from neve.errors import ConfigError
+from neve.tail.policy.config.problems import format_value, join_path
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+    from pathlib import Path
+
+    from neve.tail.policy.config.problems import ConfigProblems
+
+
+_RESOLVERS = (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?(0b[0-1_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)", "-+0123456789"),
+    ("float", r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?", "-+0123456789."),
+    ("float", r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+."),
+    ("null", r"~|null|Null|NULL|", ("~", "n", "N", "")),
+    ("merge", r"<<", "<"),
+)
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own name for it
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Construct a map, or raise an error if a key is duplicate."""
+        seen: set[str] = set()
+        for key, _value in node.value:
+            name = str(key.value)
+            if name in seen and key.tag != "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(None, None, f"the key {name!r} stands twice", key.start_mark)
+            seen.add(name)
+        return super().construct_mapping(node, deep)
+
+
+def _construct_int(loader: _Loader, node: yaml.ScalarNode) -> int:
+    text = str(loader.construct_scalar(node)).replace("_", "")
+    digits = text.lstrip("+-")
+    if digits.startswith("0") and digits.isdigit() and len(digits) > 1:
+        text = text.replace("0", "0o", 1)  # octal numbers as in C
+    return int(text, 0)
+
+
+def _construct_float(loader: _Loader, node: yaml.ScalarNode) -> float:
+    text = str(loader.construct_scalar(node)).replace("_", "").lower()
+    return float(text.replace(".inf", "inf").replace(".nan", "nan"))
+
+
+for _name, _pattern, _first in _RESOLVERS:
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), list(_first))
+_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+_Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
+
+
+def parse_yaml(text: str) -> Any:
+    """Parse a YAML text.
+
+    Raises `yaml.YAMLError`.
+    """
+    return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader with fewer kinds of scalars
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Read the keys and values of a file.
+
+    Raises `ConfigError`.
+    """
+    try:
+        document = parse_yaml(path.read_text(encoding="utf-8"))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f" (line {mark.line + 1})" if mark else ""
+        raise ConfigError(f"{path} is not YAML{line}: {error.problem}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not YAML in UTF-8: {type(error).__name__}") from None
+    except OSError as error:
+        raise ConfigError(f"can't read {path}: {error.strerror}") from None
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path} holds {type(document).__name__}, expected the collector's tail_sampling")
+    return document
+
+
+_VARIABLE = re.compile(r"\$\$|\$\{([^{}]*)\}")
+_NAME = re.compile(
+    r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL
+)
+
+
+def expand_variables(value: Any, environment: Mapping[str, str], path: str, complaints: ConfigProblems) -> Any:
+    """Expand variables in a value, where a value of a single variable gets the type of the variable's text."""
+    if isinstance(value, dict):
+        return {
+            key: expand_variables(each, environment, join_path(path, str(key)), complaints)
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [expand_variables(each, environment, join_path(path, at), complaints) for at, each in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+    if not _is_unicode(value):
+        complaints.wrong(path, value, "text in Unicode")
+    whole = _VARIABLE.fullmatch(value)
+    if whole and whole[1] is not None:
+        return _parse_scalar(_look_up_variable(whole[1], environment, path, complaints))
+    return _VARIABLE.sub(lambda found: _replace_match(found, environment, path, complaints), value)
+
+
+def _replace_match(found: re.Match[str], environment: Mapping[str, str], path: str, complaints: ConfigProblems) -> str:
+    return "$" if found[1] is None else _look_up_variable(found[1], environment, path, complaints)
+
+
+def _look_up_variable(reference: str, environment: Mapping[str, str], path: str, complaints: ConfigProblems) -> str:
+    parts = _NAME.fullmatch(reference)
+    if parts is None or parts["scheme"] not in (None, "env"):
+        complaints.add(path, f"got ${{{reference}}}, expected a variable of the environment such as ${{env:NAME}}")
+        return ""
+    found: str | None = environment.get(parts["name"], parts["default"])
+    if found is None:
+        complaints.add(path, f"the variable {parts['name']} of ${{{reference}}} is not set, and there is no default")
+        return ""
+    return found
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether a text is valid Unicode, as YAML can contain lone surrogates, which no table can store."""
+    return not any(0xD800 <= ord(character) < 0xE000 for character in text)
+
+
+def _parse_scalar(text: str) -> Any:
+    try:
+        return parse_yaml(text)
+    except yaml.YAMLError:
+        return text
+
+
+PROCESSOR = "tail_sampling"
+PROCESSORS = "processors"
+POLICIES = "policies"
+
+
+def find_body(document: Mapping[str, Any], processor: str | None, complaints: ConfigProblems) -> tuple[Any, str]:
+    """Return the keys and values of the processor, and their path."""
+    path = ""
+    if isinstance(document.get(PROCESSORS), dict):
+        document, path = document[PROCESSORS], PROCESSORS
+    names = [name for name in document if name == PROCESSOR or str(name).startswith(f"{PROCESSOR}/")]
+    if processor is not None:
+        return _find_processor(document, processor, names, path, complaints)
+    if len(names) == 1:
+        return document[names[0]] or {}, join_path(path, names[0])
+    if names:
+        complaints.add(path, f"there are several tail samplers: {', '.join(names)}; expected the name of one of them")
+    elif path:
+        complaints.add(path, f"there is no {PROCESSOR} among the processors {', '.join(map(str, document))}")
+    return ({}, path) if names or path else (document, "")
+
+
+def _find_processor(
+    document: Mapping[str, Any], processor: str, names: list[str], path: str, complaints: ConfigProblems
+) -> tuple[Any, str]:
+    if processor not in names:
+        complaints.add(path, f"there is no {processor!r}; there are {', '.join(names) or 'no tail samplers'}")
+        return {}, path
+    return document[processor] or {}, join_path(path, processor)
+
+
+def is_valid_body(body: Any, path: str, complaints: ConfigProblems) -> bool:
+    """Return whether the body can be read, and add a problem if not."""
+    if complaints.lines:
+        return False
+    if not isinstance(body, dict):
+        complaints.add(path, f"got {format_value(body)}, expected keys and values")
+    elif not isinstance(body.get(POLICIES), list):
+        found = "missing" if POLICIES not in body else f"got {format_value(body[POLICIES])}"
+        complaints.add(join_path(path, POLICIES), f"{found}, expected a list of policies")
+    else:
+        return True
+    return False

@@ -1,0 +1,1 @@
+"""Policy evaluation: decide batches of traces, with the sampling probability and the reason of each decision."""

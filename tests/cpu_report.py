@@ -1,0 +1,95 @@
+"""The option `--cpu-report` of pytest: CPU seconds of a run and of its most expensive files.
+
+Wall time depends on what else a machine does. CPU time counts the process of pytest or its workers, and the processes
+that tests started and waited for.
+"""
+
+from __future__ import annotations
+
+import heapq
+import resource
+from collections import Counter, defaultdict
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+MOST_EXPENSIVE = 10
+OUTPUT_KEY = "cpu"
+
+
+def used_seconds() -> float:
+    """CPU time of this process and of those that it started and waited for."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    parser.addoption("--cpu-report", action="store_true", help="print CPU seconds in total and by file at the end")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure in each process, if it is asked for."""
+    if config.getoption("--cpu-report"):
+        config.pluginmanager.register(CpuReport(), "cpu report")
+
+
+class CpuReport:
+    """CPU seconds by file. In a run with workers, each measures its tests, and the controller sums and prints."""
+
+    def __init__(self) -> None:
+        self.by_file: dict[str, float] = defaultdict(float)
+        self.tests: Counter[str] = Counter()
+        self.collection = 0.0
+        self.workers = 0.0
+        self._last = 0.0
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self) -> None:
+        """Note the CPU time of imports and collection."""
+        self.collection = self._last = used_seconds()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Give each report the CPU time since the one before, so that nothing between two tests is lost."""
+        report: Any = yield
+        now = used_seconds()
+        report.cpu_seconds, self._last = now - self._last, now
+        return report  # type: ignore[no-any-return]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Sum by file."""
+        file = report.nodeid.partition("::")[0]
+        self.by_file[file] += getattr(report, "cpu_seconds", 0.0)
+        self.tests[file] += report.when == "call"
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Send a worker's collection and total to the controller."""
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output[OUTPUT_KEY] = (self.collection, used_seconds())
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Add what a worker used."""
+        collection, total = getattr(node, "workeroutput", {}).get(OUTPUT_KEY, (0.0, 0.0))
+        self.collection += collection
+        self.workers += total
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the report."""
+        terminalreporter.section("CPU seconds")
+        # The controller has waited for no worker yet: its children are none of them.
+        for line in self.lines(self.workers + used_seconds()):
+            terminalreporter.write_line(line)
+
+    def lines(self, total: float) -> Iterator[str]:
+        """Return the lines of the report."""
+        yield f"{total:8.1f} in total"
+        yield f"{self.collection:8.1f} imports and collection"
+        for file, seconds in heapq.nlargest(MOST_EXPENSIVE, self.by_file.items(), key=itemgetter(1)):
+            yield f"{seconds:8.1f} {file}, {self.tests[file]} tests"

@@ -1,0 +1,1 @@
+"""Tests of generic files and plain log files: schemas of other systems, formats of lines, previews."""

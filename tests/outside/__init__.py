@@ -1,0 +1,1 @@
+"""Tests on public data that is not part of the project."""

@@ -1,0 +1,48 @@
+"""Profiles of property tests: all examples, a third of them, or new ones.
+
+`make test-fast` uses the profile `quick`, everything else `neve`. The option `--hypothesis-profile` selects one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    import pytest
+
+QUICK = "quick"
+QUICK_SHARE, QUICK_MINIMUM = 3, 10
+
+# Other load on the machine is no failure. Each run has the same examples, so that a failure belongs to the change.
+settings.register_profile("neve", deadline=None, derandomize=True)
+settings.register_profile(QUICK, deadline=None, derandomize=True)
+settings.register_profile("random", deadline=None)
+settings.load_profile("neve")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Reduce the examples of the tests that state their number, which no profile can do."""
+    if config.getoption("--hypothesis-profile") != QUICK:
+        return
+    tests = {id(test): test for test in (_property_of(item) for item in items) if test is not None}
+    for test in tests.values():
+        reduce_examples(test)
+
+
+def _property_of(item: pytest.Item) -> Any:
+    """Return the function, or the class of a state machine's test, that has the settings of a property test."""
+    machine = getattr(item, "cls", None)
+    if isinstance(getattr(machine, "settings", None), settings):
+        return machine
+    test = getattr(item, "obj", None)
+    return getattr(test, "__func__", test) if getattr(test, "is_hypothesis_test", False) else None
+
+
+def reduce_examples(test: Any) -> None:
+    """Let a property test run a third of its examples, the first ones, but no fewer than ten if it has so many."""
+    name = "settings" if isinstance(test, type) else "_hypothesis_internal_use_settings"
+    stated: settings = getattr(test, name, settings())
+    quick = max(stated.max_examples // QUICK_SHARE, min(stated.max_examples, QUICK_MINIMUM))
+    setattr(test, name, settings(stated, max_examples=quick))
