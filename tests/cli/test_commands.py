@@ -152,5 +152,5 @@ def test_a_dry_run_shows_files_and_its_exit_code(by_variables: Path, name: str, 
     assert ended.code == code
     words = {0: "message     from Body", 1: "among its fields what, when", 3: "nothing would be ingested"}
     assert words[code] in ended.text
-    said = json.loads(run("ingest", "files", str(folder), "--dry-run", "--json").text)
+    said = run("ingest", "files", str(folder), "--dry-run", "--json").json
     assert (len(said["files"]), len(said["ignored"])) == ((0, 1) if code == 3 else (1, 0))

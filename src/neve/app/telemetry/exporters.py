@@ -205,7 +205,9 @@ class BoundedExporter(SpanExporter, LogRecordExporter):
         return True
 
     def _say(self, trouble: str) -> None:
-        """Log changes of the state, and nothing else."""
+        """Log changes of the state, and nothing else, until the exporter is closed."""
+        if self._given_up:  # the thread of a request may outlive its exporter
+            return
         before, self._trouble = self._trouble, trouble
         if trouble and not before:
             log.warning("own telemetry is not taken", signal=self._signal, error=trouble)
