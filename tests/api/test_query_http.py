@@ -127,7 +127,7 @@ def test_tables_are_described(client: Client) -> None:
     spans = client.get("/tables/spans").json
     assert spans["columns"][0]["name"] == "organization_id"
     assert {"name": "trace_id", "type": "binary", "comment": "16 bytes", "required": False} in spans["columns"]
-    assert (spans["earliest"], spans["comment"]) == ("2025-10-09T08:53:20.123456Z", "one row a span")
+    assert (spans["earliest"], spans["comment"]) == ("2025-10-09T08:53:20.123456Z", "one row per span")
     missing = client.get("/tables/nothing")
     assert (missing.status, missing.json["error"]["code"]) == (404, "unknown_table")
 

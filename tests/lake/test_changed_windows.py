@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neve.lake.read.incremental import EVERYONE, MOST_CHARACTERS, SECOND, format_changed_windows, parse_changed_windows
+from neve.lake.read.incremental import EVERYONE, MAX_CHARACTERS, SECOND, format_changed_windows, parse_changed_windows
 from neve.lake.time_ranges import Ranges
 from neve.model.commits import WINDOWS
 
@@ -35,7 +35,7 @@ def test_many_words_become_fewer_that_say_more(number: int, step: int, owners: i
     parts = [(first * MINUTE + place * step, first * MINUTE + place * step + MINUTE) for place in range(number)]
     changed = {f"owner{one}": Ranges.of(parts) for one in range(owners)}
     words = format_changed_windows(changed)[WINDOWS]
-    assert len(words) <= MOST_CHARACTERS
+    assert len(words) <= MAX_CHARACTERS
     told = parse_changed_windows(words)
     for owner, ranges in changed.items():
         said = told.get(owner, Ranges()) | told.get(EVERYONE, Ranges())

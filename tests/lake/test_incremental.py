@@ -177,7 +177,7 @@ def test_bounds_do_for_files_that_are_gone_or_too_many(lake: Lake, monkeypatch: 
     table = lake.table("logs")
     snapshots = find_changes(table, None).snapshots
     assert find_touched_windows(table, snapshots, MINUTE).owners == {"acme": minutes(0, 2)}
-    monkeypatch.setattr(incremental, "MOST_ROWS", 1)
+    monkeypatch.setattr(incremental, "MAX_ROWS", 1)
     assert find_touched_windows(table, snapshots, MINUTE).owners == {"acme": minutes(0, 1, 2)}
     monkeypatch.undo()
     for task in table.scan().plan_files():
@@ -196,7 +196,7 @@ def test_files_of_several_organizations_touch_windows_of_each(lake: Lake, monkey
     snapshots = find_changes(table, None).snapshots
     found = find_touched_windows(table, snapshots, MINUTE)
     assert (found.owners, found.everyone) == ({"a": minutes(0, 2), "b": minutes(0)}, minutes(0))
-    monkeypatch.setattr(incremental, "MOST_ROWS", 1)
+    monkeypatch.setattr(incremental, "MAX_ROWS", 1)
     assert find_touched_windows(table, snapshots, MINUTE).everyone == minutes(0, 1, 2)
     [file] = files
     mine = find_rows_within(table.io, file.file_path, {"a": minutes(0), "b": EVERYTHING})

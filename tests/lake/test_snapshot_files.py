@@ -18,7 +18,7 @@ from pyiceberg.types import NestedField, TimestamptzType
 import neve
 from neve.errors import LakeError
 from neve.lake.read.snapshot_files import (
-    MOST_RANGES,
+    MAX_RANGES,
     filter_by_time,
     find_live_paths,
     iterate_data_files,
@@ -130,5 +130,5 @@ def test_a_filter_by_time_passes_the_rows_of_its_ranges(windows: set[int], numbe
     time = Ranges.of_windows((window * HOUR for window in windows), HOUR)
     passes = expression_evaluator(ONE_COLUMN, filter_by_time(time), case_sensitive=True)(Record(number * HOUR))
     assert passes or number not in windows
-    if len(time.parts) <= MOST_RANGES:
+    if len(time.parts) <= MAX_RANGES:
         assert passes == (number in windows)

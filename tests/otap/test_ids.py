@@ -13,12 +13,78 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.otap.ids import Offsets, Reference, Runs, compare_conventions, find_offsets, find_row_offsets, infer_offsets
+from neve.otap.ids import (
+    EXPORTER,
+    SPECIFICATION,
+    Offsets,
+    Runs,
+    find_batch_starts,
+    find_row_offsets,
+    find_unmatched,
+    infer_offsets,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from neve.otap.ids import Ints
+
+
+@dataclass(frozen=True)
+class Reference:
+    """References of rows, -1 for none, and the distinct existing parent ids, sorted."""
+
+    nested: Ints
+    parents: Ints
+
+
+@dataclass(frozen=True)
+class ConventionComparison:
+    """Convention of a part, and the numbers of rows without a parent under both conventions.
+
+    There is a count for each kind of reference. A row may legitimately have no parent: a resource without attributes
+    has no row in the table of attributes. `guessed` are rows without an id whose batch is unknown.
+    """
+
+    offsets: Offsets | None
+    unmatched_specification: tuple[int, ...]
+    unmatched_exporter: tuple[int, ...]
+    guessed: int = 0
+
+    @property
+    def convention(self) -> str:
+        """The convention of the part."""
+        return EXPORTER if self.offsets else SPECIFICATION
+
+    @property
+    def unmatched(self) -> tuple[int, ...]:
+        """Rows without a parent under the convention of the part."""
+        return self.unmatched_exporter if self.offsets else self.unmatched_specification
+
+
+def find_offsets(ids: Ints, nested: Ints, parents: Ints) -> Offsets | None:
+    """Return the offsets of a part's batches, or None if the ids follow the specification.
+
+    `ids` and `nested` are those of all root rows of a part, logs and spans together, with -1 for null. `parents` are
+    the distinct parent ids of the table that `nested` refers to.
+    """
+    return infer_offsets(Runs.of(ids, [nested]), [np.unique(parents.astype(np.int64))])
+
+
+def compare_conventions(ids: Ints, references: Sequence[Reference]) -> ConventionComparison:
+    """Infer the convention of rows in file order, and count the unmatched references under both conventions."""
+    nested, parents = [one.nested for one in references], [one.parents for one in references]
+    runs = Runs.of(ids, nested)
+    offsets = infer_offsets(runs, parents)
+    shift, guessed = find_row_offsets(ids, nested, Offsets(find_batch_starts(runs, parents)))
+    return ConventionComparison(
+        offsets,
+        tuple(int(find_unmatched(one.nested, one.parents).sum()) for one in references),
+        tuple(int(find_unmatched(one.nested, one.parents, shift).sum()) for one in references),
+        int(guessed.sum()) if offsets else 0,
+    )
+
 
 # A batch: for each resource, how many rows have an id.
 BATCHES = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=5), min_size=1, max_size=8)

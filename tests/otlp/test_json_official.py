@@ -213,7 +213,7 @@ def test_an_unknown_name_of_an_enum_rejects_its_record_alone(key: str) -> None:
 
 def test_bytes_of_records_beyond_a_limit_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each rejected record contains its resource, so that many would exceed the memory."""
-    monkeypatch.setattr("neve.otlp.json.MOST_BYTES", 1000)
+    monkeypatch.setattr("neve.otlp.json.MAX_BYTES", 1000)
     resource = {"schemaUrl": "x" * 600, "scopeLogs": [{"logRecords": [{"severityNumber": "LOUD"}] * 5}]}
     found = to_protobuf(Signal.LOGS, json.dumps({"resourceLogs": [resource]}).encode()).rejected
     assert [bool(bad.payload) for bad in found] == [True, True, False, False, False]

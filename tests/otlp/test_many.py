@@ -72,7 +72,7 @@ def test_a_metric_of_refused_points_takes_seconds() -> None:
 
 def test_a_large_resource_is_not_repeated_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """After so many bytes records are refused without theirs, and that is said."""
-    monkeypatch.setattr(validation, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(validation, "MAX_BYTES", 10_000)
     resource = field(1, field(1, b"k") + field(2, field(1, b"v" * 3000)))
     decoded = decode_traces(*[BAD] * 100, resource=resource)
     assert len(decoded.rejected) == 100
@@ -84,7 +84,7 @@ def test_a_large_resource_is_not_repeated_without_end(monkeypatch: pytest.Monkey
 
 def test_a_large_metric_is_not_repeated_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is what the points of a metric share."""
-    monkeypatch.setattr(validation, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(validation, "MAX_BYTES", 10_000)
     metric = field(1, b"name") + field(2, b"d" * 3000) + field(5, field(1, b"") * 100)
     decoded = decode(Signal.METRICS, [field(1, field(2, field(2, metric)))], INTAKE)
     assert [bool(bad.payload) for bad in decoded.rejected] == [True] * 3 + [False] * 97

@@ -10,14 +10,14 @@ from neve.otlp import Decoded, Intake, decode, encode
 from neve.otlp.envelope import NAMES
 from neve.otlp.json import to_json, to_protobuf
 from neve.otlp.protobuf import MESSAGES, POINTS, message_class
-from neve.otlp.values import CACHED_BYTES, MOST_LEVELS, UnreadableValue, render_array, render_map
+from neve.otlp.values import CACHED_BYTES, MAX_LEVELS, UnreadableValue, render_array, render_map
 from tests.otlp.canonical import canonical
 from tests.otlp.damage import NOW, whole
 from tests.otlp.messages import CLASSES
 from tests.receive.doubles import field
 
 INTAKE = Intake(organization_id="acme", received_unix_nano=NOW)
-BOUND = f"more than {MOST_LEVELS} levels deep"
+BOUND = f"more than {MAX_LEVELS} levels deep"
 # Where a value may stand: the signal, and the way to it from the first record.
 PLACES: dict[str, tuple[Signal, str]] = {
     "span": (Signal.TRACES, "attributes[1].value"),
@@ -96,7 +96,7 @@ def test_the_deepest_value_goes_everywhere(place: str, kind: str) -> None:
     """At the bound a value is accepted, comes back as it was, and every reader can read it, JSON included."""
     signal, way = PLACES[place]
     spoilable = Spoilable(signal)
-    spoilable.spoil(way, kind, deep(MOST_LEVELS, kind))
+    spoilable.spoil(way, kind, deep(MAX_LEVELS, kind))
     message = CLASSES[signal].FromString(spoilable.wire)
     decoded = spoilable.decode()
     assert decoded.rejected == ()
@@ -106,7 +106,7 @@ def test_the_deepest_value_goes_everywhere(place: str, kind: str) -> None:
     assert [CLASSES[signal].FromString(wire) for wire in read.messages.to_pylist()] == [message]
 
 
-@pytest.mark.parametrize("levels", [MOST_LEVELS + 1, 60, 10_000])
+@pytest.mark.parametrize("levels", [MAX_LEVELS + 1, 60, 10_000])
 @each_kind
 @each_place
 def test_a_value_that_is_too_deep_costs_its_record(place: str, kind: str, levels: int) -> None:

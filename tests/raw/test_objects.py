@@ -77,12 +77,12 @@ def test_a_group_is_an_object(zone: RawZone, config: S3Config) -> None:
 
 def test_what_was_consumed_is_no_backlog_and_goes_in_time(zone: RawZone, config: S3Config) -> None:
     """The mark and the segments are objects, too."""
-    assert (zone.segments(), zone.consumed(), zone.recover()) == ([], {}, [])
+    assert (zone.segments(), zone.read_consumed(), zone.recover()) == ([], {}, [])
     sink = ObjectSink(zone.location, config)
     for number in range(3):
         sink.write(encode(frame(number)))
     zone.mark_consumed({sink.writer: 2})
-    assert zone.consumed() == {sink.writer: 2}
+    assert zone.read_consumed() == {sink.writer: 2}
     assert [segment.number for segment in zone.backlog()] == [2]
     assert zone.clean(3600) == 0
     assert zone.clean(0) == 2

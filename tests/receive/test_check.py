@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode
 from neve.otlp.protobuf import MESSAGES, message_class
-from neve.receive.check import MOST_BAD_ROWS, check_message
+from neve.receive.check import MAX_BAD_ROWS, check_message
 from neve.receive.refusal import Refusal, Verdict
 from tests.otlp.messages import MESSAGES as STRATEGIES
 from tests.receive.doubles import NOW, deep_traces, field, span, traces_of
@@ -126,7 +126,7 @@ def test_malformed_points_are_counted_alone() -> None:
 
 def test_a_message_of_many_malformed_records_is_malformed() -> None:
     """Telling each of them apart would take as long as an attacker likes."""
-    spans = field(2, span().SerializeToString()) + field(2, b"\xff") * (MOST_BAD_ROWS + 1)
+    spans = field(2, span().SerializeToString()) + field(2, b"\xff") * (MAX_BAD_ROWS + 1)
     with pytest.raises(Refusal, match="more than 100 records") as caught:
         check_message(Signal.TRACES, field(1, field(2, spans)), INTAKE, MANY)
     assert caught.value.verdict is Verdict.MALFORMED

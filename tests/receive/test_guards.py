@@ -13,7 +13,7 @@ from neve.lake.config import S3Config
 from neve.raw.frame import MAGIC
 from neve.raw.zone import RawZone
 from neve.receive.authentication import (
-    MOST_KNOWN,
+    MAX_KNOWN,
     NEW_BURST_SECONDS,
     NEW_PER_SECOND,
     PEER_SHARE,
@@ -93,17 +93,17 @@ def test_an_answer_is_kept_for_a_while() -> None:
 
 def test_keys_that_are_tried_out_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only so many answers are kept."""
-    monkeypatch.setattr("neve.receive.authentication.MOST_KNOWN", 3)
+    monkeypatch.setattr("neve.receive.authentication.MAX_KNOWN", 3)
     door = KeyGuard(Book(), 60.0)
     for number in range(10):
         ask(door, f"guess-{number}")
     assert (len(door._known), len(door._unknown)) == (0, 3)
-    assert MOST_KNOWN > 1000
+    assert MAX_KNOWN > 1000
 
 
 def test_unknown_keys_push_no_good_one_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many are tried, the good one is not looked up again before its time."""
-    monkeypatch.setattr("neve.receive.authentication.MOST_KNOWN", 3)
+    monkeypatch.setattr("neve.receive.authentication.MAX_KNOWN", 3)
     book = Book(good="acme")
     door = KeyGuard(book, 60.0, clock=lambda: 0.0)
     assert ask(door, "good") == "acme"
@@ -144,7 +144,7 @@ def test_who_tries_out_keys_keeps_out_itself() -> None:
 
 def test_many_addresses_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """What all of them together may try out; and only so many are remembered."""
-    monkeypatch.setattr("neve.receive.authentication.MOST_PEERS", 10)
+    monkeypatch.setattr("neve.receive.authentication.MAX_PEERS", 10)
     book = Book()
     door = KeyGuard(book, 5.0, clock=lambda: 0.0)
     for number in range(1000):

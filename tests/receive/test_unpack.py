@@ -13,7 +13,7 @@ import zstandard
 from neve.ingest.stream.raw_frames import unpack_payload as unpack_frame
 from neve.raw.frame import Frame, Kind, Packing
 from neve.receive.budget import Budget
-from neve.receive.receiver import MOST_MEMBERS, unpack, unpack_short
+from neve.receive.receiver import MAX_MEMBERS, unpack, unpack_short
 from neve.receive.refusal import Refusal, Verdict
 
 MB = 1024 * 1024
@@ -64,8 +64,8 @@ def test_members_are_joined(packing: Packing, pack: Callable[[bytes], bytes]) ->
 
 def test_the_number_of_members_is_bounded() -> None:
     """A body of nothing but members would cost a decompressor each."""
-    with pytest.raises(Refusal, match=f"goes on after {MOST_MEMBERS} gzip members") as caught:
-        run(gzip.compress(b"") * (MOST_MEMBERS + 1), Packing.GZIP)
+    with pytest.raises(Refusal, match=f"continues after {MAX_MEMBERS} gzip members") as caught:
+        run(gzip.compress(b"") * (MAX_MEMBERS + 1), Packing.GZIP)
     assert caught.value.verdict is Verdict.MALFORMED
 
 

@@ -70,7 +70,7 @@ def test_the_report_names_those_who_send_most() -> None:
 
 def test_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those who sent last."""
-    monkeypatch.setattr("neve.receive.backpressure.MOST_KNOWN", 3)
+    monkeypatch.setattr("neve.receive.backpressure.MAX_KNOWN", 3)
     usage = Usage()
     for number in range(10):
         usage.kept(f"org-{number}", 1, 1, 1)

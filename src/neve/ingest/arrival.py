@@ -26,7 +26,7 @@ Ranks = npt.NDArray[np.int64]
 LATEST_UNIX_NANO = np.uint64(2**63 - 1)
 ARRIVAL_ORDER, INGESTED_AT, REPEATS = "arrival_order", "ingested_at", "dropped_repeats"
 COUNT_BITS = 32  # of rows of one source in one batch
-MOST_RANK = (1 << 30) - 1
+MAX_RANK = (1 << 30) - 1
 NANOS_PER_MS = 1_000_000
 
 
@@ -47,7 +47,7 @@ class ArrivalCounter:
         self._next[source] += batch.num_rows
         places = np.arange(start, start + batch.num_rows, dtype=np.int64)
         if ranks is not None:
-            places += np.clip(ranks, -MOST_RANK, MOST_RANK) << COUNT_BITS
+            places += np.clip(ranks, -MAX_RANK, MAX_RANK) << COUNT_BITS
         return _replace(batch, ARRIVAL_ORDER, pa.array(places))
 
 

@@ -52,7 +52,7 @@ class Retry(Section):
 
 
 SEPARATOR = "; "
-MOST_REASONS = 4
+MAX_REASONS = 4
 LONGEST_ERROR = 2000
 CANCELLED_TOO_LATE = "done before the cancel was seen"
 DEATHS, SINCE = "deaths", "since"  # in the result of a dead job
@@ -177,7 +177,7 @@ def join_reasons(reasons: str, further: str) -> str:
     'cron; 14 files'
     """
     first, *others = dict.fromkeys([*reasons.split(SEPARATOR), *further.split(SEPARATOR)])
-    return SEPARATOR.join([first, *others[1 - MOST_REASONS :]])
+    return SEPARATOR.join([first, *others[1 - MAX_REASONS :]])
 
 
 def _merge_requests(one: JobRequest | None, other: JobRequest) -> JobRequest:

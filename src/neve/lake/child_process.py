@@ -35,7 +35,7 @@ HEADER = struct.Struct("<IQ")  # length of the JSON, length of the body
 READY = "ready"
 STATM = Path("/proc/self/statm")
 PIECE = 1024 * 1024
-MOST_USED = 0.5  # of its memory; a child that retains more is replaced, or later requests would have less
+MAX_USED = 0.5  # of its memory; a child that retains more is replaced, or later requests would have less
 # Variables that a child inherits from its parent. Settings, passwords and tokens are excluded.
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
@@ -79,7 +79,7 @@ class Child:
     @property
     def is_fit(self) -> bool:
         """Return whether the child runs and has most of its memory left."""
-        return self._process.poll() is None and self._used <= MOST_USED * self._memory_bytes
+        return self._process.poll() is None and self._used <= MAX_USED * self._memory_bytes
 
     @property
     def pid(self) -> int:

@@ -1,6 +1,6 @@
 """Columns and tables as data: the declarations of `model.tables` are made of these classes."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -65,15 +65,6 @@ class Table:
         wrong = [column.name for column in self.columns if column.name in self.blooms and not column.is_text]
         if wrong:
             raise ValueError(f"{self.name}: bloom filters are for text only: {', '.join(wrong)}")
-
-    def without(self, *names: str) -> "Table":
-        """Return the same table without some columns, as an older release might have had it."""
-        return replace(self, columns=tuple(column for column in self.columns if column.name not in names))
-
-    def with_column(self, changed: Column) -> "Table":
-        """Return the same table with one column replaced."""
-        columns = tuple(changed if column.name == changed.name else column for column in self.columns)
-        return replace(self, columns=columns)
 
     @property
     def schema(self) -> pa.Schema:

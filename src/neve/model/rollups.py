@@ -15,37 +15,37 @@ COLUMNS = (
     Column("timestamp", TIMESTAMP, "start of the window", required=True),
     Column("metric_name", pa.string(), "name of the metric"),
     Column("metric_type", pa.string(), "gauge, sum, histogram, exponential_histogram or summary"),
-    Column("service_name", pa.string(), "service.name of the resource, where that is kept"),
+    Column("service_name", pa.string(), "service.name of the resource, if it is kept"),
     Column("unit", pa.string(), "unit of the metric (UCUM)"),
     Column("is_monotonic", pa.bool_(), "whether a sum only grows; null for other types"),
     Column(
         "aggregation_temporality",
         pa.int32(),
-        "of a sum that is not monotonic: 1 the values are changes, 2 they are levels; null for all others, whose "
-        "values are the same either way",
+        "temporality of a sum that is not monotonic: 1 delta, 2 cumulative; null for all others, where it makes no "
+        "difference",
     ),
     Column("is_final", pa.bool_(), "whether the window is closed; late points still replace the row", required=True),
-    Column("points", pa.int64(), "points that the row is made of"),
-    Column("count", pa.int64(), "values that the row is about; of a histogram or summary, the observations"),
-    Column("sum", pa.float64(), "sum of the values; null when a histogram did not tell"),
-    Column("min", pa.float64(), "smallest value; null when a histogram did not tell"),
-    Column("max", pa.float64(), "largest value; null when a histogram did not tell"),
-    Column("avg", pa.float64(), "sum by count"),
+    Column("points", pa.int64(), "points that are aggregated in the row"),
+    Column("count", pa.int64(), "values that are aggregated in the row; for histograms and summaries, observations"),
+    Column("sum", pa.float64(), "sum of the values; null if a histogram does not report it"),
+    Column("min", pa.float64(), "smallest value; null if a histogram does not report it"),
+    Column("max", pa.float64(), "largest value; null if a histogram does not report it"),
+    Column("avg", pa.float64(), "sum divided by count"),
     Column("first", pa.float64(), "earliest value; null for histograms and summaries"),
     Column("last", pa.float64(), "latest value; null for histograms and summaries"),
-    Column("increase", pa.float64(), "what a sum changed by in the window; null where it is not known"),
-    Column("rate", pa.float64(), "increase for each second of the window"),
+    Column("increase", pa.float64(), "change of a sum in the window; null if unknown"),
+    Column("rate", pa.float64(), "increase per second"),
     Column("p50", pa.float64(), "median, within the relative error"),
     Column("p95", pa.float64(), "95th percentile, within the relative error"),
     Column("p99", pa.float64(), "99th percentile, within the relative error"),
-    Column("quantiles", QUANTILES, "further quantiles that a rule asks for"),
-    Column("series_count", pa.int64(), "raw series that the row is made of, estimated from series_registers"),
+    Column("quantiles", QUANTILES, "additional quantiles of the rule"),
+    Column("series_count", pa.int64(), "number of raw series in the row, estimated from series_registers"),
     Column("first_time_unix_nano", pa.int64(), "time of the earliest point"),
     Column("last_time_unix_nano", pa.int64(), "time of the latest point"),
     Column("scale", pa.int32(), "scale of the buckets: bucket i ends at 2 ** ((i + 1) / 2 ** scale)"),
-    Column("zero_count", pa.int64(), "values no further from zero than zero_threshold"),
+    Column("zero_count", pa.int64(), "values within zero_threshold of zero"),
     Column("zero_threshold", pa.float64(), "width of the zero bucket"),
-    Column("positive", BUCKETS, "count of values in each bucket; add them up to merge rows"),
+    Column("positive", BUCKETS, "count of values in each bucket; rows are merged by adding the counts"),
     Column("negative", BUCKETS, "the same for values below zero, by their absolute value"),
     Column("explicit_bounds", pa.list_(pa.float64()), "upper bounds of a histogram's buckets"),
     Column("bucket_counts", pa.list_(pa.int64()), "counts of a histogram's buckets, the last one without a bound"),
@@ -53,7 +53,7 @@ COLUMNS = (
     Column(
         "series_registers",
         REGISTERS,
-        "HyperLogLog of the raw series with 4096 registers; the largest value of each register merges rows",
+        "HyperLogLog of the raw series with 4096 registers; rows are merged by the maximum of each register",
     ),
     Column("attributes", STRING_MAP, "attributes that are kept"),
     Column("resource_attrs", STRING_MAP, "resource attributes that are kept"),
@@ -66,7 +66,7 @@ class Level:
 
     name: str
     seconds: int
-    words: str
+    window: str
     unit: str
     source: str
 
@@ -81,11 +81,11 @@ class Level:
         return self.seconds * 1_000_000
 
     @property
-    def declared(self) -> Table:
+    def declaration(self) -> Table:
         """The declaration of the table. Longer windows get longer partitions."""
         return Table(
             name=self.table,
-            comment=f"metrics by {self.words}: one row a series and window, made by `neve rollup run`",
+            comment=f"metrics by {self.window}: one row per series and window, written by `neve rollup run`",
             columns=COLUMNS,
             partition=(("organization_id", "identity"), ("timestamp", self.unit)),
             sort=("metric_name", "service_name", "timestamp"),
@@ -99,4 +99,4 @@ LEVELS = (
     Level("1h", 3600, "hour", "month", "metrics_5m"),
     Level("1d", 86_400, "day", "year", "metrics_1h"),
 )
-ROLLUPS = tuple(level.declared for level in LEVELS)
+ROLLUPS = tuple(level.declaration for level in LEVELS)

@@ -29,11 +29,11 @@ TRACE_SELECTOR = Column("selector", pa.string(), "name of the selector", require
 # Summary of a trace's spans: enough to decide, and to continue when more spans arrive.
 TRACE_SUMMARY = (
     Column("trace_id", pa.binary(), "16 bytes", required=True),
-    Column("span_count", pa.int64(), "spans that were seen", required=True),
-    Column("spans_bytes", pa.int64(), "their size, about, as they came; 0 where no policy asks", required=True),
+    Column("span_count", pa.int64(), "number of spans", required=True),
+    Column("spans_bytes", pa.int64(), "approximate size as received; 0 if no policy needs it", required=True),
     Column("start_time_unix_nano", pa.int64(), "earliest start of a span", required=True),
     Column("end_time_unix_nano", pa.int64(), "latest end of a span", required=True),
-    Column("first_seen", TIMESTAMP, "when the first span arrived, or ended, as the selector is set", required=True),
+    Column("first_seen", TIMESTAMP, "when the first span arrived, or ended, depending on the selector", required=True),
     Column("last_seen", TIMESTAMP, "when the last span arrived, or ended", required=True),
     Column("root_seen", TIMESTAMP, "when the root span arrived, or ended; null until then"),
     Column("has_error", pa.bool_(), "whether a span has the status error", required=True),
@@ -43,41 +43,49 @@ TRACE_SUMMARY = (
     Column(
         "facts",
         pa.list_(pa.int64()),
-        "what policies ask of spans, a bit each, 63 in a number; then, where a policy depends on the order of spans, "
-        "arrival, arrival_order, start and end of each span that made the trace longer",
+        "conditions of policies that a span fulfils, one bit each, 63 per number; if a policy depends on the order of "
+        "spans, followed by arrival, arrival_order, start and end of each span that extended the trace",
         required=True,
     ),
-    Column("sampling_keys", pa.list_(pa.list_(pa.string())), "texts that dynamic rates go by, for each such policy"),
-    Column("head_threshold", pa.int64(), "T of ot=th in the trace state; 0 where nobody sampled before", required=True),
-    Column("randomness", pa.int64(), "R of ot=rv in the trace state; null where the id tells it"),
+    Column("sampling_keys", pa.list_(pa.list_(pa.string())), "sampling keys of each policy with dynamic rates"),
+    Column(
+        "head_threshold",
+        pa.int64(),
+        "T of ot=th in the trace state; 0 if not sampled before",
+        required=True,
+    ),
+    Column("randomness", pa.int64(), "R of ot=rv in the trace state; null if it is part of the trace id"),
 )
 
 DECISIONS = Table(
     name="trace_decisions",
-    comment="which traces were kept and which were not, each with its reason; made by `neve tail run`",
+    comment="sampling decisions about traces, each with its reason; written by `neve tail run`",
     columns=(
         TRACE_ORGANIZATION,
-        Column("decided_at", TIMESTAMP, "when it was decided", required=True),
+        Column("decided_at", TIMESTAMP, "time of the decision", required=True),
         TRACE_SELECTOR,
         Column("decision", pa.string(), "sampled, not_sampled or dropped", required=True),
-        Column("policy", pa.string(), "the policy that decided; null where none did"),
-        Column("reason", pa.string(), "why, in words", required=True),
-        Column("adjusted_count", pa.float64(), "how many traces a kept one stands for; 0 for one that is not kept"),
-        Column("probability", pa.float64(), "chance with which a trace like it is kept"),
-        Column("threshold", pa.string(), "that chance as ot=th of the trace state has it"),
-        Column("revision", pa.int32(), "0 for the first decision; counts those after it", required=True),
+        Column("policy", pa.string(), "policy that made the decision; null if none did"),
+        Column("reason", pa.string(), "reason, as text", required=True),
+        Column("adjusted_count", pa.float64(), "number of traces that a sampled trace represents; 0 if not sampled"),
+        Column("probability", pa.float64(), "probability that such a trace is sampled"),
+        Column("threshold", pa.string(), "that probability in the form of ot=th in the trace state"),
+        Column("revision", pa.int32(), "0 for the first decision about the trace; later ones count up", required=True),
         Column(
-            "kind", pa.string(), "decided, late (more spans of it came) or revised (they changed it)", required=True
+            "kind",
+            pa.string(),
+            "decided, late (more spans arrived) or revised (decided again)",
+            required=True,
         ),
-        Column("late_spans", pa.int64(), "spans that came after the decision before this one", required=True),
-        Column("taken_by", pa.string(), "selector that had kept the trace before; it is not exported again"),
-        Column("ready_at", TIMESTAMP, "when the trace was ready", required=True),
+        Column("late_spans", pa.int64(), "spans that arrived after the previous decision", required=True),
+        Column("taken_by", pa.string(), "selector that sampled the trace before; it is not exported again"),
+        Column("ready_at", TIMESTAMP, "when the trace became ready for a decision", required=True),
         Column("ready_because", pa.string(), "inactive, max_duration, root_ended or memory", required=True),
         Column("duration_ms", pa.float64(), "latest end minus earliest start", required=True),
         *TRACE_SUMMARY,
-        Column("source", pa.string(), "table that the spans are in", required=True),
-        Column("source_snapshot_id", pa.int64(), "snapshot of it that the decision was made from"),
-        Column("previous_snapshot_id", pa.int64(), "snapshot that the selector had read before"),
+        Column("source", pa.string(), "table with the spans", required=True),
+        Column("source_snapshot_id", pa.int64(), "snapshot of that table that the decision is based on"),
+        Column("previous_snapshot_id", pa.int64(), "snapshot that the selector read before"),
         Column("policies_hash", pa.string(), "SHA-256 of the policies", required=True),
         Column("cycle", pa.int64(), "number of the selector's cycle", required=True),
     ),
@@ -88,7 +96,7 @@ DECISIONS = Table(
 
 OPEN_TRACES = Table(
     name="open_traces",
-    comment="traces that are not decided yet: what `neve tail run` needs of the spans that it has read",
+    comment="traces without a decision: state of `neve tail run` about the spans that it has read",
     columns=(TRACE_ORGANIZATION, TRACE_SELECTOR, *TRACE_SUMMARY),
     partition=(("organization_id", "identity"), ("selector", "identity")),
     sort=("trace_id",),
@@ -100,21 +108,20 @@ SEARCH_FILE_SIZE_BYTES = 64 * 1024 * 1024  # 64 MB: a lookup reads whole row gro
 
 SEARCH_INDEX = Table(
     name="search_index",
-    comment="which words the texts of a data file may hold: one row a file, column and range of rows, made by "
-    "`neve search build`",
+    comment="full-text index: one row per data file, column and range of rows; written by `neve search build`",
     columns=(
         Column("organization_id", pa.string(), "tenant that the data file belongs to", required=True),
         Column("table_name", pa.string(), "table that the data file belongs to", required=True),
         Column("file_path", pa.string(), "the data file", required=True),
         Column("column_name", pa.string(), "column whose texts are indexed", required=True),
-        Column("first_row", pa.int64(), "place of the range's first row in the file, from 0", required=True),
+        Column("first_row", pa.int64(), "position of the range's first row in the file, from 0", required=True),
         Column("row_count", pa.int64(), "rows of the range", required=True),
         Column("words", pa.int64(), "distinct words of the range", required=True),
-        Column("form", pa.int32(), "how words and filters are made; rows of another form are made anew", required=True),
+        Column("form", pa.int32(), "version of tokenizer and filter; others are built again", required=True),
         Column(
             "filter", pa.binary(), "split-block Bloom filter of XXH3-64 of the words, after a byte with its version"
         ),
-        Column("built_at", TIMESTAMP, "when the row was made", required=True),
+        Column("built_at", TIMESTAMP, "when the row was written", required=True),
     ),
     partition=(("organization_id", "identity"), ("table_name", "identity")),
     sort=("file_path", "column_name", "first_row"),
@@ -138,32 +145,32 @@ QUERY_SCAN = pa.struct(
 
 QUERIES = Table(
     name="queries",
-    comment="one row a query that a server answered or refused, written when it ended",
+    comment="query log: one row per query that a server executed or rejected, written at its end",
     columns=(
-        Column("organization_id", pa.string(), "tenant that asked", required=True),
-        Column("timestamp", TIMESTAMP, "when the query began", required=True),
+        Column("organization_id", pa.string(), "tenant that sent the query", required=True),
+        Column("timestamp", TIMESTAMP, "start of the query", required=True),
         Column("query_id", pa.string(), "32 hexadecimal digits", required=True),
-        Column("key_id", pa.string(), "API key that it was asked with; empty where none is needed"),
-        Column("sql", pa.string(), "the statement as it was sent; a very long one is cut"),
-        Column("normalised", pa.string(), "the statement without comments and spacing, to tell equal ones"),
-        Column("tables", STRING_LIST, "tables that it names, in their order"),
-        Column("scans", pa.list_(QUERY_SCAN), "what was read and not read of each table, and by which condition"),
+        Column("key_id", pa.string(), "id of the API key; empty if none is needed"),
+        Column("sql", pa.string(), "the statement as sent; long ones are truncated"),
+        Column("normalised", pa.string(), "the statement without comments and extra spaces, to group equal ones"),
+        Column("tables", STRING_LIST, "tables of the statement, in order"),
+        Column("scans", pa.list_(QUERY_SCAN), "files that were read and pruned of each table, and the predicate"),
         Column("files", pa.int64(), "files that were read"),
-        Column("bytes", pa.int64(), "their bytes"),
-        Column("pruned_files", pa.int64(), "files that did not have to be read"),
-        Column("pruned_bytes", pa.int64(), "their bytes"),
+        Column("bytes", pa.int64(), "bytes of these files"),
+        Column("pruned_files", pa.int64(), "files that were pruned"),
+        Column("pruned_bytes", pa.int64(), "bytes of these files"),
         Column("rows", pa.int64(), "rows of the result"),
-        Column("planning_seconds", pa.float64(), "until it was known what to read"),
-        Column("seconds", pa.float64(), "from the beginning to the end, with the time that the reader took"),
-        Column("engine", pa.string(), "duckdb or spark; empty where none was needed"),
+        Column("planning_seconds", pa.float64(), "duration of planning"),
+        Column("seconds", pa.float64(), "total duration, including the time until the client had read the result"),
+        Column("engine", pa.string(), "duckdb or spark; empty if none was needed"),
         Column("cache", pa.string(), "hit, miss or off"),
-        Column("rollup", pa.string(), "table of rolled-up points that the answer came from; empty where none did"),
+        Column("rollup", pa.string(), "rollup table that the query was answered from; empty if none was"),
         Column("state", pa.string(), "done, failed or cancelled"),
-        Column("error", pa.string(), "why it failed; empty where it did not"),
-        Column("limit_name", pa.string(), "limit that it ran into: concurrency, memory, seconds, scan_bytes, rows"),
-        Column("partial", pa.bool_(), "whether files were left out that could not be read"),
-        Column("truncated", pa.bool_(), "whether rows were left out, as the sender asked for fewer"),
-        Column("notes", STRING_LIST, "what was decided, and why"),
+        Column("error", pa.string(), "error message; empty if the query did not fail"),
+        Column("limit_name", pa.string(), "exceeded limit: concurrency, memory, seconds, scan_bytes, rows"),
+        Column("partial", pa.bool_(), "whether unreadable files were skipped"),
+        Column("truncated", pa.bool_(), "whether rows were omitted because the client requested fewer"),
+        Column("notes", STRING_LIST, "decisions of the planner and their reasons"),
     ),
     partition=(("organization_id", "identity"), ("timestamp", "day")),
     sort=("timestamp",),
@@ -174,13 +181,13 @@ QUERIES = Table(
 FIRST_PAYLOAD_COLUMN = "attributes"  # the first column that queries read only for matching rows
 
 SAMPLING_COLUMNS = (
-    Column("adjusted_count", pa.float64(), "how many records this one stands for", required=True),
-    Column("sampling_weight", pa.float64(), "what the record weighed: the count that it stood for before, else 1"),
+    Column("adjusted_count", pa.float64(), "number of records that this one represents", required=True),
+    Column("sampling_weight", pa.float64(), "weight of the record: its adjusted count before, else 1"),
     Column("sampling_group", pa.string(), "group that the record was drawn from, in its organization and window"),
     Column("sampling_window", TIMESTAMP, "start of the window that the record was drawn from", required=True),
     Column("sampling_window_end", TIMESTAMP, "end of that window", required=True),
     Column("sampling_method", pa.string(), "priority or exact_total"),
-    Column("sampler", pa.string(), "name of the sampler, and the policy that it decided by"),
+    Column("sampler", pa.string(), "name of the sampler and its policy"),
 )
 
 
@@ -191,7 +198,7 @@ def declare_sample_table(table: Table) -> Table:
     return replace(
         table,
         name=f"{table.name}_sample",
-        comment=f"samples of {table.name}, each row with the count that it stands for, made by `neve reservoir lake`",
+        comment=f"samples of {table.name}, with the number of records that each represents; by `neve reservoir lake`",
         columns=(*table.columns[:place], *SAMPLING_COLUMNS, *table.columns[place:]),
         partition=tuple(part for part in table.partition if "bucket" not in part[1]),
         bounded=(*table.bounded, "sampling_window"),
@@ -249,8 +256,8 @@ ATTRIBUTES = (
         "attribute_types",
         STRING_MAP,
         "type of each attribute that is not a string: int, double, bool, bytes (base64), array or map (JSON), "
-        "empty, unset, or exact: and the value's protobuf in base64 where JSON can't say it; for a key that was sent "
-        "several times also its values before the last one, under the key and ` (earlier)`",
+        "empty, unset, or exact: and the value's protobuf in base64 if JSON can't represent it; for a key that was "
+        "sent several times also its earlier values, under the key and ` (earlier)`",
     ),
 )
 DROPPED_ATTRIBUTES = Column("dropped_attributes_count", pa.int64(), "attributes that the sender dropped")
@@ -272,7 +279,7 @@ CONTEXT = (
         pa.binary(),
         "128-bit hash of the record, its resource and scope; of a log with whole milliseconds also of its message",
     ),
-    Column("ingested_at", TIMESTAMP, "when Neve took the record in"),
+    Column("ingested_at", TIMESTAMP, "time of ingestion"),
 )
 
 ARRIVAL = (
@@ -290,7 +297,7 @@ ARRIVAL = (
 
 SPANS = Table(
     name="spans",
-    comment="one row a span",
+    comment="one row per span",
     columns=(
         ORGANIZATION,
         Column("timestamp", TIMESTAMP, "start of the span, cut to microseconds", required=True),
@@ -326,7 +333,7 @@ SPANS = Table(
 
 LOGS = Table(
     name="logs",
-    comment="one row a log record",
+    comment="one row per log record",
     columns=(
         ORGANIZATION,
         Column("timestamp", TIMESTAMP, "event time, else observed time, else time of ingestion", required=True),
@@ -336,10 +343,10 @@ LOGS = Table(
         Column("message", pa.string(), "body as text; null when the record has none"),
         Column("trace_id", pa.binary(), "16 bytes; null when the record belongs to no trace"),
         Column("span_id", pa.binary(), "8 bytes; null when the record belongs to no span"),
-        Column("event_name", pa.string(), "name of the event that the record is"),
+        Column("event_name", pa.string(), "name of the event"),
         Column("time_unix_nano", pa.int64(), "event time in nanoseconds since 1970; 0 when unknown"),
         Column("observed_time_unix_nano", pa.int64(), "observed time in nanoseconds since 1970; 0 when unknown"),
-        Column("body_type", pa.string(), "type of the body where it is not a string (as in attribute_types)"),
+        Column("body_type", pa.string(), "type of the body if it is not a string (as in attribute_types)"),
         Column("flags", pa.int64(), "W3C trace flags"),
         *ATTRIBUTES,
         DROPPED_ATTRIBUTES,
@@ -360,7 +367,7 @@ LOGS = Table(
 
 METRICS = Table(
     name="metrics",
-    comment="one row a metric data point, of any of the five OTLP types",
+    comment="one row per metric data point, of any of the five OTLP types",
     columns=(
         ORGANIZATION,
         Column("timestamp", TIMESTAMP, "time of the point, cut to microseconds", required=True),
@@ -378,7 +385,7 @@ METRICS = Table(
         Column("time_unix_nano", pa.int64(), "time of the point in nanoseconds since 1970"),
         Column("start_time_unix_nano", pa.int64(), "start of the interval in nanoseconds since 1970; 0 when unknown"),
         Column("flags", pa.int64(), "bit 0: no recorded value"),
-        Column("value_int", pa.int64(), "the exact value where the source sent an integer"),
+        Column("value_int", pa.int64(), "the exact value if the source sent an integer"),
         Column("explicit_bounds", pa.list_(pa.float64()), "upper bounds of a histogram's buckets"),
         Column("bucket_counts", pa.list_(pa.int64()), "counts of a histogram's buckets"),
         Column("scale", pa.int32(), "scale of an exponential histogram"),
@@ -387,7 +394,7 @@ METRICS = Table(
         Column("positive", BUCKETS, "positive buckets of an exponential histogram; null when not sent"),
         Column("negative", BUCKETS, "negative buckets of an exponential histogram; null when not sent"),
         Column("quantile_values", pa.list_(QUANTILE_VALUE), "quantiles of a summary"),
-        Column("exemplars", pa.list_(EXEMPLAR), "sampled observations, with the trace that made them"),
+        Column("exemplars", pa.list_(EXEMPLAR), "sampled observations, with their trace"),
         *ATTRIBUTES,
         Column("description", pa.string(), "what the metric measures"),
         Column("metadata", STRING_MAP, "metadata of the metric"),
@@ -401,23 +408,23 @@ METRICS = Table(
 
 QUARANTINE = Table(
     name="quarantine",
-    comment="records that could not be accepted, each with its reason and its bytes",
+    comment="rejected records, each with its reason and its bytes",
     columns=(
         ORGANIZATION,
-        Column("quarantined_at", TIMESTAMP, "when the record was refused", required=True),
+        Column("quarantined_at", TIMESTAMP, "when the record was rejected", required=True),
         Column("signal", pa.string(), "logs, metrics or traces"),
         Column("reason", pa.string(), "short name of the reason"),
         Column("detail", pa.string(), "what was found and what was expected"),
         Column("source", pa.string(), "file, topic or receiver that the record came from"),
-        Column("position", pa.int64(), "message or line of the source that held the record, from 0"),
+        Column("position", pa.int64(), "number of the message or line in the source, from 0"),
         Column(
             "encoding",
             pa.string(),
-            "what payload is: otlp_proto, otlp_json, json_lines, csv, json for a document of several lines, "
+            "format of the payload: otlp_proto, otlp_json, json_lines, csv, json for a document of several lines, "
             "the format of a log file, or file for a whole unreadable file",
         ),
         Column("payload", pa.binary(), "the record, for OTLP as a whole message with its resource and scope"),
-        Column("batch_id", pa.string(), "batch that refused it"),
+        Column("batch_id", pa.string(), "batch that rejected the record"),
     ),
     partition=(("organization_id", "identity"), ("quarantined_at", "day")),
     sort=("quarantined_at",),
@@ -426,18 +433,18 @@ QUARANTINE = Table(
 
 INGESTED_FILES = Table(
     name="ingested_files",
-    comment="which files were taken in, by content: planned before the data is committed, done after",
+    comment="ledger of ingested files, by content: planned before their data is committed, done afterwards",
     columns=(
         ORGANIZATION,
-        Column("recorded_at", TIMESTAMP, "when this line was written", required=True),
+        Column("recorded_at", TIMESTAMP, "when this entry was written", required=True),
         Column("batch_id", pa.string(), "batch that the file belongs to", required=True),
         Column("state", pa.string(), "planned, done or lost", required=True),
         Column("content_hash", pa.string(), "128-bit hash of the file's bytes, as hex", required=True),
-        Column("path", pa.string(), "where the file was found"),
+        Column("path", pa.string(), "path of the file"),
         Column("size_bytes", pa.int64(), "size of the file"),
         Column("modified_at", TIMESTAMP, "when the file was last changed"),
         Column("signal", pa.string(), "logs, metrics or traces"),
-        Column("format", pa.string(), "how the file was read"),
+        Column("format", pa.string(), "format of the file"),
     ),
     partition=(("organization_id", "identity"),),
     sort=("recorded_at",),
@@ -446,7 +453,7 @@ INGESTED_FILES = Table(
 )
 
 SAMPLED_SPANS = replace(
-    SPANS, name="sampled_spans", comment="spans of the traces that were kept, where `tail.export` has an iceberg table"
+    SPANS, name="sampled_spans", comment="spans of sampled traces, if `tail.export` has an iceberg table"
 )
 
 LOGS_SAMPLE = declare_sample_table(LOGS)

@@ -58,10 +58,7 @@ def check_columns(table: str, found: pa.Schema, path: str, findings: Findings) -
 
 
 def check_nulls(table: str, parquet: pq.ParquetFile, path: str, findings: Findings) -> None:
-    """Report nulls in required columns, from the footer.
-
-    The columns of the file must have passed `check_columns`.
-    """
+    """Report nulls in required columns, from the footer. The columns of the file must have passed `check_columns`."""
     for column in schema(table):
         if not column.nullable and column.name in parquet.schema_arrow.names and (table, column.name) not in DEFAULTS:
             kind = Kind.NO_PARENT if column.name == "parent_id" else Kind.NO_VALUE
@@ -121,7 +118,7 @@ class AttrsCheck:
     def add(self, rows: pa.Table, path: str) -> None:
         """Check the next rows of a file, with parent, key and value."""
         rows = rows.set_column(rows.column_names.index("key"), "key", rows.column("key").cast(pa.string()))
-        self._sorted(rows, path)
+        self._check_order(rows, path)
         check_values(self.table, rows, path, self.findings)
         parents, codes = ids_of(rows.column("parent_id")), self._codes(rows.column("key"))
         self._seen.append((parents << 32 | codes)[parents != NONE])
@@ -141,7 +138,7 @@ class AttrsCheck:
         mine = [self._keys.setdefault(key, len(self._keys)) for key in encoded.dictionary.to_pylist()]
         return np.array(mine, np.int64)[np.asarray(encoded.indices)] if mine else np.zeros(0, np.int64)
 
-    def _sorted(self, rows: pa.Table, path: str) -> None:
+    def _check_order(self, rows: pa.Table, path: str) -> None:
         """Report the first row that is out of order, also between the previous piece and this one."""
         order = rows.select(["parent_id", "key"]).drop_null()
         before = self._last[1].cast(order.schema) if self._last and self._last[0] == path else order.slice(0, 0)
@@ -158,12 +155,12 @@ def check_values(table: str, rows: pa.Table, path: str, findings: Findings) -> N
     if unknown.any():
         findings.add(Kind.UNKNOWN_TYPE, table, f"type {_type_name(kinds[unknown][0])} in {path}", int(unknown.sum()))
     for column in set(rows.column_names) & set(VALUE_COLUMNS.values()):
-        meant = np.isin(kinds, [kind for kind, name in VALUE_COLUMNS.items() if name == column])
-        there = np.asarray(pc.is_valid(rows.column(column)))
-        wrong = (meant != there) & ~unknown
+        expected = np.isin(kinds, [kind for kind, name in VALUE_COLUMNS.items() if name == column])
+        is_set = np.asarray(pc.is_valid(rows.column(column)))
+        wrong = (expected != is_set) & ~unknown
         if wrong.any():
             kind = kinds[wrong][0]
-            state = "set" if there[wrong][0] else "null"
+            state = "set" if is_set[wrong][0] else "null"
             findings.add(Kind.MISFIT, table, f"{column} is {state} where type is {kind} in {path}", int(wrong.sum()))
 
 
@@ -192,7 +189,7 @@ class References:
         """Infer the convention from the rows of all root tables of the part."""
         runs = [Runs.of(ids, nested) for ids, *nested in files]
         if runs:
-            self.offsets = infer_offsets(Runs.joined(runs), [self.parents[table] for table in LOST])
+            self.offsets = infer_offsets(Runs.join(runs), [self.parents[table] for table in LOST])
 
     def follow(self, root: str, columns: IdColumns, findings: Findings) -> None:
         """Check the references of a file's rows."""
@@ -200,7 +197,7 @@ class References:
         shift = np.zeros(len(ids), np.int64)
         if self.offsets:
             shift, guessed = find_row_offsets(ids, nested, self.offsets)
-            findings.add(Kind.GUESSED, root, "nothing tells where its batch begins", int(guessed.sum()))
+            findings.add(Kind.GUESSED, root, "the start of its batch is unknown", int(guessed.sum()))
         for (table, kind), refers in zip(LOST.items(), nested, strict=True):
             self._used.setdefault(table, []).append(np.unique((refers + shift)[refers != NONE]))
             lost = find_unmatched(refers, self.parents[table], shift)
@@ -228,7 +225,7 @@ def check_folder(base: str, filesystem: pafs.FileSystem, star: Star) -> Report:
     """Check the tables of one star in all parts of a folder."""
     listing = list_folder(base, filesystem)
     if star.root not in listing:
-        raise InputError(f"no table {star.root} in {base}", hint=f"there is {', '.join(listing)}")
+        raise InputError(f"no table {star.root} in {base}", hint=f"the folder has {', '.join(listing)}")
     findings = Findings()
     for path in listing.ignored:
         findings.add(Kind.NOT_PARQUET, "", path)
@@ -254,18 +251,18 @@ class _PartCheck:
 
     def run(self) -> str:
         """Check all tables, and return the convention of the part's ids."""
-        sound = {table: self._sound(table, self.findings) for table in self.star.tables}
+        sound = {table: self._find_valid(table, self.findings) for table in self.star.tables}
         for table in self.star.tables:
             if is_attrs(table):
-                self._look_at_attrs(table, sound[table])
+                self._check_attrs(table, sound[table])
             else:
-                self._look_at_rows(table, sound[table])
+                self._check_rows(table, sound[table])
         for child in self.star.children:
             if not child.is_shared:
                 self._match(child.table, child.parent)
         return self._follow_references(sound[self.star.root])
 
-    def _sound(self, table: str, findings: Findings) -> list[OtapFile]:
+    def _find_valid(self, table: str, findings: Findings) -> list[OtapFile]:
         """Return the files of a table whose columns are valid, and report problems of the others."""
         sound, parts = [], set()
         for file in self.listing.get(table, ()):
@@ -283,14 +280,14 @@ class _PartCheck:
             findings.add(Kind.MIXED_PARTS, table, ", ".join(sorted(parts)))
         return sound
 
-    def _look_at_attrs(self, table: str, files: Sequence[OtapFile]) -> None:
+    def _check_attrs(self, table: str, files: Sequence[OtapFile]) -> None:
         check = AttrsCheck(table, self.findings)
         for file in files:
             for rows in self._pieces(file, ("parent_id", "key", *VALUES)):
                 check.add(rows, file.path)
         self.parents[table] = check.finish()
 
-    def _look_at_rows(self, table: str, files: Sequence[OtapFile]) -> None:
+    def _check_rows(self, table: str, files: Sequence[OtapFile]) -> None:
         """Collect the ids of a table, each once, and the parents that its rows refer to, if any."""
         ids, parents = [NO_IDS], [NO_IDS]
         for file in files:
@@ -318,9 +315,9 @@ class _PartCheck:
         if not len(lost):
             return
         if not self.listing.get(parent):
-            self.findings.add(Kind.NO_ROOT, table, f"there is no file of {parent} in the part", len(lost))
+            self.findings.add(Kind.NO_ROOT, table, f"the part has no file of {parent}", len(lost))
         elif not len(self.ids[parent]):
-            self.findings.add(Kind.NO_IDS, table, f"no row of {parent} has an id, but parent_id {lost[0]} is named")
+            self.findings.add(Kind.NO_IDS, table, f"no row of {parent} has an id, but a row has parent_id {lost[0]}")
         else:
             self.findings.add(Kind.DANGLING, table, f"no row of {parent} has the id {lost[0]}", len(lost))
 
@@ -331,12 +328,12 @@ class _PartCheck:
         problems are not reported.
         """
         references = References({table: self.parents[table] for table in LOST}, self.findings)
-        unheard = Findings()
-        others = [file for root in STARS if root != self.star.root for file in self._sound(root, unheard)]
+        ignored = Findings()
+        others = [file for root in STARS if root != self.star.root for file in self._find_valid(root, ignored)]
         references.find_convention(self._root_ids(file) for file in (*files, *others))
         for file in (*files, *others):
-            told = self.findings if file.table == self.star.root else unheard
-            references.follow(file.table, self._root_ids(file), told)
+            findings = self.findings if file.table == self.star.root else ignored
+            references.follow(file.table, self._root_ids(file), findings)
         references.find_unused()
         return references.convention
 

@@ -57,10 +57,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Report:
-    """All findings of a folder.
-
-    `conventions` contains the id convention of each part.
-    """
+    """All findings of a folder. `conventions` contains the id convention of each part."""
 
     base: str
     root: str

@@ -19,10 +19,7 @@ ENDING = ".parquet"
 
 @dataclass(frozen=True)
 class OtapFile:
-    """A data file.
-
-    `part` is empty if the path does not contain it; the footers of root tables may.
-    """
+    """A data file. `part` is empty if the path does not contain it; the footers of root tables may."""
 
     table: str
     part: str

@@ -23,10 +23,10 @@ from neve.otlp.value_columns import null_mask
 if TYPE_CHECKING:
     from neve.otlp.envelope import Columns
 
-MOST_SHARED = 65_536  # resources, and scopes, of a part: their ids have 16 bits
+MAX_SHARED = 65_536  # resources, and scopes, of a part: their ids have 16 bits
 
-ENTITY_REFS = "records lost the entities that their resource refers to"
-ODD_IDS = "ids of traces or spans had another length than theirs and were left out"
+ENTITY_REFS = "records lost the entity references of their resource"
+ODD_IDS = "trace or span ids of a wrong length were omitted"
 
 Tables = dict[str, pa.Table]
 
@@ -54,7 +54,7 @@ class SharedIds:
                 self.ids[wire] = len(self.ids)
                 new.append((self.ids[wire], first_of[place]))
             known[place] = self.ids[wire]
-        if len(self.ids) > MOST_SHARED:
+        if len(self.ids) > MAX_SHARED:
             raise PartFull
         table = np.array(new, dtype=np.int64).reshape(-1, 2)
         return known[indices], table[:, 0], table[:, 1]
@@ -62,10 +62,7 @@ class SharedIds:
 
 @dataclass
 class PartBuilder:
-    """State of the numbering of a part.
-
-    Rows come in batches, and ids grow from batch to batch.
-    """
+    """State of the numbering of a part. Rows come in batches, and ids grow from batch to batch."""
 
     root: str
     losses: Counter[str] = field(default_factory=Counter)
@@ -77,7 +74,7 @@ class PartBuilder:
         """Convert rows of the lake to the tables of a star; raises `PartFull` if they need a new part."""
         columns = ENCODERS[SIGNALS[self.root]](rows)
         tables: Tables = {}
-        shared = self._shared(rows, encode_context(rows), tables)
+        shared = self._add_shared(rows, encode_context(rows), tables)
         own = (self._logs if self.root == "logs" else self._spans)(columns, tables)
         root = _table(self.root, {**shared, **own})
         tables[self.root] = root.append_column(RECORD_ID, rows.column("record_id"))
@@ -91,8 +88,8 @@ class PartBuilder:
             "id": to_id_column(ids, pa.uint32()),
             "time_unix_nano": _to_timestamp(wire["time_unix_nano"]),
             "observed_time_unix_nano": _to_timestamp(wire["observed_time_unix_nano"]),
-            "trace_id": self._fixed(wire["trace_id"], 16),
-            "span_id": self._fixed(wire["span_id"], 8),
+            "trace_id": self._to_fixed_width(wire["trace_id"], 16),
+            "span_id": self._to_fixed_width(wire["span_id"], 8),
             "severity_number": wire["severity_number"],
             "severity_text": empty_to_null(wire["severity_text"]),
             "body": struct(from_wire(_without_nulls(body), self.losses), null=null_mask(body)),
@@ -114,10 +111,10 @@ class PartBuilder:
             "start_time_unix_nano": _to_timestamp(start),
             # A span without an end has 0 there: the difference wraps, and adding it to the start gives 0 again.
             "duration_time_unix_nano": pc.subtract(end, start).view(pa.int64()).cast(pa.duration("ns")),
-            "trace_id": self._fixed(wire["trace_id"], 16),
-            "span_id": self._fixed(wire["span_id"], 8),
+            "trace_id": self._to_fixed_width(wire["trace_id"], 16),
+            "span_id": self._to_fixed_width(wire["span_id"], 8),
             "trace_state": empty_to_null(wire["trace_state"]),
-            "parent_span_id": self._fixed(wire["parent_span_id"], 8),
+            "parent_span_id": self._to_fixed_width(wire["parent_span_id"], 8),
             "name": wire["name"],
             "kind": wire["kind"],
             "dropped_attributes_count": wire["dropped_attributes_count"],
@@ -146,8 +143,8 @@ class PartBuilder:
         columns = {
             "id": to_id_column(ids, pa.uint32()),
             "parent_id": _parents(spans, lists),
-            "trace_id": self._fixed(links.field("trace_id"), 16),
-            "span_id": self._fixed(links.field("span_id"), 8),
+            "trace_id": self._to_fixed_width(links.field("trace_id"), 16),
+            "span_id": self._to_fixed_width(links.field("span_id"), 8),
             "trace_state": empty_to_null(links.field("trace_state")),
             "dropped_attributes_count": links.field("dropped_attributes_count"),
             "flags": links.field("flags"),
@@ -155,7 +152,7 @@ class PartBuilder:
         tables["span_links"] = _table("span_links", columns)
         tables["span_link_attrs"] = self._attrs("span_link_attrs", ids, links.field("attributes"))
 
-    def _shared(self, rows: pa.RecordBatch, around: WireContext, tables: Tables) -> Columns:
+    def _add_shared(self, rows: pa.RecordBatch, around: WireContext, tables: Tables) -> Columns:
         """Return the resource and scope of each row, and add the attributes of those that are new to the part."""
         resource_ids, *new_resources = self.resources.number(_with_attributes(around.resource, rows, RESOURCE_ATTRS))
         scope_ids, *new_scopes = self.scopes.number(_with_attributes(around.scope, rows, SCOPE_ATTRS))
@@ -196,7 +193,7 @@ class PartBuilder:
         columns = {"parent_id": _parents(parents, lists), "key": entries.field("key"), **values}
         return _table(table, columns).sort_by([("parent_id", "ascending"), ("key", "ascending")])
 
-    def _fixed(self, column: pa.BinaryArray, width: int) -> pa.Array:
+    def _to_fixed_width(self, column: pa.BinaryArray, width: int) -> pa.Array:
         """Return ids of a fixed width; null for missing ids."""
         lengths = pc.binary_length(column).to_numpy()
         self.losses[ODD_IDS] += int(((lengths != 0) & (lengths != width)).sum())

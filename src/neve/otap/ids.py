@@ -50,7 +50,7 @@ class Runs:
         return cls(ids[starts], ids[np.r_[starts[1:] - 1, len(ids) - 1]], lines[:, starts])
 
     @classmethod
-    def joined(cls, parts: Sequence[Runs]) -> Runs:
+    def join(cls, parts: Sequence[Runs]) -> Runs:
         """Join the runs of several pieces of a part; no two pieces share an id."""
         first = np.concatenate([one.first for one in parts])
         order = np.argsort(first, kind="stable")
@@ -65,8 +65,8 @@ class Runs:
         inside = ids[(ids >= self.first[0]) & (ids <= self.last[-1])] if len(self) else ids[:0]
         first = np.union1d(self.first, inside)
         place = np.searchsorted(self.first, first, side="right") - 1
-        kept = first <= self.last[place]
-        first, place = first[kept], place[kept]
+        exists = first <= self.last[place]
+        first, place = first[exists], place[exists]
         last = np.minimum(np.r_[first[1:] - 1, self.last[-1:]], self.last[place])
         return Runs(first, last, self.nested[:, place])
 
@@ -123,29 +123,29 @@ def _starts_in(stretch: Runs, parents: Sequence[Ints], before: int) -> Ints:
     first = int(stretch.first[0])
     zeros = int(np.argmin(np.append(np.all(stretch.nested == 0, axis=0), False)))
     last_zero = int(stretch.last[zeros - 1]) if zeros else first
-    meant = [np.unique(line) for line in stretch.nested]
+    references = [np.unique(line) for line in stretch.nested]
     within = np.unique(np.concatenate([_ids_between(known, first, last_zero) for known in parents]))
-    last, matched = _best_offset(_candidates(meant, parents, first, last_zero), meant, parents)
-    if not any(found == len(values) for found, values in zip(matched, meant, strict=True)):
+    last, matched = _best_offset(_candidates(references, parents, first, last_zero), references, parents)
+    if not any(found == len(values) for found, values in zip(matched, references, strict=True)):
         # The first rows of the batch may be missing: then its offset is less than all ids that are present.
-        earlier, better = _best_offset(_candidates(meant, parents, before + 1, first), meant, parents)
+        earlier, better = _best_offset(_candidates(references, parents, before + 1, first), references, parents)
         if sum(better) > sum(matched):
             return np.array([earlier])
     return np.union1d(within[within < last], [first, last])
 
 
-def _candidates(meant: Sequence[Ints], parents: Sequence[Ints], least: int, most: int) -> Ints:
+def _candidates(references: Sequence[Ints], parents: Sequence[Ints], least: int, most: int) -> Ints:
     """Return offsets at which the parent of a row exists, for the rows with the smallest and the largest reference."""
     found = [np.array([most if least > most else least])]
-    for values, known in zip(meant, parents, strict=True):
+    for values, known in zip(references, parents, strict=True):
         for value in {int(values[0]), int(values[-1])}:
             found.append(_ids_between(known, least + value, most + value) - value)
     return np.unique(np.concatenate(found))
 
 
-def _best_offset(candidates: Ints, meant: Sequence[Ints], parents: Sequence[Ints]) -> tuple[int, tuple[int, ...]]:
+def _best_offset(candidates: Ints, references: Sequence[Ints], parents: Sequence[Ints]) -> tuple[int, tuple[int, ...]]:
     """Return the offset with the most matching references, the last of several, and the matches of each kind."""
-    kinds = zip(meant, parents, strict=True)
+    kinds = zip(references, parents, strict=True)
     matched = np.vstack([_count_matches(candidates, values, known) for values, known in kinds])
     best = len(candidates) - 1 - int(np.argmax(matched.sum(axis=0)[::-1]))
     return int(candidates[best]), tuple(map(int, matched[:, best]))
@@ -161,9 +161,9 @@ def _count_matches(candidates: Ints, values: Ints, known: Ints) -> Ints:
     if len(known):
         step = max(1, AT_ONCE // max(1, len(candidates)))
         for first in range(0, len(values), step):
-            meant = np.add.outer(candidates, values[first : first + step])
-            place = np.minimum(np.searchsorted(known, meant), len(known) - 1)
-            found += (known[place] == meant).sum(axis=1)
+            references = np.add.outer(candidates, values[first : first + step])
+            place = np.minimum(np.searchsorted(known, references), len(known) - 1)
+            found += (known[place] == references).sum(axis=1)
     return found
 
 
@@ -184,61 +184,6 @@ class Offsets:
         return self.starts[np.maximum(np.searchsorted(self.starts, ids, side="right") - 1, 0)]
 
 
-@dataclass(frozen=True)
-class Reference:
-    """References of rows, -1 for none, and the distinct existing parent ids, sorted."""
-
-    nested: Ints
-    parents: Ints
-
-
-@dataclass(frozen=True)
-class ConventionComparison:
-    """Convention of a part, and the numbers of rows without a parent under both conventions.
-
-    There is a count for each kind of reference. A row may legitimately have no parent: a resource without attributes
-    has no row in the table of attributes. `guessed` are rows without an id whose batch is unknown.
-    """
-
-    offsets: Offsets | None
-    unmatched_specification: tuple[int, ...]
-    unmatched_exporter: tuple[int, ...]
-    guessed: int = 0
-
-    @property
-    def convention(self) -> str:
-        """The convention of the part."""
-        return EXPORTER if self.offsets else SPECIFICATION
-
-    @property
-    def unmatched(self) -> tuple[int, ...]:
-        """Rows without a parent under the convention of the part."""
-        return self.unmatched_exporter if self.offsets else self.unmatched_specification
-
-
-def find_offsets(ids: Ints, nested: Ints, parents: Ints) -> Offsets | None:
-    """Return the offsets of a part's batches, or None if the ids follow the specification.
-
-    `ids` and `nested` are those of all root rows of a part, logs and spans together, with -1 for null. `parents` are
-    the distinct parent ids of the table that `nested` refers to.
-    """
-    return infer_offsets(Runs.of(ids, [nested]), [np.unique(parents.astype(np.int64))])
-
-
-def compare_conventions(ids: Ints, references: Sequence[Reference]) -> ConventionComparison:
-    """Infer the convention of rows in file order, and count the unmatched references under both conventions."""
-    nested, parents = [one.nested for one in references], [one.parents for one in references]
-    runs = Runs.of(ids, nested)
-    offsets = infer_offsets(runs, parents)
-    shift, guessed = find_row_offsets(ids, nested, Offsets(find_batch_starts(runs, parents)))
-    return ConventionComparison(
-        offsets,
-        tuple(int(find_unmatched(one.nested, one.parents).sum()) for one in references),
-        tuple(int(find_unmatched(one.nested, one.parents, shift).sum()) for one in references),
-        int(guessed.sum()) if offsets else 0,
-    )
-
-
 def infer_offsets(runs: Runs, parents: Sequence[Ints]) -> Offsets | None:
     """Infer the offsets of a part's batches from all its references; None if the ids follow the specification."""
     if not len(runs) or not any(map(len, parents)):
@@ -255,10 +200,7 @@ def infer_offsets(runs: Runs, parents: Sequence[Ints]) -> Offsets | None:
 
 
 def find_unmatched(nested: Ints, parents: Ints, shift: Ints | int = 0) -> npt.NDArray[np.bool_]:
-    """Return a mask of rows that refer to a missing parent; null refers to nothing.
-
-    `parents` are sorted.
-    """
+    """Return a mask of rows that refer to a missing parent; null refers to nothing. `parents` are sorted."""
     return (nested >= 0) & ~np.isin(nested + shift, parents)
 
 
@@ -301,10 +243,10 @@ def _fit(nested: Ints, shift: Ints, parents: Sequence[Ints]) -> _Fit:
     """
     used, surprise = 0, 0.0
     for line, known in zip(nested, parents, strict=True):
-        meant = np.unique((line + shift)[line != ABSENT])
-        found = int(np.isin(meant, known).sum())
+        references = np.unique((line + shift)[line != ABSENT])
+        found = int(np.isin(references, known).sum())
         used += found
-        surprise += LEFT_OVER * (len(known) - found) + _entropy(found, len(meant))
+        surprise += LEFT_OVER * (len(known) - found) + _entropy(found, len(references))
     return _Fit(used, surprise)
 
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from neve.errors import InputError
 from neve.lake.storage.filesystem import resolve_filesystem
-from neve.otap.tables import IDS, PART_ID, STARS
+from neve.otap.tables import PART_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     import pyarrow.fs as pafs
 
     from neve.lake.config import S3Config
-    from neve.otap.folder import OtapFile
 
 
 LONGEST_VARINT_BITS = 70
@@ -74,7 +72,7 @@ class ThriftReader:
         elif kind == STRUCT:
             yield from self._struct(path)
         else:
-            raise InputError(f"the footer holds a Thrift value of kind {kind}, which Parquet does not have")
+            raise InputError(f"the footer has a Thrift value of kind {kind}, which Parquet does not use")
 
     def _list(self, path: Path) -> Iterator[tuple[Path, int, int]]:
         head = self._byte()
@@ -121,7 +119,7 @@ def _read_footer(source: pa.NativeFile) -> bytes:
     tail = source.read_at(TAIL, max(size - TAIL, 0))
     length = int.from_bytes(tail[:4], "little")
     if tail[4:] != MAGIC or length + TAIL > size:
-        raise InputError("it is no Parquet file, or it was cut off: there is no footer at its end")
+        raise InputError("it is not a Parquet file, or it is truncated: it has no footer")
     footer: bytes = source.read_at(length, size - TAIL - length)
     source.seek(0)
     return footer
@@ -131,7 +129,7 @@ def _find_mistaken_columns(footer: bytes) -> list[int]:
     """Return the positions of columns that the footer declares both as fixed length and as variable length."""
     leaves: list[int] = []
     fixed: dict[int, list[int]] = {}
-    told: set[int] = set()
+    with_byte_counts: set[int] = set()
     for path, value, place in ThriftReader(footer).numbers():
         match path:
             case (2, _, 1):  # the type of a schema's leaf
@@ -139,52 +137,13 @@ def _find_mistaken_columns(footer: bytes) -> list[int]:
             case (4, _, 1, column, 3, 1) if value == FIXED:  # the type of a column of a row group
                 fixed.setdefault(column, []).append(place)
             case (4, _, 1, column, 3, 16, 1):  # the bytes of its values, without their lengths
-                told.add(column)
-    return [place for column in fixed.keys() & told for place in (leaves[column], *fixed[column])]
-
-
-NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
-
-
-@dataclass(frozen=True)
-class FileFacts:
-    """Facts about a file, from its footer.
-
-    Times are nanoseconds since 1970 of the star's own time; only root tables have one, and only with rows. `part` and
-    `convention` come from the writer, and are empty if it does not state them: the exporter names the part in root
-    tables, and Neve names the convention of the ids, too.
-    """
-
-    rows: int
-    bytes: int
-    time_min: int | None
-    time_max: int | None
-    without_id: int
-    part: str
-    convention: str
-    created_by: str
-
-
-def read_file_facts(file: OtapFile, filesystem: pafs.FileSystem) -> FileFacts:
-    """Read the facts of a file; a column is read only if the footer has no statistics of it."""
-    with open_file(file.path, filesystem) as parquet:
-        least, most = _time_range(file, parquet)
-        columns = parquet.schema_arrow
-        return FileFacts(
-            rows=parquet.metadata.num_rows,
-            bytes=file.size,
-            time_min=least,
-            time_max=most,
-            without_id=_count_without_id(parquet),
-            part=file.part or read_part_id(columns),
-            convention=_read_metadata(columns, IDS),
-            created_by=parquet.metadata.created_by or "",
-        )
+                with_byte_counts.add(column)
+    return [place for column in fixed.keys() & with_byte_counts for place in (leaves[column], *fixed[column])]
 
 
 def read_part_id(columns: pa.Schema) -> str:
     """Return the part that a file declares; only root tables do."""
-    return _read_metadata(columns, PART_ID)
+    return str((columns.metadata or {}).get(PART_ID.encode(), b"").decode())
 
 
 @contextmanager
@@ -201,52 +160,13 @@ def open_file(path: str, filesystem: pafs.FileSystem) -> Iterator[pq.ParquetFile
     except FileNotFoundError as error:
         raise InputError(f"no such file: {path}", hint="it may have been removed meanwhile") from error
     except (pa.ArrowException, OSError) as error:
-        words = (str(error).splitlines() or [""])[0]
-        raise InputError(f"can't read {path} as Parquet: {words}", hint="fetch or write the file again") from error
+        reason = (str(error).splitlines() or [""])[0]
+        raise InputError(f"can't read {path} as Parquet: {reason}", hint="fetch or write the file again") from error
 
 
 def count_nulls(parquet: pq.ParquetFile, name: str) -> int:
     """Count the nulls of a column that is not nested."""
     return sum(_count_group_nulls(parquet, name, group) for group in _groups_with_rows(parquet))
-
-
-def _read_metadata(columns: pa.Schema, key: str) -> str:
-    return str((columns.metadata or {}).get(key.encode(), b"").decode())
-
-
-def _time_range(file: OtapFile, parquet: pq.ParquetFile) -> tuple[int | None, int | None]:
-    if file.table not in STARS:
-        return None, None
-    name = STARS[file.table].time_column
-    if name not in parquet.schema_arrow.names:
-        raise InputError(f"there is no column {name}, which {file.table} must have")
-    kind = parquet.schema_arrow.field(name).type
-    factor = NANOS[kind.unit] if pa.types.is_timestamp(kind) else 1
-    bounds = [_bounds(parquet, name, group) for group in _groups_with_rows(parquet)]
-    least = [one[0] for one in bounds if one is not None]
-    most = [one[1] for one in bounds if one is not None]
-    return (min(least) * factor, max(most) * factor) if least else (None, None)
-
-
-def _bounds(parquet: pq.ParquetFile, name: str, group: int) -> tuple[int, int] | None:
-    """Return the smallest and the largest whole number of a column in a row group; None if all are null."""
-    statistics = parquet.metadata.row_group(group).column(_leaf_index(parquet, name)).statistics
-    if statistics is not None and statistics.has_min_max:
-        return statistics.min_raw, statistics.max_raw
-    column = parquet.read_row_group(group, columns=[name]).column(name)
-    found = pc.min_max(column.cast(pa.int64()))
-    return None if found["min"].as_py() is None else (found["min"].as_py(), found["max"].as_py())
-
-
-def _count_without_id(parquet: pq.ParquetFile) -> int:
-    """Count rows without an id.
-
-    If the column is missing, all rows count. A table of attributes needs no ids.
-    """
-    names = parquet.schema_arrow.names
-    if "id" not in names:
-        return 0 if "parent_id" in names else parquet.metadata.num_rows
-    return count_nulls(parquet, "id")
 
 
 def _count_group_nulls(parquet: pq.ParquetFile, name: str, group: int) -> int:
@@ -283,9 +203,9 @@ def parent_bounds(file: pq.ParquetFile) -> list[Bounds]:
     """Return the smallest and the largest parent id of each row group, if the footer has them."""
     paths = [file.schema.column(index).path for index in range(len(file.schema))]
     if PARENT not in paths:
-        raise InputError(f"there is no column {PARENT}")
+        raise InputError(f"column {PARENT} is missing")
     column = paths.index(PARENT)
     statistics = [
         file.metadata.row_group(group).column(column).statistics for group in range(file.metadata.num_row_groups)
     ]
-    return [(told.min, told.max) if told is not None and told.has_min_max else None for told in statistics]
+    return [(one.min, one.max) if one is not None and one.has_min_max else None for one in statistics]

@@ -45,17 +45,17 @@ def infer_part_offsets(s3: S3Config, files: Mapping[str, Sequence[str]]) -> Offs
             ids, *nested = read_ids(path, s3)
             runs.append(Runs.of(ids, nested))
     parents = [_parents(s3, files.get(table, ())) for table in (RESOURCE_ATTRS, SCOPE_ATTRS)]
-    return infer_offsets(Runs.joined(runs), parents) if runs else None
+    return infer_offsets(Runs.join(runs), parents) if runs else None
 
 
 def _is_as_specified(path: str, s3: S3Config) -> bool:
     """Return whether a root file declares that its ids follow the specification, as files of Neve do."""
     try:
         with open_location(path, s3) as file:
-            told = file.schema_arrow.metadata or {}
+            metadata = file.schema_arrow.metadata or {}
     except InputError:
         return False
-    return bool(told.get(IDS.encode()) == SPECIFICATION.encode())
+    return bool(metadata.get(IDS.encode()) == SPECIFICATION.encode())
 
 
 def read_ids(path: str, s3: S3Config) -> tuple[Ids, Ids, Ids]:
@@ -96,10 +96,7 @@ CHILD_ROWS = 64 * 1024  # child rows that are filtered together; those of other 
 
 @dataclass(frozen=True)
 class PartFiles:
-    """Files of a part by table, and the offsets of its batches if it breaks the specification.
-
-    It can be pickled.
-    """
+    """Files of a part by table, and the offsets of its batches if it breaks the specification. It can be pickled."""
 
     files: Mapping[str, Sequence[str]]
     offsets: Offsets | None = None
@@ -122,7 +119,7 @@ class PartReader:
             yield self._star(root, rows, 0 if shifts is None else shifts[start : start + rows.num_rows])
             start += rows.num_rows
 
-    def kept(self, root: str, path: str, keep: Keep, rows: int) -> Iterator[tuple[StarRows, Ids]]:
+    def select(self, root: str, path: str, keep: Keep, rows: int) -> Iterator[tuple[StarRows, Ids]]:
         """Yield the rows of a root file that `keep` selects, about `rows` at a time, and their places in the file.
 
         `keep` is called with rows and the place of the first of them. Only children of kept rows are read.
@@ -137,12 +134,12 @@ class PartReader:
             places.append(chosen + start)
             start, count = start + batch.num_rows, count + len(chosen)
             if count >= rows:
-                yield self._gathered(root, gathered, np.concatenate(places), shifts)
+                yield self._build_stars(root, gathered, np.concatenate(places), shifts)
                 gathered, places, count = [], [], 0
         if count:
-            yield self._gathered(root, gathered, np.concatenate(places), shifts)
+            yield self._build_stars(root, gathered, np.concatenate(places), shifts)
 
-    def _gathered(self, root: str, rows: list[pa.Table], places: Ids, shifts: Ids | None) -> tuple[StarRows, Ids]:
+    def _build_stars(self, root: str, rows: list[pa.Table], places: Ids, shifts: Ids | None) -> tuple[StarRows, Ids]:
         return self._star(root, pa.concat_tables(rows), 0 if shifts is None else shifts[places]), places
 
     def _shifts(self, path: str) -> Ids | None:
@@ -203,8 +200,8 @@ class PartReader:
 def _find_row_groups(bounds: Sequence[Bounds], wanted: Ids) -> list[int]:
     """Return the row groups that may hold children of these sorted parents."""
     found = []
-    for group, told in enumerate(bounds):
-        least, most = (wanted[0], wanted[-1]) if told is None else told
+    for group, known in enumerate(bounds):
+        least, most = (wanted[0], wanted[-1]) if known is None else known
         if np.searchsorted(wanted, least) < np.searchsorted(wanted, most, side="right"):
             found.append(group)
     return found

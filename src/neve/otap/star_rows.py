@@ -37,9 +37,9 @@ def group_children(parents: Ids, parent_ids: Ids) -> ChildGroups:
     """Group children by parent id, in their order; a child of another parent is in no group."""
     distinct, place = np.unique(parents, return_inverse=True)
     at = np.minimum(np.searchsorted(distinct, parent_ids), max(len(distinct) - 1, 0))
-    kept = np.flatnonzero((parent_ids != NONE) & (distinct[at] == parent_ids)) if len(distinct) else at[:0]
-    order = kept[np.argsort(at[kept], kind="stable")]
-    sizes = np.bincount(at[kept], minlength=len(distinct))
+    found = np.flatnonzero((parent_ids != NONE) & (distinct[at] == parent_ids)) if len(distinct) else at[:0]
+    order = found[np.argsort(at[found], kind="stable")]
+    sizes = np.bincount(at[found], minlength=len(distinct))
     starts = np.concatenate(([0], np.cumsum(sizes)))[:-1]
     lengths = sizes[place]
     offsets = np.concatenate(([0], np.cumsum(lengths)))

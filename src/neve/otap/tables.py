@@ -40,10 +40,6 @@ class Star:
         """The root and its children."""
         return self.root, *(child.table for child in self.children)
 
-    def children_of(self, table: str) -> tuple[Child, ...]:
-        """Return the tables whose parent is a table, by the id of its rows."""
-        return tuple(child for child in self.children if child.parent == table and not child.is_shared)
-
 
 def _shared_children(root: str) -> tuple[Child, ...]:
     return Child(RESOURCE_ATTRS, root, "resource.id"), Child(SCOPE_ATTRS, root, "scope.id")

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from neve.otap.star_rows import SIGNALS, Ids, StarRows, combine_chunks, group_children, ids_of, struct_fields
 from neve.otap.tables import RESOURCE_ATTRS, SCOPE_ATTRS
 from neve.otap.values import COLUMNS, to_wire
-from neve.otlp.codec import MOST_SHARED_BYTES
+from neve.otlp.codec import MAX_SHARED_BYTES
 from neve.otlp.columns import bytes_or_empty, null_to_zero, struct, text_or_empty, with_nulls
 from neve.otlp.envelope import RESOURCE, SCOPE, WireContext, find_changes, seal
 from neve.otlp.protobuf import RECORDS, handler
@@ -52,7 +52,7 @@ def to_messages(star: StarRows, losses: Counter[str]) -> pa.BinaryArray:
 def _pieces(around: WireContext) -> int:
     """Return the number of messages, so that none grows too large when every row gets its resource and scope."""
     shared = sum(pc.sum(pc.binary_length(wires)).as_py() or 0 for wires in (around.resource, around.scope))
-    return 1 + int(2 * shared // MOST_SHARED_BYTES)
+    return 1 + int(2 * shared // MAX_SHARED_BYTES)
 
 
 def _logs(star: StarRows, losses: Counter[str]) -> Columns:
@@ -154,17 +154,17 @@ def _resources(star: StarRows, resource: Columns, losses: Counter[str]) -> pa.Bi
 
 
 def _scopes(star: StarRows, scope: Columns, losses: Counter[str]) -> pa.BinaryArray:
-    told = [scope[name] for name in ("name", "version", "dropped_attributes_count")]
-    new = find_changes(pa.array(star.scopes), *told)
+    stored = [scope[name] for name in ("name", "version", "dropped_attributes_count")]
+    new = find_changes(pa.array(star.scopes), *stored)
     starts = np.flatnonzero(new)
-    name, version, dropped = (column.take(pa.array(starts)) for column in told)
+    name, version, dropped = (column.take(pa.array(starts)) for column in stored)
     columns = {
         "name": text_or_empty(name),
         "version": text_or_empty(version),
         "attributes": _attributes(star.scopes[starts], star.child(SCOPE_ATTRS), losses),
         "dropped_attributes_count": null_to_zero(dropped, pa.uint32()),
     }
-    absent = np.logical_and.reduce([null_mask(column) for column in (scope["id"], *told)])
+    absent = np.logical_and.reduce([null_mask(column) for column in (scope["id"], *stored)])
     return _repeat_for_rows(handler(SCOPE).record_batch_to_array(pa.RecordBatch.from_pydict(columns)), new, absent)
 
 

@@ -19,7 +19,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyVa
 from neve.errors import InputError
 from neve.otap.star_rows import struct_fields
 from neve.otlp.value_columns import VALUE_TYPE, null_mask
-from neve.otlp.values import CACHED_BYTES, CACHED_VALUES, MOST_LEVELS, UnreadableValue, to_plain, to_value
+from neve.otlp.values import CACHED_BYTES, CACHED_VALUES, MAX_LEVELS, UnreadableValue, to_plain, to_value
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -67,11 +67,11 @@ def _unpack(ser: bytes, is_map: bool) -> bytes:
         plain = cbor2.loads(ser)
         if not isinstance(plain, dict if is_map else list):
             raise UnreadableValue(f"CBOR holds {type(plain).__name__}, expected a {'map' if is_map else 'slice'}")
-        return _inner(_to_any_value(plain, MOST_LEVELS))
+        return _inner(_to_any_value(plain, MAX_LEVELS))
     except UnreadableValue:
         raise
     except (cbor2.CBORDecodeError, TypeError, ValueError, RecursionError) as error:
-        raise UnreadableValue(f"a value is no CBOR that OTAP knows: {error}") from None
+        raise UnreadableValue(f"a value is not valid CBOR of OTAP: {error}") from None
 
 
 _pack_cached = lru_cache(CACHED_VALUES)(_pack)
@@ -92,7 +92,7 @@ def _to_any_value(plain: Any, levels: int) -> AnyValue:
     """
     match plain:
         case list() | dict() if levels == 0:
-            raise UnreadableValue(f"a value is nested more than {MOST_LEVELS} levels deep")
+            raise UnreadableValue(f"a value is nested more than {MAX_LEVELS} levels deep")
         case list():
             return AnyValue(array_value=ArrayValue(values=[_to_any_value(item, levels - 1) for item in plain]))
         case dict():
@@ -115,9 +115,9 @@ PLAIN = (
 NESTED = ((MAP, "kvlist_value"), (SLICE, "array_value"))
 COLUMNS = ("type", "str", "int", "double", "bool", "bytes", "ser")
 
-UNSET = "values that were not sent at all became empty ones"
-INEXACT = "maps lost an entry without a value, or one of two with the same key"
-UNREADABLE = "maps or slices were no readable CBOR and became bytes"
+UNSET = "missing values became empty values"
+INEXACT = "maps lost an entry without a value or a repeated key"
+UNREADABLE = "maps or slices with invalid CBOR became bytes"
 
 
 def to_wire(columns: Mapping[str, pa.Array], losses: Counter[str]) -> pa.StructArray:
@@ -156,7 +156,7 @@ def _check_kinds(kinds: pa.UInt8Array) -> None:
     most = pc.max(kinds).as_py() or 0
     if most > BYTES:
         raise InputError(
-            f"a value has the type {most}, expected {EMPTY} to {BYTES}", hint="`neve otap check` tells more"
+            f"a value has the type {most}, expected {EMPTY} to {BYTES}", hint="run `neve otap check` for details"
         )
 
 

@@ -47,15 +47,12 @@ def conform_to_schema(table: str, batch: pa.RecordBatch | pa.Table) -> pa.Table:
 
 
 def write_file(filesystem: pafs.FileSystem, path: str, table: str, rows: pa.Table, part: str) -> WrittenFile:
-    """Write a file atomically.
-
-    Root tables declare their part, and that their ids follow the specification.
-    """
+    """Write a file atomically. Root tables declare their part, and that their ids follow the specification."""
     if is_attrs(table):
         require_sorted(table, rows)
-    told = {IDS: SPECIFICATION, **({PART_ID: part} if part else {})} if table in STARS else None
+    metadata = {IDS: SPECIFICATION, **({PART_ID: part} if part else {})} if table in STARS else None
     sink = pa.BufferOutputStream()
-    pq.write_table(rows.replace_schema_metadata(told), sink, compression="zstd", row_group_size=ROW_GROUP_ROWS)
+    pq.write_table(rows.replace_schema_metadata(metadata), sink, compression="zstd", row_group_size=ROW_GROUP_ROWS)
     content = sink.getvalue()
     put_file(filesystem, path, content)
     return WrittenFile(path, rows.num_rows, content.size)

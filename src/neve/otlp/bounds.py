@@ -19,11 +19,11 @@ from neve.model.signals import Signal
 from neve.otlp.decode_result import Overgrown
 
 LONGEST_VARINT_BITS = 70  # ten bytes; a longer one is malformed, and adding it up would take quadratic time
-LEAST_ENTRY_BYTES = 2  # a tag and a length
+MIN_ENTRY_BYTES = 2  # a tag and a length
 MORE = 128  # the continuation bit of a varint's byte
 PIECE_BYTES = 4 * 1024 * 1024  # scanned together
 FIELDS_FOR_GROUP = 16  # fields of a message, a resource or a scope that are no groups; OTLP has at most three
-MOST_LEVELS = 100  # protobuf's own reader stops there
+MAX_LEVELS = 100  # protobuf's own reader stops there
 
 
 class Entry(IntEnum):
@@ -144,7 +144,7 @@ def check_bounds(signal: Signal, message: bytes, bounds: Bounds) -> None:
 
     It may be malformed, which is not checked here.
     """
-    most = len(message) // LEAST_ENTRY_BYTES
+    most = len(message) // MIN_ENTRY_BYTES
     if most > bounds.groups:
         count_groups(signal, message, bounds)
     if most > bounds.records and _tags(message, RECORD_TAG[signal]) > bounds.records:
@@ -219,7 +219,7 @@ def count_entries(  # noqa: C901, PLR0912, PLR0915 - one flat loop
                     counts[entry] += 1
                     if counts[entry] > limits[entry]:
                         raise TooMany(entry, limits[entry])
-                if inside is not None and size >= LEAST_ENTRY_BYTES and len(above) < MOST_LEVELS:
+                if inside is not None and size >= MIN_ENTRY_BYTES and len(above) < MAX_LEVELS:
                     above.append((end, node))
                     end, node = after, inside
                     continue
@@ -235,7 +235,7 @@ def count_entries(  # noqa: C901, PLR0912, PLR0915 - one flat loop
             at += 4
         elif kind == 3:
             unknown += 1  # a group in protobuf's sense, which no OTLP message has: nothing in it counts
-            if unknown > MOST_LEVELS:
+            if unknown > MAX_LEVELS:
                 return counts
         elif kind == 4 and unknown:
             unknown -= 1

@@ -30,7 +30,7 @@ from neve.otlp.envelope import (
 from neve.otlp.protobuf import MESSAGES, RECORDS, handler, parse_messages
 from neve.otlp.validation import Check, RecordFilter, find_failures, reject
 
-MOST_SHARED_BYTES = 512 * 1024 * 1024  # of resources and scopes, copied to the rows of messages decoded together
+MAX_SHARED_BYTES = 512 * 1024 * 1024  # of resources and scopes, copied to the rows of messages decoded together
 
 CHECKS: dict[Signal, Callable[[pa.RecordBatch, Intake], list[Check]]] = {
     Signal.TRACES: spans.check_spans,
@@ -86,8 +86,8 @@ def _check_growth(envelope: Envelope) -> None:
     sizes = [pc.binary_length(part).fill_null(0) for part in (envelope.groups.resource, envelope.groups.scope)]
     shared = pc.add(*sizes).to_numpy(zero_copy_only=False).astype(np.int64)
     grown = int((shared * np.bincount(envelope.group, minlength=len(shared))).sum()) if len(shared) else 0
-    if grown > MOST_SHARED_BYTES:
-        raise Overgrown(f"resources and scopes fill {grown} bytes in rows, expected at most {MOST_SHARED_BYTES}")
+    if grown > MAX_SHARED_BYTES:
+        raise Overgrown(f"resources and scopes fill {grown} bytes in rows, expected at most {MAX_SHARED_BYTES}")
 
 
 def _decode_context(envelope: Envelope) -> tuple[Envelope, Context, list[Rejected]]:

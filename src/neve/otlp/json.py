@@ -31,7 +31,7 @@ from neve.otlp.bounds import Entry, TooMany
 from neve.otlp.decode_result import Rejected, Transcoded
 from neve.otlp.json_columns import IDS, transcode_all
 from neve.otlp.json_enums import UNKNOWN_ENUM, UnknownEnum, split_unknown_enums
-from neve.otlp.validation import LEFT_OUT, MOST_BYTES
+from neve.otlp.validation import LEFT_OUT, MAX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,7 +152,7 @@ def _reject_unknown_enums(refused: list[UnknownEnum], position: int) -> Iterator
     """Reject records of a document. Each contains its resource, so bytes beyond a limit are left out."""
     size = 0
     for each in refused:
-        payload = json.dumps(each.document).encode() if size <= MOST_BYTES else b""
+        payload = json.dumps(each.document).encode() if size <= MAX_BYTES else b""
         size += len(payload)
         detail = _shorten(each.detail) if payload else f"{_shorten(each.detail)}; {LEFT_OUT}"
         yield Rejected(UNKNOWN_ENUM, detail, position, payload, "otlp_json", each.records)

@@ -19,7 +19,7 @@ LISTS = {
     "logs": ("resourceLogs", "scopeLogs", "logRecords"),
     "metrics": ("resourceMetrics", "scopeMetrics", "metrics"),
 }
-MOST_NAMED = 8
+MAX_NAMED = 8
 UNKNOWN_ENUM = "unknown_enum"  # reason in the quarantine
 
 
@@ -102,7 +102,7 @@ def _find_unknown(plain: Any, message: Any) -> Iterator[str]:
             if field.message_type is not None:
                 yield from _find_unknown(each, field.message_type)
             elif field.enum_type is not None and isinstance(each, str) and not _is_known(each, field.enum_type):
-                names = ", ".join(list(field.enum_type.values_by_name)[:MOST_NAMED])
+                names = ", ".join(list(field.enum_type.values_by_name)[:MAX_NAMED])
                 yield f"{key} is {each[:64]!r}, expected a number or one of {names}"
 
 

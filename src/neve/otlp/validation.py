@@ -126,8 +126,8 @@ class RecordFilter:
 
 # Each rejected record contains its resource: a large resource and many small records would exceed the memory. Beyond
 # this size records are still rejected one by one, without their bytes.
-MOST_BYTES = 128 * 1024 * 1024
-LEFT_OUT = f"its bytes are left out, because those of the records before it fill {format_bytes(MOST_BYTES)}"
+MAX_BYTES = 128 * 1024 * 1024
+LEFT_OUT = f"its bytes are left out, because those of the records before it fill {format_bytes(MAX_BYTES)}"
 
 
 def reject(envelope: Envelope, refused: Sequence[Failure]) -> list[Rejected]:
@@ -143,7 +143,7 @@ def reject(envelope: Envelope, refused: Sequence[Failure]) -> list[Rejected]:
 
 def count_affordable(sizes: npt.NDArray[np.int64]) -> int:
     """Return the number of leading values that fit the limit."""
-    return int(np.searchsorted(np.cumsum(sizes), MOST_BYTES, side="right"))
+    return int(np.searchsorted(np.cumsum(sizes), MAX_BYTES, side="right"))
 
 
 def value_sizes(column: pa.Array) -> npt.NDArray[np.int64]:

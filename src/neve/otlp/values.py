@@ -23,7 +23,7 @@ CACHED_BYTES = 1024  # a larger value is rarely sent twice, and thousands of the
 
 # A map in a map is three messages deeper on the wire, and protobuf's readers stop at a hundred. So many levels leave
 # enough for the messages around a value, wherever it is, so that every reader can read accepted values.
-MOST_LEVELS = 30
+MAX_LEVELS = 30
 LONGEST_INTEGER = 400  # digits; a double ends at 309
 
 M = TypeVar("M", bound=Message)
@@ -61,7 +61,7 @@ def _read(message: type[M], wire: bytes) -> M:
     except DecodeError as error:
         words = str(error).rpartition(": ")[2]
         raise UnreadableValue(
-            f"a list or map inside a value is malformed, or nested more than {MOST_LEVELS} levels deep: {words}"
+            f"a list or map inside a value is malformed, or nested more than {MAX_LEVELS} levels deep: {words}"
         ) from None
 
 
@@ -99,7 +99,7 @@ def _base64(value: Any) -> str:
     return base64.b64encode(value).decode()
 
 
-def to_plain(value: AnyValue, levels: int = MOST_LEVELS) -> Any:
+def to_plain(value: AnyValue, levels: int = MAX_LEVELS) -> Any:
     """Convert a value to the types of `json`; bytes stay bytes.
 
     Raises `UnreadableValue` below so many levels.
@@ -111,7 +111,7 @@ def to_plain(value: AnyValue, levels: int = MOST_LEVELS) -> Any:
         case None:
             return None
         case "array_value" | "kvlist_value" if levels == 0:
-            raise UnreadableValue(f"a value is nested more than {MOST_LEVELS} levels deep")
+            raise UnreadableValue(f"a value is nested more than {MAX_LEVELS} levels deep")
         case "array_value":
             return [to_plain(item, levels - 1) for item in value.array_value.values]
         case "kvlist_value":

@@ -103,10 +103,7 @@ def _to_days(value: object) -> object:
 
 
 def _to_epoch(value: object, fineness: int) -> object:
-    """Return micro- or nanoseconds since 1970.
-
-    A time without a zone is in UTC.
-    """
+    """Return micro- or nanoseconds since 1970. A time without a zone is in UTC."""
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
     if isinstance(value, date) and not isinstance(value, datetime):
@@ -136,5 +133,5 @@ def find_successor(prefix: bytes) -> bytes | None:
     >>> find_successor(b"ab"), find_successor(b"a\xff"), find_successor(b"\xff")
     (b'ac', b'b', None)
     """
-    kept = prefix.rstrip(b"\xff")
-    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from neve.predicate.terms import Term
 
 MAX_VALUES = 1_000  # of an IN; longer lists become a range from minimum to maximum
-FLIPPED_OPERATORS = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 NOT_EQUAL = "<>"
 
 
@@ -77,11 +76,11 @@ class ComparisonBuilder:
             if len(constants) > self.rules.max_excluded:
                 return self.other()
             return all_of(self.compare(NOT_EQUAL, one) for one in constants) or self.other()
-        there = [one for one in constants if one.low is not None]
-        if not there:
+        values = [one for one in constants if one.low is not None]
+        if not values:
             return NEVER
         try:
-            return self._among(there)
+            return self._among(values)
         except UnknownValue:
             return self.other()
 

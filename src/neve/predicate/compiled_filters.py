@@ -56,9 +56,6 @@ def reduce_runs(answers: Answers, starts: RowNumbers, *, every: bool) -> Answers
     return whole
 
 
-# Positions: twice the number of literals below a value, plus one if the value is a literal itself. Every comparison of
-# a value with a literal is then an exact comparison of integers, whatever the type.
-
 Positions = npt.NDArray[np.int64]
 MAX_INT64 = 2**63 - 1
 
@@ -195,10 +192,7 @@ class ColumnTests:
     def of(
         cls, column: str, kind: IcebergType, tests: Sequence[tuple[int, Test, ComparableTest | None]]
     ) -> ColumnTests:
-        """Return the tests with their rows.
-
-        Tests for null have no intervals.
-        """
+        """Return the tests with their rows. Tests for null have no intervals."""
         valued = [(row, ends) for row, _test, ends in tests if ends is not None]
         cuts = SortedLiterals(literal for _row, ends in valued for literal in ends.literals)
         within = [ends.within(cuts) for _row, ends in valued]
@@ -218,10 +212,7 @@ class ColumnTests:
         )
 
     def buckets(self, number: int) -> npt.NDArray[np.bool_]:
-        """Return which of `number` buckets may contain the values of each test.
-
-        A range may be in any bucket.
-        """
+        """Return which of `number` buckets may contain the values of each test. A range may be in any bucket."""
         if number in self._hashed:
             return self._hashed[number]
         allowed = np.ones((len(self.points), number), dtype=bool)
@@ -263,7 +254,7 @@ class Evidence(Protocol):
     def answer(self, tests: ColumnTests, answers: Answers) -> None:
         """Rule out the files that can't contain rows of a test: one row for each test, one column for each file."""
 
-    def chosen(self, files: FileSelection) -> Evidence:
+    def select(self, files: FileSelection) -> Evidence:
         """Return the evidence about some of the files."""
 
 
@@ -298,10 +289,10 @@ class CompiledFilters:
         matches = np.ones((len(self.roots), files), dtype=bool)
         for view in views:
             if view:
-                matches &= self._asked(view, files)
+                matches &= self._evaluate(view, files)
         return matches
 
-    def _asked(self, view: EvidenceView, files: int) -> Answers:
+    def _evaluate(self, view: EvidenceView, files: int) -> Answers:
         answers = np.ones((self.rows, files), dtype=bool)
         answers[NEVER] = False
         for evidence in view:
@@ -315,10 +306,7 @@ class CompiledFilters:
 
 
 def compile_filters(filters: Sequence[Filter], types: Mapping[str, IcebergType]) -> CompiledFilters:
-    """Compile filters over columns of these types.
-
-    A test that statistics can't answer holds for every file.
-    """
+    """Compile filters over columns of these types. A test that statistics can't answer holds for every file."""
     distinct = tuple(dict.fromkeys(filters))
     tree = _FilterTree()
     for one in distinct:
@@ -358,9 +346,9 @@ def _compile_leaves(
         if kind is None or not is_comparable(kind) or test.kind == "other":
             rows[test] = ALWAYS
             continue
-        asks_nulls = test.kind in {"is_null", "not_null"}
-        ends = None if asks_nulls else make_comparable(test, kind)
-        rows[test] = row if asks_nulls or ends is not None else ALWAYS
+        tests_nulls = test.kind in {"is_null", "not_null"}
+        ends = None if tests_nulls else make_comparable(test, kind)
+        rows[test] = row if tests_nulls or ends is not None else ALWAYS
         if rows[test] != ALWAYS:
             by_column.setdefault(test.column, []).append((row, test, ends))
     return rows, {name: ColumnTests.of(name, types[name], some) for name, some in by_column.items()}

@@ -214,16 +214,16 @@ def _merge_range(low: Filter, high: Filter) -> Filter | None:
 
 def _split_pattern(pattern: str, escape: str) -> tuple[str, str]:
     """Return the text before the first wildcard of a pattern, and the rest."""
-    said, place = "", 0
+    text, place = "", 0
     while place < len(pattern):
         letter = pattern[place]
         if escape and letter == escape and place + 1 < len(pattern):
-            said, place = said + pattern[place + 1], place + 2
+            text, place = text + pattern[place + 1], place + 2
             continue
         if letter in "%_":
-            return said, pattern[place:]
-        said, place = said + letter, place + 1
-    return said, ""
+            return text, pattern[place:]
+        text, place = text + letter, place + 1
+    return text, ""
 
 
 _READERS: dict[type[exp.Expr], Callable[[ConditionReader, exp.Expr, bool], Filter | None]] = {

@@ -78,10 +78,7 @@ class ConstantEvaluator:
         return None if value is None else bool(value)
 
     def value(self, node: exp.Expr) -> Value | None:
-        """Return the value, `None` for NULL.
-
-        Raises `UnknownValue`.
-        """
+        """Return the value, `None` for NULL. Raises `UnknownValue`."""
         try:
             return self._value(node)
         except (ArithmeticError, ValueError, TypeError, OSError) as error:
@@ -125,7 +122,7 @@ class ConstantEvaluator:
     def _today(self, _: exp.Expr) -> Value:
         return self.at.date()
 
-    def _truncated(self, node: exp.Expr) -> Value:
+    def _truncate(self, node: exp.Expr) -> Value:
         value = self._value(node.this)
         unit = parse_unit(node.args["unit"].name)
         if unit is None or not isinstance(value, date):
@@ -138,11 +135,11 @@ class ConstantEvaluator:
         scale = node.args.get("scale")
         return from_epoch(self._value(node.this), 10 ** int(scale.name) if scale else 1)
 
-    def _shifted(self, node: exp.Expr, sign: int) -> Value:
+    def _shift(self, node: exp.Expr, sign: int) -> Value:
         unit = parse_unit(node.args["unit"].name) if node.args.get("unit") else "day"
         step = node.expression
         if isinstance(step, exp.Interval):
-            return self._moved(node.this, step, sign)
+            return self._shift_by_interval(node.this, step, sign)
         return add_interval(self._value(node.this), sign * self._integer(step), unit)
 
     def _months(self, node: exp.Expr) -> Value:
@@ -152,11 +149,11 @@ class ConstantEvaluator:
         left, right = node.this, node.expression
         sign = -1 if isinstance(node, exp.Sub) else 1
         if isinstance(right, exp.Interval):
-            return self._moved(left, right, sign)
+            return self._shift_by_interval(left, right, sign)
         if isinstance(right, exp.Add) and isinstance(right.this, exp.Interval):  # interval 1 day 2 hours
             return self._sum(type(node)(this=type(node)(this=left, expression=right.this), expression=right.expression))
         if isinstance(left, exp.Interval) and sign == 1:
-            return self._moved(right, left, 1)
+            return self._shift_by_interval(right, left, 1)
         first, second = self._value(left), self._value(right)
         if type(first) is date and type(second) is int:
             return add_interval(first, sign * second, "day")
@@ -167,7 +164,7 @@ class ConstantEvaluator:
     def _product(self, node: exp.Expr) -> Value | None:
         return calculate(operator.mul, self._value(node.this), self._value(node.expression))
 
-    def _moved(self, node: exp.Expr, interval: exp.Expr, sign: int) -> Value:
+    def _shift_by_interval(self, node: exp.Expr, interval: exp.Expr, sign: int) -> Value:
         unit = parse_unit(interval.args["unit"].name) if interval.args.get("unit") else None
         return add_interval(self._value(node), sign * self._integer(interval.this), unit)
 
@@ -229,14 +226,14 @@ _EVALUATORS: dict[type[exp.Expr], Callable[[ConstantEvaluator, exp.Expr], Value 
     exp.CurrentTimestamp: ConstantEvaluator._now,
     exp.Localtimestamp: ConstantEvaluator._now,
     exp.CurrentDate: ConstantEvaluator._today,
-    exp.TimestampTrunc: ConstantEvaluator._truncated,
-    exp.DateTrunc: ConstantEvaluator._truncated,
+    exp.TimestampTrunc: ConstantEvaluator._truncate,
+    exp.DateTrunc: ConstantEvaluator._truncate,
     exp.UnixToTime: ConstantEvaluator._epoch,
-    exp.DateAdd: lambda self, node: self._shifted(node, 1),
-    exp.DateSub: lambda self, node: self._shifted(node, -1),
-    exp.TimestampAdd: lambda self, node: self._shifted(node, 1),
-    exp.TimestampSub: lambda self, node: self._shifted(node, -1),
-    exp.TsOrDsAdd: lambda self, node: self._shifted(node, 1),
+    exp.DateAdd: lambda self, node: self._shift(node, 1),
+    exp.DateSub: lambda self, node: self._shift(node, -1),
+    exp.TimestampAdd: lambda self, node: self._shift(node, 1),
+    exp.TimestampSub: lambda self, node: self._shift(node, -1),
+    exp.TsOrDsAdd: lambda self, node: self._shift(node, 1),
     exp.AddMonths: ConstantEvaluator._months,
     exp.Add: ConstantEvaluator._sum,
     exp.Sub: ConstantEvaluator._sum,

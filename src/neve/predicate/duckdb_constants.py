@@ -65,7 +65,7 @@ INTEGERS = frozenset(
 DECIMAL = re.compile(r"^DECIMAL\((\d+),\d+\)$")
 EXACT_DIGITS = 18  # decimals up to here are compared with integers as decimals, never as floating point
 EXACT_DOUBLE = 2**53  # up to here an integer and its double are the same number
-MOST_MEMBERS = 5_000
+MAX_MEMBERS = 5_000
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class DuckDbConstants:
 
         Raises `UnknownValue`.
         """
-        if len(nodes) > MOST_MEMBERS:
+        if len(nodes) > MAX_MEMBERS:
             raise UnknownValue
         known = [_read(term, node) for node in nodes]
         if not _is_exact(term, [value for value in known if value.low is not None]):

@@ -149,7 +149,7 @@ class Bounds:
         answers[tests.null_rows] &= self.has_null
         answers[tests.filled_rows] &= ~self.only_null
 
-    def chosen(self, files: FileSelection) -> Bounds:
+    def select(self, files: FileSelection) -> Bounds:
         """Return the bounds of some of the files."""
         return Bounds(self.column, self.low[files], self.high[files], self.has_null[files], self.only_null[files])
 
@@ -172,7 +172,7 @@ class Buckets:
         answers[tests.null_rows] &= is_null
         answers[tests.filled_rows] &= ~is_null
 
-    def chosen(self, files: FileSelection) -> Buckets:
+    def select(self, files: FileSelection) -> Buckets:
         """Return the buckets of some of the files."""
         return Buckets(self.column, self.number, self.of_file[files])
 

@@ -50,7 +50,7 @@ class Pruner:
         self._expression = expression
         self._manifests: dict[int, Callable[[ManifestFile], bool]] = {}
         self._partitions: dict[int, Callable[[Any], bool]] = {}
-        self._told: dict[int, bool] = {}
+        self._decided: dict[int, bool] = {}
         self._known: dict[tuple[int, tuple[Any, ...]], bool] = {}
         self._bounds = _InclusiveMetricsEvaluator(self._schema, expression, case_sensitive=True)
         self._is_open = isinstance(expression, AlwaysTrue)
@@ -60,7 +60,7 @@ class Pruner:
         spec = manifest.partition_spec_id
         if spec not in self._manifests:
             self._manifests[spec] = manifest_evaluator(
-                self._metadata.specs()[spec], self._schema, self._projected(spec), case_sensitive=True
+                self._metadata.specs()[spec], self._schema, self._project(spec), case_sensitive=True
             )
         return self._manifests[spec](manifest)
 
@@ -77,27 +77,27 @@ class Pruner:
             return True
         if not self.partition(entry.spec_id, entry.partition):
             return False
-        if self._is_told_by_partition(entry.spec_id):
+        if self._is_decided_by_partition(entry.spec_id):
             return True
         try:
             return self._bounds.eval(cast("DataFile", entry))
         except UNREADABLE:
             return True
 
-    def _is_told_by_partition(self, spec: int) -> bool:
+    def _is_decided_by_partition(self, spec: int) -> bool:
         """Return whether all columns of the expression are partition values, so that bounds add no information."""
-        if spec not in self._told:
+        if spec not in self._decided:
             parts = self._metadata.specs()[spec].fields
             whole = {part.source_id for part in parts if isinstance(part.transform, IdentityTransform)}
-            self._told[spec] = extract_field_ids(self._bounds.expr) <= whole
-        return self._told[spec]
+            self._decided[spec] = extract_field_ids(self._bounds.expr) <= whole
+        return self._decided[spec]
 
     def _evaluator(self, spec: int) -> Callable[[Any], bool]:
         if spec not in self._partitions:
             fields = self._metadata.specs()[spec].partition_type(self._schema).fields
-            self._partitions[spec] = expression_evaluator(Schema(*fields), self._projected(spec), case_sensitive=True)
+            self._partitions[spec] = expression_evaluator(Schema(*fields), self._project(spec), case_sensitive=True)
         return self._partitions[spec]
 
-    def _projected(self, spec: int) -> BooleanExpression:
+    def _project(self, spec: int) -> BooleanExpression:
         project = inclusive_projection(self._schema, self._metadata.specs()[spec], case_sensitive=True)
         return project(self._expression)

@@ -38,9 +38,9 @@ def parse_unit(word: str) -> str | None:
     >>> parse_unit("DAYS"), parse_unit("MM"), parse_unit("fortnight")
     ('day', 'month', None)
     """
-    said = word.lower()
-    said = UNIT_ALIASES.get(said, said if said in {*FIXED_UNITS, *MONTH_UNITS} else said.rstrip("s"))
-    return said if said in {*FIXED_UNITS, *MONTH_UNITS} else None
+    name = word.lower()
+    name = UNIT_ALIASES.get(name, name if name in {*FIXED_UNITS, *MONTH_UNITS} else name.rstrip("s"))
+    return name if name in {*FIXED_UNITS, *MONTH_UNITS} else None
 
 
 def parse_time(text: str) -> datetime | None:
@@ -49,12 +49,12 @@ def parse_time(text: str) -> datetime | None:
     >>> parse_time("2026-01-02 03:04:05.5 UTC")
     datetime.datetime(2026, 1, 2, 3, 4, 5, 500000, tzinfo=datetime.timezone.utc)
     """
-    said, zone = text.strip(), None
-    named = ZONED.match(said)
+    moment, zone = text.strip(), None
+    named = ZONED.match(moment)
     if named and named["zone"].upper() != "Z":
-        said, zone = named["moment"], named["zone"]
+        moment, zone = named["moment"], named["zone"]
     try:
-        found = datetime.fromisoformat(FRACTION.sub(r"\1", said))
+        found = datetime.fromisoformat(FRACTION.sub(r"\1", moment))
         if found.tzinfo is None:
             found = found.replace(tzinfo=ZoneInfo(zone) if zone else UTC)
         return found.astimezone(UTC)

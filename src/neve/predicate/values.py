@@ -76,10 +76,7 @@ class Constant:
 
 
 def cast_value(value: Value | None, to: exp.DType) -> Value | None:
-    """Cast a value to another type.
-
-    Raises `UnknownValue` if engines differ.
-    """
+    """Cast a value to another type. Raises `UnknownValue` if engines differ."""
     if value is None:
         return None
     if to in DATES:

@@ -17,7 +17,7 @@ from neve.raw.frame import Packing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-MOST_MEMBERS = 1000  # of a payload that is compressed in parts; each part costs a new decompressor
+MAX_MEMBERS = 1000  # of a payload that is compressed in parts; each part costs a new decompressor
 ZSTD_WINDOW = 32 * 1024 * 1024  # allocated when a frame requests it; twice the window of zstd's usual levels
 
 
@@ -55,7 +55,7 @@ class Codec:
     def begin(self, member: int) -> Inflater:
         """Return a decompressor for the next member."""
         if member > self.members:
-            raise CorruptPayload(f"goes on after {self.members} {self.name} members")
+            raise CorruptPayload(f"continues after {self.members} {self.name} members")
         return self.start()
 
     def step(self, inflater: Inflater, data: bytes) -> bytes:
@@ -68,10 +68,10 @@ class Codec:
 
 # Deflate expands one byte to at most 1032 bytes. A zstd block of 4 bytes may expand to 128 KiB.
 CODECS: dict[Packing, Codec] = {
-    Packing.GZIP: Codec("gzip", lambda: zlib.decompressobj(16 + zlib.MAX_WBITS), 8192, MOST_MEMBERS),
+    Packing.GZIP: Codec("gzip", lambda: zlib.decompressobj(16 + zlib.MAX_WBITS), 8192, MAX_MEMBERS),
     Packing.DEFLATE: Codec("deflate", lambda: zlib.decompressobj(zlib.MAX_WBITS), 8192, 1),
     Packing.ZSTD: Codec(
-        "zstd", lambda: zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj(), 256, MOST_MEMBERS
+        "zstd", lambda: zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj(), 256, MAX_MEMBERS
     ),
 }
 RAW_DEFLATE = Codec("deflate", lambda: zlib.decompressobj(-zlib.MAX_WBITS), 8192, 1)

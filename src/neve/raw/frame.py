@@ -92,7 +92,7 @@ def decode(data: bytes) -> Contents:
     if not data:
         return Contents([], 0)
     if not data.startswith(MAGIC):
-        reason = f"it begins with {data[: len(MAGIC)]!r}, expected {MAGIC!r}"
+        reason = f"the segment begins with {data[: len(MAGIC)]!r}, expected {MAGIC!r}"
         return Contents([], 0, (Damage(reason, data),))
     view = memoryview(data)
     frames: list[Frame] = []
@@ -123,17 +123,17 @@ def _read_frame(view: memoryview, at: int, end: int) -> Frame | str:
     Frames after a damaged one stay readable.
     """
     if end - at < PREFIX.size:
-        return f"it ends inside the frame at byte {at}"
+        return f"the segment ends inside the frame at byte {at}"
     length, checksum = PREFIX.unpack_from(view, at)
     body = view[at + PREFIX.size : end]
     if len(body) < length:
-        return f"it ends inside the frame at byte {at}"
+        return f"the segment ends inside the frame at byte {at}"
     if xxhash.xxh3_64_intdigest(body) != checksum:
-        return f"the frame at byte {at} does not have the checksum that it says"
+        return f"the frame at byte {at} does not match its checksum"
     try:
         return _parse_frame(body)
     except (ValueError, struct.error) as error:
-        return f"the frame at byte {at} is not understood: {error}"
+        return f"the frame at byte {at} is not valid: {error}"
 
 
 def _parse_frame(body: memoryview) -> Frame:

@@ -78,7 +78,7 @@ class LocalSink:
             self._abandon()
             raise RawZoneError(
                 f"can't write to the raw zone {self._folder}: {error.strerror}",
-                hint="make room, or mend the disk",
+                hint="free some space, or repair the disk",
                 public=f"writing to its disk failed: {(error.strerror or 'unknown error').lower()}",
             ) from error
         self._durable += written
@@ -104,7 +104,7 @@ class LocalSink:
             raise RawZoneError(
                 f"the disk of the raw zone {self._folder} has {free} bytes free, "
                 f"raw.min_free_bytes is {self._min_free_bytes}",
-                hint="make room; senders are told to come back later",
+                hint="free some space; clients get 503 and retry meanwhile",
                 public=f"its disk has {free} bytes free, raw.min_free_bytes is {self._min_free_bytes}",
             )
 
@@ -243,7 +243,7 @@ def sync_path(path: Path) -> None:
         os.close(handle)
 
 
-LEAST_LINGER_SECONDS = 0.2  # one object per request would make many small objects
+MIN_LINGER_SECONDS = 0.2  # one object per request would make many small objects
 
 
 class ObjectSink:
@@ -266,7 +266,7 @@ class ObjectSink:
             # removes the duplicates.
             raise RawZoneError(
                 f"can't write to the raw zone {path}: {error}",
-                hint="is the storage reachable",
+                hint="check that the storage is reachable",
                 public="writing to its object storage failed",
             ) from error
         finally:

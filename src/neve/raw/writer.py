@@ -1,8 +1,8 @@
 """Writer of a zone with group commit: requests that arrive during a sync become the next group.
 
-One thread writes. A request is acknowledged after its group is durable. A group that fails fails as a whole, and
-the next one starts anew. So many small requests share one fsync, and a slow disk makes larger groups, not a longer
-queue of fsyncs.
+One thread writes. A request is acknowledged after its group is durable. A group fails as a whole, and the next
+one is not affected. So many small requests share one fsync, and a slow disk makes larger groups, not a longer queue of
+fsyncs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from neve.errors import RawZoneError
 from neve.raw.frame import encode
-from neve.raw.segments import LEAST_LINGER_SECONDS, LocalSink, ObjectSink
+from neve.raw.segments import MIN_LINGER_SECONDS, LocalSink, ObjectSink
 from neve.raw.zone import RawZone
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ class GroupCommit:
                 self._commit(group)
             elif closed:
                 break
-            self._guarded(self._sink.tick)
-        self._guarded(self._sink.close)
+            self._run_safely(self._sink.tick)
+        self._run_safely(self._sink.close)
 
     def _take(self) -> tuple[Group, bool]:
         """Return the next group that is due, or an empty one after an idle interval."""
@@ -132,7 +132,7 @@ class GroupCommit:
 
     def _commit(self, group: Group) -> None:
         started = time.monotonic()
-        error = self._guarded(lambda: self._sink.write(group.pieces))
+        error = self._run_safely(lambda: self._sink.write(group.pieces))
         self.groups += 1
         self.seconds += time.monotonic() - started
         try:
@@ -140,7 +140,7 @@ class GroupCommit:
         except RuntimeError:  # the loop is closed, so no request waits any more
             self._closed = True
 
-    def _guarded(self, work: Callable[[], None]) -> RawZoneError | None:
+    def _run_safely(self, work: Callable[[], None]) -> RawZoneError | None:
         """Run an operation of the sink. An error there must not end the thread that all requests wait for."""
         try:
             work()
@@ -166,7 +166,7 @@ def open_writer(config: RawConfig, s3: S3Config, name: str) -> GroupCommit:
     zone = RawZone.of(config.location, s3, name)
     linger = config.linger_ms / 1000
     if not zone.is_local:
-        return GroupCommit(ObjectSink(zone.location, s3), linger_seconds=max(linger, LEAST_LINGER_SECONDS))
+        return GroupCommit(ObjectSink(zone.location, s3), linger_seconds=max(linger, MIN_LINGER_SECONDS))
     zone.recover()
     sink = LocalSink(
         Path(zone.location),

@@ -81,7 +81,7 @@ class RawZone:
             CALLS.add_bytes((Operation.GET, "file" if self.is_local else "s3"), len(data))
             return data
 
-    def consumed(self) -> Numbers:
+    def read_consumed(self) -> Numbers:
         """Read each writer's first segment number that is not in the tables yet, as the stream last recorded it.
 
         It is used to measure the backlog and to clean up. The positions in the tables decide which segment is read
@@ -106,7 +106,7 @@ class RawZone:
 
     def backlog(self) -> list[Segment]:
         """List the segments that are not in the tables yet."""
-        consumed = self.consumed()
+        consumed = self.read_consumed()
         return [segment for segment in self.segments() if segment.number >= consumed.get(segment.writer, 0)]
 
     def clean(self, keep_seconds: float) -> int:
@@ -114,7 +114,7 @@ class RawZone:
 
         Return the number deleted.
         """
-        consumed, before = self.consumed(), time.time() - keep_seconds
+        consumed, before = self.read_consumed(), time.time() - keep_seconds
         gone = [
             segment
             for segment in self.segments()

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LOOK_UPS = 4  # concurrent lookups; a slow key store must not occupy the threads of other work
-MOST_KNOWN = 10_000  # cached results, of valid and of unknown keys; a client that guesses keys must not fill the memory
+MAX_KNOWN = 10_000  # cached results, of valid and of unknown keys; a client that guesses keys must not fill the memory
 # Lookups a second of new keys, and the burst in seconds. Only keys that turn out to be unknown count. A store with many
 # valid keys is therefore soon cached, and a client that guesses keys is limited.
 NEW_PER_SECOND, NEW_BURST_SECONDS = 50, 4
 PEER_SHARE = 0.25  # the share of one network: a client that guesses keys blocks its own new keys, not those of others
-MOST_PEERS = 10_000
+MAX_PEERS = 10_000
 IPV6_NETWORK_BYTES = 8  # one customer has all addresses of such a network
 
 log = structlog.get_logger("neve.receive")
@@ -198,7 +198,7 @@ class KeyGuard:
         fresh = Bucket.full(NEW_PER_SECOND * PEER_SHARE, NEW_BURST_SECONDS, now)
         bucket = self._new_of.setdefault(network, fresh)
         self._new_of.move_to_end(network)
-        if len(self._new_of) > MOST_PEERS:
+        if len(self._new_of) > MAX_PEERS:
             self._new_of.popitem(last=False)
         return bucket
 
@@ -211,7 +211,7 @@ class KeyGuard:
         else:
             self._known[name] = (until, caller)
         for answers in (self._known, self._unknown):
-            if len(answers) > MOST_KNOWN:
+            if len(answers) > MAX_KNOWN:
                 answers.popitem(last=False)
 
 

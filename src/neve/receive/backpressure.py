@@ -130,9 +130,9 @@ class Backpressure:
 
 
 MB = 1024 * 1024
-MOST_BLOCKS = 10_000  # blocks in which the backlog is recorded
-MOST_KNOWN = 10_000  # organizations whose counters are stored
-MOST_SHOWN = 20
+MAX_BLOCKS = 10_000  # blocks in which the backlog is recorded
+MAX_KNOWN = 10_000  # organizations whose counters are stored
+MAX_SHOWN = 20
 
 
 @dataclass
@@ -161,7 +161,7 @@ class Usage:
     def __init__(self, share_bytes: int = 0, block_bytes: int = 0) -> None:
         self.share_bytes = share_bytes
         self.added = 0
-        self._block_bytes = block_bytes or max(MB, share_bytes // MOST_BLOCKS)
+        self._block_bytes = block_bytes or max(MB, share_bytes // MAX_BLOCKS)
         self._sent: OrderedDict[str, SentTotals] = OrderedDict()
         self._blocks: deque[BacklogBlock] = deque()
         self._waiting: Counter[str] = Counter()
@@ -215,13 +215,13 @@ class Usage:
     def report(self) -> Iterator[dict[str, object]]:
         """Yield the organizations that sent the most, with their totals and their waiting bytes."""
         known = list(self._sent.items())  # a copy, since another thread may call this
-        most = sorted(known, key=lambda item: (-item[1].bytes, item[0]))[:MOST_SHOWN]
+        most = sorted(known, key=lambda item: (-item[1].bytes, item[0]))[:MAX_SHOWN]
         for organization, sent in most:
             yield {"organization": organization, **vars(sent), "backlog_bytes": self._waiting[organization]}
 
     def _of(self, organization: str) -> SentTotals:
         sent = self._sent.setdefault(organization, SentTotals())
         self._sent.move_to_end(organization)
-        if len(self._sent) > MOST_KNOWN:
+        if len(self._sent) > MAX_KNOWN:
             self._sent.popitem(last=False)
         return sent

@@ -175,13 +175,13 @@ def _numbers(array: pa.UInt64Array) -> npt.NDArray[np.uint64]:
     return numbers
 
 
-MOST_BAD_ROWS = 100  # malformed records that are isolated; a message with more is malformed as a whole
+MAX_BAD_ROWS = 100  # malformed records that are isolated; a message with more is malformed as a whole
 
 
 def drop_bad_rows(name: str, column: pa.BinaryArray, *, parted: bool = False) -> tuple[pa.RecordBatch, int]:
     """Return the rows that parse as reduced messages, and the number of others; raises `Refusal` above the limit."""
     harmful = find_unsafe(reduced_class(name, parted=parted), column)
-    if len(harmful) > MOST_BAD_ROWS:
+    if len(harmful) > MAX_BAD_ROWS:
         raise _too_many()
     column = column.take(pa.array(other_rows(len(column), harmful))) if harmful else column
     wire = reduced_handler(name, parted=parted)
@@ -204,7 +204,7 @@ def _find_bad_rows(wire: Handler, column: pa.BinaryArray) -> list[int]:
             waiting += [(start + half, size - half), (start, half)]
             continue
         bad.append(start)
-        if len(bad) > MOST_BAD_ROWS:
+        if len(bad) > MAX_BAD_ROWS:
             raise _too_many()
     return bad
 
@@ -218,7 +218,7 @@ def _can_parse(wire: Handler, column: pa.BinaryArray) -> bool:
 
 
 def _too_many() -> Refusal:
-    return malformed_error(f"more than {MOST_BAD_ROWS} records of the message are malformed")
+    return malformed_error(f"more than {MAX_BAD_ROWS} records of the message are malformed")
 
 
 # This is not decoding: it reads only the fields that decide. It may accept a record that decoding rejects (that one is

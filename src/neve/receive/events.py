@@ -28,7 +28,7 @@ MAX_EVENT_BYTES = 1024 * 1024
 CONFIRMATION = "SubscriptionConfirmation"
 TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_.-]{1,256}")
 TOKEN = re.compile(r"[0-9a-fA-F]{1,1024}")
-MOST_SHOWN = 100
+MAX_SHOWN = 100
 
 log = structlog.get_logger("neve.receive")
 
@@ -109,7 +109,7 @@ class EventReceiver:
 
 def format_refused_files(refused: tuple[RefusedFile, ...]) -> list[dict[str, str]]:
     """Return refused files as a response lists them, at most the first hundred."""
-    return [{"path": file.path, "reason": file.reason} for file in refused[:MOST_SHOWN]]
+    return [{"path": file.path, "reason": file.reason} for file in refused[:MAX_SHOWN]]
 
 
 def _refusal(checked: CheckedEvent) -> Refusal:

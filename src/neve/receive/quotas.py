@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from neve.state.scopes import Caller
 
 EACH = "*"
-MOST_OWNERS = 10_000  # owners whose buckets are stored; an evicted bucket is full again
+MAX_OWNERS = 10_000  # owners whose buckets are stored; an evicted bucket is full again
 
 
 @dataclass
@@ -135,7 +135,7 @@ class Quotas:
                 _bucket(limit.bytes_per_second, limit.burst_seconds, now),
                 _bucket(limit.records_per_second, limit.burst_seconds, now),
             )
-            if len(self._accounts) > MOST_OWNERS:
+            if len(self._accounts) > MAX_OWNERS:
                 self._accounts.popitem(last=False)
         self._accounts.move_to_end(name)
         return account

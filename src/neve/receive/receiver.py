@@ -16,7 +16,7 @@ import zstandard
 from neve.errors import RawZoneError
 from neve.model.signals import Signal
 from neve.otlp.decode_result import Intake
-from neve.raw.compression import MOST_MEMBERS, ZSTD_WINDOW, CorruptPayload, decompress_pieces, join_pieces
+from neve.raw.compression import MAX_MEMBERS, ZSTD_WINDOW, CorruptPayload, decompress_pieces, join_pieces
 from neve.raw.frame import Encoding, Frame, Kind, Packing, stored_bytes
 from neve.receive.backpressure import Usage
 from neve.receive.quotas import Quotas
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from neve.receive.metrics import ReceiverMetrics
 
 
-__all__ = ["MOST_MEMBERS", "unpack", "unpack_short"]
+__all__ = ["MAX_MEMBERS", "unpack", "unpack_short"]
 
 WBITS = {Packing.GZIP: 16 + zlib.MAX_WBITS, Packing.DEFLATE: zlib.MAX_WBITS}
 

@@ -75,7 +75,7 @@ def test_lines_that_were_cut_short_are_lines() -> None:
 
 def test_values_are_counted_before_they_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python's reader makes an object of each."""
-    monkeypatch.setattr(json_text, "MOST_VALUES", 100)
+    monkeypatch.setattr(json_text, "MAX_VALUES", 100)
     with pytest.raises(FileTooLarge, match="more than 100 values"):
         split_documents(b"[\n" + b"{},\n" * 200 + b"{}]")
 

@@ -11,7 +11,7 @@ from neve.cli.ingest_output import find_exit_code, show_ingest, show_preview
 from neve.ingest.config import IngestConfig
 from neve.ingest.files.job import FileRequest
 from neve.ingest.files.ledger import Skipped
-from neve.ingest.files.preview import MOST_FILES, preview_files
+from neve.ingest.files.preview import MAX_FILES, preview_files
 from neve.ingest.results import IngestResult, combine_results
 from neve.lake.config import S3Config
 from neve.lake.storage.paths import OwnFolders
@@ -68,10 +68,10 @@ def test_a_preview_names_ignored_files(folder: Path) -> None:
 
 def test_a_preview_reads_a_bounded_number_of_files(tmp_path: Path) -> None:
     """The others are counted."""
-    for number in range(MOST_FILES + 3):
+    for number in range(MAX_FILES + 3):
         (tmp_path / f"logs-{number:02}.jsonl").write_bytes(lines(LOG))
     found = preview(tmp_path)
-    assert (len(found.files), found.unread) == (MOST_FILES, 3)
+    assert (len(found.files), found.unread) == (MAX_FILES, 3)
 
 
 def test_the_text_of_a_preview(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

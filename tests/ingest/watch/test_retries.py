@@ -109,7 +109,7 @@ def test_streams_do_not_see_each_other(documents: Clocked) -> None:
 
 def test_the_longest_waits_first_and_few_at_once(documents: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is passed over for ever."""
-    monkeypatch.setattr(retries_module, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(retries_module, "MAX_AT_ONCE", 2)
     for number in range(4):
         documents.time += timedelta(seconds=1)
         make(documents, retry_seconds=0).hold(EVENT, replace(FILE, path=f"s3://raw/{number}.json"), "no", tried=True)

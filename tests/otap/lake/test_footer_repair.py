@@ -44,7 +44,7 @@ def test_ids_are_read_as_they_were_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + b"\xff" * 4 + b"PAR1", b"no Parquet at all, but longer"])
 def test_what_is_no_parquet_is_said_to_be_none(content: bytes) -> None:
     """Too short, cut off, or something else."""
-    with pytest.raises(InputError, match="no Parquet file, or it was cut off"):
+    with pytest.raises(InputError, match="not a Parquet file, or it is truncated"):
         open_parquet(pa.BufferReader(content))
 
 

@@ -59,7 +59,7 @@ def test_chunks_have_what_hangs_on_them(
 
 def test_a_large_resource_makes_several_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every row gets its resource: what would grow too large for one message goes into several."""
-    monkeypatch.setattr(to_lake, "MOST_SHARED_BYTES", 4096)
+    monkeypatch.setattr(to_lake, "MAX_SHARED_BYTES", 4096)
     files = make_star(tmp_path, logs=[Log(n + 1, resource={"big": "x" * 500}, body=n) for n in range(20)])
     [star] = PartReader(PartFiles(files), S3).chunks("logs", files["logs"][0])
     assert len(to_lake.to_messages(star, Counter())) > 5

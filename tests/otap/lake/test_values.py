@@ -13,7 +13,7 @@ from neve.errors import InputError
 from neve.otap.tables import schema
 from neve.otap.values import COLUMNS, INEXACT, UNREADABLE, UNSET, from_wire, pack_map, to_wire, unpack_map, unpack_slice
 from neve.otlp.value_columns import VALUE_TYPE, decode_values
-from neve.otlp.values import MOST_LEVELS, UnreadableValue
+from neve.otlp.values import MAX_LEVELS, UnreadableValue
 from tests.otap.stars import value_columns
 
 KINDS = schema("log_attrs")
@@ -90,7 +90,7 @@ def test_what_a_value_loses_is_counted() -> None:
 def test_cbor_that_is_nested_too_deep_is_not_read() -> None:
     """As deep as OTLP may be, and no deeper."""
     deep: Any = 1
-    for _level in range(MOST_LEVELS + 1):
+    for _level in range(MAX_LEVELS + 1):
         deep = [deep]
     with pytest.raises(UnreadableValue, match="levels deep"):
         unpack_slice(cbor2.dumps(deep))

@@ -144,7 +144,7 @@ def test_many_files_become_parts_and_files_of_bounded_size(
 
 def test_a_full_part_is_followed_by_another(tmp_path: Path, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids of resources have 16 bits; here as if they had one. Files of a part continue its ids."""
-    monkeypatch.setattr("neve.otap.from_lake.MOST_SHARED", 2)
+    monkeypatch.setattr("neve.otap.from_lake.MAX_SHARED", 2)
     monkeypatch.setattr(export_task, "FILE_ROWS", 3)
     writer = export_task.PartWriter(ExportRequest(str(tmp_path / "out"), "spans", "acme"), lake.s3, 0)
     for number in range(5):

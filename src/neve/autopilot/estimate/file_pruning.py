@@ -52,7 +52,7 @@ def measure_baseline(table: Table, compiled: CompiledFilters, files: TableFiles)
         for first in range(0, len(weights), FILES_PER_BATCH):
             part = slice(first, first + FILES_PER_BATCH)
             some = weights[part]
-            read += compiled.matches([[one.chosen(part) for one in view] for view in views], len(some)) @ some
+            read += compiled.matches([[one.select(part) for one in view] for view in views], len(some)) @ some
     return Baseline(read / total if total else read, files.files, files.bytes, files.rows)
 
 
@@ -119,5 +119,5 @@ def _matching_paths(table: Table, compiled: CompiledFilters, spec: SpecFiles) ->
     for first in range(0, len(spec.paths), FILES_PER_BATCH):
         part = slice(first, first + FILES_PER_BATCH)
         paths = spec.paths[part]
-        matches = compiled.matches([[one.chosen(part) for one in view] for view in views], len(paths))
+        matches = compiled.matches([[one.select(part) for one in view] for view in views], len(paths))
         yield from (paths[place] for place in np.flatnonzero(matches.any(axis=0)))

@@ -179,7 +179,7 @@ class Simulator:
             for codes, _evidence in made:
                 combined = combined * (int(codes.max(initial=0)) + 1) + codes
             _values, firsts, of_row = np.unique(combined, return_index=True, return_inverse=True)
-            view = tuple(evidence.chosen(codes[firsts]) for codes, evidence in made if evidence is not None)
+            view = tuple(evidence.select(codes[firsts]) for codes, evidence in made if evidence is not None)
             self._parts[names] = _Partitions(of_row.astype(np.int64), len(firsts), view)
         return self._parts[names]
 
@@ -206,7 +206,7 @@ class Simulator:
         piece = _assign_files(weight, group, masses, files)
         starts = np.flatnonzero(np.diff(piece, prepend=-1))
         pieces = SamplePieces(index, starts, np.add.reduceat(weight, starts))
-        part_view = [evidence.chosen(group[starts]) for evidence in laid.parts.view]
+        part_view = [evidence.select(group[starts]) for evidence in laid.parts.view]
         matches = self.compiled.matches([part_view, self._bounds(layout, pieces)], len(starts))
         shares = matches @ pieces.rows / weight.sum()
         return SimulatedScan(

@@ -39,7 +39,7 @@ from neve.otlp import Rejected, encode
 if TYPE_CHECKING:
     from neve.ingest.config import FieldsConfig
 
-MOST_NAMES = 40  # in an error
+MAX_NAMES = 40  # in an error
 PARALLEL_LISTS = (LISTS[:3], LISTS[3:7], ("quantiles", "quantile_values"), LISTS[13:])
 
 
@@ -138,8 +138,8 @@ class GenericReader:
 
 def _unknown_fields(names: FieldMap, present: list[str]) -> UnknownFields:
     needed = " nor ".join(("a " if i else "neither a ") + name for i, name in enumerate(NEEDED[names.signal]))
-    seen = ", ".join(present[:MOST_NAMES]) + (
-        f" and {len(present) - MOST_NAMES} more" if len(present) > MOST_NAMES else ""
+    seen = ", ".join(present[:MAX_NAMES]) + (
+        f" and {len(present) - MAX_NAMES} more" if len(present) > MAX_NAMES else ""
     )
     return UnknownFields(
         f"found {needed} for {names.signal} among its fields {seen}",

@@ -26,7 +26,7 @@ from neve.ingest.files.sql_values import NANOS, SPAN_ID_BYTES, TRACE_ID_BYTES, T
 from neve.lake.duckdb import quote_literal
 from neve.otlp import Rejected
 from neve.otlp.columns import relist
-from neve.otlp.values import MOST_LEVELS
+from neve.otlp.values import MAX_LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MOST_UNPACKED = 1024 * 1024 * 1024
 ROWS_AT_ONCE = 4096  # of a Parquet file
 PARQUET_SHARE = 4  # its rows are in memory as columns, as JSON and as messages at the same time
-DEEPEST = MOST_LEVELS + 1  # the record itself, and the levels of a value
+DEEPEST = MAX_LEVELS + 1  # the record itself, and the levels of a value
 TEXT_TYPES = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 CHECKED_BYTES = 1024 * 1024  # of UTF-8 that are validated at once
 STRINGS, BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL), re.compile(r"[\[\]{}]")

@@ -13,7 +13,7 @@ from neve.otlp.json import measure_json
 SPACE = re.compile(r"\s*")
 LOOK_AT_LINES = 200
 LOOK_AT_BYTES = 256 * 1024
-MOST_VALUES = 20_000_000  # Python's reader makes an object of each
+MAX_VALUES = 20_000_000  # Python's reader makes an object of each
 OPENING = (b"{", b"[")
 ENCODING = "json"
 
@@ -59,9 +59,9 @@ def split_documents(data: bytes) -> SpanningDocuments:
 
     Raises `FileTooLarge` for a text with more values than Python's reader should hold in memory.
     """
-    if measure_json(data).values > MOST_VALUES:
+    if measure_json(data).values > MAX_VALUES:
         raise FileTooLarge(
-            f"it is one JSON text with more than {MOST_VALUES} values",
+            f"it is one JSON text with more than {MAX_VALUES} values",
             hint="write one record a line, or split the file",
         )
     text = data.decode(errors="replace")

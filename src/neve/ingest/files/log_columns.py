@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from neve.ingest.files.log_formats import LogFormat
 
 SEVERITY_NAMES = pa.array(["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"])
-MOST_PRIORITY = 191
+MAX_PRIORITY = 191
 
 Int64s = npt.NDArray[np.int64]
 
@@ -90,7 +90,7 @@ def _priority_columns(columns: Mapping[str, pa.StringArray]) -> dict[str, pa.Str
     if "priority" not in columns:
         return {}
     number = columns["priority"].cast(pa.int32())
-    number = pc.if_else(pc.less_equal(number, MOST_PRIORITY), number, pa.scalar(None, pa.int32()))
+    number = pc.if_else(pc.less_equal(number, MAX_PRIORITY), number, pa.scalar(None, pa.int32()))
     facility = pc.divide(number, 8)
     severity = SEVERITY_NAMES.take(pc.subtract(number, pc.multiply(facility, 8)))
     return {"severity": severity, "facility": facility.cast(pa.string())}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LOOK_AT_BYTES = 64 * 1024
-LEAST_SHARE = 0.5  # of the first lines that must be of a format
+MIN_SHARE = 0.5  # of the first lines that must be of a format
 MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 RFC_3339 = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
 ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:Z|[+-]\d\d:?\d\d))?"
@@ -146,7 +146,7 @@ def detect_log_format(lines: pa.StringArray) -> LogFormat:
     """Return the format that most of the first lines have. Raises `UnknownLines` if there is none."""
     shares = {form.name: _share(form, lines) for form in LOG_FORMATS}
     best = max(LOG_FORMATS, key=lambda form: shares[form.name])  # the first of equal ones
-    if shares[best.name] < LEAST_SHARE:
+    if shares[best.name] < MIN_SHARE:
         known = ", ".join(form.name for form in LOG_FORMATS)
         raise UnknownLines(
             f"its first {len(lines)} lines are of no known log format ({known})",

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from neve.lake.config import S3Config
     from neve.lake.storage.paths import OwnFolders
 
-MOST_FILES = 20
-MOST_ROWS = 3
+MAX_FILES = 20
+MAX_ROWS = 3
 MOST_TEXT = 200  # characters of a value
 NANOS = 1_000_000_000
 HIDDEN = ("organization_id", "ingested_at", "record_id", "time_unix_nano", "start_time_unix_nano", "end_time_unix_nano")
@@ -73,7 +73,7 @@ def preview_files(
 ) -> Preview:
     """Read the first files of a request as ingestion would, and return their mapping and first rows."""
     found = find_files(request.paths, s3, request.wanted.format, own=own)
-    read = tuple(_preview_file(file, request, s3, config, now_unix_nano) for file in found.files[:MOST_FILES])
+    read = tuple(_preview_file(file, request, s3, config, now_unix_nano) for file in found.files[:MAX_FILES])
     return Preview(read, found.ignored, found.own, len(found.files) - len(read))
 
 
@@ -109,8 +109,8 @@ def _preview_part(part: Messages, intake: Intake) -> PartPreview:
         list(names.others) if names else [],
         decoded.batch.num_rows,
         dict(Counter(bad.reason for bad in rejected)),
-        [f"position {bad.message}: {bad.detail[:MOST_TEXT]}" for bad in rejected[:MOST_ROWS]],
-        [_shorten_row(row) for row in decoded.batch.slice(0, MOST_ROWS).to_pylist()],
+        [f"position {bad.message}: {bad.detail[:MOST_TEXT]}" for bad in rejected[:MAX_ROWS]],
+        [_shorten_row(row) for row in decoded.batch.slice(0, MAX_ROWS).to_pylist()],
     )
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from neve.lake.duckdb import quote_literal
-from neve.otlp.values import MOST_LEVELS
+from neve.otlp.values import MAX_LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,7 +96,7 @@ def text_to_map(structure: str) -> str:
     The depth of a document is checked when it is read, but not the depth of a text inside of it.
     """
     brackets = "length(t.value::VARCHAR) - length(replace(replace(t.value::VARCHAR, '[', ''), '{', ''))"
-    value = f"CASE WHEN {brackets} >= {MOST_LEVELS} THEN to_json(t.value::VARCHAR) ELSE t.value END"
+    value = f"CASE WHEN {brackets} >= {MAX_LEVELS} THEN to_json(t.value::VARCHAR) ELSE t.value END"
     entries = f"map_entries(({structure})::JSON::MAP(VARCHAR, JSON))"
     return f"map_from_entries(list_transform({entries}, lambda t: {{'key': t.key, 'value': {value}}}))"
 

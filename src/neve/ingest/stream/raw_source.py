@@ -67,7 +67,7 @@ class RawReader(DataSourceStreamReader):
     def latestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Return the end of the next batch: segments that are not in the tables yet, up to `batch_bytes`."""
         self._zone.recover()  # a receiver may have crashed since the stream started
-        return find_batch_end(self._zone.segments(), self._zone.consumed(), self._batch_bytes)
+        return find_batch_end(self._zone.segments(), self._zone.read_consumed(), self._batch_bytes)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Return all segments of a batch in one partition: the rows contain only their names."""

@@ -60,7 +60,7 @@ class RawFeed:
     def finished(self, positions: Positions) -> None:
         """Record the positions of the tables, and remove segments that are no longer needed."""
         there = {segment.writer for segment in self.zone.segments()}
-        consumed = merge_positions(self.zone.consumed(), positions)
+        consumed = merge_positions(self.zone.read_consumed(), positions)
         self.zone.mark_consumed({writer: position for writer, position in consumed.items() if writer in there})
         self.zone.clean(self.keep_seconds)
 

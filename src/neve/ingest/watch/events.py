@@ -343,13 +343,13 @@ def _parse_organization(value: object) -> str | None:
 EXPECTED = "an S3, MinIO, SNS or EventBridge event, or a path"
 TEST_EVENT = "s3:TestEvent"
 ENVELOPE = "Notification"
-MOST_ENVELOPES = 3
-MOST_OBJECTS = 1000
-MOST_KEYS_SHOWN = 5
+MAX_ENVELOPES = 3
+MAX_OBJECTS = 1000
+MAX_KEYS_SHOWN = 5
 
 
 def read_event(
-    data: bytes, filters: Sequence[FileFilter] = (check_format,), *, most: int = MOST_OBJECTS
+    data: bytes, filters: Sequence[FileFilter] = (check_format,), *, most: int = MAX_OBJECTS
 ) -> Announcements:
     """Parse a document. Raises `InputError` if it is not an event, or announces too many files."""
     document = _open_envelopes(data)
@@ -362,7 +362,7 @@ def read_event(
     return apply_filters(found, filters)
 
 
-def _open_envelopes(data: bytes | str, envelopes: int = MOST_ENVELOPES) -> dict[str, Any]:
+def _open_envelopes(data: bytes | str, envelopes: int = MAX_ENVELOPES) -> dict[str, Any]:
     """Return the document inside its envelopes."""
     try:
         document = require_mapping(json.loads(data), "the event")
@@ -392,7 +392,7 @@ def _find_files(document: dict[str, Any]) -> Iterable[AnnouncedFile | RefusedFil
         return (from_log(document),)
     if "path" in document or "paths" in document:
         return from_request(document)
-    keys = ", ".join(describe_value(key) for key in list(document)[:MOST_KEYS_SHOWN]) or "no keys"
+    keys = ", ".join(describe_value(key) for key in list(document)[:MAX_KEYS_SHOWN]) or "no keys"
     raise InputError(f"the event has {keys}, expected {EXPECTED}")
 
 

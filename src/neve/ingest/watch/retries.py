@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SPACE = "watch-retries"
 LONGEST_PAUSE_SECONDS = 3600.0
 LOOK_SECONDS = 10.0  # between two reads of the store
-MOST_AT_ONCE = 500
+MAX_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class RetryQueue:
             for key, document in self.documents.entries(SPACE, f"{self.stream}/")
             if float(str(document["due"])) <= now
         ]
-        return [waiting for _due, waiting in sorted(found, key=lambda one: (one[0], one[1].key))[:MOST_AT_ONCE]]
+        return [waiting for _due, waiting in sorted(found, key=lambda one: (one[0], one[1].key))[:MAX_AT_ONCE]]
 
     def forget(self, key: str) -> None:
         """Remove a file from the queue."""

@@ -133,8 +133,8 @@ def never_frozen(_owner: str) -> int:
 EVERYONE = "*"
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
-MOST_CHARACTERS = 8_000  # every later metadata file contains the summary
-MOST_ROWS = 20_000_000  # rows whose times are read one by one; with more, the time bounds of each file are used
+MAX_CHARACTERS = 8_000  # every later metadata file contains the summary
+MAX_ROWS = 20_000_000  # rows whose times are read one by one; with more, the time bounds of each file are used
 
 
 def format_changed_windows(changed: Mapping[str, Ranges]) -> dict[str, str]:
@@ -153,7 +153,7 @@ def format_changed_windows(changed: Mapping[str, Ranges]) -> dict[str, str]:
             {owner: [[start // SECOND, end // SECOND] for start, end in ranges] for owner, ranges in shorter.items()},
             separators=(",", ":"),
         )
-        if len(words) <= MOST_CHARACTERS:
+        if len(words) <= MAX_CHARACTERS:
             break
     return {WINDOWS: words}
 
@@ -197,7 +197,7 @@ def find_touched_windows(source: Table, snapshots: Iterable[Snapshot], micros: i
             continue
         for changed in list_changed_files(source, snapshot):
             rows += changed.file.record_count
-            for owner, ranges in _windows_of_file(source, changed, micros, exactly=rows <= MOST_ROWS).items():
+            for owner, ranges in _windows_of_file(source, changed, micros, exactly=rows <= MAX_ROWS).items():
                 found[owner].append(ranges)
     owners = {
         owner: Ranges.of(part for ranges in several for part in ranges).align(micros)

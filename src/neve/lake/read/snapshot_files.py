@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from neve.lake.time_ranges import Ranges
 
 EVERY_ROW: BooleanExpression = AlwaysTrue()
-MOST_RANGES = 50  # separate time ranges in the filter of a scan
+MAX_RANGES = 50  # separate time ranges in the filter of a scan
 
 
 def list_manifests(table: Table, snapshot: Snapshot | None = None) -> list[ManifestFile]:
@@ -105,7 +105,7 @@ def filter_by_time(time: Ranges, column: str = TIME) -> BooleanExpression:
     if time == EVERYTHING:
         return EVERY_ROW
     found: BooleanExpression = AlwaysFalse()
-    for start, end in time.join_to(MOST_RANGES):
+    for start, end in time.join_to(MAX_RANGES):
         first, last = (moment_of(edge).isoformat() for edge in (start, end))
         after = GreaterThanOrEqual(term=Reference(column), value=first)
         found = Or(found, And(after, LessThan(term=Reference(column), value=last)))

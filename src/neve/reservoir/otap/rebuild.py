@@ -259,7 +259,7 @@ class Rebuild:
             return mine if kept is None else mine & kept.holds(_decision_ids(batch, start, piece.ordinal))
 
         most = self.rows_per_file if piece.part.offsets is None else min(self.rows_per_file, MOST_REPAIRED)
-        for number, (star, places) in enumerate(reader.kept(self.signal, piece.file.path, keep, most)):
+        for number, (star, places) in enumerate(reader.select(self.signal, piece.file.path, keep, most)):
             part = self._part(piece, number)
             if kept is None:
                 adjusted, wrong = self._weights(star)

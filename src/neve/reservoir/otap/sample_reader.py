@@ -115,7 +115,7 @@ def _records(folder: str, signal: str, asked: SampleRequest, s3: S3Config) -> li
 
 
 def _stars(reader: PartReader, signal: str, path: str) -> Iterator[StarRows]:
-    for star, _places in reader.kept(signal, path, lambda rows, _start: np.ones(rows.num_rows, np.bool_), ROWS):
+    for star, _places in reader.select(signal, path, lambda rows, _start: np.ones(rows.num_rows, np.bool_), ROWS):
         yield star
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from neve.lake.read.incremental import never_frozen
-from neve.lake.read.snapshot_files import MOST_RANGES
+from neve.lake.read.snapshot_files import MAX_RANGES
 from neve.lake.time_ranges import BEGINNING, END, EVERYTHING, Ranges, floor
 from neve.reservoir.windows import by_owner
 
@@ -63,7 +63,7 @@ class WantedWindows:
             found = EVERYTHING
         else:
             starts = {start for owned in (self.changed or {}).values() for start in owned}
-            found = Ranges.of_windows(starts, self.micros).join_to(MOST_RANGES)
+            found = Ranges.of_windows(starts, self.micros).join_to(MAX_RANGES)
             if self.settled[0] < self.settled[1]:
                 # A window that settled ends after the earlier limit, and not after the later one.
                 found |= Ranges.of([(self.settled[0] - self.micros, self.settled[1])])
@@ -106,7 +106,7 @@ class Plan:
 
     def time(self, micros: int) -> Ranges:
         """Return time ranges that contain the windows, few in number."""
-        return Ranges.of_windows((turn.start for turn in self.turns), micros).join_to(MOST_RANGES)
+        return Ranges.of_windows((turn.start for turn in self.turns), micros).join_to(MAX_RANGES)
 
     @property
     def records(self) -> int:
