@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from neve.cli.query import format_cell, show_rows
+from neve.cli.terminal.cells import CellFormat
+from neve.cli.terminal.result_view import ResultView
 from tests.cli.runner import run
 from tests.query.lakes import ACME, OTHER
 
@@ -190,7 +191,7 @@ def reader(rows: int) -> pa.RecordBatchReader:
 @pytest.mark.parametrize(("rows", "shown", "said"), [(5, 5, "5 rows"), (7, 5, "first 5 rows"), (0, 0, "0 rows")])
 def test_a_long_table_is_cut_and_says_so(rows: int, shown: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A terminal gets the first rows, and the words how to get all."""
-    show_rows(reader(rows), 5)
+    ResultView(5).show(reader(rows))
     printed = capsys.readouterr()
     assert [line.strip() for line in printed.out.splitlines()[1:]] == [str(number) for number in range(shown)]
     assert printed.err.startswith(said)
@@ -198,7 +199,7 @@ def test_a_long_table_is_cut_and_says_so(rows: int, shown: int, said: str, capsy
 
 def test_a_table_that_is_cut_between_batches_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     """Six rows at a limit of three are two batches of three."""
-    show_rows(reader(6), 3)
+    ResultView(3).show(reader(6))
     printed = capsys.readouterr()
     assert len(printed.out.splitlines()) == 1 + 3
     assert printed.err.startswith("first 3 rows")
@@ -210,12 +211,12 @@ def test_a_table_that_is_cut_between_batches_says_so(capsys: pytest.CaptureFixtu
 )
 def test_cells(value: object, said: str) -> None:
     """One value as a person reads it."""
-    assert format_cell(value) == said
+    assert CellFormat().format_cell(value) == said
 
 
 @pytest.mark.parametrize("text", ["[red]alarm[/red]", "[/]", "a [b", BACKSLASH, CLOSING])
 def test_text_in_brackets_is_text(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing in a row is taken for markup."""
     table = pa.table({"x": [text]})
-    show_rows(pa.RecordBatchReader.from_batches(table.schema, table.to_batches()), 5)
+    ResultView(5).show(table.to_reader())
     assert capsys.readouterr().out.splitlines()[1].strip() == text

@@ -12,7 +12,7 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from neve.cli.query import Prompt
+from neve.cli.terminal.prompt import Prompt
 from neve.query.request import Request
 from tests.cli.runner import run
 from tests.cli.terminals import ROWS, in_terminal

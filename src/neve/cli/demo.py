@@ -17,10 +17,10 @@ from neve.cli.maintenance.compact import show_result as show_compaction
 from neve.cli.maintenance.rollup import show_result as show_level
 from neve.cli.otap import show_export
 from neve.cli.output import json_option, print_json, print_json_line, print_note, print_text, progress_bar
-from neve.cli.query import show_rows as show_answer
 from neve.cli.sampling.reservoir import show_run
 from neve.cli.sampling.reservoir_estimate import show_estimates
 from neve.cli.sampling.tail import show_cycle, show_exports
+from neve.cli.terminal.result_view import ResultView
 from neve.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def _maintain_lake(run: Demo, facts: Facts, answers: list[pa.Table]) -> None:
 
 def _show_answer(question: str, answer: pa.Table, seconds: float) -> None:
     click.secho(f"\n{question} ({format_duration(seconds)})", bold=True)
-    show_answer(answer.to_reader(), 40, footer=False)
+    ResultView(40, footer=False).show(answer.to_reader())
 
 
 def _compare_answers(before: list[pa.Table], after: list[pa.Table]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shutil
 import sys
@@ -65,6 +66,19 @@ def escape_controls(text: str) -> str:
     return CONTROL_CHARACTERS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
+DEFAULT_WIDTH = 200  # without a terminal
+
+
+def screen_width(default: int = DEFAULT_WIDTH) -> int:
+    """Return the columns of the terminal or of the variable COLUMNS; without both, the default."""
+    return shutil.get_terminal_size((default, 24)).columns if sys.stdout.isatty() else _columns_variable() or default
+
+
+def _columns_variable() -> int:
+    given = os.environ.get("COLUMNS", "")
+    return int(given) if given.isdecimal() else 0
+
+
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
     """Print a table; columns in `right` hold numbers and are aligned to the right."""
     from rich.console import Console
@@ -78,8 +92,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right:
         )
     for row in rows:
         drawn.add_row(*(Text(escape_controls(cell)) for cell in row))
-    width = None if sys.stdout.isatty() else 200
-    Console(width=width, highlight=False).print(drawn)
+    Console(width=screen_width(), highlight=False).print(drawn)
 
 
 @contextmanager

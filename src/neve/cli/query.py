@@ -5,130 +5,35 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from neve.cli.output import org_option, print_error, print_note, print_table, print_text, show_in_pager
+from neve.cli.output import org_option, print_note, print_text, screen_width
 from neve.cli.query_target import LocalTarget
 from neve.cli.remote_client import RemoteClient
+from neve.cli.terminal.cells import find_zone
+from neve.cli.terminal.prompt import Prompt
+from neve.cli.terminal.result_view import ResultView
 from neve.cli.time_options import TimeParam
-from neve.errors import NeveError, QueryError
+from neve.errors import QueryError
 from neve.text import format_bytes, format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from datetime import datetime
 
     import pyarrow as pa
-    from prompt_toolkit import PromptSession
 
     from neve.cli.context import Context
-    from neve.cli.query_target import QueryTarget
     from neve.query.request import Request
-
-
-HELP = """\
-\\d            the tables
-\\d TABLE      the columns of one
-\\e SQL        what would be read for a statement, and why
-\\timing       say after each answer what it took, or no longer
-\\q            the end (as is Ctrl-D)
-A statement ends with ; and may have several lines. Tab completes names, the arrows go through the history."""
-COMPLETIONS = """\
-SELECT FROM WHERE GROUP BY ORDER HAVING LIMIT WITH AS JOIN LEFT ON USING AND OR NOT IN IS NULL LIKE ILIKE BETWEEN
-CASE WHEN THEN ELSE END DISTINCT UNION ALL ASC DESC INTERVAL TIMESTAMP count sum min max avg date_trunc now
-quantile_cont has_term has_phrase regexp_matches"""
-
-
-@dataclass
-class Prompt:
-    """An interactive prompt that reads statements until the end of input; `show` prints a result and its statistics."""
-
-    asked: QueryTarget
-    request: Request
-    show: Callable[[Request, bool], None]
-    timing: bool = False
-
-    def run(self) -> None:
-        """Run the prompt until the end of input."""
-        print_text("SQL ends with ;   \\? is help, \\q the end")
-        session = self._session()
-        for text in _read_statements(session):
-            if text in ("\\q", "exit", "quit"):
-                return
-            try:
-                self._do(text)
-            except NeveError as error:
-                print_error(error, as_json=False)
-            except KeyboardInterrupt:
-                print_note("cancelled")
-
-    def _do(self, text: str) -> None:
-        word, _, rest = text.partition(" ")
-        match word:
-            case "\\?" | "\\h" | "help":
-                print_text(HELP)
-            case "\\d":
-                self._describe(rest.strip())
-            case "\\e":
-                self.show(self.request.asking(f"EXPLAIN {rest}"), False)
-            case "\\timing":
-                self.timing = not self.timing
-                print_text(f"timing is {'on' if self.timing else 'off'}")
-            case _ if word.startswith("\\"):
-                print_text(f"{word} is no command; \\? lists them")
-            case _:
-                self.show(self.request.asking(text), self.timing)
-
-    def _describe(self, name: str) -> None:
-        if name:
-            self.show(self.request.asking(f'DESCRIBE "{name.replace(chr(34), "")}"'), False)
-            return
-        print_table(("table", "columns"), [(one, ", ".join(columns)) for one, columns in self.asked.names().items()])
-
-    def _session(self) -> PromptSession[str]:
-        from prompt_toolkit import PromptSession
-        from prompt_toolkit.completion import WordCompleter
-        from prompt_toolkit.history import FileHistory
-
-        folder = Path(click.get_app_dir("neve"))
-        folder.mkdir(parents=True, exist_ok=True)
-        names = self.asked.names()
-        known = [*names, *sorted({column for columns in names.values() for column in columns}), *COMPLETIONS.split()]
-        completer = WordCompleter(known, ignore_case=True)
-        return PromptSession(history=FileHistory(str(folder / "history")), completer=completer)
-
-
-def _read_statements(session: PromptSession[str]) -> Iterator[str]:
-    """Yield the input statement by statement; a prompt command is one line."""
-    lines: list[str] = []
-    while True:
-        try:
-            line = session.prompt("neve> " if not lines else "  ... ")
-        except KeyboardInterrupt:
-            lines = []
-            continue
-        except EOFError:
-            return
-        lines.append(line)
-        text = "\n".join(lines).strip()
-        if not text:
-            lines = []
-        elif text.startswith("\\") or text in ("exit", "quit", "help"):
-            lines = []
-            yield text
-        elif text.endswith(";"):
-            lines = []
-            yield text.rstrip(";").strip()
 
 
 FORMATS = ("table", "jsonl", "csv", "parquet", "arrow")
 TYPE_ERRORS = ("No function matches", "Could not choose a best candidate", "Conversion Error", "as a text")
 BINARY_FORMATS = ("parquet", "arrow")
+IMAGES = (".png", ".svg")
 
 
 @click.command()
@@ -159,6 +64,12 @@ BINARY_FORMATS = ("parquet", "arrow")
 @click.option("--partial", "partly", is_flag=True, help="Skip unreadable files instead of failing.")
 @click.option("--explain", is_flag=True, help="Show the files that would be read and why, instead of the result.")
 @click.option("--timing", is_flag=True, help="Print statistics of the query on standard error.")
+@click.option(
+    "--vertical", "-x", is_flag=True, help="Print rows one below the other.  [default: if columns do not fit]"
+)
+@click.option("--full", is_flag=True, help="Do not shorten nested values, and show empty columns.")
+@click.option("--tz", metavar="ZONE", help="Show times in a zone, such as Europe/Berlin or local.  [default: UTC]")
+@click.option("--plot", is_flag=True, help="Plot times and numbers; with --output FILE.png or .svg as an image.")
 @click.option("--no-pager", is_flag=True, help="Do not use PAGER for long tables.")
 @click.option("--server", metavar="ADDRESS", help="Query a server, for example http://127.0.0.1:8480.")
 @click.option("--key", envvar="NEVE_API_KEY", help="API key for the server.  [env: NEVE_API_KEY]")
@@ -179,6 +90,10 @@ def query(
     partly: bool,
     explain: bool,
     timing: bool,
+    vertical: bool,
+    full: bool,
+    tz: str | None,
+    plot: bool,
     no_pager: bool,
     server: str | None,
     key: str | None,
@@ -194,12 +109,15 @@ def query(
       neve query "SELECT * FROM logs WHERE severity_number >= 17" --format parquet -o errors.parquet
       neve query --since 2026-01-31 "SELECT * FROM logs WHERE has_term(message, :word)" -p word=exhausted
       neve query --explain "SELECT count(*) FROM spans WHERE trace_id = unhex('5b8aa5a2d2c872e8321cf37308d69df2')"
+      neve query --plot "SELECT date_trunc('minute', timestamp) AS t, count(*) AS n FROM spans GROUP BY 1 ORDER BY 1"
       neve query --server http://127.0.0.1:8480
     """
     from neve.query.request import Request, TimeRange
 
-    form = "jsonl" if as_json else form or _format_of_file(output)
+    form = _choose_format("jsonl" if as_json else form, output, plot=plot)
     _check_format(form, output)
+    if tz:
+        find_zone(tz)
     sql = _read_statement(sql)
     if server and org:
         raise QueryError(
@@ -219,20 +137,43 @@ def query(
         fresh=fresh,
     )
 
-    def answer(one: Request, told: bool) -> None:
+    view = ResultView(
+        context.settings.query.max_rows,
+        vertical="on" if vertical else "auto",
+        zone=tz or context.settings.query.time_zone,
+        full=full,
+        paged=not no_pager,
+    )
+
+    def answer(one: Request, told: bool, form: str = form) -> None:
         with _text_hint(one):
             reply = asked.ask(one)
         if form == "table":
-            show_rows(reply.reader, context.settings.query.max_rows, pages=not no_pager)
+            view.show(reply.reader)
+        elif form == "plot":
+            _plot_result(reply.reader, output, view.zone)
         else:
             _write_result(reply.reader, form, output)
         if told:
             print_note(_format_statistics(reply.statistics()))
 
     if sql is None:
-        Prompt(asked, request, answer, timing=timing).run()
+        draw = partial(answer, told=False, form="plot")
+        Prompt(asked, request, answer, timing=timing, view=view, plot=draw).run()
         return
     answer(request.asking(f"EXPLAIN {sql}") if explain else request, timing)
+
+
+def _choose_format(form: str | None, output: str | None, *, plot: bool) -> str:
+    """Return the output format: as requested, else by the suffix of the file."""
+    is_image = output is not None and output.lower().endswith(IMAGES)
+    if not plot and not (is_image and form is None):
+        return form or _format_of_file(output)
+    if form not in (None, "table"):
+        raise QueryError(f"--plot draws a picture, it can't be {form}", hint="leave out --plot, or --format and --json")
+    if output is not None and not is_image:
+        raise QueryError(f"--output is {output!r}, expected a file that ends in .png or .svg")
+    return "plot"
 
 
 def _check_format(form: str, output: str | None) -> None:
@@ -304,6 +245,26 @@ def _write_result(reader: pa.RecordBatchReader, form: str, output: str | None) -
     print_note(f"{rows:,} rows in {output}")
 
 
+def _plot_result(reader: pa.RecordBatchReader, output: str | None, zone: str) -> None:
+    """Draw a result in the terminal, or to an image."""
+    from neve.cli.terminal.plot import draw_bars, write_image
+    from neve.cli.terminal.time_series import read_time_series
+
+    if output is not None:
+        from neve.reservoir.estimate.plot import check_plot
+
+        check_plot(output)
+    found = read_time_series(reader)
+    if output is not None:
+        write_image(found, output, zone)
+        print_note(f"plotted to {output}")
+    else:
+        for line in draw_bars(found, screen_width(), zone):
+            print_text(line)
+    for note in found.notes:
+        print_note(f"note: {note}")
+
+
 def _format_statistics(statistics: dict[str, Any]) -> str:
     parts = [
         f"{format_duration(statistics['seconds'])}, planned in {format_duration(statistics['planning_seconds'])}",
@@ -325,52 +286,3 @@ def _format_of_file(output: str | None) -> str:
             hint="name it .jsonl, .csv, .parquet or .arrow, or pass --format",
         )
     return ending
-
-
-def show_rows(reader: pa.RecordBatchReader, most: int, *, footer: bool = True, pages: bool = False) -> None:
-    """Print the first rows as a table; with `pages`, a table longer than the screen goes through the pager."""
-    rows: list[list[str]] = []
-    more = False
-    for batch in reader:
-        taken = batch.slice(0, most - len(rows))
-        columns = [_format_column(column) for column in taken.columns]
-        rows += [list(row) for row in zip(*columns, strict=True)]
-        more = more or taken.num_rows < batch.num_rows
-        if len(rows) >= most and more:
-            break
-    numbers = [position for position, field in enumerate(reader.schema) if _is_number(field.type)]
-    draw = partial(print_table, reader.schema.names, rows, right=numbers)
-    show_in_pager(draw) if pages else draw()
-    if more:
-        print_note(f"first {most:,} rows; query.max_rows sets how many, --format gives all")
-    elif footer:
-        print_note(f"{len(rows):,} rows")
-
-
-def _format_column(column: pa.Array) -> list[str]:
-    from neve.query.output import has_unnamed, to_json_values
-
-    if has_unnamed(column.type):
-        return [format_cell(value) for value in to_json_values(column)]
-    return [format_cell(value, column.type) for value in column.to_pylist()]
-
-
-def format_cell(value: object, kind: pa.DataType | None = None) -> str:
-    """Format one value for a person."""
-    from datetime import datetime
-
-    from neve.query.output import to_json_value
-
-    if isinstance(value, datetime):
-        text = value.strftime("%Y-%m-%d %H:%M:%S.%f")
-        return text.rstrip("0").rstrip(".")
-    said = to_json_value(value, kind)
-    if said is None:
-        return ""
-    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

@@ -54,6 +54,10 @@ class QueryConfig(Section):
     max_rows: int = Field(
         1000, ge=1, description="maximum number of rows printed to a terminal; files contain all rows"
     )
+    time_zone: str = Field(
+        "",
+        description="time zone of times in a terminal, such as Europe/Berlin; local: that of this machine; empty: UTC",
+    )
     concurrency: int = Field(8, ge=1, description="concurrent queries of a server; others wait")
     queue_seconds: float = Field(10, ge=0, description="seconds that a query waits in the queue before it is rejected")
     key_concurrency: int = Field(4, ge=1, description="concurrent queries of one key")

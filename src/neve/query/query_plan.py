@@ -28,6 +28,7 @@ from neve.query.planning.scans import find_scans, format_predicate
 from neve.query.planning.tenancy import TENANT, check_snapshot, check_tenant
 from neve.query.request import ScanStatistics, Statistics
 from neve.query.rollup_routing.router import route
+from neve.query.sql.catalog_tables import format_type
 from neve.query.sql.duckdb_statement import DuckDBStatement, draw_source_names
 from neve.query.sql.statement import find_lake_tables, write_for_duckdb, write_for_spark
 
@@ -237,13 +238,14 @@ def show_tables(names: Iterable[str]) -> pa.Table:
     return pa.table({"name": pa.array(list(names), pa.string())})
 
 
-def describe_table(table: TableFacts) -> pa.Table:
-    """Return the result of DESCRIBE."""
+def describe_table(table: TableFacts, schema: pa.Schema) -> pa.Table:
+    """Return the result of DESCRIBE: types have the names of SQL, as in `information_schema.columns`."""
     columns = table.columns
+    types = {field.name: format_type(field.type) for field in schema}
     return pa.table(
         {
             "column_name": pa.array([column.name for column in columns], pa.string()),
-            "column_type": pa.array([column.type for column in columns], pa.string()),
+            "column_type": pa.array([types.get(column.name, column.type) for column in columns], pa.string()),
             "null": pa.array(["NO" if column.required else "YES" for column in columns], pa.string()),
             "comment": pa.array([column.comment for column in columns], pa.string()),
         }

@@ -183,9 +183,8 @@ class QueryService:
     def _begin(self, running: RunningQuery, prepared: QueryPlan, limits: Limits) -> None:
         statement = prepared.statement
         if statement.kind == "describe":
-            return running.begin(
-                StoredRun(describe_table(self._tables.facts(statement.described, running.organization)))
-            )
+            facts = self._tables.facts(statement.described, running.organization)
+            return running.begin(StoredRun(describe_table(facts, self._tables.schemas()[facts.name])))
         if statement.kind == "tables":
             return running.begin(StoredRun(show_tables(self._tables.names())))
         if statement.explain == "plan":

@@ -1,0 +1,1 @@
+"""Query results in a terminal: values, tables, vertical rows, plots, and the prompt."""
