@@ -1,39 +1,78 @@
 """The entry point `neve`: the command tree, and the exit codes and messages of errors.
 
-Modules of this package import nothing heavy at module level, to keep `neve --help` fast.
+Modules of this package import nothing heavy at module level, to keep `neve --help` fast. The module of a command is
+imported when the command is used.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import MutableMapping
 from contextlib import suppress
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from neve import __version__
 from neve.cli.context import Context
-from neve.cli.demo import demo, up
-from neve.cli.ingest import ingest
-from neve.cli.keys import keys
-from neve.cli.lake import doctor, init, tables
-from neve.cli.maintenance.autopilot import autopilot
-from neve.cli.maintenance.compact import compact
-from neve.cli.maintenance.maintain import maintain
-from neve.cli.maintenance.rollup import rollup
-from neve.cli.maintenance.search import search
-from neve.cli.operator_commands import jobs, policies
-from neve.cli.otap import otap
 from neve.cli.output import print_error
-from neve.cli.query import query
-from neve.cli.sampling.reservoir import reservoir
-from neve.cli.sampling.tail import tail
-from neve.cli.serve import serve
-from neve.cli.status import plan, status, top
 from neve.errors import NeveError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 EXTERNAL_PACKAGES = ("botocore", "psycopg2", "pyiceberg", "requests", "sqlalchemy")
+MODULES = {
+    "init": "neve.cli.lake",
+    "ingest": "neve.cli.ingest",
+    "query": "neve.cli.query",
+    "tables": "neve.cli.lake",
+    "compact": "neve.cli.maintenance.compact",
+    "maintain": "neve.cli.maintenance.maintain",
+    "rollup": "neve.cli.maintenance.rollup",
+    "search": "neve.cli.maintenance.search",
+    "tail": "neve.cli.sampling.tail",
+    "reservoir": "neve.cli.sampling.reservoir",
+    "otap": "neve.cli.otap",
+    "autopilot": "neve.cli.maintenance.autopilot",
+    "keys": "neve.cli.keys",
+    "serve": "neve.cli.serve",
+    "status": "neve.cli.status",
+    "top": "neve.cli.status",
+    "plan": "neve.cli.status",
+    "jobs": "neve.cli.operator_commands",
+    "policies": "neve.cli.operator_commands",
+    "doctor": "neve.cli.lake",
+    "demo": "neve.cli.demo",
+    "up": "neve.cli.demo",
+}
+
+
+class LazyCommands(MutableMapping[str, click.Command]):
+    """Commands by name; a command is imported from its module, which defines it under its name, at the first use."""
+
+    def __init__(self, modules: dict[str, str]) -> None:
+        self._modules = modules
+        self._added: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._added:
+            self._added[name] = getattr(import_module(self._modules[name]), name)
+        return self._added[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._added[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._added[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._modules, **self._added})
+
+    def __len__(self) -> int:
+        return len({**self._modules, **self._added})
 
 
 class OutputClosed(Exception):
@@ -58,7 +97,11 @@ class CommandGroup(click.Group):
             raise OutputClosed from error
 
 
-@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=CommandGroup,
+    commands=LazyCommands(MODULES),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.option("--config", "-c", metavar="FILE", help="Configuration file.  [default: neve.yaml, if it exists]")
 @click.version_option(__version__, prog_name="neve")
 @click.pass_context
@@ -68,13 +111,6 @@ def neve(context: click.Context, config: str | None) -> None:
     Settings come from neve.yaml and from NEVE_… variables (NEVE_SPARK__MASTER sets spark.master).
     """
     context.obj = Context(config)
-
-
-for command in (
-    *(init, ingest, query, tables, compact, maintain, rollup, search, tail, reservoir, otap, autopilot),
-    *(keys, serve, status, top, plan, jobs, policies, doctor, demo, up),
-):
-    neve.add_command(command)
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ import click
 
 from neve.cli.output import org_option, print_note, print_text, screen_width
 from neve.cli.query_target import LocalTarget
-from neve.cli.remote_client import RemoteClient
 from neve.cli.terminal.cells import find_zone
 from neve.cli.terminal.prompt import Prompt
 from neve.cli.terminal.result_view import ResultView
@@ -124,7 +123,7 @@ def query(
             f"--org is {org!r}, expected none together with --server: the key says whose rows are asked for",
             hint="leave --org out, and give a key of that organization with --key",
         )
-    asked = RemoteClient(server, key) if server else _local_target(context)
+    asked = _remote_target(server, key) if server else _local_target(context)
     organization = "" if server else context.organization(org)
     request = Request(
         sql or "",
@@ -192,6 +191,12 @@ def _read_statement(sql: str | None) -> str | None:
     if not said:
         raise click.UsageError("Missing argument 'SQL': nothing was given, and standard input is empty")
     return said
+
+
+def _remote_target(server: str, key: str | None) -> QueryTarget:
+    from neve.cli.remote_client import RemoteClient
+
+    return RemoteClient(server, key)
 
 
 def _local_target(context: Context) -> LocalTarget:

@@ -14,7 +14,6 @@ import click
 
 from neve.cli.operator_commands import open_lake_control
 from neve.cli.output import json_option, print_json, print_note, print_table, print_text
-from neve.cli.remote_client import RemoteClient
 from neve.text import format_count, format_duration
 
 if TYPE_CHECKING:
@@ -37,6 +36,8 @@ def open_status(context: Context, server: str | None, key: str | None) -> Iterat
     from neve.app.reports import StatusReport
 
     if server:
+        from neve.cli.remote_client import RemoteClient
+
         yield lambda: StatusReport.model_validate(RemoteClient(server, key).status())
         return
     with open_lake_control(context) as control:
