@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from docs.pages import NOTICE
 from docs.pages.markdown import code, codes, fence, page, table
-from neve.app.settings import CONFIG_FILE, NESTED, PREFIX
+from neve.app.configuration.given_values import CONFIG_FILE, NESTED, PREFIX
 
 INTRODUCTION = f"""
 Every key has a default, so that Neve runs without any configuration. Settings come from two places; the second wins:

@@ -12,7 +12,8 @@ from docs.generate import FOLDER, main, pages, stale, write
 from pydantic import BaseModel, SecretStr
 
 from neve import __version__
-from neve.app.settings import NOT_KEYS, Settings, load_settings
+from neve.app.configuration.given_values import NOT_KEYS
+from neve.app.settings import Settings, load_settings
 from neve.cli.main import neve
 from neve.model.columns import Table
 from neve.model.tables import TABLES

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import difflib
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-import yaml
 from pydantic import BaseModel, Field, SecretStr, ValidationError
 
+from neve.app.configuration.given_values import read_values
 from neve.app.serve.config import ServeConfig
 from neve.app.telemetry.config import TelemetryConfig
 from neve.autopilot.config import AutopilotConfig
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pydantic_core import ErrorDetails
+
+    from neve.app.configuration.given_values import GivenValues
 
 
 HIDDEN = "********"
@@ -112,13 +113,6 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models_in(part)
 
 
-PREFIX = "NEVE_"
-NESTED = "__"
-CONFIG_FILE = "neve.yaml"
-# Variables that configure the process, and are not keys of the tree.
-NOT_KEYS = ("NEVE_CONFIG", "NEVE_CACHE", "NEVE_OUTSIDE")
-
-
 class Settings(Section):
     """Everything that a user can set."""
 
@@ -155,77 +149,12 @@ class Settings(Section):
 
 def load_settings(path: str | None = None, environment: Mapping[str, str] = os.environ) -> Settings:
     """Read the configuration; raises `ConfigError` that names every wrong key."""
-    file = config_file(path, environment)
-    values = _read_file(file, required=bool(path or environment.get("NEVE_CONFIG")))
-    overrides = _read_environment(environment)
-    for keys, value, variable in overrides:
-        _set_value(values, keys, value, variable)
-    origins = {keys: variable for keys, _value, variable in overrides}
+    return validate_settings(read_values(path, environment))
+
+
+def validate_settings(given: GivenValues) -> Settings:
+    """Validate the values that a user set; raises `ConfigError` that names every wrong key."""
     try:
-        return Settings.model_validate(values)
+        return Settings.model_validate(given.values)
     except ValidationError as error:
-        raise ConfigError("\n".join(format_errors(Settings, error, str(file), origins))) from None
-
-
-def config_file(path: str | None = None, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the configuration file: the given one, otherwise `neve.yaml` if that exists."""
-    return Path(path or environment.get("NEVE_CONFIG") or CONFIG_FILE)
-
-
-def _read_file(path: Path, *, required: bool) -> dict[str, Any]:
-    if not path.exists():
-        if required:
-            raise ConfigError(f"the configuration file {path} does not exist")
-        return {}
-    try:
-        values = yaml.safe_load(path.read_text())
-    except yaml.MarkedYAMLError as error:
-        # The error's own message quotes the line, which may contain a secret.
-        mark = error.context_mark or error.problem_mark
-        raise ConfigError(f"{path} is not YAML{f' (line {mark.line + 1})' if mark else ''}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not YAML in UTF-8: {type(error).__name__}") from None
-    except OSError as error:
-        raise ConfigError(f"can't read {path}: {error.strerror}") from None
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path} holds {type(values).__name__}, expected keys and values")
-    return _without_nulls(values)
-
-
-def _without_nulls(values: dict[str, Any]) -> dict[str, Any]:
-    """Remove keys without a value: they count as not set, for example a section whose lines are all commented out."""
-    return {
-        key: _without_nulls(value) if isinstance(value, dict) else value
-        for key, value in values.items()
-        if value is not None
-    }
-
-
-def _read_environment(environment: Mapping[str, str]) -> list[tuple[tuple[str, ...], Any, str]]:
-    found = []
-    for variable, text in sorted(environment.items()):
-        if variable.startswith(PREFIX) and variable not in NOT_KEYS:
-            keys = tuple(variable.removeprefix(PREFIX).lower().split(NESTED))
-            found.append((keys, _parse_value(text, variable), variable))
-    return found
-
-
-def _parse_value(text: str, variable: str) -> Any:
-    """Return a text unchanged, or parsed if it looks like a list or a map."""
-    if not text.lstrip().startswith(("[", "{")):
-        return text
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ConfigError(f"{variable} looks like a list or a map, but is not valid YAML or JSON") from None
-
-
-def _set_value(values: dict[str, Any], keys: tuple[str, ...], value: Any, variable: str) -> None:
-    *above, last = keys
-    for key in above:
-        values = values.setdefault(key, {})
-        if not isinstance(values, dict):
-            raise ConfigError(f"{variable} sets a key below {key}, but {key} has a plain value in the file")
-    values[last] = value
+        raise ConfigError("\n".join(format_errors(Settings, error, str(given.file), given.origins))) from None

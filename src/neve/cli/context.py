@@ -34,10 +34,10 @@ class Context:
     @cached_property
     def settings(self) -> Settings:
         """Return the configuration, which is read once."""
-        from neve.app.settings import load_settings
+        from neve.app.configuration.lazy_settings import load_lazily
 
         _log_to_stderr()
-        return load_settings(self.config)
+        return load_lazily(self.config)
 
     def organization(self, given: str | None) -> str:
         """Return the organization that a command works for."""

@@ -100,8 +100,8 @@ MARKS = {
 @click.pass_obj
 def doctor(context: Context, spark: bool, as_json: bool) -> None:
     """Check installation, configuration and connections, and suggest remedies. Exits with 1 if there is a problem."""
+    from neve.app.configuration.given_values import config_file
     from neve.app.doctor import examine
-    from neve.app.settings import config_file
 
     found = []
     for finding in examine(
