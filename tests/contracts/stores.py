@@ -26,12 +26,10 @@ _numbers = itertools.count()
 OPENED = """
 import json
 import sys
-from neve.state.redis_documents import RedisDocuments
-from neve.state.sql_documents import SqlDocuments
-from neve.state.store import StateStore
+from types import SimpleNamespace
+from neve.app.wiring import build_documents
 from neve.state.config import StateConfig
-config = StateConfig(**json.loads(sys.argv[1]))
-documents = RedisDocuments(config.documents) if config.documents else SqlDocuments(StateStore(config))
+documents = build_documents(SimpleNamespace(state=StateConfig(**json.loads(sys.argv[1]))))
 """
 
 

@@ -18,6 +18,7 @@ from neve.errors import ConfigError, EnvironmentFault, LakeError
 from neve.state.config import RedisAddress, StateConfig, parse_redis_url
 from neve.state.redis_documents import RedisDocuments
 from neve.state.sql_documents import SqlDocuments
+from neve.state.sqlite_documents import SqliteDocuments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -194,8 +195,10 @@ def test_what_is_forgotten_leaves_nothing(redis: Redis) -> None:
 
 
 def test_the_settings_say_where_documents_are() -> None:
-    """In the state store, unless a Redis is named."""
-    assert isinstance(build_documents(Settings()), SqlDocuments)
+    """In the file or on the server of the state store, unless a Redis is named."""
+    assert isinstance(build_documents(Settings()), SqliteDocuments)
+    server = StateConfig(url="postgresql://db/neve")
+    assert isinstance(build_documents(Settings(state=server)), SqlDocuments)
     redis = StateConfig(documents="redis://cache/0", documents_password=PASSWORD)
     assert isinstance(build_documents(Settings(state=redis)), RedisDocuments)
     assert SECRET not in repr(redis)

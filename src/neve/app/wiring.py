@@ -16,8 +16,7 @@ from neve.lake.lake import Lake
 from neve.lake.storage.paths import OwnFolders
 from neve.state.config import check_bus_config
 from neve.state.redis_documents import RedisDocuments
-from neve.state.sql_documents import SqlDocuments
-from neve.state.store import StateStore
+from neve.state.sqlite_documents import SqliteDocuments
 
 if TYPE_CHECKING:
     from neve.app.settings import Settings
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from neve.jobs.policies import Policies
     from neve.state.bus import Bus
     from neve.state.documents import Documents
+    from neve.state.store import StateStore
 
 
 log = structlog.get_logger("neve.serve")
@@ -39,13 +39,20 @@ def build_lake(settings: Settings) -> Lake:
 
 def build_state(settings: Settings) -> StateStore:
     """Build the configured state store; no connection is opened before its first use."""
+    from neve.state.store import StateStore  # noqa: PLC0415 - SQLAlchemy, which most commands do not need
+
     return StateStore(settings.state)
 
 
 def build_documents(settings: Settings) -> Documents:
     """Open the documents that processes share, in the configured store; the caller closes them."""
-    if settings.state.documents:
-        return RedisDocuments(settings.state.documents, settings.state.documents_password)
+    config = settings.state
+    if config.documents:
+        return RedisDocuments(config.documents, config.documents_password)
+    if config.file is not None:
+        return SqliteDocuments(config.file, config.shown)
+    from neve.state.sql_documents import SqlDocuments  # noqa: PLC0415 - SQLAlchemy, for those with a server
+
     return SqlDocuments(build_state(settings))
 
 

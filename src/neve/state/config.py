@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from pydantic import Field, SecretStr, field_validator
-from sqlalchemy import URL
 
 from neve.errors import ConfigError
 from neve.model.settings import Section, as_text, redact_uri
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
 
 SCHEMES = ("postgres", "postgresql")
 LOGIN = ("user", "password")
@@ -64,6 +66,8 @@ class RedisAddress:
 
 def parse_state_url(config: StateConfig) -> URL:
     """Return the store's address for SQLAlchemy. Raises `ConfigError` if `state.url` is not supported."""
+    from sqlalchemy import URL  # noqa: PLC0415 - every command reads these settings, and few need SQLAlchemy
+
     if config.file is not None:
         return URL.create("sqlite", database=str(config.file))
     try:

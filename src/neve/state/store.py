@@ -6,9 +6,7 @@ SQLite, readers never wait, and writers wait for each other.
 
 from __future__ import annotations
 
-import sqlite3
 import threading
-import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
@@ -19,18 +17,17 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 
 from neve.errors import LakeError
-from neve.local_folders import make_private_folder, warn_network_file_system
 from neve.state.config import StateConfig, parse_state_url
+from neve.state.sqlite_documents import BUSY_SECONDS, enable_wal, make_state_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
+    from sqlite3 import Connection as SqliteConnection
 
     from sqlalchemy import Connection
 
 
-BUSY_SECONDS = 30
-RETRY_SECONDS = 0.05
 BEGIN_IMMEDIATE = {"neve_begin": "BEGIN IMMEDIATE"}  # the option of a transaction that writes
 
 
@@ -41,33 +38,16 @@ def tune_sqlite(engine: Engine) -> Engine:
     return engine
 
 
-def _on_connect(connection: sqlite3.Connection, _record: Any) -> None:
+def _on_connect(connection: SqliteConnection, _record: Any) -> None:
     # Python's driver would begin transactions by itself, at the first change. That is too late: SQLite does not wait
     # for a lock that another writer acquired since the first read.
     connection.isolation_level = None
     connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
-    _enable_wal(connection)
+    enable_wal(connection)
 
 
 def _on_begin(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options().get("neve_begin", "BEGIN"))
-
-
-def _enable_wal(connection: sqlite3.Connection) -> None:
-    """Enable the write-ahead log, so that readers and a writer work at the same time. The file keeps the mode.
-
-    The change needs an exclusive lock. SQLite does not wait for it while another connection writes, whatever the
-    timeout is.
-    """
-    until = time.monotonic() + BUSY_SECONDS
-    while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return  # a file system without shared memory keeps its old mode, which works too
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > until:
-                raise
-            time.sleep(RETRY_SECONDS)
 
 
 # A server that disappears without closing its connections is detected within half a minute. The default of the system
@@ -167,9 +147,7 @@ class StateStore:
     def _make_file(self) -> None:
         file = self._config.file
         if file is not None:
-            make_private_folder(file.parent)
-            warn_network_file_system(file, "state.path")
-            file.touch(mode=0o600)  # its content grants access
+            make_state_file(file)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
