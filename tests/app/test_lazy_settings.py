@@ -49,7 +49,7 @@ def test_every_value_is_that_of_the_whole_model(tmp_path: Path) -> None:
     "text",
     [
         "organization: 'a b'\n",
-        "organization: \"acme\\n\"\n",
+        'organization: "acme\\n"\n',
         "organization: [acme]\n",
         "compact: {strateg: cost}\nquery: {max_rows: many}\n",
         "lake: 7\n",

@@ -23,7 +23,7 @@ from neve.errors import NeveError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-EXTERNAL_PACKAGES = ("botocore", "psycopg2", "pyiceberg", "requests", "sqlalchemy")
+EXTERNAL_PACKAGES = ("botocore", "psycopg2", "pyiceberg", "requests", "sqlalchemy", "sqlite3")
 MODULES = {
     "init": "neve.cli.lake",
     "ingest": "neve.cli.ingest",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
@@ -16,6 +16,7 @@ from neve.lake.commit.snapshot_copy_patch import patch_snapshot_copies
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.spark.exchange import Exchange
 from neve.lake.spark.session import build_session, open_own_session, open_remote_session, session_conf
+from neve.lake.sqlite_catalog import SqliteCatalog
 from neve.local_folders import make_private_folder, user_folder, warn_network_file_system
 from neve.model.tables import NAMESPACE
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from neve.lake.spark.jars import Jar
+
+OWN_CATALOG_KEYS = {"type", "uri", "py-catalog-impl"}
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,19 @@ class Lake:
         patch_snapshot_copies()
         config = self.catalog_config
         properties = pyiceberg_properties(config, self.lake, self.s3)
+        if config.kind != "sqlite":
+            return self._open_catalog(properties)
+        file = sqlite_path(config)
         if not self.exists:
-            raise TableMissing(f"there is no lake at {sqlite_path(config)}", hint="run `neve init`")
-        if config.kind == "sqlite":
-            warn_network_file_system(sqlite_path(config), "catalog.path")
+            raise TableMissing(f"there is no lake at {file}", hint="run `neve init`")
+        warn_network_file_system(file, "catalog.path")
+        if OWN_CATALOG_KEYS & config.properties.keys():  # another database than the file, or another class
+            return self._open_catalog(properties)
+        light = SqliteCatalog(file, config.name, properties, partial(self._open_catalog, properties))
+        return cast("Catalog", light)
+
+    def _open_catalog(self, properties: dict[str, str]) -> Catalog:
+        config = self.catalog_config
         try:
             return load_catalog(config.name, **properties)
         except Exception as error:
@@ -114,6 +126,23 @@ class Lake:
             return sorted(name for *_, name in self.catalog.list_tables(NAMESPACE))
         except NoSuchNamespaceError:
             return []
+
+    def metadata_locations(self) -> dict[str, str]:
+        """Return the metadata location of each table of the namespace. Empty if the catalog can't list them."""
+        if isinstance(self.catalog, SqliteCatalog):
+            return self.catalog.metadata_locations(NAMESPACE)
+        if self.catalog_config.kind != "postgres":
+            return {}
+        from pyiceberg.catalog.sql import IcebergTables, SqlCatalog  # noqa: PLC0415 - SQLAlchemy, for this catalog
+        from sqlalchemy import select  # noqa: PLC0415 - as above
+
+        if not isinstance(self.catalog, SqlCatalog):
+            return {}
+        asked = select(IcebergTables.table_name, IcebergTables.metadata_location).where(
+            IcebergTables.catalog_name == self.catalog.name, IcebergTables.table_namespace == NAMESPACE
+        )
+        with self.catalog.engine.connect() as connection:
+            return {name: place for name, place in connection.execute(asked) if place is not None}
 
     def spark_name(self, name: str) -> str:
         """Return the name of a table in Spark SQL."""

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
-from sqlalchemy.exc import InterfaceError, OperationalError
-from sqlalchemy.exc import TimeoutError as NoConnection
 
 from neve.errors import LakeError, LimitExceeded, QueryError
 
@@ -26,6 +24,8 @@ MISSING_FILE_MESSAGES = (
     "FileNotFound",
 )
 CLIENT_PACKAGES = ("botocore", "requests", "urllib3")  # libraries with which pyiceberg connects to catalogs and stores
+# Errors of a catalog in a database that does not respond: by name, because few catalogs load SQLAlchemy.
+DATABASE_ERRORS = ("InterfaceError", "OperationalError", "TimeoutError")
 UNAVAILABLE = "the lake does not answer now"
 FAILED = "the server failed; its log says why"
 # Addresses of stores, and paths and addresses of files of engines and catalogs. Not every text with slashes, which may
@@ -111,15 +111,12 @@ def classify_planning_error(error: Exception) -> Exception:
             return FilesMissing(f"files of the table's metadata went away: {first}", hint="ask again")
         case RecursionError():
             return QueryError("the statement is nested too deeply", hint="name its parts with WITH")
-        case OperationalError() | InterfaceError() | NoConnection():
-            return _unavailable("catalog", first)
         case OSError():
             return _unavailable("storage", first)
-    return (
-        _unavailable("catalog or storage", first)
-        if type(error).__module__.partition(".")[0] in CLIENT_PACKAGES
-        else error
-    )
+    package = type(error).__module__.partition(".")[0]
+    if package in ("sqlite3", "sqlalchemy") and type(error).__name__ in DATABASE_ERRORS:
+        return _unavailable("catalog", first)
+    return _unavailable("catalog or storage", first) if package in CLIENT_PACKAGES else error
 
 
 def _is_spark_error(error: Exception) -> bool:

@@ -11,12 +11,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
-from sqlalchemy import select
 
 from neve.errors import TableMissing
-from neve.model.tables import NAMESPACE
 from neve.query.engine_errors import FilesMissing, planning_errors
 from neve.query.planning.file_planner import time_span
 from neve.query.planning.tenancy import check_tenant, has_tenant
@@ -68,14 +65,8 @@ class TableLoader:
             return self._lake.table(name)
 
     def _places(self) -> Mapping[str, str]:
-        catalog = self._lake.catalog
-        if not isinstance(catalog, SqlCatalog):
-            return {}
-        asked = select(IcebergTables.table_name, IcebergTables.metadata_location).where(
-            IcebergTables.catalog_name == catalog.name, IcebergTables.table_namespace == NAMESPACE
-        )
-        with planning_errors(), catalog.engine.connect() as connection:
-            return {name: place for name, place in connection.execute(asked) if place is not None}
+        with planning_errors():
+            return self._lake.metadata_locations()
 
 
 class CatalogView:
