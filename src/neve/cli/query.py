@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from neve.cli.context import Context
+    from neve.cli.query_target import QueryTarget
     from neve.query.request import Request
 
 
