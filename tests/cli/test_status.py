@@ -216,7 +216,7 @@ def test_an_empty_lake_is_drawn_too() -> None:
     lags: dict[str, Any] = {"zones": [], "tables": [], "rollups": [], "tail": None, "unknown": []}
     nothing: dict[str, Any] = {name: [] for name in ("parts", "queues", "running", "ended", "dead", "pauses")}
     text = drawn(status_view(report(**nothing, lags=lags)))
-    assert "none has said anything: `neve serve` starts them" in text
+    assert "no service is running: `neve serve` starts one" in text
     assert "dead:" not in text
     assert "paused" not in text
     assert drawn(failure_view("away\x07")) == "no status: away\\x07\n"

@@ -79,6 +79,36 @@ def _columns_variable() -> int:
     return int(given) if given.isdecimal() else 0
 
 
+LONGEST_WORD = 20  # that a narrow terminal keeps in one piece
+
+
+def word_width(cells: Iterable[str]) -> int:
+    """Return the length of the longest word, so that a column is not narrower: a date must not be broken.
+
+    >>> word_width(["spans 2026-01-31", "logs"])
+    10
+    """
+    return min(LONGEST_WORD, max((len(word) for cell in cells for word in cell.split()), default=1))
+
+
+def print_paragraph(text: str, indent: int = 0) -> None:
+    """Print text that may be longer than a line of the terminal: it is folded between words, further lines indented."""
+    import textwrap
+
+    margin = " " * indent
+    if not (sys.stdout.isatty() or _columns_variable()):
+        print_text(f"{margin}{text}")
+        return
+    form = textwrap.TextWrapper(
+        screen_width(),
+        initial_indent=margin,
+        subsequent_indent=f"{margin}    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    print_text(form.fill(text))
+
+
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
     """Print a table; columns in `right` hold numbers and are aligned to the right."""
     from rich.console import Console
@@ -86,11 +116,15 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right:
     from rich.text import Text
 
     drawn = Table(box=None, pad_edge=False, header_style="bold")
+    lines = [tuple(row) for row in rows]
     for position, header in enumerate(headers):
         drawn.add_column(
-            Text(escape_controls(header)), justify="right" if position in right else "left", overflow="fold"
+            Text(escape_controls(header)),
+            justify="right" if position in right else "left",
+            overflow="fold",
+            min_width=word_width((header, *(line[position] for line in lines))),
         )
-    for row in rows:
+    for row in lines:
         drawn.add_row(*(Text(escape_controls(cell)) for cell in row))
     Console(width=screen_width(), highlight=False).print(drawn)
 

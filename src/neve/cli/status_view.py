@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from neve.app.serve.part import find_problem
-from neve.cli.output import escape_controls
+from neve.cli.output import escape_controls, screen_width, word_width
 from neve.text import format_age, format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ DEFAULT_WIDTH = 160  # without a terminal
 
 def console() -> Console:
     """Return a console on standard output: as wide as the terminal, or of the default width without one."""
-    return Console(width=None if sys.stdout.isatty() else DEFAULT_WIDTH, highlight=False)
+    return Console(width=None if sys.stdout.isatty() else screen_width(DEFAULT_WIDTH), highlight=False)
 
 
 def draw(view: RenderableType) -> None:
@@ -75,11 +75,23 @@ Cell = str | Text | ProgressBar
 def make_grid(headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, right: Sequence[int] = ()) -> Table:
     """Return a table of cells below headers; columns in `right` hold numbers."""
     drawn = Table(box=None, pad_edge=False, header_style="bold")
+    lines = [tuple(row) for row in rows]
     for position, header in enumerate(headers):
+        texts = [
+            cell if isinstance(cell, str) else cell.plain
+            for row in lines
+            if not isinstance(cell := row[position], ProgressBar)
+        ]
         # The first column is copied: an id must not be broken into two lines.
         justify: JustifyMethod = "right" if position in right else "left"
-        drawn.add_column(header, justify=justify, overflow="fold", no_wrap=position == 0)
-    for row in rows:
+        drawn.add_column(
+            header,
+            justify=justify,
+            overflow="fold",
+            no_wrap=position == 0,
+            min_width=word_width([header, *texts]),
+        )
+    for row in lines:
         drawn.add_row(*(Text(escape_controls(cell)) if isinstance(cell, str) else cell for cell in row))
     return drawn
 
@@ -89,7 +101,7 @@ def lags_view(lags: LagsReport) -> Table:
     rows: list[Sequence[Cell]] = [
         (
             f"raw zone, {zone.zone}",
-            format_duration(zone.oldest_seconds),
+            format_duration(zone.oldest_seconds if zone.segments else 0),
             f"{format_count(zone.segments, 'segment')} of {format_bytes(zone.bytes)} wait"
             if zone.segments
             else "nothing waits",
@@ -130,7 +142,8 @@ def _format_tail_lag(tail: TailReport) -> str:
     return "; ".join([found, *tail.destinations])
 
 
-BAR_WIDTH = 16
+BAR_WIDTHS = (8, 16)  # in a narrow and in a wide terminal
+WIDE = 120
 UNHEALTHY_STATES = ("failed", "no heartbeat")
 STYLES = {"running": "green", "draining": "yellow", **dict.fromkeys(UNHEALTHY_STATES, "red")}
 
@@ -177,7 +190,7 @@ def _section(title: str, drawn: RenderableType | None) -> Iterator[RenderableTyp
 
 def _parts(status: StatusReport) -> RenderableType:
     if not status.parts:
-        return Text("none has said anything: `neve serve` starts them", style="dim")
+        return Text("no service is running: `neve serve` starts one", style="dim")
     several = len({part.instance for part in status.parts}) > 1
     rows = [
         (
@@ -271,7 +284,8 @@ def progress_cell(job: JobReport) -> Cell:
     """Return the progress of a job; empty if it is unknown."""
     if not job.progress.total:
         return ""
-    return ProgressBar(total=job.progress.total, completed=min(job.progress.done, job.progress.total), width=BAR_WIDTH)
+    width = BAR_WIDTHS[screen_width(DEFAULT_WIDTH) >= WIDE]
+    return ProgressBar(total=job.progress.total, completed=min(job.progress.done, job.progress.total), width=width)
 
 
 def _step(job: JobReport) -> str:

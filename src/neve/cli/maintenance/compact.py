@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from neve.cli.output import json_option, print_error, print_json, print_note, print_table, print_text, progress_bar
+from neve.cli.output import (
+    json_option,
+    print_error,
+    print_json,
+    print_note,
+    print_paragraph,
+    print_table,
+    print_text,
+    progress_bar,
+)
 from neve.errors import NeveError
-from neve.text import format_bytes, format_dollars, format_duration
+from neve.text import format_bytes, format_count, format_dollars, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -254,43 +263,47 @@ def _plan_document(planned: Plan) -> dict[str, Any]:
 
 def _show_plan(planned: Plan) -> None:
     print_text(f"{planned.table}: health {planned.health:.0f}, {planned.files:,} files, {format_bytes(planned.bytes)}")
-    print_text(f"  {planned.reason}")
+    print_paragraph(planned.reason, 2)
     for group in planned.groups[:SHOWN]:
         estimate = group.estimate
-        print_text(
-            f"  {group.partition.label or 'the whole table'}: {len(group.files):,} files, {format_bytes(group.bytes)}"
+        print_paragraph(
+            f"{group.partition.label or 'the whole table'}: {len(group.files):,} files, {format_bytes(group.bytes)}"
             f" → {estimate.output_files:,} of {format_bytes(estimate.output_bytes)} in all"
-            f"  [{group.level.value}, {group.strategy}, {group.layout}, by {group.executor.value}]"
+            f" [{group.level.value}, {group.strategy}, {group.layout}, by {group.executor.value}]",
+            2,
         )
-        print_text(f"    {group.reason}")
-        print_text(f"    {group.executor.value}: {group.executor_reason}")
+        print_paragraph(group.reason, 4)
+        print_paragraph(f"{group.executor.value}: {group.executor_reason}", 4)
     if len(planned.groups) > SHOWN:
-        print_text(f"  … and {len(planned.groups) - SHOWN:,} groups more (all of them with --json)")
+        print_paragraph(f"… and {len(planned.groups) - SHOWN:,} groups more (all of them with --json)", 2)
     _show_rest(planned)
     if planned.groups:
-        total = planned.estimate
-        print_text(
-            f"  in all: {len(planned.groups):,} groups, about {format_duration(total.seconds)} of one core, "
-            f"{total.api_calls:,} calls, {format_dollars(total.dollars)}"
+        total, groups = planned.estimate, format_count(len(planned.groups), "group")
+        print_paragraph(
+            f"in all: {groups}, about {format_duration(total.seconds)} of one core, "
+            f"{total.api_calls:,} calls, {format_dollars(total.dollars)}",
+            2,
         )
 
 
 def _show_rest(planned: Plan) -> None:
     """Print the skipped work with its reason; print equal reasons once."""
     for one in planned.cut[:SHOWN]:
-        print_text(f"  cut: {one.partition.label}: {one.files:,} files, {format_bytes(one.bytes)}: {one.reason}")
+        print_paragraph(f"cut: {one.partition.label}: {one.files:,} files, {format_bytes(one.bytes)}: {one.reason}", 2)
     if len(planned.cut) > SHOWN:
-        print_text(f"  … and {len(planned.cut) - SHOWN:,} partitions more that a limit cut")
+        print_paragraph(f"… and {len(planned.cut) - SHOWN:,} partitions more that a limit cut", 2)
     for left in planned.left_alone[:SHOWN]:
-        print_text(
-            f"  left alone: {left.partition.label or 'the whole table'} (health {left.health:.0f}): {left.reason}"
+        print_paragraph(
+            f"left alone: {left.partition.label or 'the whole table'} (health {left.health:.0f}): {left.reason}",
+            2,
         )
     if len(planned.left_alone) > SHOWN:
-        print_text(
-            f"  … and {len(planned.left_alone) - SHOWN:,} partitions more that are left alone (`neve compact explain`)"
+        print_paragraph(
+            f"… and {len(planned.left_alone) - SHOWN:,} partitions more that are left alone (`neve compact explain`)",
+            2,
         )
     if planned.check_duplicates:
-        print_text(f"  {len(planned.check_duplicates):,} closed partitions will be looked through for duplicates")
+        print_paragraph(f"{len(planned.check_duplicates):,} closed partitions will be looked through for duplicates", 2)
 
 
 def _verdicts(planned: Plan, health: dict[str, float]) -> list[dict[str, Any]]:

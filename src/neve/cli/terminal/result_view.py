@@ -6,6 +6,7 @@ Only the display differs: files and `--json` have all columns in the order of th
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -264,6 +265,12 @@ def _vertical_lines(names: Sequence[str], cells: Sequence[Sequence[str]], label:
 
 
 def _fold(text: str, width: int) -> list[str]:
-    from rich.cells import chop_cells
+    """Fold text to a width: between words if every character takes one column, else anywhere."""
+    from rich.cells import cell_len, chop_cells
 
-    return [part for line in text.split("\n") for part in (chop_cells(line, width) or [""])]
+    words = textwrap.TextWrapper(width, break_on_hyphens=False, replace_whitespace=False)
+    return [
+        part
+        for line in text.split("\n")
+        for part in ((words.wrap(line) if cell_len(line) == len(line) else chop_cells(line, width)) or [""])
+    ]

@@ -1,0 +1,5 @@
+"""Write the screens again."""
+
+from tests.cli.screens import write_screens
+
+write_screens()
