@@ -33,6 +33,29 @@ SPANS = (
     ),
     ("min and max of text", "SELECT min(service_name), max(service_name), max(operation_name) FROM spans"),
     ("min and max of time", "SELECT min(timestamp), max(timestamp) FROM spans"),
+    ("id as text", "SELECT count(*) AS n FROM spans WHERE trace_id = '05050505050505050505050505050505'"),
+    ("id with dashes", "SELECT span_id FROM spans WHERE trace_id = '05050505-0505-0505-0505-050505050505'"),
+    (
+        "ids as texts",
+        "SELECT count(*) AS n FROM spans WHERE trace_id IN ('0x05050505050505050505050505050505', '07070707070707070707070707070707')",
+    ),
+    (
+        "other ids",
+        "SELECT count(*) AS n FROM spans WHERE trace_id <> '0A0A0A0A0A0A0A0A0A0A0A0A0A0A0A0A' AND '0000000000000005' <> span_id",
+    ),
+    (
+        "id of a traceparent",
+        "SELECT flags FROM spans WHERE span_id = '00-05050505050505050505050505050505-0000000000000005-01'",
+    ),
+    (
+        "id by a join",
+        "SELECT l.severity_text, s.flags FROM spans AS s JOIN logs AS l ON l.trace_id = s.trace_id WHERE s.trace_id = '05050505050505050505050505050505'",
+    ),
+    ("bins as in PostgreSQL", "SELECT date_bin('1 hour', timestamp) AS hour, count(*) AS n FROM spans GROUP BY 1"),
+    (
+        "pattern as in MySQL",
+        "SELECT count(*) AS n FROM spans WHERE operation_name RLIKE '^GET' OR operation_name NOT REGEXP 'P'",
+    ),
     ("min and max of bytes", "SELECT min(trace_id), max(span_id) FROM spans"),
     ("median", "SELECT median(duration_ms) FROM spans WHERE NOT isnan(duration_ms)"),
     ("median of ints", "SELECT span_kind, median(flags) FROM spans GROUP BY 1"),
@@ -461,6 +484,8 @@ NOT_PORTABLE = (
     ("SELECT approx_count_distinct(flags) FROM spans", "the function approx_count_distinct"),
     ("SELECT any_value(flags), first(flags) FROM spans", "the function"),
     ("SELECT mode(flags) FROM spans", "the function mode"),
+    ("SELECT ARRAY(SELECT flags FROM spans) AS a", "ARRAY of a query"),
+    ("SELECT localtimestamp AS a FROM spans", "the function current_localtimestamp"),
     ("SELECT list(flags) FROM spans", "the function list"),
     ("SELECT string_agg(service_name, ',') FROM spans", "string_agg without ORDER BY"),
     ("SELECT quantile_disc(flags, 0.5) FROM spans", "quantile_disc"),

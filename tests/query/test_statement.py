@@ -182,8 +182,8 @@ def test_parameters_are_bound_in_the_order_of_the_text(
     [
         ("SELECT ?, ?", ["a"], "there is no value for the parameter $2"),
         ("SELECT $name", {"nome": 1}, "there is no value for the parameter $name"),
-        ("SELECT ?", ["a", "b"], "the statement does not ask for the parameter $2"),
-        ("SELECT 1", {"x": 1}, "the statement does not ask for the parameter $x"),
+        ("SELECT ?", ["a", "b"], "the statement has no parameter $2"),
+        ("SELECT 1", {"x": 1}, "the statement has no parameter $x"),
         ("SELECT ?", [object()], "the parameter $1 is a object, expected text, a number, a boolean, bytes or a time"),
         ("SELECT ?", ["\0"], "a parameter has a character that is no text"),
         ("SELECT ?", [10**40], "too large for an integer"),

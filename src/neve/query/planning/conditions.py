@@ -278,6 +278,11 @@ class Conditions:
             return None
         return item, list(self._for(reading, item)) if reading.is_clear and item.method != "ASOF" else []
 
+    def owner(self, column: exp.Column, select: exp.Select) -> exp.Expr | None:
+        """Return the item of FROM that has a column, or `None` if it is ambiguous or not an item of this SELECT."""
+        found = self._reading(select).resolve(column)
+        return found[0].node if found is not None else None
+
     def _for(self, reading: SelectScope, item: FromItem) -> Iterator[Condition]:
         strict = reading.has_outer_joins
         for joined in reading.items:

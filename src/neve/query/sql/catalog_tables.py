@@ -1,4 +1,4 @@
-"""Catalog queries: `information_schema.tables`, `information_schema.columns`, DESCRIBE in FROM, and SUMMARIZE.
+"""Catalog queries: `information_schema.tables` and `.columns`, DESCRIBE in FROM, SUMMARIZE, and SHOW.
 
 BI tools ask for these first. They are answered from Neve's own tables, as literals in the place of the reference, and
 never from the catalog of an engine. So a statement reads nothing that it could not read before, and no text of a user
@@ -18,13 +18,14 @@ from neve.predicate.names import fold
 from neve.query.sql.identifiers import tables_hint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 INFORMATION_SCHEMA = "information_schema"
-CATALOG = "neve"
+CATALOG = "neve"  # name of the one database
 TENANT = "organization_id"
 TABLES = ("table_catalog", "table_schema", "table_name", "table_type")
 COLUMNS = (*TABLES[:3], "column_name", "ordinal_position", "column_default", "is_nullable", "data_type")
+ALL_TABLES = ("database", "schema", "name", "column_names", "column_types")
 DESCRIBED = ("column_name", "column_type", "null")
 SUMMARIZED = ("column_name", "column_type", "min", "max", "approx_unique", "avg", "count", "null_percentage")
 SCALARS = {
@@ -40,7 +41,7 @@ SCALARS = {
     pa.date32(): "DATE",
 }
 
-Value = str | int | None
+Value = str | int | tuple[str, ...] | None
 
 
 def expand_catalog_tables(tree: exp.Expression, tables: Mapping[str, pa.Schema]) -> exp.Expression:
@@ -61,6 +62,27 @@ def expand_catalog_tables(tree: exp.Expression, tables: Mapping[str, pa.Schema])
         if fold(column.db) == INFORMATION_SCHEMA:
             column.set("db", None)
     return tree
+
+
+def show_catalog(words: Sequence[str], tables: Mapping[str, pa.Schema]) -> exp.Select | None:
+    """Return the query of SHOW DATABASES, SHOW SCHEMAS and SHOW ALL TABLES, or `None` for other words."""
+    match [word.upper() for word in words]:
+        case ["SHOW", "DATABASES"]:
+            return _values(("database_name",), [(CATALOG,)])
+        case ["SHOW", "SCHEMAS"]:
+            return _values(("database_name", "schema_name"), [(CATALOG, NAMESPACE)])
+        case ["SHOW", "ALL", "TABLES"]:
+            own = {name: schema for name, schema in sorted(tables.items()) if TENANT in schema.names}
+            return _list_with_columns(own)
+    return None
+
+
+def _list_with_columns(tables: Mapping[str, pa.Schema]) -> exp.Select:
+    rows = [
+        (CATALOG, NAMESPACE, name, tuple(schema.names), tuple(format_type(field.type) for field in schema))
+        for name, schema in tables.items()
+    ]
+    return _values(ALL_TABLES, rows)
 
 
 def summarize(node: exp.Expr, tables: Mapping[str, pa.Schema]) -> exp.Select:
@@ -154,7 +176,7 @@ def _find_table(node: exp.Expr, tables: Mapping[str, pa.Schema]) -> str:
     return names[fold(node.name)]
 
 
-def _values(columns: Sequence[str], rows: Sequence[tuple[Value, ...]]) -> exp.Select:
+def _values(columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> exp.Select:
     """Return a query that gives rows of literals."""
     tuples = [exp.Tuple(expressions=[_literal(value) for value in row]) for row in rows]
     alias = exp.TableAlias(this=_name("listed"), columns=[_name(column) for column in columns])
@@ -164,6 +186,8 @@ def _values(columns: Sequence[str], rows: Sequence[tuple[Value, ...]]) -> exp.Se
 def _literal(value: Value) -> exp.Expr:
     if value is None:
         return exp.Null()
+    if isinstance(value, tuple):
+        return exp.Array(expressions=[exp.Literal.string(item) for item in value])
     return exp.Literal.number(value) if isinstance(value, int) else exp.Literal.string(value)
 
 

@@ -143,6 +143,9 @@ class LakeSql(DuckDB):
             Source: lambda _, node: node.args["this"],
             # DuckDB also tries to parse an arrow as a lambda, which doubles the work with each arrow of a chain.
             exp.JSONExtract: lambda self, node: self.func("json_extract", node.this, node.expression),
+            # A keyword would mean the column of the result that has its name.
+            exp.CurrentTimestamp: lambda self, _: self.func("get_current_timestamp"),
+            exp.CurrentDate: lambda self, _: self.func("current_date"),
         }
         MULTI_ARG_DISTINCT = True
 

@@ -8,23 +8,19 @@ from both engines.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from neve.errors import QueryError
 from neve.predicate.names import fold
-from neve.query.sql.catalog_tables import expand_catalog_tables
+from neve.query.sql.catalog_tables import CATALOG, expand_catalog_tables, show_catalog
 from neve.query.sql.dialect import (
     LAKE,
     MAX_DEPTH,
-    QUESTION,
     SPARK,
     Source,
     expand_search_functions,
@@ -33,121 +29,22 @@ from neve.query.sql.dialect import (
     write,
 )
 from neve.query.sql.identifiers import VOLATILE, check_function
+from neve.query.sql.parameters import bind
 from neve.query.sql.references import SCAN, SCHEMAS, check_references, find_lake_tables, mark_lake_tables
-from neve.query.sql.rewrites import fetch_to_limit, wrap_reshaping
+from neve.query.sql.rewrites import rewrite_common_forms, wrap_reshaping
 from neve.query.sql.size_limits import add_runtime_checks, check_expanded_size, check_sizes
 from neve.query.sql.spark.translator import to_spark
 from neve.query.sql.syntax_rules import FUNCTIONS, check_nodes, check_shape
+from neve.query.sql.text_ids import convert_text_ids
 from neve.query.sql.type_inference import NotPortable, kinds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
 
+    from neve.query.sql.parameters import Parameters
     from neve.query.sql.type_inference import TableKinds
-
-
-Parameters = Sequence[Any] | Mapping[str, Any]
-
-
-def bind(tree: exp.Expression, parameters: Parameters) -> exp.Expression:
-    """Replace every `?`, `$1`, `$name` or `:name` in the tree. Each placeholder needs a value, and vice versa."""
-    values = _values_by_name(parameters)
-    places = list(tree.find_all(exp.Placeholder))
-    numbers = _number_question_marks(places)
-    for node in places:
-        name = numbers.get(node.name, node.name)
-        if name not in values:
-            raise QueryError(
-                f"there is no value for the parameter {_format_parameter(name)}", hint=_parameters_hint(values)
-            )
-        node.replace(literal_of(values[name], name))
-    used = {numbers.get(node.name, node.name) for node in places}
-    extra = [name for name in values if name not in used]
-    if extra:
-        raise QueryError(
-            f"the statement does not ask for the parameter {_format_parameter(extra[0])}", hint="leave it out"
-        )
-    return tree
-
-
-def literal_of(value: Any, name: str = "") -> exp.Expr:
-    """Return a value as a literal node.
-
-    >>> literal_of(b"a").sql("duckdb"), literal_of(-1.5).sql("duckdb")
-    ("UNHEX('61')", '(-1.5e0)')
-    """
-    for kind, build in _BUILDERS:
-        if isinstance(value, kind):
-            return build(value)
-    raise QueryError(
-        f"the parameter {_format_parameter(name)} is a {type(value).__name__}, "
-        "expected text, a number, a boolean, bytes or a time"
-    )
-
-
-def _number_question_marks(places: list[exp.Placeholder]) -> dict[str, str]:
-    """Number question marks in the order of the text."""
-    marks = sorted((node.name for node in places if node.name.startswith(QUESTION)), key=lambda name: int(name[1:]))
-    return {mark: str(number) for number, mark in enumerate(marks, 1)}
-
-
-def _values_by_name(parameters: Parameters) -> dict[str, Any]:
-    if isinstance(parameters, Mapping):
-        return {str(name): value for name, value in parameters.items()}
-    return {str(number): value for number, value in enumerate(parameters, 1)}
-
-
-def _format_parameter(name: str) -> str:
-    return f"${name}"
-
-
-def _parameters_hint(values: dict[str, Any]) -> str:
-    return f"given: {', '.join(map(_format_parameter, values))}" if values else "none was given"
-
-
-def _text_literal(value: str) -> exp.Expr:
-    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise QueryError("a parameter has a character that is no text", hint="send bytes")
-    return exp.Literal.string(value)
-
-
-def _int_literal(value: int) -> exp.Expr:
-    if not -(2**127) < value < 2**127:
-        raise QueryError(f"the parameter {value} is too large for an integer")
-    return _signed_literal(str(abs(value)), negative=value < 0)
-
-
-def _float_literal(value: float) -> exp.Expr:
-    """Return a literal with an exponent: a plain `1.5` would be a decimal."""
-    if not math.isfinite(value):
-        return exp.cast(exp.Literal.string(str(value)), exp.DType.DOUBLE)
-    said = repr(abs(value))
-    return _signed_literal(said if "e" in said else f"{said}e0", negative=math.copysign(1, value) < 0)
-
-
-def _signed_literal(digits: str, *, negative: bool) -> exp.Expr:
-    number = exp.Literal.number(digits)
-    return exp.Paren(this=exp.Neg(this=number)) if negative else number
-
-
-def _time_literal(value: datetime) -> exp.Expr:
-    """Return a time literal. A time without a zone is in UTC."""
-    moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
-    return exp.cast(exp.Literal.string(moment.isoformat(sep=" ")), exp.DType.TIMESTAMPTZ)
-
-
-_BUILDERS: tuple[tuple[type, Callable[[Any], exp.Expr]], ...] = (
-    (type(None), lambda _: exp.Null()),
-    (bool, lambda value: exp.Boolean(this=value)),
-    (int, _int_literal),
-    (float, _float_literal),
-    (str, _text_literal),
-    (bytes, lambda value: exp.Unhex(this=exp.Literal.string(value.hex()))),
-    (datetime, _time_literal),
-    (date, lambda value: exp.cast(exp.Literal.string(value.isoformat()), exp.DType.DATE)),
-)
 
 
 def name_columns(tree: exp.Expr) -> exp.Expr:
@@ -168,6 +65,8 @@ def name_columns(tree: exp.Expr) -> exp.Expr:
 def _name_column(item: exp.Expr) -> exp.Expr:
     if isinstance(item, exp.Alias | exp.Aliases | exp.Column | exp.Dot | exp.Explode) or _gives_many_columns(item):
         return item
+    if isinstance(item, CLOCKS):
+        return exp.alias_(item, FUNCTIONS[type(item)], quoted=True)
     said = LAKE.generate(item, normalize_functions="lower", comments=False)
     return exp.alias_(item, said.replace("${", "$ {"), quoted=True)  # Spark would substitute a variable there
 
@@ -251,6 +150,7 @@ OTHER_STATEMENTS = frozenset(
         *("MERGE", "PRAGMA", "PREPARE", "RESET", "ROLLBACK", "SET", "TRUNCATE", "UPDATE", "USE", "VACUUM"),
     )
 )
+SHOWN = {"tables", CATALOG, *SCHEMAS}  # last words of SHOW TABLES [FROM …]
 CLOCKS = (exp.CurrentDate, exp.CurrentTimestamp)
 
 
@@ -302,7 +202,8 @@ def parse(sql: str, tables: Mapping[str, pa.Schema], parameters: Parameters = ()
         check_function(name)
     check_shape(tree)
     mark_lake_tables(tree, tables)
-    tree = bind(tree, parameters)
+    bind(tree, parameters)
+    convert_text_ids(tree, tables)
     check_sizes(tree)
     return Statement(tree, "select", explain, volatile=_find_volatile(tree), schemas=tables)
 
@@ -329,20 +230,20 @@ def _parse_query(sql: str) -> exp.Expression:
         tree = exp.select("*").from_(exp.Subquery(this=tree))
     if not isinstance(tree, READING):
         raise QueryError(f"got a statement of type {type(tree).__name__.upper()}, expected one that only reads")
-    for node in list(tree.walk()):
-        node.comments = None
-        if isinstance(node, exp.RawString):  # a dollar-quoted text
-            node.replace(exp.Literal.string(node.name))
-        elif isinstance(node, exp.Fetch):
-            node.replace(fetch_to_limit(node))
-    return tree
+    return rewrite_common_forms(tree)
 
 
 def _parse_table_command(sql: str, tokens: list[Token], tables: Mapping[str, pa.Schema]) -> Statement:
-    """Parse SHOW TABLES, SHOW t and DESCRIBE t."""
-    words = [token for token in tokens if token.token_type != TokenType.SEMICOLON]
-    if [word.text.upper() for word in words] == ["SHOW", "TABLES"]:
-        return Statement(exp.Show(this="TABLES"), "tables")
+    """Parse SHOW TABLES, SHOW DATABASES, SHOW t, SHOW COLUMNS FROM t and DESCRIBE t."""
+    words = [token.text for token in tokens if token.token_type != TokenType.SEMICOLON]
+    catalog = show_catalog(words, tables)
+    if catalog is not None:
+        return Statement(catalog, "select", schemas=tables)
+    match [word.upper() for word in words]:
+        case ["SHOW", "TABLES"] | ["SHOW", "TABLES", "FROM" | "IN", _] if fold(words[-1]) in SHOWN:
+            return Statement(exp.Show(this="TABLES"), "tables")
+        case ["SHOW", "COLUMNS" | "FIELDS", "FROM" | "IN", *_]:
+            tokens = tokens[2:]
     trees = read("FROM " + sql[tokens[0].end + 1 :])
     node = trees[0].find(exp.Table) if len(trees) == 1 else None
     if node is None or trees[0] != exp.select("*").from_(node.copy()):

@@ -213,11 +213,13 @@ def _map(node: exp.Expr) -> exp.Expr:
     return call("MAP", *(part.copy() for pair in pairs for part in (pair.this, pair.expression)))
 
 
-def _comprehension(node: exp.Expr) -> exp.Expr:
-    """Translate `[f(x) FOR x IN list IF c]`, the only item of an array."""
-    if len(node.expressions) != 1 or not isinstance(node.expressions[0], exp.Comprehension):
-        return node
-    raise NotPortable("a list comprehension")
+def _check_array(node: exp.Expr) -> exp.Expr:
+    """Reject `[f(x) FOR x IN list IF c]` and `ARRAY(SELECT …)`, which are the only item of an array."""
+    if any(isinstance(item, exp.Comprehension) for item in node.expressions):
+        raise NotPortable("a list comprehension")
+    if any(isinstance(item, exp.Query) and not isinstance(item, exp.Subquery) for item in node.expressions):
+        raise NotPortable("ARRAY of a query")
+    return node
 
 
 def _concat(node: exp.Expr) -> exp.Expr:
@@ -283,7 +285,7 @@ RULES: dict[type, Callable[[exp.Expr], exp.Expr]] = {
     exp.Interval: _interval,
     exp.AtTimeZone: _at_zone,
     exp.ToMap: _map,
-    exp.Array: _comprehension,
+    exp.Array: _check_array,
     exp.Concat: _concat,
     **dict.fromkeys((exp.Cast, exp.TryCast), rewrite_cast),
     exp.Pow: lambda node: call("POWER", node.this.copy(), node.args["expression"].copy()),
