@@ -104,7 +104,7 @@ def test_an_unknown_name_of_an_enum_refuses_its_record_alone(open_receiver: Runn
     partial = reply.json["partialSuccess"]
     assert (reply.status, partial[REJECTED[Signal(signal)]]) == (200, str(count))
     name = next(text for text in ("SPAN_KIND_BROKER", "STATUS_CODE_BAD", "LOUD", "BOTH") if text in json.dumps(wrong))
-    assert f"{count} of {count + 2} {Signal(signal).record} were refused" in partial["errorMessage"]
+    assert f"{count} of {count + 2} {Signal(signal).record} were rejected" in partial["errorMessage"]
     assert f"{count} unknown_enum ({key} is {name!r}, expected a number or one of " in partial["errorMessage"]
     [frame] = [frame for frame in open_receiver.frames() if frame.payload == body]
     [message], [bad] = open_frame(Signal(signal), 0, frame, IngestConfig())

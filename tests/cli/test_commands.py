@@ -134,7 +134,7 @@ def test_a_catalog_that_cannot_be_opened_is_said(elsewhere: Path) -> None:
     ended = run("tables")
     assert ended.code == 1
     assert ended.errors.startswith("error: can't open the sqlite catalog 'neve': ")
-    assert "hint: `neve doctor` says what is reachable" in ended.errors
+    assert "hint: run `neve doctor` to see what is reachable" in ended.errors
 
 
 @pytest.mark.parametrize(("name", "code"), [("logs.jsonl", 0), ("logs.csv", 1), ("notes.md", 3)])

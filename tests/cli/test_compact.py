@@ -86,9 +86,9 @@ def test_status_and_history_of_an_idle_lake(folder: Path) -> None:
 
 def test_a_running_compactor_is_named(folder: Path) -> None:
     """Who is at it, from the lease."""
-    from neve.state.leases import hold_lease
+    from neve.state.leases import hold_worker_lease
 
-    with hold_lease(documents_in(folder), "compact:telemetry.logs", owner="worker-7", seconds=60):
+    with hold_worker_lease(documents_in(folder), "compact:telemetry.logs", owner="worker-7", seconds=60):
         assert run("compact", "status", "logs", "--json").json[0]["running"] == "worker-7"
         assert "run by worker-7" in run("compact", "status", "logs").text
 

@@ -130,7 +130,7 @@ def test_a_revoked_key_is_said_to_be() -> None:
     ("arguments", "error"),
     [
         (["revoke", "0123456789ab"], "there is no key with the id '0123456789ab'"),
-        (["revoke", "nonsense"], "the id of a key has 12 hexadecimal digits, got 8 characters that are not"),
+        (["revoke", "nonsense"], "expected a key id of 12 hexadecimal digits, got 8 other characters"),
         (
             ["create", "--org", "a/b"],
             "organization is 'a/b', expected 1 to 64 letters, digits, dots, dashes and underscores",

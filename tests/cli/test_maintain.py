@@ -10,7 +10,7 @@ import pytest
 
 from neve.cli.maintenance import maintain
 from neve.maintain.job import STEPS
-from neve.state.leases import hold_lease
+from neve.state.leases import hold_worker_lease
 from tests.cli.runner import run
 from tests.compact.tables import documents_in
 from tests.query.lakes import make_lake, settings_of
@@ -149,7 +149,7 @@ def test_a_history_of_nothing_says_how_to_begin() -> None:
 def test_a_table_that_another_one_is_at_is_told_and_ends_with_1(folder: Path) -> None:
     """With who it is and what to do; the other tables have their turn."""
     (folder / "neve.yaml").write_text(json.dumps(settings_of(folder) | {"state": {"path": str(folder / "state.db")}}))
-    with hold_lease(documents_in(folder), "maintain:telemetry.logs", owner="somebody", seconds=60):
+    with hold_worker_lease(documents_in(folder), "maintain:telemetry.logs", owner="somebody", seconds=60):
         ended = run("maintain", "expire", "logs", "metrics")
         listed = run("maintain", "expire", "logs", "--json")
     assert (ended.code, listed.code) == (1, 1)

@@ -259,7 +259,7 @@ def test_a_server_tells(server: tuple[str, str], elsewhere: Path) -> None:
     refused = tell(status, "--server", address)
     assert (refused.code, refused.errors) == (
         1,
-        "an API key is needed: send it as `Authorization: Bearer` or `X-Api-Key`",
+        "an API key is required, as `Authorization: Bearer` or as `X-Api-Key`",
     )
     assert not (elsewhere / "lake").exists()
 

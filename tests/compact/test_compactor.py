@@ -13,7 +13,7 @@ from neve.compact.execution import group_runner
 from neve.compact.journal import Entry, Journal, Stage
 from neve.errors import CommitUnknown, LeaseTaken
 from neve.lake.commit.java_commit import TableBusy, replace_files
-from neve.state.leases import hold_lease
+from neve.state.leases import hold_worker_lease
 from tests.compact.tables import documents_in, fill_logs, messages
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def test_a_conflict_costs_the_group(bench: Bench, monkeypatch: pytest.MonkeyPatc
 def test_one_compactor_at_a_time(bench: Bench) -> None:
     """A lease keeps a second one off the table, and says who has it."""
     compactor = bench.compactor()
-    held = hold_lease(compactor.documents, "compact:telemetry.logs", owner="other", seconds=60)
+    held = hold_worker_lease(compactor.documents, "compact:telemetry.logs", owner="other", seconds=60)
     with held, pytest.raises(LeaseTaken, match="other"):
         compactor.compact("logs")
     assert compactor.compact("logs").committed == 1

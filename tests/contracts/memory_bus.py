@@ -56,7 +56,7 @@ class MemoryReader:
                 self._bus.changed.wait(left)
         return found
 
-    def done(self) -> None:
+    def acknowledge(self) -> None:
         """Acknowledge what was taken."""
         with self._bus.changed:
             self._bus.positions.update({(self._group, topic): end for topic, end in self._taken.items()})

@@ -65,12 +65,12 @@ def test_what_was_not_dealt_with_comes_again(bus: Bus) -> None:
     bus.publish(TOPIC, numbered(1, 2, 3, 4))
     with bus.reader("g", [TOPIC]) as reader:
         assert numbers(taken(reader, 1)) == [1]
-        reader.done()
-        reader.done()
+        reader.acknowledge()
+        reader.acknowledge()
         assert numbers(taken(reader, 2)) == [2, 3]
     with bus.reader("g", [TOPIC]) as reader:
         assert numbers(taken(reader, 3)) == [2, 3, 4]
-        reader.done()
+        reader.acknowledge()
     with bus.reader("g", [TOPIC]) as reader:
         bus.publish(TOPIC, numbered(5))
         assert numbers(taken(reader, 1)) == [5]
@@ -83,7 +83,7 @@ def test_each_group_gets_everything(bus: Bus) -> None:
     for group in ("g", "h"):
         with bus.reader(group, [TOPIC, OTHER]) as reader:
             assert sorted(map(str, numbers(taken(reader, 3)))) == ["1", "2", "3"]
-            reader.done()
+            reader.acknowledge()
             assert reader.take(1, 0.0) == []
 
 
@@ -110,7 +110,7 @@ def test_one_member_of_a_group_gets_a_message(place: Place) -> None:
 
 def _read(reader: Reader, seen: Counter[tuple[str, object]], limit: int) -> None:
     seen.update((message.topic, message.value["n"]) for message in reader.take(limit, 0.05))
-    reader.done()
+    reader.acknowledge()
 
 
 def test_a_killed_reader_is_followed(place: Place) -> None:
@@ -126,7 +126,7 @@ def test_a_killed_reader_is_followed(place: Place) -> None:
         process.kill()
     with bus.reader("g", [TOPIC]) as reader:
         assert numbers(taken(reader, 3)) == [1, 2, 3]
-        reader.done()
+        reader.acknowledge()
         assert reader.lag() == {TOPIC: 0}
 
 
@@ -140,12 +140,12 @@ def test_a_silent_reader_loses_what_it_took(place: Place) -> None:
         assert numbers(taken(silent, 2)) == [1, 2]
         assert numbers(taken(follower, 1)) == [1]
         with pytest.raises(LeaseLost, match=f"a reader of group 'g' .*lost {TOPIC}"):
-            silent.done()
+            silent.acknowledge()
         assert follower.lag() == {TOPIC: 3}
-        follower.done()
+        follower.acknowledge()
         follower.close()
         assert numbers(taken(silent, 2)) == [2, 3]
-        silent.done()
+        silent.acknowledge()
         assert silent.lag() == {TOPIC: 0}
 
 
@@ -159,7 +159,7 @@ def test_lag_is_what_the_group_has_not_dealt_with(bus: Bus) -> None:
     with bus.reader("g", [TOPIC]) as reader:
         taken(reader, 2)
         assert watcher.lag() == {TOPIC: 3, OTHER: 1}
-        reader.done()
+        reader.acknowledge()
         assert watcher.lag() == {TOPIC: 1, OTHER: 1}
         assert reader.lag() == {TOPIC: 1}
     assert bus.reader("h", [TOPIC]).lag() == {TOPIC: 3}
@@ -193,7 +193,7 @@ def test_nothing_is_lost_while_many_publish(place: Place) -> None:
         for share in (50, threads * rounds * 2 - 50):
             with shared.reader("g", [TOPIC]) as reader:
                 found += taken(reader, share)
-                reader.done()
+                reader.acknowledge()
         assert [future.result() for future in work] == [None] * threads
     for number in range(threads):
         assert [message.value["n"] for message in found if message.key == str(number)] == list(range(2 * rounds))
@@ -222,7 +222,7 @@ def test_nothing_is_published_and_nothing_comes(bus: Bus) -> None:
         begun = time.monotonic()
         assert reader.take(10, 0.3) == []
         assert time.monotonic() - begun > 0.25
-        reader.done()
+        reader.acknowledge()
         bus.publish(OTHER, numbered(1))
         assert numbers(taken(reader, 1)) == [1]
 

@@ -17,7 +17,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.schema import CreateTable
 
 from neve.errors import LakeError
-from neve.state.documents import LONGEST_KEY, PAGE, dump_document, find_prefix_end, load_document
+from neve.state.documents import MAX_KEY_BYTES, PAGE, dump_document, find_prefix_end, load_document
 from neve.state.sql_documents import DOCUMENTS
 from tests.contracts.stores import OPENED, argument, opened
 
@@ -298,7 +298,7 @@ def test_the_longest_key_is_kept(documents: Documents) -> None:
     """Even one that can't be compressed."""
     noise = random.Random(11)
     space = "".join(chr(noise.randrange(0x100, 0x7FF)) for _ in range(100))
-    key = "".join(chr(noise.randrange(0x100, 0x7FF)) for _ in range(LONGEST_KEY // 2))
+    key = "".join(chr(noise.randrange(0x100, 0x7FF)) for _ in range(MAX_KEY_BYTES // 2))
     documents.put(space, key, {"n": 1})
     assert list(documents.entries(space, key)) == [(key, {"n": 1})]
 

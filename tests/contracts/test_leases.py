@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from neve.errors import LakeError, LeaseLost, LeaseTaken
-from neve.state.leases import SPACE, find_lease_holder, hold_lease, release_dead_lease, steal_lease
+from neve.state.leases import SPACE, find_lease_holder, hold_worker_lease
 from tests.contracts.stores import OPENED, argument, opened
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ KEPT = 6.0  # a machine that stands still for two thirds of it would lose the le
 PATIENCE = 600.0
 HOLD = """
 import time
-from neve.state.leases import hold_lease
-with hold_lease(documents, sys.argv[2], owner="doomed", seconds=float(sys.argv[3]), what="a rewrite"):
+from neve.state.leases import hold_worker_lease
+with hold_worker_lease(documents, sys.argv[2], owner="doomed", seconds=float(sys.argv[3]), what="a rewrite"):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -92,7 +92,7 @@ def watched(documents: Documents) -> Watched:
 def attempt(documents: Documents, owner: str) -> bool:
     """Whether someone gets the lease, which is given back at once."""
     try:
-        with hold_lease(documents, NAME, owner=owner, seconds=LONG):
+        with hold_worker_lease(documents, NAME, owner=owner, seconds=LONG):
             return True
     except LeaseTaken:
         return False
@@ -100,12 +100,12 @@ def attempt(documents: Documents, owner: str) -> bool:
 
 def test_one_holds_and_the_other_is_told(documents: Documents) -> None:
     """By whom, for what, since when and until when, and what can be done."""
-    with hold_lease(documents, NAME, owner="a", seconds=LONG, what="a rewrite") as lease:
+    with hold_worker_lease(documents, NAME, owner="a", seconds=LONG, what="a rewrite") as lease:
         holder = find_lease_holder(documents, NAME)
         assert holder == lease.holder
-        with pytest.raises(LeaseTaken) as caught, hold_lease(documents, NAME, owner="b", seconds=LONG):
+        with pytest.raises(LeaseTaken) as caught, hold_worker_lease(documents, NAME, owner="b", seconds=LONG):
             pass
-        with hold_lease(documents, "another", owner="b", seconds=LONG):
+        with hold_worker_lease(documents, "another", owner="b", seconds=LONG):
             lease.check()
     assert caught.value.message.startswith(f"the lease {NAME!r} is held by a for a rewrite since 2")
     for moment in (lease.holder.since, holder.until):
@@ -118,7 +118,7 @@ def test_a_lease_is_free_at_its_end(documents: Documents) -> None:
     assert find_lease_holder(documents, NAME) is None
     epochs = []
     for owner in ("a", "b", "a"):
-        with suppress(ZeroDivisionError), hold_lease(documents, NAME, owner=owner, seconds=LONG) as lease:
+        with suppress(ZeroDivisionError), hold_worker_lease(documents, NAME, owner=owner, seconds=LONG) as lease:
             epochs.append(lease.epoch)
             raise ZeroDivisionError
         assert find_lease_holder(documents, NAME) is None
@@ -133,7 +133,7 @@ def test_one_of_many_at_once_wins(store: StateConfig) -> None:
         documents = opened(store)
         start.wait()
         try:
-            with hold_lease(documents, NAME, owner=f"owner {number}", seconds=LONG) as lease:
+            with hold_worker_lease(documents, NAME, owner=f"owner {number}", seconds=LONG) as lease:
                 done.wait()
                 lease.check()
                 return f"owner {number} won"
@@ -165,7 +165,7 @@ def test_a_killed_holder_is_followed_after_its_time(store: StateConfig, document
     while taken is None:
         began = documents.now()
         try:
-            with hold_lease(documents, NAME, owner="b", seconds=LONG) as lease:
+            with hold_worker_lease(documents, NAME, owner="b", seconds=LONG) as lease:
                 taken = lease.holder
         except LeaseTaken:
             assert began < dead.until  # the first attempt after that gets it
@@ -176,14 +176,14 @@ def test_a_killed_holder_is_followed_after_its_time(store: StateConfig, document
 
 def test_a_holder_is_safe_until_its_time_is_over(documents: Documents, watched: Watched) -> None:
     """Someone whose clock says so takes over; the holder finds that out, and leaves the other one's lease alone."""
-    with hold_lease(documents, NAME, owner="a", seconds=LONG) as lease:
+    with hold_worker_lease(documents, NAME, owner="a", seconds=LONG) as lease:
         watched.ahead = timedelta(seconds=LONG - 60)
         assert not attempt(watched, "b")
         watched.ahead = timedelta(seconds=LONG + 60)
         expired = find_lease_holder(watched, NAME)
         assert expired is not None
         assert expired.expired
-        with hold_lease(watched, NAME, owner="b", seconds=LONG) as other:
+        with hold_worker_lease(watched, NAME, owner="b", seconds=LONG) as other:
             assert other.epoch > lease.epoch
             with pytest.raises(LeaseLost, match=f"a lost the lease {NAME!r}, .*: b holds it since"):
                 lease.check()
@@ -193,8 +193,8 @@ def test_a_holder_is_safe_until_its_time_is_over(documents: Documents, watched: 
 
 def test_a_lost_lease_is_not_released(documents: Documents) -> None:
     """It is another one's."""
-    with hold_lease(documents, NAME, owner="a", seconds=LONG):
-        other = steal_lease(documents, NAME, owner="b", seconds=LONG)
+    with hold_worker_lease(documents, NAME, owner="a", seconds=LONG):
+        other = hold_worker_lease(documents, NAME, owner="b", seconds=LONG, steal=True)
         other.__enter__()
     holder = find_lease_holder(documents, NAME)
     assert holder is not None
@@ -205,7 +205,7 @@ def test_a_lost_lease_is_not_released(documents: Documents) -> None:
 
 def test_renewing_keeps_a_lease(documents: Documents) -> None:
     """Well beyond its time, while another one keeps trying."""
-    with hold_lease(documents, NAME, owner="a", seconds=KEPT) as lease:
+    with hold_worker_lease(documents, NAME, owner="a", seconds=KEPT) as lease:
         first = lease.holder
         while documents.now() < first.until + timedelta(seconds=0.3):
             assert not attempt(documents, "b")
@@ -217,7 +217,7 @@ def test_renewing_keeps_a_lease(documents: Documents) -> None:
 
 def test_a_check_gives_the_whole_time_again(documents: Documents, watched: Watched) -> None:
     """Even of a lease that has expired, while nobody has taken it."""
-    with hold_lease(watched, NAME, owner="a", seconds=LONG) as lease:
+    with hold_worker_lease(watched, NAME, owner="a", seconds=LONG) as lease:
         watched.ahead = timedelta(seconds=2 * LONG)
         lease.check()
         assert not attempt(watched, "b")
@@ -226,9 +226,9 @@ def test_a_check_gives_the_whole_time_again(documents: Documents, watched: Watch
 
 def test_a_store_that_is_away_makes_a_lease_doubtful(documents: Documents, watched: Watched) -> None:
     """Whoever can't tell must not publish; when the store is back in time, the lease is still held."""
-    with hold_lease(watched, NAME, owner="a", seconds=LONG) as lease:
+    with hold_worker_lease(watched, NAME, owner="a", seconds=LONG) as lease:
         watched.fails.set()
-        with pytest.raises(LeaseLost, match=f"nobody can tell whether a still holds .*{NAME}.*: the store is away"):
+        with pytest.raises(LeaseLost, match=f"can't verify that a still holds .*{NAME}.*: the store is away"):
             lease.check()
         watched.fails.clear()
         lease.check()
@@ -240,7 +240,7 @@ def test_a_store_that_is_away_makes_a_lease_doubtful(documents: Documents, watch
 
 def test_renewals_that_fail_are_tried_again(documents: Documents, watched: Watched) -> None:
     """The background outlives a store that was away for a while."""
-    with hold_lease(watched, NAME, owner="a", seconds=SHORT) as lease:
+    with hold_worker_lease(watched, NAME, owner="a", seconds=SHORT) as lease:
         first = lease.holder
         watched.fails.set()
         time.sleep(SHORT / 2)
@@ -253,8 +253,8 @@ def test_renewals_that_fail_are_tried_again(documents: Documents, watched: Watch
 
 def test_the_background_notices_a_loss(documents: Documents) -> None:
     """It stops, and does not take the lease back."""
-    with hold_lease(documents, NAME, owner="a", seconds=SHORT):
-        with steal_lease(documents, NAME, owner="b", seconds=LONG) as other:
+    with hold_worker_lease(documents, NAME, owner="a", seconds=SHORT):
+        with hold_worker_lease(documents, NAME, owner="b", seconds=LONG, steal=True) as other:
             time.sleep(SHORT)
             other.check()
         assert find_lease_holder(documents, NAME) is None
@@ -263,25 +263,22 @@ def test_the_background_notices_a_loss(documents: Documents) -> None:
         assert find_lease_holder(documents, NAME) is None
 
 
-def test_a_person_ends_a_dead_holders_lease(documents: Documents) -> None:
-    """That one and no later one, where its epoch is given; a holder that was alive finds it lost."""
-    assert release_dead_lease(documents, NAME) is None
-    with hold_lease(documents, NAME, owner="a", seconds=LONG) as lease:
-        assert release_dead_lease(documents, NAME, lease.epoch - 1) is None
+def test_a_stolen_lease_is_lost_after_its_release(documents: Documents) -> None:
+    """A holder that was alive finds it lost, and the next acquisition has a larger epoch."""
+    with hold_worker_lease(documents, NAME, owner="a", seconds=LONG) as lease:
         lease.check()
-        ended = release_dead_lease(documents, NAME, lease.epoch)
-        assert ended is not None
-        assert ended.is_of(lease.holder)
+        with hold_worker_lease(documents, NAME, owner="c", seconds=LONG, steal=True):
+            pass
         assert find_lease_holder(documents, NAME) is None
         with pytest.raises(LeaseLost, match="it was released by another one"):
             lease.check()
-        with hold_lease(documents, NAME, owner="b", seconds=LONG) as other:
+        with hold_worker_lease(documents, NAME, owner="b", seconds=LONG) as other:
             assert other.epoch > lease.epoch
 
 
 def test_an_owner_that_was_started_anew_goes_on(documents: Documents) -> None:
     """It need not wait for itself; what it held before is lost."""
-    older, newer = (hold_lease(documents, NAME, owner="a", seconds=LONG) for _ in range(2))
+    older, newer = (hold_worker_lease(documents, NAME, owner="a", seconds=LONG) for _ in range(2))
     with older as first, newer as second:
         assert second.epoch > first.epoch
         with pytest.raises(LeaseLost):
@@ -291,17 +288,24 @@ def test_an_owner_that_was_started_anew_goes_on(documents: Documents) -> None:
 
 def test_a_lease_whose_document_was_lost_is_lost(documents: Documents) -> None:
     """A store that forgets does not let two go on."""
-    with hold_lease(documents, NAME, owner="a", seconds=LONG) as lease:
+    with hold_worker_lease(documents, NAME, owner="a", seconds=LONG) as lease:
         documents.delete(SPACE, NAME)
         with pytest.raises(LeaseLost):
             lease.check()
 
 
-@pytest.mark.parametrize(("owner", "seconds"), [("", 1.0), ("a", 0.0), ("a", -1.0)])
-def test_a_lease_of_nobody_or_for_no_time_is_refused(documents: Documents, owner: str, seconds: float) -> None:
-    """It would hold nothing."""
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+def test_a_lease_without_a_duration_is_rejected(documents: Documents, seconds: float) -> None:
+    """It would expire at once."""
+    with pytest.raises(ValueError, match="expected more than 0"), hold_worker_lease(documents, NAME, seconds=seconds):
+        pass
+
+
+def test_owners_without_a_name_are_distinct(documents: Documents) -> None:
+    """Two workers of one process exclude each other."""
     with (
-        pytest.raises(ValueError, match="expected a name and a time"),
-        hold_lease(documents, NAME, owner=owner, seconds=seconds),
+        hold_worker_lease(documents, NAME, seconds=LONG),
+        pytest.raises(LeaseTaken),
+        hold_worker_lease(documents, NAME, seconds=LONG),
     ):
         pass

@@ -30,7 +30,7 @@ def test_a_message_over_its_bounds_is_refused_undecoded() -> None:
     assert (last.messages.to_pylist(), last.start) == ([logs(2)], 2)
     [bad] = refused.rejected
     assert (bad.reason, bad.payload, refused.start, len(refused.messages)) == ("overgrown_message", scopes(60), 1, 0)
-    assert bad.detail == "the message holds more than 50 groups (resources, scopes and metrics) (ingest.max_groups)"
+    assert bad.detail == "the message has more than 50 groups (resources, scopes and metrics) (ingest.max_groups)"
 
 
 def test_groups_make_a_message_heavy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def test_others_messages_are_skipped_and_counted(bus: KafkaBus, config: BusConfi
         until = time.monotonic() + PATIENCE
         while reader.skipped < 4 and time.monotonic() < until:
             assert reader.take(1, 0.1) == []
-        reader.done()
+        reader.acknowledge()
         assert reader.lag() == {"t": 0}
     said = [entry for entry in logs if entry["event"] == "message skipped"]
     assert sorted(entry["why"] for entry in said) == ["no JSON", "no JSON", "no JSON object", "no value"]
@@ -90,13 +90,13 @@ def test_messages_that_are_gone_are_said(bus: KafkaBus, config: BusConfig) -> No
     bus.publish("t", numbered(1, 2, 3, 4))
     with bus.reader("g", ["t"]) as reader:
         partition = int(taken(reader, 1)[0].position.partition(":")[0])
-        reader.done()
+        reader.acknowledge()
     admin = AdminClient({"bootstrap.servers": config.bootstrap_servers})
     place = TopicPartition(config.prefix + "t", partition, 3)
     admin.delete_records([place])[place].result(20)
     with capture_logs() as logs, bus.reader("g", ["t"]) as reader:
         assert numbers(taken(reader, 1)) == [4]
-    lost = [entry for entry in logs if entry["event"].startswith("a group lost")]
+    lost = [entry for entry in logs if entry["event"].startswith("messages expired")]
     assert [(entry["group"], entry["topic"], entry["messages"]) for entry in lost] == [("g", "t", 2)]
 
 
@@ -112,11 +112,11 @@ def test_a_change_of_readers_gives_back_what_was_taken(bus: KafkaBus) -> None:
             seen |= set(numbers(second.take(20, 0.1)))
             first.take(20, 0.1)
         with pytest.raises(LeaseLost, match="a reader of group 'g' lost t: what it took"):
-            first.done()
-        second.done()
+            first.acknowledge()
+        second.acknowledge()
         while len(seen) < 20 and time.monotonic() < until:
             seen |= set(numbers(first.take(20, 0.1)))
-        first.done()
+        first.acknowledge()
         assert seen == set(range(20))
         assert first.lag() == {"t": 0}
 
@@ -131,9 +131,9 @@ def test_brokers_that_are_away_are_said(monkeypatch: pytest.MonkeyPatch) -> None
     assert SECRET not in repr(config)
     reader = bus.reader("g", ["t"])
     for use, what in (
-        (lambda: bus.publish("t", numbered(1)), "make the topics neve.t"),
-        (lambda: reader.take(1), "make the topics neve.t"),
-        (reader.lag, "tell how far group g is"),
+        (lambda: bus.publish("t", numbered(1)), "create the topics neve.t"),
+        (lambda: reader.take(1), "create the topics neve.t"),
+        (reader.lag, "read the lag of group g"),
     ):
         with pytest.raises(LakeError, match=rf"the bus \(kafka {NOWHERE}\) can't {what}: ") as caught:
             use()
@@ -186,13 +186,13 @@ def test_offsets_tell_what_was_taken_lost_and_gone() -> None:
     a, b = ("t", 0), ("u", 1)
     offsets.begin({a: 5})
     assert [offsets.take(a, 5), offsets.take(a, 8), offsets.take(b, 3)] == [0, 2, 0]
-    assert offsets.taken == {a: 9, b: 4}
+    assert offsets.unacknowledged == {a: 9, b: 4}
     offsets.revoke([a])
-    assert (offsets.lost, offsets.taken) == ({"t"}, {b: 4})
+    assert (offsets.lost, offsets.unacknowledged) == ({"t"}, {b: 4})
     assert offsets.rewind() == {b: 3}
-    assert (offsets.lost, offsets.taken) == (set(), {})
+    assert (offsets.lost, offsets.unacknowledged) == (set(), {})
     offsets.take(b, 3)
-    offsets.deal()
+    offsets.acknowledge_all()
     offsets.revoke([b])
     assert (offsets.lost, offsets.rewind()) == (set(), {})
 

@@ -34,7 +34,7 @@ def test_a_lease_that_nobody_has_held_is_taken() -> None:
 
 def test_a_lease_that_was_released_is_taken() -> None:
     """Under a larger epoch than before, from nobody."""
-    assert decide_lease(HELD.released().document, "b", NOON) == LeaseGranted(FLOOR + 8)
+    assert decide_lease(HELD.release().document, "b", NOON) == LeaseGranted(FLOOR + 8)
 
 
 def test_a_lease_that_another_one_holds_is_refused() -> None:
@@ -85,9 +85,9 @@ def test_a_holder_is_what_its_document_says(holder: LeaseHolder, now: datetime, 
     """To the microsecond, through the store's text; renewed it is the same taking, released it is nobody."""
     read = LeaseHolder.of(load_document(dump_document(holder.document)), holder.since - MINUTE)
     assert read == holder
-    renewed = LeaseHolder.of(holder.renewed(now, seconds).document, now)
+    renewed = LeaseHolder.of(holder.renew(now, seconds).document, now)
     assert renewed is not None
     assert renewed.is_of(holder)
     assert not renewed.expired
     assert renewed.until - now == timedelta(seconds=seconds)
-    assert LeaseHolder.of(holder.released().document, now) is None
+    assert LeaseHolder.of(holder.release().document, now) is None

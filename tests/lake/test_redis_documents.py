@@ -111,7 +111,7 @@ def test_a_server_that_does_not_answer_is_said_without_secrets() -> None:
         documents.now,
     )
     for use in uses:
-        with pytest.raises(LakeError, match=r"the store of documents \(redis://127.0.0.1:9/0\) failed: Conn") as caught:
+        with pytest.raises(LakeError, match=r"the document store \(redis://127.0.0.1:9/0\) failed: Conn") as caught:
             use()
         assert SECRET not in str(caught.value)
         assert "state.documents_password" in str(caught.value.hint)
@@ -141,7 +141,7 @@ def test_a_server_of_another_kind_is_said() -> None:
 def test_a_machine_without_the_client_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to install."""
     monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(EnvironmentFault, match="redis is not installed") as caught:
+    with pytest.raises(EnvironmentFault, match="needs the package redis, which is not installed") as caught:
         RedisDocuments("redis://cache/0").get("plans", "k")
     assert caught.value.hint == "pip install 'neve[redis]'"
 

@@ -37,7 +37,7 @@ def test_a_file_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """In the folder of the lake, from where the command is run."""
     monkeypatch.chdir(tmp_path)
     assert parse_state_url(StateConfig()).database == str(tmp_path / "lake" / "state.db")
-    assert StateConfig().shown == "sqlite lake/state.db"
+    assert StateConfig().display_address == "sqlite lake/state.db"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_an_address_that_is_none_is_refused_without_its_secrets(url: str) -> Non
     with pytest.raises(ConfigError, match=r"state\.url is .+, expected postgresql://host:port/database") as caught:
         parse_state_url(config)
     assert SECRET not in str(caught.value)
-    assert SECRET not in config.shown
+    assert SECRET not in config.display_address
     assert "state.password" in str(caught.value)
 
 
@@ -73,7 +73,7 @@ def test_a_server_that_does_not_answer_is_said_without_secrets() -> None:
         with pytest.raises(LakeError, match=r"the state store \(postgresql://127.0.0.1:9/neve\) failed") as caught:
             use()
         assert SECRET not in str(caught.value)
-        assert caught.value.hint == "`neve doctor` says what is reachable"
+        assert caught.value.hint == "run `neve doctor` to see what is reachable"
 
 
 def test_a_statement_that_fails_is_said_in_one_line(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from neve.maintain.config import MaintainConfig, OrphansConfig, StatisticsConfig
 from neve.maintain.job import FAILURES, RUNS, Maintainer
 from neve.maintain.step import Gain, History, Outcome
 from neve.state.config import StateConfig
-from neve.state.leases import hold_lease
+from neve.state.leases import hold_worker_lease
 from neve.state.sql_documents import SqlDocuments
 from neve.state.store import StateStore
 
@@ -59,7 +59,7 @@ def test_a_failing_step_does_not_stop_the_next(
 def test_dry_runs_are_not_remembered_and_take_no_lease(lake: Lake, documents: SqlDocuments) -> None:
     """Looking is free, also while somebody is at work."""
     maintainer = Maintainer(lake, documents=documents)
-    with hold_lease(documents, f"maintain:{NAME}", owner="other", seconds=60):
+    with hold_worker_lease(documents, f"maintain:{NAME}", owner="other", seconds=60):
         assert not any(result.failed for result in maintainer.round("spans", dry_run=True))
     assert History(documents).runs() == []
 
@@ -67,7 +67,7 @@ def test_dry_runs_are_not_remembered_and_take_no_lease(lake: Lake, documents: Sq
 def test_one_maintainer_at_a_time(lake: Lake, documents: SqlDocuments) -> None:
     """The second says who is at work, and does nothing; afterwards it can."""
     maintainer = Maintainer(lake, documents=documents)
-    with hold_lease(documents, f"maintain:{NAME}", owner="somebody", seconds=60):
+    with hold_worker_lease(documents, f"maintain:{NAME}", owner="somebody", seconds=60):
         with pytest.raises(LeaseTaken, match="somebody") as taken:
             maintainer.run("spans", ["expire"])
         told = maintainer.refused("spans", taken.value)
@@ -89,7 +89,7 @@ def test_a_round_that_is_cancelled_ends(lake: Lake, documents: SqlDocuments, mon
     with pytest.raises(Cancelled):
         Maintainer(lake, documents=documents).round("spans")
     assert [(run["step"], run["error"]) for run in History(documents).runs()] == [("retention", None)]
-    with hold_lease(documents, f"maintain:{NAME}", owner="other", seconds=60):
+    with hold_worker_lease(documents, f"maintain:{NAME}", owner="other", seconds=60):
         pass
 
 

@@ -36,8 +36,8 @@ from neve.otlp.bounds import (
     check_bounds,
     count_entries,
     count_groups,
-    most_built,
-    most_entries,
+    max_entries,
+    max_objects,
 )
 from tests.receive.doubles import field
 from tests.telemetry import logs, metrics, traces
@@ -180,7 +180,7 @@ class Touched:
 def test_what_may_be_entries_is_never_fewer_than_entries(count: int, extra: list[bytes]) -> None:
     """The quick count is above the true one, whatever way entries are written."""
     message = traces(count) + field(1, field(2, field(2, b"".join(extra))))
-    assert most_entries(message) >= sum(counted(Signal.TRACES, message))
+    assert max_entries(message) >= sum(counted(Signal.TRACES, message))
 
 
 @pytest.mark.parametrize("signal", list(Signal))
@@ -192,7 +192,7 @@ def test_what_readers_may_build_is_never_fewer_than_groups_and_records(
     make = {Signal.TRACES: traces, Signal.LOGS: logs, Signal.METRICS: metrics}[signal]
     message = make(count) + field(1, field(2, b"".join(extra))) + b"".join(extra)
     found = counted(signal, message)
-    assert most_built(message) >= found[Entry.GROUP] + found[Entry.RECORD]
+    assert max_objects(message) >= found[Entry.GROUP] + found[Entry.RECORD]
 
 
 @given(seed=st.integers(0, 2**32), size=st.integers(0, 300))
@@ -201,8 +201,8 @@ def test_any_bytes_can_be_scanned(seed: int, size: int) -> None:
     message = random.Random(seed).randbytes(size)
     for signal in Signal:
         found = counted(signal, message)
-        assert sum(found) <= most_entries(message)
-        assert found[Entry.GROUP] + found[Entry.RECORD] <= most_built(message)
+        assert sum(found) <= max_entries(message)
+        assert found[Entry.GROUP] + found[Entry.RECORD] <= max_objects(message)
 
 
 def test_groups_of_protobuf_end_the_scan_where_readers_refuse_them() -> None:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from neve.model.signals import Signal
-from neve.otlp.json import MOST_SAID, documents, to_json, to_protobuf
+from neve.otlp.json import MAX_DETAIL_CHARACTERS, documents, to_json, to_protobuf
 from tests.otlp.damage import damaged, whole
 from tests.otlp.messages import CLASSES
 
@@ -38,7 +38,7 @@ def transcode(signal: Signal, text: bytes) -> int:
     for bad in read.rejected:
         assert (bad.reason, bad.encoding) == ("malformed_message", "otlp_json")
         assert bad.detail.startswith(f"not OTLP JSON for {signal}: ")
-        assert len(bad.detail) <= MOST_SAID + 1
+        assert len(bad.detail) <= MAX_DETAIL_CHARACTERS + 1
     return len(read.rejected)
 
 

@@ -78,7 +78,7 @@ def test_a_large_resource_is_not_repeated_without_end(monkeypatch: pytest.Monkey
     assert len(decoded.rejected) == 100
     kept = [bad for bad in decoded.rejected if bad.payload]
     assert len(kept) == 3
-    assert "its bytes are left out" in decoded.rejected[-1].detail
+    assert "its bytes are omitted" in decoded.rejected[-1].detail
     assert "left out" not in kept[0].detail
 
 

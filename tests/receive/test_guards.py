@@ -271,16 +271,16 @@ def test_a_backlog_becomes_pressure_and_goes_again(tmp_path: Path, monkeypatch: 
     segment = tmp_path / "otlp" / "20260101T000000-00000000" / "000000000000.raw"
     segment.parent.mkdir(parents=True)
     segment.write_bytes(MAGIC + bytes(93))
-    asyncio.run(pressure.look())
+    asyncio.run(pressure.measure())
     with pytest.raises(Refusal) as caught:
         pressure.check()
     assert (caught.value.verdict, caught.value.reason) == (Verdict.UNAVAILABLE, "backlog")
     assert "101 bytes wait" in (pressure.problem or "")
     segment.write_bytes(MAGIC)
-    asyncio.run(pressure.look())
+    asyncio.run(pressure.measure())
     pressure.check()
     assert not pressure.problem
-    pressure.failed(RawZoneError("the disk is full"))
+    pressure.record_failure(RawZoneError("the disk is full"))
     assert str(pressure.problem) == "the disk is full"
     pressure.check()
     monkeypatch.setattr("neve.receive.backpressure.FAILURE_SECONDS", 0.0)

@@ -165,7 +165,7 @@ def test_refused_records_are_kept_and_told(tmp_path: Path) -> None:
     async def work(room: Room) -> None:
         answer = await room.accept(body)
         assert answer.message == (
-            "3 of 4 spans were refused and kept in quarantine: 2 invalid_span_id, 1 invalid_trace_id"
+            "3 of 4 spans were rejected and stored in quarantine: 2 invalid_span_id, 1 invalid_trace_id"
         )
         assert [frame.payload for frame in room.sink.frames] == [body]
 
@@ -300,7 +300,7 @@ def test_a_message_that_others_leave_no_room_for_costs_nothing(tmp_path: Path) -
             others.grow(2**20 - 200_000)
             with pytest.raises(Refusal) as busy:
                 await room.accept(gzip.compress(traces(3000)), packing=Packing.GZIP)
-        assert busy.value.verdict.comes_back
+        assert busy.value.verdict.is_retryable
         room.receiver.admit(Caller("acme", ""))
 
     run(work, tmp_path, max_inflight_bytes=2**20, max_message_bytes=2**20)

@@ -31,7 +31,7 @@ def test_partial_success_says_how_many_and_why(signal: Signal) -> None:
     response = kind.FromString(encode_answer(answer, Encoding.PROTOBUF))
     assert getattr(response.partial_success, field) == 3
     assert response.partial_success.error_message == (
-        f"3 of 10 {signal.record} were refused and kept in quarantine: 2 timestamp_in_future, 1 missing_time"
+        f"3 of 10 {signal.record} were rejected and stored in quarantine: 2 timestamp_in_future, 1 missing_time"
     )
     assert Parse(encode_answer(answer, Encoding.JSON), kind()) == response
 

@@ -17,8 +17,8 @@ def test_a_share_is_refused_and_others_go_on() -> None:
     usage = Usage(share_bytes=1000, block_bytes=100)
     for _ in range(11):
         usage.check("hostile")
-        usage.kept("hostile", 400, 3, 100)
-    usage.kept("honest", 50, 1, 100)
+        usage.count_stored("hostile", 400, 3, 100)
+    usage.count_stored("honest", 50, 1, 100)
     with pytest.raises(Refusal, match="1100 bytes of hostile wait to be ingested, its share") as caught:
         usage.check("hostile")
     assert (caught.value.verdict, caught.value.reason) == (Verdict.BUSY, "backlog_share")
@@ -42,7 +42,7 @@ def test_what_waits_is_never_less_than_there_is(steps: list[tuple[str, int] | fl
     usage, waiting = Usage(block_bytes=block), []
     for step in steps:
         if isinstance(step, tuple):
-            usage.kept(step[0], 1, 1, step[1])
+            usage.count_stored(step[0], 1, 1, step[1])
             waiting.append(step)
             continue
         waiting = waiting[int(step * len(waiting)) :]
@@ -59,9 +59,9 @@ def test_what_waits_is_never_less_than_there_is(steps: list[tuple[str, int] | fl
 def test_the_report_names_those_who_send_most() -> None:
     """With what they sent, what was refused of it and what waits."""
     usage = Usage()
-    usage.kept("small", 10, 1, 5)
-    usage.kept("large", 1000, 20, 400)
-    usage.refused("small")
+    usage.count_stored("small", 10, 1, 5)
+    usage.count_stored("large", 1000, 20, 400)
+    usage.count_refused("small")
     assert list(usage.report()) == [
         {"organization": "large", "bytes": 1000, "records": 20, "refused": 0, "backlog_bytes": 400},
         {"organization": "small", "bytes": 10, "records": 1, "refused": 1, "backlog_bytes": 5},
@@ -73,5 +73,5 @@ def test_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("neve.receive.backpressure.MAX_KNOWN", 3)
     usage = Usage()
     for number in range(10):
-        usage.kept(f"org-{number}", 1, 1, 1)
+        usage.count_stored(f"org-{number}", 1, 1, 1)
     assert {row["organization"] for row in usage.report()} == {"org-7", "org-8", "org-9"}

@@ -18,7 +18,7 @@ from neve.search import job
 from neve.search.config import SearchConfig
 from neve.search.job import SearchIndexer
 from neve.search.lookup import SearchIndex
-from neve.state.leases import hold_lease
+from neve.state.leases import hold_worker_lease
 from tests.compact.tables import documents_in, fill_logs
 from tests.query.lakes import ACME, OTHER
 from tests.search.lakes import put, with_index, words_by_file
@@ -160,7 +160,7 @@ def test_when_another_writer_was_quicker_the_index_is_planned_anew(
 
 def test_one_run_at_a_time(full: Lake, tmp_path: Path) -> None:
     """A lease keeps others away; who knows that its holder is dead takes it."""
-    with hold_lease(documents_in(tmp_path), "search:logs", owner="another", seconds=60):
+    with hold_worker_lease(documents_in(tmp_path), "search:logs", owner="another", seconds=60):
         with pytest.raises(LeaseTaken):
             search(full, tmp_path).build()
         assert search(full, tmp_path, steal=True).build().files_indexed == 5

@@ -14,7 +14,7 @@ from prometheus_client import REGISTRY
 from neve.lake.commit.append import append_once
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import SPANS
-from neve.state.leases import hold_lease
+from neve.state.leases import hold_worker_lease
 from neve.tail.config import DestinationConfig
 from neve.tail.export import kept_spans as kept_module
 from neve.tail.export import kept_spans as reading_module
@@ -276,7 +276,7 @@ def test_a_dead_process_s_lease_can_be_taken(desk: Desk) -> None:
     desk.run(at=1000)
     box = Box()
     exporter = _exporter(desk, box)
-    with hold_lease(exporter.documents, "tail-export:tail:box", owner="dead", seconds=600):
+    with hold_worker_lease(exporter.documents, "tail-export:tail:box", owner="dead", seconds=600):
         assert exporter.run()[0].note
         assert not replace(exporter, steal=True).run()[0].note
     assert len(box.spans) == 1

@@ -134,7 +134,7 @@ class AccessControl:
             if scope["type"] == "http":
                 self._rules.check(scope["path"], scope["headers"])
         except Refusal as refusal:
-            await self._refuse(refusal.detached(), scope)(scope, receive, send)
+            await self._refuse(refusal.strip_traceback(), scope)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 

@@ -76,10 +76,10 @@ def receiver_probe_routes(
     registries = (metrics.registry, REGISTRY)
     return build_probe_routes(
         viewers,
-        lambda: otlp.ailment,
+        lambda: otlp.health_problem,
         lambda: otlp.problem,
         *registries,
-        beside=lambda: {"events": events.ailment},
+        beside=lambda: {"events": events.health_problem},
     )
 
 

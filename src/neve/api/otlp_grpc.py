@@ -70,14 +70,14 @@ class GrpcService(grpc.GenericRpcHandler):  # type: ignore[misc]
         try:
             outcome = await self._serve(signal, context)
         except asyncio.CancelledError:
-            self.receiver.metrics.abandoned(GRPC)
+            self.receiver.metrics.count_abandoned(GRPC)
             raise
         finally:
             self._calls -= 1
         if isinstance(outcome, Refusal):
             await self._abort(signal, context, outcome)
             raise outcome  # unreachable: abort raises
-        self.receiver.metrics.answered(signal, GRPC, grpc.StatusCode.OK.name)
+        self.receiver.metrics.count_response(signal, GRPC, grpc.StatusCode.OK.name)
         return outcome
 
     async def _serve(self, signal: Signal, context: aio.ServicerContext) -> bytes | Refusal:
@@ -94,7 +94,7 @@ class GrpcService(grpc.GenericRpcHandler):  # type: ignore[misc]
             caller = await self.guard.caller(key, Scope.WRITE, context.peer())
             self.receiver.admit(caller)
         except Refusal as refusal:
-            return refusal.detached()
+            return refusal.strip_traceback()
         hold = self.receiver.budget.hold()
         try:
             message = await self._readings.read(
@@ -102,7 +102,7 @@ class GrpcService(grpc.GenericRpcHandler):  # type: ignore[misc]
             )
         except Refusal as refusal:
             hold.release()
-            return refusal.detached()
+            return refusal.strip_traceback()
         except BaseException:
             hold.release()
             raise
@@ -116,7 +116,7 @@ class GrpcService(grpc.GenericRpcHandler):  # type: ignore[misc]
                 export = Export(signal, caller.organization, message, packing=packing, key_id=caller.key_id)
                 return encode_answer(await self.receiver.accept(export, hold), Encoding.PROTOBUF)
         except Refusal as refusal:
-            return refusal.detached()
+            return refusal.strip_traceback()
         except Exception:
             log.exception("a request failed", signal=signal, transport=GRPC)
             return Refusal(Verdict.FAILED, "failed", "the receiver failed; its log says why")
@@ -134,9 +134,9 @@ class GrpcService(grpc.GenericRpcHandler):  # type: ignore[misc]
         return body
 
     async def _abort(self, signal: Signal, context: aio.ServicerContext, refusal: Refusal) -> None:
-        self.receiver.metrics.refused(GRPC, refusal.reason)
+        self.receiver.metrics.count_refusal(GRPC, refusal.reason)
         code = CODES[refusal.verdict.grpc]
-        self.receiver.metrics.answered(signal, GRPC, code.name)
+        self.receiver.metrics.count_response(signal, GRPC, code.name)
         details = encode_refusal(refusal, Encoding.PROTOBUF, self.receiver.config.retry_after_seconds)
         await context.abort(code, refusal.message, ((DETAILS, details),))
 

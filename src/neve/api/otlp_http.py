@@ -120,7 +120,7 @@ def build_refusal_response(
 ) -> HttpResponse:
     """Return the response to a rejected request, with the headers that its status requires."""
     headers: list[Header] = []
-    if refusal.verdict.comes_back:
+    if refusal.verdict.is_retryable:
         headers.append((b"retry-after", b"%d" % (refusal.retry_after_seconds or retry_after_seconds)))
     if refusal.verdict is Verdict.NO_KEY:
         headers.append((b"www-authenticate", b"Bearer"))
@@ -237,16 +237,16 @@ class HttpEndpoint:
         try:
             reply = await self._serve(headers, body, (scope.get("client") or ("",))[0])
         except ClientDisconnected:
-            self.metrics.abandoned(HTTP)
+            self.metrics.count_abandoned(HTTP)
             return
         except Refusal as refusal:
-            self.metrics.refused(HTTP, refusal.reason)
+            self.metrics.count_refusal(HTTP, refusal.reason)
             encoding = response_encoding(headers)
             slow = refusal.verdict is Verdict.SLOW
             reply = build_refusal_response(
-                refusal.detached(), encoding, self.config.retry_after_seconds, close=slow or body.must_close
+                refusal.strip_traceback(), encoding, self.config.retry_after_seconds, close=slow or body.must_close
             )
-        self.metrics.answered(self.desk.signal, HTTP, str(reply.status))
+        self.metrics.count_response(self.desk.signal, HTTP, str(reply.status))
         await reply.send(send)
 
     async def _serve(self, headers: Headers, body: RequestBody, peer: str) -> HttpResponse:
@@ -316,13 +316,13 @@ def build_application(receiver: Receiver, events: EventReceiver, guard: Guard, g
         return Route(path, HttpEndpoint(desk, guard, budget, config, metrics), methods=["POST"])
 
     def elsewhere(request: Request, error: HTTPException) -> Response:
-        metrics.answered("none", HTTP, str(error.status_code))
+        metrics.count_response("none", HTTP, str(error.status_code))
         words = f"{request.method} {request.url.path[:LONGEST_SHOWN]} is not served here: {OTLP_PATHS}"
         return JSONResponse({"code": 12, "message": words}, error.status_code, headers=error.headers)
 
     def refuse(refusal: Refusal, scope: Scope) -> ASGIApp:
-        metrics.refused(HTTP, refusal.reason)
-        metrics.answered("none", HTTP, str(refusal.verdict.http))
+        metrics.count_refusal(HTTP, refusal.reason)
+        metrics.count_response("none", HTTP, str(refusal.verdict.http))
         reply = build_refusal_response(
             refusal, response_encoding(dict(scope["headers"])), config.retry_after_seconds, close=True
         )

@@ -106,8 +106,8 @@ async def _open_http(parts: ReceiverParts) -> AsyncIterator[str]:
     sock = listen(config.host, config.http_port, "receiver.http_port")
 
     def refused(status: int, reason: str) -> None:
-        parts.receiver.metrics.refused(HTTP, reason)
-        parts.receiver.metrics.answered("none", HTTP, str(status))
+        parts.receiver.metrics.count_refusal(HTTP, reason)
+        parts.receiver.metrics.count_response("none", HTTP, str(status))
 
     options = {
         "http": build_protocol(ConnectionLimits(config, refused)),

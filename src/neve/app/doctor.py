@@ -170,7 +170,7 @@ def _streams(lake: Lake) -> Finding:
 
 
 def _state(settings: Settings) -> Finding:
-    state, where = StateStore(settings.state), settings.state.shown
+    state, where = StateStore(settings.state), settings.state.display_address
     if not state.exists:
         return Finding("state", "note", f"{where}, not there yet", "made with the first API key or run")
     try:

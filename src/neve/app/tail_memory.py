@@ -83,9 +83,9 @@ class HeldPressure(Backpressure):
     It evicts spans by itself, so that only a failure to hold spans makes it not ready.
     """
 
-    def failed(self, error: RawZoneError) -> Refusal:
+    def record_failure(self, error: RawZoneError) -> Refusal:
         """Record that spans could not be held, and return the response to the client."""
-        super().failed(error)
+        super().record_failure(error)
         return Refusal(Verdict.UNAVAILABLE, "not_held", error.message)
 
 

@@ -134,7 +134,7 @@ def main() -> None:
         if not _is_external(error):
             raise
         words = (str(error).splitlines() or [""])[0]
-        outside = NeveError(f"{type(error).__name__}: {words}", hint="`neve doctor` says what is reachable")
+        outside = NeveError(f"{type(error).__name__}: {words}", hint="run `neve doctor` to see what is reachable")
         print_error(outside, as_json="--json" in sys.argv)
         code = 1
     sys.exit(code)

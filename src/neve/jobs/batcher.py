@@ -199,7 +199,7 @@ class Batcher:
 
     def _done(self) -> None:
         try:
-            self._reader.done()
+            self._reader.acknowledge()
         except LeaseLost as error:  # it is redelivered to a batcher that recognizes it
             log.warning("announcements come again", error=error.message)
 

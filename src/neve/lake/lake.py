@@ -65,7 +65,7 @@ class Lake:
         except Exception as error:
             raise LakeError(
                 f"can't open the {config.kind} catalog {config.name!r}: {type(error).__name__}: {_first_line(error)}",
-                hint="`neve doctor` says what is reachable",
+                hint="run `neve doctor` to see what is reachable",
             ) from error
 
     @property

@@ -40,11 +40,11 @@ def decode_attributes(lists: pa.ListArray) -> Maps:
     """Convert lists of `KeyValue` to a map of text and a map of the types that are not strings."""
     every, starts, keep = _find_last_of_keys(lists)
     entries = every if keep is None else every.filter(pa.array(keep))
-    offsets = starts if keep is None else _kept_offsets(keep, starts)
+    offsets = starts if keep is None else _filter_offsets(keep, starts)
     keys, texts = entries.field("key"), decode_values(entries.field("value"))
     typed = texts.codes != STRING
     types = pa.MapArray.from_arrays(
-        pa.array(_kept_offsets(typed, offsets)),
+        pa.array(_filter_offsets(typed, offsets)),
         keys.filter(pa.array(typed)),
         pa.array(texts.names).take(pa.array(texts.codes[typed])),
     )
@@ -137,12 +137,9 @@ def _last_of_each_key(keys: pa.StringArray, offsets: Offsets) -> Mask | None:
     return keep
 
 
-def _kept_offsets(keep: Mask, offsets: Offsets) -> Offsets:
+def _filter_offsets(keep: Mask, offsets: Offsets) -> Offsets:
     return np.concatenate(([0], np.cumsum(keep, dtype=np.int32)))[offsets].astype(np.int32)
 
-
-# Decoding does not search; it raises `UnreadableValue` when it finds one. Only then the rows are searched here. The
-# search must see what decoding sees.
 
 Found = dict[int, str]
 

@@ -47,7 +47,7 @@ class Bounds:
     attributes: int = 4_000_000
 
 
-WORDS = {
+DESCRIPTIONS = {
     Entry.GROUP: ("groups (resources, scopes and metrics)", "max_groups"),
     Entry.RECORD: ("records", "max_records"),
     Entry.PART: ("attributes, events, links and other parts of records", "max_attributes"),
@@ -58,9 +58,9 @@ class TooMany(Overgrown):
     """Raised when a message exceeds a bound; `setting` is the bound's name in every section."""
 
     def __init__(self, entry: Entry, limit: int) -> None:
-        words, self.setting = WORDS[entry]
+        description, self.setting = DESCRIPTIONS[entry]
         self.entry, self.limit = entry, limit
-        super().__init__(f"the message holds more than {limit} {words}")
+        super().__init__(f"the message has more than {limit} {description}")
 
 
 class Node(dict[int, tuple[Entry | None, "Node | None"]]):
@@ -140,16 +140,13 @@ RECORD_TAG = {Signal.TRACES: _tag(2), Signal.LOGS: _tag(2), Signal.METRICS: _tag
 
 
 def check_bounds(signal: Signal, message: bytes, bounds: Bounds) -> None:
-    """Raise `TooMany` for a message that exceeds its bounds.
-
-    It may be malformed, which is not checked here.
-    """
+    """Raise `TooMany` for a message that exceeds its bounds. It may be malformed, which is not checked here."""
     most = len(message) // MIN_ENTRY_BYTES
     if most > bounds.groups:
         count_groups(signal, message, bounds)
     if most > bounds.records and _tags(message, RECORD_TAG[signal]) > bounds.records:
         count_entries(message, RECORDS[signal], bounds)
-    if most > bounds.attributes and most_entries(message) > bounds.attributes:
+    if most > bounds.attributes and max_entries(message) > bounds.attributes:
         count_entries(message, WHOLE[signal], bounds)
 
 
@@ -243,14 +240,14 @@ def count_entries(  # noqa: C901, PLR0912, PLR0915 - one flat loop
             return counts
 
 
-def most_entries(message: bytes) -> int:
+def max_entries(message: bytes) -> int:
     """Return an upper bound of the number of all entries: the bytes that may begin a counted tag."""
     view = memoryview(message)
     pieces = (bytes(view[start : start + PIECE_BYTES]) for start in range(0, len(message), PIECE_BYTES))
     return len(message) - sum(len(piece.translate(None, TAG_BYTES)) for piece in pieces)
 
 
-def most_built(message: bytes) -> int:
+def max_objects(message: bytes) -> int:
     """Return an upper bound of the groups, records and points, for each of which a reader builds an object."""
     return len(message) - len(message.translate(None, BUILT_BYTES))
 

@@ -78,7 +78,7 @@ def _open(signal: Signal, column: pa.BinaryArray) -> tuple[Envelope, list[Reject
         return envelope, []
     bad = sorted(parsed.malformed.items())
     rejected = [Rejected("malformed_message", detail, index, column[index].as_py()) for index, detail in bad]
-    return envelope.renumbered(parsed.index), rejected
+    return envelope.renumber(parsed.index), rejected
 
 
 def _check_growth(envelope: Envelope) -> None:
@@ -99,17 +99,18 @@ def _decode_context(envelope: Envelope) -> tuple[Envelope, Context, list[Rejecte
     groups = np.fromiter(bad, np.int64, len(bad))
     lost = np.isin(envelope.group, groups)
     refused = [(row, "malformed_context", bad[int(envelope.group[row])]) for row in np.flatnonzero(lost).tolist()]
-    kept = envelope.select(~lost).without_groups(groups)
-    return kept, decode_context(kept.groups), reject(envelope, refused)
+    rest = envelope.select(~lost).without_groups(groups)
+    return rest, decode_context(rest.groups), reject(envelope, refused)
 
 
 def _decode_records(envelope: Envelope, intake: Intake) -> Rows:
     signal = envelope.signal
     parsed = RecordFilter.parse(RECORDS[signal], envelope.records)
     checked = parsed.without(find_failures(CHECKS[signal](parsed.batch, intake)))
-    sieve, (columns, duplicates) = checked.decode(lambda batch: DECODERS[signal](batch, intake))
-    kept = envelope.select(sieve.index) if sieve.refused else envelope
-    return Rows(columns, kept, digests(kept.records), tuple(reject(envelope, sieve.refused)), duplicates)
+    filtered, (columns, duplicates) = checked.decode(lambda batch: DECODERS[signal](batch, intake))
+    accepted = envelope.select(filtered.index) if filtered.refused else envelope
+    rejected = tuple(reject(envelope, filtered.refused))
+    return Rows(columns, accepted, digests(accepted.records), rejected, duplicates)
 
 
 def _identities(envelope: Envelope, rows: Rows, context: Context) -> Digests:

@@ -67,7 +67,7 @@ class Envelope:
         records = self.records.take(pa.array(index))
         return replace(self, records=records, group=self.group[index], message=self.message[index])
 
-    def renumbered(self, messages: Indices) -> "Envelope":
+    def renumber(self, messages: Indices) -> "Envelope":
         """Return the envelope with new message numbers: 0 becomes the first of `messages`, and so on."""
         return replace(self, message=messages[self.message])
 

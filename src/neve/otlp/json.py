@@ -31,7 +31,7 @@ from neve.otlp.bounds import Entry, TooMany
 from neve.otlp.decode_result import Rejected, Transcoded
 from neve.otlp.json_columns import IDS, transcode_all
 from neve.otlp.json_enums import UNKNOWN_ENUM, UnknownEnum, split_unknown_enums
-from neve.otlp.validation import LEFT_OUT, MAX_BYTES
+from neve.otlp.validation import BYTES_OMITTED, MAX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +109,7 @@ CLASSES: dict[Signal, type[Message]] = {
 }
 ID_BYTES = (16, 8)  # of a trace and of a span
 SPACE = re.compile(r"\s*")
-MOST_SAID = 500  # characters of an error; some repeat the whole document
+MAX_DETAIL_CHARACTERS = 500  # characters of an error; some repeat the whole document
 KINDS = {dict: "an object", list: "a list", str: "text", bool: "a boolean", int: "a number", float: "a number"}
 
 
@@ -138,9 +138,9 @@ def transcode_each(signal: Signal, text: bytes) -> Transcoded:
             refused = split_unknown_enums(signal, plain, CLASSES[signal].DESCRIPTOR)
             message = fill(CLASSES[signal](), plain, "the document")
         except Exception as error:  # readers raise errors of any type, and an error affects this document only
-            words = "it is nested too deep to be read" if isinstance(error, RecursionError) else error
-            said = _shorten(f"not OTLP JSON for {signal}: {words}")
-            rejected.append(Rejected("malformed_message", said, position, document, "otlp_json"))
+            reason = "it is nested too deep to be read" if isinstance(error, RecursionError) else error
+            detail = _shorten(f"not OTLP JSON for {signal}: {reason}")
+            rejected.append(Rejected("malformed_message", detail, position, document, "otlp_json"))
         else:
             messages.append(message)
             index.append(position)
@@ -149,12 +149,12 @@ def transcode_each(signal: Signal, text: bytes) -> Transcoded:
 
 
 def _reject_unknown_enums(refused: list[UnknownEnum], position: int) -> Iterator[Rejected]:
-    """Reject records of a document. Each contains its resource, so bytes beyond a limit are left out."""
+    """Reject records of a document. Each contains its resource, so bytes beyond a limit are omitted."""
     size = 0
     for each in refused:
         payload = json.dumps(each.document).encode() if size <= MAX_BYTES else b""
         size += len(payload)
-        detail = _shorten(each.detail) if payload else f"{_shorten(each.detail)}; {LEFT_OUT}"
+        detail = _shorten(each.detail) if payload else f"{_shorten(each.detail)}; {BYTES_OMITTED}"
         yield Rejected(UNKNOWN_ENUM, detail, position, payload, "otlp_json", each.records)
 
 
@@ -163,12 +163,12 @@ def _skip(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def _shorten(words: str) -> str:
-    return words if len(words) <= MOST_SAID else words[:MOST_SAID] + "…"
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_DETAIL_CHARACTERS else text[:MAX_DETAIL_CHARACTERS] + "…"
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object. One that has a key twice has no meaning that two readers agree on."""
+    """Build an object. Raises `ValueError` for a repeated key, because readers disagree on its meaning."""
     found = dict(pairs)
     if len(found) < len(pairs):
         repeated = next(key for place, (key, _value) in enumerate(pairs) if key in dict(pairs[:place]))
@@ -187,10 +187,7 @@ def _fill_text(message: Message, text: str, place: str) -> bytes:
 
 
 def _object(plain: Any, message: Any, place: str) -> dict[str, Any]:
-    """Convert an object for protobuf's reader: ids in base64.
-
-    That reader accepts lists and text as empty objects.
-    """
+    """Convert an object for protobuf's reader: ids in base64. That reader accepts lists and text as empty objects."""
     if not isinstance(plain, dict):
         raise ValueError(_describe_unexpected(place, plain, "an object"))
     by_json, by_name = message.fields_by_camelcase_name, message.fields_by_name
@@ -236,9 +233,9 @@ def _explain_id(text: str) -> str:
 
 
 def _describe_unexpected(place: str, value: Any, expected: str) -> str:
-    said = json.dumps(value) if isinstance(value, bool | int | float | str) else ""
+    text = json.dumps(value) if isinstance(value, bool | int | float | str) else ""
     kind = KINDS.get(type(value), "null")
-    return f"{place} is {kind}{f' ({said[:64]})' if said else ''}, expected {expected}"
+    return f"{place} is {kind}{f' ({text[:64]})' if text else ''}, expected {expected}"
 
 
 __all__ = ["CLASSES", "Transcoded", "documents", "to_json", "to_protobuf"]
@@ -247,10 +244,7 @@ JSON_IDS = ("traceId", "spanId", "parentSpanId")
 
 
 def to_protobuf(signal: Signal, text: bytes) -> Transcoded:
-    """Convert a JSON text to messages: one document, or one a line.
-
-    It raises no error, whatever the text is.
-    """
+    """Convert a JSON text to messages: one document, or one a line. It raises no error, whatever the text is."""
     messages = transcode_all(signal, text, _fill_text)
     if messages is None:
         return transcode_each(signal, text)

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 IDS = ("trace_id", "span_id", "parent_span_id")
 TOP = {Signal.TRACES: "resource_spans", Signal.LOGS: "resource_logs", Signal.METRICS: "resource_metrics"}
-AS_THEY_ARE = (*IDS, "array_value", "kvlist_value")  # read without a type: a number is no id, though its digits are hex
+# Read without a type: a number is not an id, though its digits are hex.
+UNTYPED_FIELDS = (*IDS, "array_value", "kvlist_value")
 DEFAULTS = {pa.string(): "", pa.bool_(): False}
 SQL_TYPES = {
     pa.string(): "VARCHAR",
@@ -142,8 +143,8 @@ def _check_oneofs(array: pa.StructArray) -> None:
     """Raise `ValueError` if a value has several of the fields of which one may be set."""
     for names in ONEOFS:
         if array.type.get_field_index(names[0]) >= 0:
-            there = sum(array.field(name).is_valid().to_numpy(zero_copy_only=False).astype(np.int8) for name in names)
-            if np.any(np.asarray(there) > 1):
+            fields = sum(array.field(name).is_valid().to_numpy(zero_copy_only=False).astype(np.int8) for name in names)
+            if np.any(np.asarray(fields) > 1):
                 raise ValueError(f"a value has several of {', '.join(names)}")
 
 
@@ -186,7 +187,7 @@ def _collect(field: pa.Field, kinds: dict[str, set[str]], names: set[str]) -> No
     if pa.types.is_struct(inner):
         for child in inner:
             _collect(child, kinds, names)
-    elif field.name not in AS_THEY_ARE:
+    elif field.name not in UNTYPED_FIELDS:
         kinds.setdefault(_doubtful_values(inner, is_list=inner is not kind), set()).add(field.name)
 
 
@@ -212,7 +213,7 @@ def _sql_type(field: pa.Field) -> str:
     if pa.types.is_struct(field.type):
         return "STRUCT(" + ", ".join(f'"{_camel(child.name)}" {_sql_type(child)}' for child in field.type) + ")"
     if pa.types.is_binary(field.type):
-        return "JSON" if field.name in AS_THEY_ARE else "VARCHAR"
+        return "JSON" if field.name in UNTYPED_FIELDS else "VARCHAR"
     return SQL_TYPES[field.type]
 
 

@@ -1,7 +1,7 @@
 """Enums of OTLP JSON: records with a name that their enum does not have.
 
-Protobuf's reader drops such a name without a word when it ignores unknown fields, which OTLP asks for, and the value
-becomes 0. Numbers are never unknown: enums of protobuf 3 are open.
+Protobuf's reader drops such a name silently when it ignores unknown fields, which OTLP requires, and the value becomes
+0. Numbers are never unknown: enums of protobuf 3 are open.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def split_unknown_enums(signal: Signal, plain: Any, message: Any) -> list[Unknow
             if key is None or not isinstance(scope[key], list):
                 continue
             wrong = [next(_find_unknown(record, field.message_type), None) for record in scope[key]]
-            for record, words in zip(scope[key], wrong, strict=True):
-                if words is not None:
+            for record, detail in zip(scope[key], wrong, strict=True):
+                if detail is not None:
                     alone = _isolate(names, resource, scope, key, record)
-                    found.append(UnknownEnum(words, alone, _count_points(record, field.message_type)))
-            scope[key] = [record for record, words in zip(scope[key], wrong, strict=True) if words is None]
+                    found.append(UnknownEnum(detail, alone, _count_points(record, field.message_type)))
+            scope[key] = [record for record, detail in zip(scope[key], wrong, strict=True) if detail is None]
     return found
 
 

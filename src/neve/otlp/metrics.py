@@ -96,11 +96,11 @@ class Points:
 
 def decode_points(envelope: Envelope, intake: Intake) -> Rows:
     """Decode the metrics of an envelope to one row for each data point, in the order of the message."""
-    sieve, maps = RecordFilter.parse(METRIC, envelope.records).decode(
+    filtered, maps = RecordFilter.parse(METRIC, envelope.records).decode(
         lambda batch: decode_attributes(batch.column("metadata"))
     )
-    metrics, rejected = sieve.batch, reject(envelope, sieve.refused)
-    envelope = envelope.select(sieve.index) if sieve.refused else envelope
+    metrics, rejected = filtered.batch, reject(envelope, filtered.refused)
+    envelope = envelope.select(filtered.index) if filtered.refused else envelope
     headers = MetricHeaders.of(metrics)
     kinds = [_decode_kind(kind, metrics, headers, envelope, intake) for kind in KINDS]
     present = [points for points in kinds if len(points.metric)]
@@ -137,15 +137,15 @@ def _decode_kind(
         *check_time("time_unix_nano", parsed.batch.column("time_unix_nano"), intake, needed=True),
     ]
     checked = parsed.without(find_failures(checks))
-    sieve, (columns, duplicates) = checked.decode(lambda batch: decode_point_columns(kind, batch))
-    if not sieve.refused:
+    filtered, (columns, duplicates) = checked.decode(lambda batch: decode_point_columns(kind, batch))
+    if not filtered.refused:
         return Points(columns, metric, digests(wires), (), duplicates)
-    out = np.array([row for row, *_why in sieve.refused])
+    out = np.array([row for row, *_why in filtered.refused])
     alone = headers.around(kind, wires.take(pa.array(out)), metric[out])
     points = replace(_of_points(envelope, metric[out]), records=alone)
-    rejected = reject(points, [(place, reason, why) for place, (_row, reason, why) in enumerate(sieve.refused)])
-    kept = wires.take(pa.array(sieve.index))
-    return Points(columns, metric[sieve.index], digests(kept), tuple(rejected), duplicates)
+    rejected = reject(points, [(place, reason, why) for place, (_row, reason, why) in enumerate(filtered.refused)])
+    accepted = wires.take(pa.array(filtered.index))
+    return Points(columns, metric[filtered.index], digests(accepted), tuple(rejected), duplicates)
 
 
 def _concat(parts: list[Columns]) -> Columns:

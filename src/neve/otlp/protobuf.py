@@ -113,7 +113,7 @@ def read_messages(wire: Handler, column: pa.BinaryArray) -> pa.RecordBatch:
         return wire.array_to_record_batch(column)
     except BaseException as error:
         if type(error).__name__ == "PanicException":
-            raise ReaderPanic(f"the reader gave up: {error}") from None
+            raise ReaderPanic(f"the reader failed: {error}") from None
         raise
 
 
@@ -147,9 +147,9 @@ def _pools(whole: bool) -> tuple[descriptor_pool.DescriptorPool, HandlerPool]:
 
 
 def _rewrite(message: descriptor_pb2.DescriptorProto, opaque: frozenset[Field]) -> None:
-    kept = [field for field in message.field if (message.name, field.name) not in PROFILES_ONLY]
+    fields = [field for field in message.field if (message.name, field.name) not in PROFILES_ONLY]
     del message.field[:]
-    message.field.extend(kept)
+    message.field.extend(fields)
     for field in message.field:
         if (message.name, field.name) in opaque:
             _leave_as_bytes(message, field)

@@ -60,8 +60,8 @@ class EarlierValues:
         texts = types.items.take(pa.array(places)).to_pylist()
         found = [(row, entry) for row, text in zip(rows.tolist(), texts, strict=True) for entry in _parse_earlier(text)]
         left = pa.array(~is_earlier)
-        kept = np.concatenate(([0], np.cumsum(~is_earlier)))[offsets].astype(np.int32)
-        plain = pa.MapArray.from_arrays(pa.array(kept), types.keys.filter(left), types.items.filter(left))
+        rest = np.concatenate(([0], np.cumsum(~is_earlier)))[offsets].astype(np.int32)
+        plain = pa.MapArray.from_arrays(pa.array(rest), types.keys.filter(left), types.items.filter(left))
         return plain, cls([row for row, _entry in found], [entry for _row, entry in found])
 
     def insert(self, lists: pa.ListArray) -> pa.ListArray:
@@ -71,7 +71,7 @@ class EarlierValues:
         places, added = [], []
         for row, entry in zip(self.rows, self.entries, strict=True):
             mine = keys.slice(offsets[row], offsets[row + 1] - offsets[row]).to_pylist()
-            if entry.key in mine:  # somebody may have removed the attribute since
+            if entry.key in mine:  # the attribute may have been removed since
                 places.append(int(offsets[row]) + mine.index(entry.key))
                 added.append((row, entry))
         more = pa.array([_to_entry(entry) for _row, entry in added], ENTRY_TYPE)

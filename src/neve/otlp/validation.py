@@ -22,7 +22,7 @@ from neve.text import format_bytes
 
 Mask = npt.NDArray[np.bool_]
 MAX_INT64 = 2**63 - 1
-MOST_SAID = 32  # bytes of an id in a detail; an id may be as long as its message
+MAX_ID_BYTES = 32  # bytes of an id in a detail; an id may be as long as its message
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ def check_id(name: str, ids: pa.BinaryArray, width: int) -> Check:
 
     def detail(row: int) -> str:
         value = ids[row].as_py()
-        said = value[:MOST_SAID].hex() + ("…" if len(value) > MOST_SAID else "")
-        return f"{name} is {said or 'empty'!r}, expected {width} bytes that are not all zero"
+        text = value[:MAX_ID_BYTES].hex() + ("…" if len(value) > MAX_ID_BYTES else "")
+        return f"{name} is {text or 'empty'!r}, expected {width} bytes that are not all zero"
 
     return Check(f"invalid_{name}", _not(right), detail)
 
@@ -127,7 +127,7 @@ class RecordFilter:
 # Each rejected record contains its resource: a large resource and many small records would exceed the memory. Beyond
 # this size records are still rejected one by one, without their bytes.
 MAX_BYTES = 128 * 1024 * 1024
-LEFT_OUT = f"its bytes are left out, because those of the records before it fill {format_bytes(MAX_BYTES)}"
+BYTES_OMITTED = f"its bytes are omitted, because the records before it fill {format_bytes(MAX_BYTES)}"
 
 
 def reject(envelope: Envelope, refused: Sequence[Failure]) -> list[Rejected]:
@@ -136,7 +136,7 @@ def reject(envelope: Envelope, refused: Sequence[Failure]) -> list[Rejected]:
     return [
         Rejected(reason, detail, int(envelope.message[row]), payload)
         if payload is not None
-        else Rejected(reason, f"{detail}; {LEFT_OUT}", int(envelope.message[row]), b"")
+        else Rejected(reason, f"{detail}; {BYTES_OMITTED}", int(envelope.message[row]), b"")
         for (row, reason, detail), payload in zip(refused, _payloads(envelope.select(rows)), strict=True)
     ]
 

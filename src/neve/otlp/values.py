@@ -59,9 +59,9 @@ def _read(message: type[M], wire: bytes) -> M:
     try:
         return message.FromString(wire)
     except DecodeError as error:
-        words = str(error).rpartition(": ")[2]
+        reason = str(error).rpartition(": ")[2]
         raise UnreadableValue(
-            f"a list or map inside a value is malformed, or nested more than {MAX_LEVELS} levels deep: {words}"
+            f"a list or map inside a value is malformed, or nested more than {MAX_LEVELS} levels deep: {reason}"
         ) from None
 
 
@@ -142,14 +142,11 @@ def to_value(plain: Any) -> AnyValue:  # noqa: PLR0911 - one way out for each ty
         case dict():
             entries = [KeyValue(key=key, value=to_value(item)) for key, item in plain.items()]
             return AnyValue(kvlist_value=KeyValueList(values=entries))
-    raise TypeError(f"JSON can't say {plain!r}")
+    raise TypeError(f"JSON can't represent {plain!r}")
 
 
 def _integer(digits: str) -> int | float:
-    """Parse an integer of JSON.
-
-    An integer that is too long for Python's parser would not be exact in OTLP anyway.
-    """
+    """Parse an integer of JSON. An integer that is too long for Python's parser would not be exact in OTLP anyway."""
     return int(digits) if len(digits) <= LONGEST_INTEGER else float(digits)
 
 

@@ -131,7 +131,7 @@ def _storage_error(words: str) -> QueryError:
 
 
 def _unavailable(what: str, words: str) -> StorageUnavailable:
-    hint = "ask again; `neve doctor` says what is reachable"
+    hint = "ask again; run `neve doctor` to see what is reachable"
     return StorageUnavailable(f"the lake's {what} does not answer: {words}", hint=hint)
 
 

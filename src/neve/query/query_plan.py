@@ -213,7 +213,9 @@ def drop_unreadable_files(prepared: QueryPlan) -> QueryPlan:
         plans[number] = replace(plan, files=kept, bytes=sum(file.bytes for file in kept))
     total = sum(len(plan.files) for plan in prepared.plans.values())
     if lost and lost == total:
-        raise StorageUnavailable(f"none of {total} files can be read", hint="`neve doctor` says what is reachable")
+        raise StorageUnavailable(
+            f"none of {total} files can be read", hint="run `neve doctor` to see what is reachable"
+        )
     if not lost:
         return prepared
     notes = (*prepared.statistics.notes, f"{lost} of {total} files can't be read; their rows are missing")

@@ -52,10 +52,7 @@ class Guard(Protocol):
         """Return the organization of a write request; raises `Refusal`."""
 
     async def caller(self, key: str | None, scope: Scope, peer: str = "") -> Caller:
-        """Return the caller if it has a scope; raises `Refusal`.
-
-        `peer` is the client's address, if it is known.
-        """
+        """Return the caller if it has a scope; raises `Refusal`. `peer` is the client's address, if it is known."""
 
 
 class OpenGuard:
@@ -114,7 +111,9 @@ class KeyGuard:
         """Return the owner of a key that has a scope."""
         if not key:
             raise Refusal(
-                Verdict.NO_KEY, "missing_key", "an API key is needed: send it as `Authorization: Bearer` or `X-Api-Key`"
+                Verdict.NO_KEY,
+                "missing_key",
+                "an API key is required, as `Authorization: Bearer` or as `X-Api-Key`",
             )
         found = await self._look_up(key, network_of(peer))
         if found is None:
@@ -146,7 +145,7 @@ class KeyGuard:
         except NeveError as error:
             # The store's error names its host and user. A client without a valid key gets only the id of the log line.
             incident = secrets.token_hex(4)
-            log.error("API keys can't be checked", incident=incident, reason=error.message)
+            log.error("API key check failed", incident=incident, reason=error.message)
             raise Refusal(
                 Verdict.UNAVAILABLE,
                 "keys_unreachable",
@@ -169,7 +168,7 @@ class KeyGuard:
                 name, await asyncio.get_running_loop().run_in_executor(self._threads, self._keys.verify, key)
             )
         except NeveError as error:
-            log.warning("an API key could not be verified again", reason=error.message)  # valid until it expires
+            log.warning("API key check in the background failed", reason=error.message)  # valid until it expires
         finally:
             del self._refreshing[name]
 
@@ -183,7 +182,7 @@ class KeyGuard:
             raise Refusal(
                 Verdict.BUSY,
                 "too_many_unknown_keys",
-                "too many unknown API keys are being tried; a key that was not used lately is looked up later",
+                "too many unknown API keys were tried; only keys that were used recently are accepted now",
                 retry_after_seconds=max(1, math.ceil(wait)),
             )
         for bucket in buckets:
@@ -191,10 +190,7 @@ class KeyGuard:
         return buckets
 
     def _of(self, network: str, now: float) -> Bucket:
-        """Return the bucket of a network.
-
-        A network that was evicted starts again with a full bucket.
-        """
+        """Return the bucket of a network. A network that was evicted starts again with a full bucket."""
         fresh = Bucket.full(NEW_PER_SECOND * PEER_SHARE, NEW_BURST_SECONDS, now)
         bucket = self._new_of.setdefault(network, fresh)
         self._new_of.move_to_end(network)

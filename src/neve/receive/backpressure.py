@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from neve.raw.zone import RawZone, Segment
 
 
-LOOK_SECONDS = 2.0
+MEASURE_SECONDS = 2.0
 FAILURE_SECONDS = 10.0  # how long a failure counts: a receiver that is never ready gets no request to recover with
 STOPPING = "the receiver is stopping"
 
@@ -55,13 +55,13 @@ class Backpressure:
     @property
     def problem(self) -> str | None:
         """The reason why the receiver is not ready, or None if it is ready."""
-        return STOPPING if self.draining else self.ailment
+        return STOPPING if self.draining else self.health_problem
 
     @property
-    def ailment(self) -> str | None:
+    def health_problem(self) -> str | None:
         """The reason why the receiver is unhealthy, or None if it is healthy or is shutting down as requested."""
         recent = time.monotonic() - self._failed_at < FAILURE_SECONDS
-        return self._backlog_problem or (self._failure if recent else None) or self.room_problem
+        return self._backlog_problem or (self._failure if recent else None) or self.space_problem
 
     def check(self) -> None:
         """Raise `Refusal` while the backlog is too large.
@@ -70,17 +70,17 @@ class Backpressure:
         """
         if self.draining:
             raise Refusal(Verdict.UNAVAILABLE, "stopping", STOPPING)
-        words = self._backlog_problem
-        if words is not None:
-            raise Refusal(Verdict.UNAVAILABLE, "backlog", words)
+        problem = self._backlog_problem
+        if problem is not None:
+            raise Refusal(Verdict.UNAVAILABLE, "backlog", problem)
 
     async def watch(self) -> None:
         """Measure periodically until cancelled."""
         while True:
-            await self.look()
-            await asyncio.sleep(LOOK_SECONDS)
+            await self.measure()
+            await asyncio.sleep(MEASURE_SECONDS)
 
-    async def look(self) -> None:
+    async def measure(self) -> None:
         """Measure the backlog and the free space of the disk.
 
         If that fails, the last measurement stays valid. The next write shows whether the zone works.
@@ -90,30 +90,30 @@ class Backpressure:
             self._free_bytes = await asyncio.to_thread(self._zone.free_bytes)
             segments = await asyncio.to_thread(self._zone.backlog)
         except (OSError, ValueError) as error:
-            log.warning("the backlog can't be measured", zone=self._zone.location, error=str(error))
+            log.warning("measuring the backlog failed", zone=self._zone.location, error=str(error))
             return
         before, self.backlog_bytes = self.backlog_bytes, sum(segment.size for segment in segments)
         self._settle(segments, mark)
         if (before > self._limit) != (self.backlog_bytes > self._limit):
             log.warning("the backlog crossed its limit", bytes=self.backlog_bytes, limit=self._limit)
 
-    def failed(self, error: RawZoneError) -> Refusal:
+    def record_failure(self, error: RawZoneError) -> Refusal:
         """Record that a write could not be made durable, and return the refusal for its client."""
         if self._failure is None:
-            log.error("the raw zone refuses", error=error.message, hint=error.hint)
+            log.error("writing to the raw zone failed", error=error.message, hint=error.hint)
         self._failure, self._failed_at = error.message, time.monotonic()
-        reason = error.public or "the raw zone refuses"
+        reason = error.public or "writing to the raw zone failed"
         return Refusal(Verdict.UNAVAILABLE, "not_durable", f"the message can't be made durable now: {reason}")
 
-    def worked(self) -> None:
+    def record_success(self) -> None:
         """Record that a write became durable."""
         if self._failure is not None:
-            log.info("the raw zone takes again")
+            log.info("the raw zone recovered")
             self._failure = None
         self._free_bytes = None  # there was free space; its size is measured soon
 
     @property
-    def room_problem(self) -> str | None:
+    def space_problem(self) -> str | None:
         """The reason why requests are refused for lack of space, or None while there is enough."""
         if self._free_bytes is None or self._free_bytes >= self._min_free_bytes:
             return None
@@ -187,11 +187,11 @@ class Usage:
                 "(raw.max_backlog_bytes, receiver.backlog_share)",
             )
 
-    def refused(self, organization: str) -> None:
+    def count_refused(self, organization: str) -> None:
         """Count a refused request."""
         self._of(organization).refused += 1
 
-    def kept(self, organization: str, size: int, records: int, stored: int) -> None:
+    def count_stored(self, organization: str, size: int, records: int, stored: int) -> None:
         """Count a stored message: its unpacked size, its records, and its bytes in the raw zone."""
         sent = self._of(organization)
         sent.bytes += size

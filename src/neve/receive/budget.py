@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 
 class Budget:
-    """Bytes that all requests share.
-
-    It is thread-safe.
-    """
+    """Bytes that all requests share. It is thread-safe."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -59,15 +56,12 @@ class Budget:
             self._used -= size
 
     def _busy(self, size: int) -> Refusal:
-        words = f"{self._used} bytes are being worked on and {size} more do not fit into {self.limit}"
-        return Refusal(Verdict.BUSY, "over_budget", f"{words} (receiver.max_inflight_bytes)")
+        message = f"{self._used} bytes are in progress, {size} more exceed the limit of {self.limit}"
+        return Refusal(Verdict.BUSY, "over_budget", f"{message} (receiver.max_inflight_bytes)")
 
 
 class Hold:
-    """One request's share of the budget.
-
-    Bytes are counted as they arrive: an announced size alone reserves nothing.
-    """
+    """One request's share of the budget. Bytes are counted as they arrive: an announced size alone reserves nothing."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -178,5 +172,5 @@ def _slow_client(seconds: float) -> Refusal:
     return Refusal(
         Verdict.SLOW,
         "slow_body",
-        f"the message was not there after {seconds:g} s (receiver.body_seconds), or others waited for its place",
+        f"the message did not arrive within {seconds:g} s (receiver.body_seconds), or other messages waited for it",
     )

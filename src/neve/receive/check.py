@@ -37,15 +37,11 @@ if TYPE_CHECKING:
     from neve.otlp.decode_result import Intake
 
 
-# The fields that are left decide whether ingestion rejects a record, so that a receiver can count such records at a
-# fraction of the cost of decoding. Fields are only ever removed: what these handlers can't parse, the full ones can't
-# either.
-
 KINDS = tuple(POINTS)
 TIME = frozenset({"time_unix_nano"})
 GROUP = frozenset({"resource", "scope_spans", "scope_logs", "scope_metrics", "schema_url"})
 SCOPE = frozenset({"scope", "spans", "log_records", "metrics", "schema_url"})
-KEPT_FIELDS: dict[str, frozenset[str]] = {
+CHECKED_FIELDS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("ResourceSpans", "ResourceLogs", "ResourceMetrics"), GROUP),
     **dict.fromkeys(("ScopeSpans", "ScopeLogs", "ScopeMetrics"), SCOPE),
     "Span": frozenset({"trace_id", "span_id", "start_time_unix_nano"}),
@@ -61,10 +57,7 @@ PARTED = OPAQUE | {"spans", "log_records", "metrics", "data_points"}
 
 @cache
 def reduced_handler(name: str, *, parted: bool = False) -> Handler:
-    """Return the handler of a reduced message.
-
-    `parted` leaves records and points as bytes, to parse each by itself.
-    """
+    """Return the handler of a reduced message. `parted` leaves records and points as bytes, to parse each by itself."""
     pool, handlers = _pools(parted)
     found: Handler = handlers.get_for_message(pool.FindMessageTypeByName(f"opentelemetry.proto.{name}"))
     return found
@@ -72,10 +65,7 @@ def reduced_handler(name: str, *, parted: bool = False) -> Handler:
 
 @cache
 def reduced_class(name: str, *, parted: bool = False) -> type[Message]:
-    """Return the Python class of a reduced message.
-
-    Protobuf's own reader has limits that the handlers lack.
-    """
+    """Return the Python class of a reduced message. Protobuf's own reader has limits that the handlers lack."""
     pool, _handlers = _pools(parted)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"opentelemetry.proto.{name}"))
 
@@ -88,7 +78,7 @@ def _pools(parted: bool) -> tuple[descriptor_pool.DescriptorPool, HandlerPool]:
         file = descriptor_pb2.FileDescriptorProto()
         module.DESCRIPTOR.CopyToProto(file)
         for message in file.message_type:
-            if message.name in KEPT_FIELDS:
+            if message.name in CHECKED_FIELDS:
                 _reduce(message, opaque)
         pool.Add(file)
     services = (module.DESCRIPTOR.name for module in MODULES[-3:])
@@ -96,34 +86,32 @@ def _pools(parted: bool) -> tuple[descriptor_pool.DescriptorPool, HandlerPool]:
 
 
 def _reduce(message: descriptor_pb2.DescriptorProto, opaque: frozenset[str]) -> None:
-    kept = list(_kept_fields(message, opaque))
-    oneofs = sorted({member.oneof_index for member in kept if member.HasField("oneof_index")})
+    fields = list(_checked_fields(message, opaque))
+    oneofs = sorted({member.oneof_index for member in fields if member.HasField("oneof_index")})
     declared = [message.oneof_decl[index] for index in oneofs]
-    for member in kept:
+    for member in fields:
         if member.HasField("oneof_index"):
             member.oneof_index = oneofs.index(member.oneof_index)
     del message.nested_type[:]
     del message.field[:]
     del message.oneof_decl[:]
     message.oneof_decl.extend(declared)
-    message.field.extend(kept)
+    message.field.extend(fields)
 
 
-def _kept_fields(
+def _checked_fields(
     message: descriptor_pb2.DescriptorProto, opaque: frozenset[str]
 ) -> Iterator[descriptor_pb2.FieldDescriptorProto]:
     for member in message.field:
-        if member.name not in KEPT_FIELDS[message.name]:
+        if member.name not in CHECKED_FIELDS[message.name]:
             continue
-        kept = descriptor_pb2.FieldDescriptorProto()
-        kept.CopyFrom(member)
+        copy = descriptor_pb2.FieldDescriptorProto()
+        copy.CopyFrom(member)
         if member.name in opaque:
-            kept.type = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES
-            kept.ClearField("type_name")
-        yield kept
+            copy.type = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES
+            copy.ClearField("type_name")
+        yield copy
 
-
-# A receiver runs these checks on every message, however small. A property test compares them with the rules.
 
 Mask = npt.NDArray[np.bool_]
 
@@ -221,9 +209,6 @@ def _too_many() -> Refusal:
     return malformed_error(f"more than {MAX_BAD_ROWS} records of the message are malformed")
 
 
-# This is not decoding: it reads only the fields that decide. It may accept a record that decoding rejects (that one is
-# quarantined later, and only its client was not notified), but it refuses nothing that decoding accepts.
-
 # A record may be two bytes long on the wire and many in memory; above this, records are counted before they are parsed.
 LARGE = 4 * 1024 * 1024
 
@@ -304,7 +289,7 @@ def _isolate_records(signal: Signal, column: pa.BinaryArray, max_records: int, c
             raise ValueError(found[0])
         wires = _open(signal, read_messages(reduced_handler(name, parted=True), column))
     except ValueError as error:
-        raise malformed_error(f"the body is no OTLP message of {signal}: {error}") from None
+        raise malformed_error(f"the body is not an OTLP message of {signal}: {error}") from None
     check_count(len(wires), max_records)
     batch, bad = drop_bad_rows(RECORDS[signal], wires, parted=True)
     checked.add_malformed(bad)
@@ -381,5 +366,5 @@ def check_count(count: int, limit: int) -> None:
         raise Refusal(
             Verdict.TOO_LARGE,
             "too_many_records",
-            f"the message holds {count} records, more than receiver.max_records, which is {limit}",
+            f"the message has {count} records, receiver.max_records is {limit}",
         )

@@ -131,19 +131,16 @@ class ReceiverConfig(Section):
 
 
 def check_receiver(config: ReceiverConfig) -> None:
-    """Raise `ConfigError` if settings conflict.
-
-    It runs at the start, when all settings are known.
-    """
+    """Raise `ConfigError` if settings conflict. It runs at the start, when all settings are known."""
     if config.auth == "open" and not is_loopback(config.host):
         raise ConfigError(
             f"receiver.auth is 'open' and receiver.host is {config.host!r}, expected a loopback address or auth 'keys'",
-            hint="set receiver.auth to keys, and make a key with `neve keys create`",
+            hint="set receiver.auth to keys, and create a key with `neve keys create`",
         )
     check_hosts("receiver", config.auth, config.allowed_hosts)
     if config.max_inflight_bytes < 2 * config.max_message_bytes:
         raise ConfigError(
             f"receiver.max_inflight_bytes is {config.max_inflight_bytes}, expected at least twice "
             f"receiver.max_message_bytes, which is {config.max_message_bytes}",
-            hint="a packed message and what it unpacks to must fit together, or its sender comes back for ever",
+            hint="a compressed message must fit together with its decompressed bytes, or its client retries forever",
         )

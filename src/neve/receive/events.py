@@ -69,10 +69,7 @@ class EventReceiver:
     usage: Usage = field(default_factory=Usage)  # of the events zone
 
     def admit(self, caller: Caller) -> None:
-        """Raise `Refusal` if nothing is accepted from a caller now.
-
-        It is called before the notification is read.
-        """
+        """Raise `Refusal` if nothing is accepted from a caller now. It is called before the notification is read."""
         self.pressure.check()
         self.usage.check(caller.organization)
         self.quotas.check(caller)
@@ -90,21 +87,21 @@ class EventReceiver:
         except InputError as error:
             raise malformed_error(str(error)) from None
         if checked.refused:
-            log.warning("announced files are refused", organization=organization, files=len(checked.refused))
+            log.warning("announced files rejected", organization=organization, files=len(checked.refused))
         if checked.refused and not checked.files:
             raise _refusal(checked)
         if checked.files:
-            await self._keep(organization, body)
+            await self._store(organization, body)
         return checked
 
-    async def _keep(self, organization: str, body: bytes) -> None:
+    async def _store(self, organization: str, body: bytes) -> None:
         frame = Frame(Kind.EVENT, organization, time.time_ns(), body, Encoding.JSON)
         try:
             await self.appender.append(frame)
         except RawZoneError as error:
-            raise self.pressure.failed(error) from error
-        self.pressure.worked()
-        self.usage.kept(organization, len(body), 0, stored_bytes(frame))
+            raise self.pressure.record_failure(error) from error
+        self.pressure.record_success()
+        self.usage.count_stored(organization, len(body), 0, stored_bytes(frame))
 
 
 def format_refused_files(refused: tuple[RefusedFile, ...]) -> list[dict[str, str]]:
@@ -146,7 +143,7 @@ def _parse_event(body: bytes, max_nesting: int) -> dict[str, Any]:
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise malformed_error(f"the body is no JSON: {error}") from None
+        raise malformed_error(f"the body is not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise malformed_error("the body is no JSON object")
+        raise malformed_error("the body is not a JSON object")
     return document

@@ -70,8 +70,8 @@ def examine(
         plain = body if found is None else found.message
         check_bounds(signal, plain, rules.bounds)
     except TooMany as error:
-        words = f"{error.message} (receiver.{error.setting})"
-        raise Refusal(Verdict.TOO_LARGE, f"too_many_{error.entry.name.lower()}s", words) from None
+        message = f"{error.message} (receiver.{error.setting})"
+        raise Refusal(Verdict.TOO_LARGE, f"too_many_{error.entry.name.lower()}s", message) from None
     most = rules.bounds.records
     checked = check_message(signal, plain, intake, most, is_quick=is_quick)
     if found is None or not found.rejected:
@@ -101,14 +101,14 @@ def read_json(signal: Signal, text: bytes, rules: Rules) -> JsonMessage:
         if bad.reason != UNKNOWN_ENUM:
             raise malformed_error(bad.detail)
     if len(found.messages) != 1:
-        raise _not_a_message(signal, f"it holds {len(found.messages)} documents, expected one")
+        raise _not_a_message(signal, f"it has {len(found.messages)} documents, expected one")
     return JsonMessage(found.messages[0].as_py(), found.rejected)
 
 
 def check_json(text: bytes, max_nesting: int, bounds: Bounds | None = None) -> None:
     """Raise `Refusal` for text that is no JSON object, or is nested too deep or too large to be read safely."""
     if not text.lstrip()[:1] == b"{":
-        raise malformed_error("the body is no JSON object")
+        raise malformed_error("the body is not a JSON object")
     shape = measure_json(text)
     if shape.depth > max_nesting:
         raise malformed_error(f"the body is nested {shape.depth} deep, receiver.max_nesting is {max_nesting}")
@@ -116,5 +116,5 @@ def check_json(text: bytes, max_nesting: int, bounds: Bounds | None = None) -> N
         check_json_bounds(shape, bounds)
 
 
-def _not_a_message(signal: Signal, words: str) -> Refusal:
-    return malformed_error(f"not OTLP JSON for {signal}: {words}")
+def _not_a_message(signal: Signal, reason: str) -> Refusal:
+    return malformed_error(f"not OTLP JSON for {signal}: {reason}")

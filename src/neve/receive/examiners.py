@@ -20,7 +20,7 @@ import structlog
 
 from neve.lake.child_process import Child, ChildFailed, serve_requests
 from neve.model.signals import Signal
-from neve.otlp.bounds import Bounds, most_built, most_entries
+from neve.otlp.bounds import Bounds, max_entries, max_objects
 from neve.otlp.decode_result import Intake
 from neve.raw.frame import Encoding
 from neve.receive.check import MalformedPart
@@ -111,9 +111,9 @@ class Examiners:
             return len(body) > self._config.large_bytes // JSON_FACTOR
         if len(body) > self._config.large_bytes:
             return True
-        if len(body) > COUNTED_BYTES and most_built(body) > INLINE_BUILT:
+        if len(body) > COUNTED_BYTES and max_objects(body) > INLINE_BUILT:
             return True
-        return len(body) > INLINE_BYTES and most_entries(body) > INLINE_ENTRIES
+        return len(body) > INLINE_BYTES and max_entries(body) > INLINE_ENTRIES
 
     def examine_here(self, signal: Signal, body: bytes, intake: Intake) -> Examined | None:
         """Examine a protobuf message in this thread; raises `Refusal`.
@@ -154,10 +154,7 @@ class Examiners:
 
 
 class ExaminerProcesses:
-    """Processes that examine large bodies.
-
-    If there are several, an organization never occupies all of them.
-    """
+    """Processes that examine large bodies. If there are several, an organization never occupies all of them."""
 
     def __init__(self, config: ReceiverConfig) -> None:
         self._config = config
@@ -172,7 +169,7 @@ class ExaminerProcesses:
         """Return the result of a child; raises `Refusal` with the child's reason, or because the child ended."""
         async with self._turns.take(intake.organization_id):
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, self._ask, signal, body, encoding, intake)
+            return await loop.run_in_executor(self._threads, self._examine_in_child, signal, body, encoding, intake)
 
     def start_one(self) -> None:
         """Start a child that waits for the first large body."""
@@ -191,7 +188,7 @@ class ExaminerProcesses:
             child.kill()  # the thread that waits for the child closes it
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self, signal: Signal, body: bytes, encoding: Encoding, intake: Intake) -> Examined:
+    def _examine_in_child(self, signal: Signal, body: bytes, encoding: Encoding, intake: Intake) -> Examined:
         header = {
             "signal": signal.value,
             "encoding": encoding.value,
@@ -246,8 +243,8 @@ class ExaminerProcesses:
 
 
 def _start_refusal(error: ChildFailed) -> Refusal:
-    words = f"the process that checks large messages did not start: {error.message}"
-    return Refusal(Verdict.UNAVAILABLE, "check_failed", words)
+    message = f"the process that checks large messages did not start: {error.message}"
+    return Refusal(Verdict.UNAVAILABLE, "check_failed", message)
 
 
 def answer_request(header: Header, body: bytes) -> tuple[Header, bytes]:

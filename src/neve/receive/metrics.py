@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
-disable_created_metrics()  # type: ignore[no-untyped-call] # twice as many lines that nobody reads
+disable_created_metrics()  # type: ignore[no-untyped-call] # they would double the number of time series
 
 
 class ReceiverMetrics:
@@ -20,47 +20,49 @@ class ReceiverMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._requests = self._counter("requests", "requests that were answered", "signal", "transport", "status")
-        self._refusals = self._counter("refusals", "requests that were refused", "transport", "reason")
-        self._records = self._counter("records", "records that were kept, refused ones too", "signal")
-        self._rejected = self._counter("rejected_records", "records kept that go to quarantine", "signal", "reason")
-        self._received = self._counter("received_bytes", "bytes of messages as they were sent", "signal")
-        self._unpacked = self._counter("unpacked_bytes", "bytes of messages unpacked", "signal")
-        self._abandoned = self._counter("abandoned", "requests whose client went away before the answer", "transport")
+        self._requests = self._counter("requests", "responses by signal and status", "signal", "transport", "status")
+        self._refusals = self._counter("refusals", "rejected requests", "transport", "reason")
+        self._records = self._counter("records", "stored records, including those that will be quarantined", "signal")
+        self._rejected = self._counter(
+            "rejected_records", "stored records that will be quarantined", "signal", "reason"
+        )
+        self._received = self._counter("received_bytes", "bytes of messages as sent", "signal")
+        self._unpacked = self._counter("unpacked_bytes", "bytes of messages after decompression", "signal")
+        self._abandoned = self._counter("abandoned", "clients that disconnected before the response", "transport")
         self._durable = Histogram(
             "neve_receiver_durable_seconds",
-            "seconds from a whole request until its bytes are durable",
+            "seconds from a complete request until its bytes are durable",
             buckets=SECONDS,
             registry=self.registry,
         )
 
-    def answered(self, signal: str, transport: str, status: str) -> None:
+    def count_response(self, signal: str, transport: str, status: str) -> None:
         """Count a response."""
         self._requests.labels(signal, transport, status).inc()
 
-    def refused(self, transport: str, reason: str) -> None:
+    def count_refusal(self, transport: str, reason: str) -> None:
         """Count a refusal."""
         self._refusals.labels(transport, reason).inc()
 
-    def abandoned(self, transport: str) -> None:
+    def count_abandoned(self, transport: str) -> None:
         """Count a client that disconnected before the response."""
         self._abandoned.labels(transport).inc()
 
-    def kept(self, signal: str, records: int, rejected: Mapping[str, int], seconds: float) -> None:
+    def count_stored(self, signal: str, records: int, rejected: Mapping[str, int], seconds: float) -> None:
         """Count a message that became durable."""
         self._durable.observe(seconds)
         self._records.labels(signal).inc(records)
         for reason, count in rejected.items():
             self._rejected.labels(signal, reason).inc(count)
 
-    def sized(self, signal: str, packed: int, unpacked: int) -> None:
+    def count_bytes(self, signal: str, packed: int, unpacked: int) -> None:
         """Count the bytes of a message."""
         self._received.labels(signal).inc(packed)
         self._unpacked.labels(signal).inc(unpacked)
 
-    def gauge(self, name: str, words: str, read: Callable[[], float]) -> None:
+    def gauge(self, name: str, help_text: str, read: Callable[[], float]) -> None:
         """Register a gauge whose value is read at each scrape."""
-        Gauge(f"neve_receiver_{name}", words, registry=self.registry).set_function(read)
+        Gauge(f"neve_receiver_{name}", help_text, registry=self.registry).set_function(read)
 
-    def _counter(self, name: str, words: str, *labels: str) -> Counter:
-        return Counter(f"neve_receiver_{name}", words, labels, registry=self.registry)
+    def _counter(self, name: str, help_text: str, *labels: str) -> Counter:
+        return Counter(f"neve_receiver_{name}", help_text, labels, registry=self.registry)

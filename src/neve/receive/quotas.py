@@ -28,10 +28,7 @@ MAX_OWNERS = 10_000  # owners whose buckets are stored; an evicted bucket is ful
 
 @dataclass
 class Bucket:
-    """Token bucket: tokens refill at a rate, up to a burst.
-
-    The caller passes the current time.
-    """
+    """Token bucket: tokens refill at a rate, up to a burst. The caller passes the current time."""
 
     rate: float
     burst: float
@@ -49,10 +46,7 @@ class Bucket:
         return 0.0 if self.level > 0 else (1.0 - self.level) / self.rate
 
     def take(self, amount: float, now: float) -> None:
-        """Take tokens.
-
-        More than are available may be taken: the bucket is then overdrawn.
-        """
+        """Take tokens. More than are available may be taken: the bucket is then overdrawn."""
         self._fill(now)
         self.level -= amount
 
@@ -147,5 +141,5 @@ def _bucket(rate: float, burst_seconds: float, now: float) -> Bucket | None:
 
 def _quota_refusal(owner: str, what: str, rate: float, wait: float) -> Refusal:
     seconds = max(1, math.ceil(wait))
-    words = f"{owner} sends more than {rate:g} {what} a second (receiver.limits); send again in {seconds} s"
-    return Refusal(Verdict.BUSY, f"over_quota_{what}", words, retry_after_seconds=seconds)
+    message = f"{owner} sends more than {rate:g} {what} a second (receiver.limits); retry in {seconds} s"
+    return Refusal(Verdict.BUSY, f"over_quota_{what}", message, retry_after_seconds=seconds)

@@ -129,16 +129,13 @@ class Receiver:
     usage: Usage = field(default_factory=Usage)
 
     def admit(self, caller: Caller) -> None:
-        """Raise `Refusal` if nothing is accepted from a caller now.
-
-        It is called before the message is read.
-        """
+        """Raise `Refusal` if nothing is accepted from a caller now. It is called before the message is read."""
         self.pressure.check()
         try:
             self.usage.check(caller.organization)
             self.quotas.check(caller)
         except Refusal:
-            self.usage.refused(caller.organization)
+            self.usage.count_refused(caller.organization)
             raise
 
     async def accept(self, export: Export, hold: Hold) -> Answer:
@@ -152,15 +149,15 @@ class Receiver:
         except Refusal as refusal:
             self._charge_refused(export, hold, refusal)
             raise
-        self.metrics.sized(export.signal, len(export.body), len(plain))
+        self.metrics.count_bytes(export.signal, len(export.body), len(plain))
         if export.packing is not Packing.NONE:
             hold.shrink(len(plain))
         checked = found.checked
         if checked.records:
             self._charge(export, len(plain), checked.records)
             frame = _build_frame(export, intake, found, hold)
-            await self._keep(frame, export.signal, checked)
-            self.usage.kept(export.organization, len(plain), checked.records, stored_bytes(frame))
+            await self._store(frame, export.signal, checked)
+            self.usage.count_stored(export.organization, len(plain), checked.records, stored_bytes(frame))
         return Answer(export.signal, checked.records, checked.rejected, checked.details)
 
     async def _open(self, export: Export, intake: Intake, hold: Hold) -> tuple[bytes, Examined]:
@@ -200,7 +197,7 @@ class Receiver:
         try:
             self.quotas.charge(Caller(export.organization, export.key_id), size, records)
         except Refusal:
-            self.usage.refused(export.organization)
+            self.usage.count_refused(export.organization)
             raise
 
     def _charge_refused(self, export: Export, hold: Hold, refusal: Refusal) -> None:
@@ -208,17 +205,17 @@ class Receiver:
 
         Without this a client could repeat a few kilobytes that unpack to the largest message for free.
         """
-        if not refusal.verdict.comes_back:
+        if not refusal.verdict.is_retryable:
             self.quotas.charge_anyway(Caller(export.organization, export.key_id), hold.size, 0)
 
-    async def _keep(self, frame: Frame, signal: Signal, checked: Checked) -> None:
+    async def _store(self, frame: Frame, signal: Signal, checked: Checked) -> None:
         started = time.perf_counter()
         try:
             await self.appender.append(frame)
         except RawZoneError as error:
-            raise self.pressure.failed(error) from error
-        self.pressure.worked()
-        self.metrics.kept(signal, checked.records, checked.rejected, time.perf_counter() - started)
+            raise self.pressure.record_failure(error) from error
+        self.pressure.record_success()
+        self.metrics.count_stored(signal, checked.records, checked.rejected, time.perf_counter() - started)
 
 
 def _build_frame(export: Export, intake: Intake, found: Examined, hold: Hold) -> Frame:

@@ -25,17 +25,14 @@ class Verdict(Enum):
     FAILED = (500, 13, False)  # INTERNAL
     UNAVAILABLE = (503, 14, True)  # UNAVAILABLE
 
-    def __init__(self, http: int, grpc: int, comes_back: bool) -> None:
+    def __init__(self, http: int, grpc: int, is_retryable: bool) -> None:
         self.http = http
         self.grpc = grpc
-        self.comes_back = comes_back
+        self.is_retryable = is_retryable
 
 
 class Refusal(Exception):
-    """Raised when a request is not accepted.
-
-    The client gets the reason, and whether to retry.
-    """
+    """Raised when a request is not accepted. The client gets the reason, and whether to retry."""
 
     def __init__(
         self,
@@ -53,7 +50,7 @@ class Refusal(Exception):
         self.message = message
         self.details = details
 
-    def detached(self) -> Refusal:
+    def strip_traceback(self) -> Refusal:
         """Return the refusal without its traceback.
 
         The traceback holds every frame that it passed, and with them bodies of many megabytes.

@@ -43,16 +43,16 @@ class Answer:
 
         >>> from neve.model.signals import Signal
         >>> Answer(Signal.TRACES, 500, {"missing_time": 1, "invalid_trace_id": 2}).message
-        '3 of 500 spans were refused and kept in quarantine: 2 invalid_trace_id, 1 missing_time'
+        '3 of 500 spans were rejected and stored in quarantine: 2 invalid_trace_id, 1 missing_time'
         >>> Answer(Signal.TRACES, 2, {"unknown_enum": 1}, {"unknown_enum": "kind is 'X'"}).message
-        "1 of 2 spans were refused and kept in quarantine: 1 unknown_enum (kind is 'X')"
+        "1 of 2 spans were rejected and stored in quarantine: 1 unknown_enum (kind is 'X')"
         """
         if not self.rejected:
             return ""
         ordered = sorted(self.rejected.items(), key=lambda item: (-item[1], item[0]))
         reasons = ", ".join(f"{count} {reason}{self._format_detail(reason)}" for reason, count in ordered)
         return (
-            f"{self.rejected_count} of {self.records} {self.signal.record} were refused and kept in quarantine: "
+            f"{self.rejected_count} of {self.records} {self.signal.record} were rejected and stored in quarantine: "
             f"{reasons}"
         )
 
@@ -81,7 +81,7 @@ def encode_refusal(refusal: Refusal, encoding: Encoding, retry_after_seconds: in
         details = {"details": list(refusal.details)} if refusal.details else {}
         return json.dumps({"code": refusal.verdict.grpc, "message": refusal.message, **details}).encode()
     status = Status(code=refusal.verdict.grpc, message=refusal.message)
-    if retry_after_seconds is not None and refusal.verdict.comes_back:
+    if retry_after_seconds is not None and refusal.verdict.is_retryable:
         packed = AnyMessage()
         seconds = refusal.retry_after_seconds or retry_after_seconds
         packed.Pack(RetryInfo(retry_delay=Duration(seconds=seconds)))

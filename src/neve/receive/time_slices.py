@@ -1,4 +1,4 @@
-"""Ask Linux for short time slices, so that a thread that wakes up runs at once on a busy machine.
+"""Request short time slices from Linux, so that a thread that wakes up runs at once on a busy machine.
 
 An acknowledgement needs several threads in turn: the event loop, the thread that syncs, the event loop again. On a
 machine whose processors are all busy, each of them waits for the time slice of another process to end, also for one of
@@ -39,7 +39,7 @@ def request_time_slices(nanoseconds: int) -> bool:
 
 
 def current_time_slice() -> int:
-    """Return the time slice of this thread in nanoseconds, or 0 if the system does not tell it."""
+    """Return the time slice of this thread in nanoseconds, or 0 if it is unknown."""
     number = _system_call()
     attributes = ctypes.create_string_buffer(ATTRIBUTES.size)
     if number is None or _call(number + 1, attributes, ATTRIBUTES.size) != 0:

@@ -34,7 +34,7 @@ class Reader(Protocol):
     def take(self, limit: int, wait_seconds: float = 0.0) -> list[Message]:
         """Return the next messages, at most `limit`; an empty list if none arrive within `wait_seconds`."""
 
-    def done(self) -> None:
+    def acknowledge(self) -> None:
         """Acknowledge all messages that were taken. Without this, the group's next reader gets them again."""
 
     def lag(self) -> dict[str, int]:
@@ -110,6 +110,6 @@ def _encode_value(topic: str, key: str, value: Mapping[str, object]) -> str:
         raise LakeError(
             f"a message of topic {topic} with the key {key[:80]!r} has {len(text)} bytes of JSON, expected at most "
             f"{MAX_VALUE_BYTES}",
-            hint="publish where something is, not the thing",
+            hint="publish a reference to the data, not the data",
         )
     return text

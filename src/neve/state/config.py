@@ -48,7 +48,7 @@ class StateConfig(Section):
         return None if self.url else Path(self.path).expanduser().resolve()
 
     @property
-    def shown(self) -> str:
+    def display_address(self) -> str:
         """The address for display, without secrets."""
         return redact_state_url(self.url) if self.url else f"sqlite {self.path}"
 
@@ -109,7 +109,7 @@ def _split_url(url: str, schemes: tuple[str, ...]) -> tuple[SplitResult, int | N
 def _state_url_error(url: str) -> ConfigError:
     return ConfigError(
         f"state.url is {redact_state_url(url)!r}, expected postgresql://host:port/database",
-        hint="user and password have keys of their own: state.user and state.password",
+        hint="set user and password by state.user and state.password",
     )
 
 
@@ -117,7 +117,7 @@ def _redis_url_error(url: str) -> ConfigError:
     return ConfigError(
         f"state.documents is {redact_state_url(url)!r}, expected redis://host:port/database, "
         f"or rediss:// and no option but {CA_OPTION}",
-        hint="a password has a key of its own: state.documents_password",
+        hint="set the password by state.documents_password",
     )
 
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 # Both together fit into an entry of PostgreSQL's index; in bytes of UTF-8.
-LONGEST_SPACE = 200
-LONGEST_KEY = 2000
+MAX_SPACE_BYTES = 200
+MAX_KEY_BYTES = 2000
 PAGE = 50  # a value may have megabytes, and a whole page is in memory
 FIRST_SURROGATE, AFTER_SURROGATES = 0xD800, 0xE000
 
@@ -65,23 +65,23 @@ def load_document(text: str | bytes) -> dict[str, object]:
 
 def check_place(space: str, key: str) -> None:
     """Raise `LakeError` for a space or a key that not every store accepts."""
-    _check_text("space", space, 1, LONGEST_SPACE)
-    _check_text("key", key, 1, LONGEST_KEY)
+    _check_text("space", space, 1, MAX_SPACE_BYTES)
+    _check_text("key", key, 1, MAX_KEY_BYTES)
 
 
 def check_prefix(space: str, prefix: str) -> None:
     """Raise `LakeError` for a space or a key prefix that not every store accepts."""
-    _check_text("space", space, 1, LONGEST_SPACE)
-    _check_text("prefix", prefix, 0, LONGEST_KEY)
+    _check_text("space", space, 1, MAX_SPACE_BYTES)
+    _check_text("prefix", prefix, 0, MAX_KEY_BYTES)
 
 
 def find_prefix_end(prefix: str) -> str | None:
     """Return the first text, by code point, after all texts with the prefix; None if there is no such text."""
-    kept = prefix.rstrip(chr(sys.maxunicode))
-    if not kept:
+    stem = prefix.rstrip(chr(sys.maxunicode))
+    if not stem:
         return None
-    following = ord(kept[-1]) + 1
-    return kept[:-1] + chr(AFTER_SURROGATES if following == FIRST_SURROGATE else following)
+    following = ord(stem[-1]) + 1
+    return stem[:-1] + chr(AFTER_SURROGATES if following == FIRST_SURROGATE else following)
 
 
 def _check_text(what: str, text: str, least: int, most: int) -> None:

@@ -55,11 +55,11 @@ def parse_message(topic: str, found: KafkaMessage) -> Message | MalformedMessage
     try:
         content, name = load_document(_to_bytes(value)), _to_bytes(key).decode()
     except (ValueError, RecursionError):  # neither JSON nor UTF-8
-        return MalformedMessage(place, "no JSON")
+        return MalformedMessage(place, "not JSON")
     return (
         Message(topic, name, content, position)
         if isinstance(content, dict)
-        else MalformedMessage(place, "no JSON object")
+        else MalformedMessage(place, "not a JSON object")
     )
 
 
@@ -98,11 +98,11 @@ class ReaderOffsets:
                 self.lost.add(place[0])
 
     @property
-    def taken(self) -> dict[PartitionId, int]:
+    def unacknowledged(self) -> dict[PartitionId, int]:
         """The offsets after the messages that were taken and not acknowledged."""
         return {place: after for place, (_first, after) in sorted(self._taken.items())}
 
-    def deal(self) -> None:
+    def acknowledge_all(self) -> None:
         """Mark all taken messages as acknowledged."""
         self._taken.clear()
 
@@ -142,30 +142,30 @@ class KafkaReader:
                 left = 0.0 if found else max(0.0, until - time.monotonic())
                 message = self._consumer.poll(min(POLL_SECONDS, left))
                 if message is not None:
-                    found += self._accepted(message)
+                    found += self._accept(message)
                 elif left <= 0:
                     break
         if not found:
-            self._complain()
+            self._raise_fatal_error()
         return found
 
-    def done(self) -> None:
+    def acknowledge(self) -> None:
         """Commit the taken messages. Raises `LeaseLost`, without a commit, if other readers get some of them again."""
         if self._offsets.lost:
-            raise self._rewound(self._offsets.lost)
-        if self._offsets.taken:
+            raise self._rewind(self._offsets.lost)
+        if self._offsets.unacknowledged:
             self._commit()
-            self._offsets.deal()
+            self._offsets.acknowledge_all()
 
     def lag(self) -> dict[str, int]:
         """Return the number of unacknowledged messages of each topic. This does not join the group."""
         from confluent_kafka import TopicPartition  # noqa: PLC0415
 
         lags = dict.fromkeys(sorted(self._names.values()), 0)
-        with wrap_kafka_errors(f"tell how far group {self._group} is", self._config):
+        with wrap_kafka_errors(f"read the lag of group {self._group}", self._config):
             known = self._consumer.list_topics(timeout=ANSWER_SECONDS).topics
-            there = {name: known[name].partitions for name in self._names if name in known}
-            places = [TopicPartition(name, number) for name, numbers in there.items() for number in numbers]
+            partitions = {name: known[name].partitions for name in self._names if name in known}
+            places = [TopicPartition(name, number) for name, numbers in partitions.items() for number in numbers]
             for place in self._consumer.committed(places, timeout=ANSWER_SECONDS) if places else ():
                 start, end = self._consumer.get_watermark_offsets(place, timeout=ANSWER_SECONDS)
                 lags[self._names[place.topic]] += max(0, end - max(place.offset, start))
@@ -202,7 +202,7 @@ class KafkaReader:
             "partition.assignment.strategy": "roundrobin",
             "session.timeout.ms": int(self._config.hold_seconds * 1000),
             "topic.metadata.refresh.interval.ms": int(REFRESH_SECONDS * 1000),
-            "error_cb": self._hear,
+            "error_cb": self._on_error,
         }
         with wrap_kafka_errors(self._reading, self._config):
             return Consumer(client_settings(self._config, **own))
@@ -211,11 +211,11 @@ class KafkaReader:
         if not self._subscribed:
             self._topics.need(self._names)
             self._consumer.subscribe(
-                list(self._names), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+                list(self._names), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
             )
             self._subscribed = True
 
-    def _accepted(self, found: KafkaMessage) -> Iterable[Message]:
+    def _accept(self, found: KafkaMessage) -> Iterable[Message]:
         """Yield a valid message and record it as taken. Count and log a malformed one."""
         error = found.error()
         if error is not None:
@@ -225,7 +225,7 @@ class KafkaReader:
         gone = self._offsets.take((name, partition), offset)
         if gone:
             log.warning(
-                "a group lost messages that it never read", group=self._group, topic=self._names[name], messages=gone
+                "messages expired before a group read them", group=self._group, topic=self._names[name], messages=gone
             )
         message = parse_message(self._names[name], found)
         if isinstance(message, MalformedMessage):
@@ -237,19 +237,19 @@ class KafkaReader:
     def _commit(self) -> None:
         from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
 
-        taken = self._offsets.taken
+        taken = self._offsets.unacknowledged
         offsets = [TopicPartition(*place, after) for place, after in taken.items()]
         try:
-            told = self._consumer.commit(offsets=offsets, asynchronous=False)
-            failed = [place.error for place in told if place.error is not None]
+            results = self._consumer.commit(offsets=offsets, asynchronous=False)
+            failed = [place.error for place in results if place.error is not None]
         except KafkaException as error:
             failed = [error.args[0]]
         if any(error.code() in _lost_member_codes() for error in failed):
-            raise self._rewound(name for name, _partition in taken)
+            raise self._rewind(name for name, _partition in taken)
         if failed:
-            raise make_kafka_error(f"commit what group {self._group} has dealt with", self._config, failed[0].str())
+            raise make_kafka_error(f"commit the offsets of group {self._group}", self._config, failed[0].str())
 
-    def _rewound(self, names: Iterable[str]) -> LeaseLost:
+    def _rewind(self, names: Iterable[str]) -> LeaseLost:
         """Rewind to the acknowledged offsets, and return the error to raise."""
         from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
 
@@ -258,11 +258,11 @@ class KafkaReader:
             with suppress(KafkaException):  # revoked: the new owner starts at the committed offset
                 self._consumer.seek(TopicPartition(*place, first))
         return LeaseLost(
-            f"a reader of group {self._group!r} lost {', '.join(topics)}: what it took of it is handed out again",
-            hint="take fewer messages at once, and call done before the next ones are taken",
+            f"a reader of group {self._group!r} lost {', '.join(topics)}: its messages are delivered again",
+            hint="take fewer messages at once, and acknowledge them before the next ones are taken",
         )
 
-    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Set the offsets of newly assigned partitions, so that messages that expired unread are noticed."""
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
@@ -270,15 +270,15 @@ class KafkaReader:
             places = consumer.committed(partitions, timeout=ANSWER_SECONDS)
             self._offsets.begin({(one.topic, one.partition): one.offset for one in places if one.offset >= 0})
 
-    def _revoked(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._offsets.revoke((one.topic, one.partition) for one in partitions)
 
-    def _hear(self, error: KafkaError) -> None:
+    def _on_error(self, error: KafkaError) -> None:
         """Remember an error that the client reports besides messages. The client retries by itself."""
         log.warning("kafka", group=self._group, error=error.str())
         self._error = error
 
-    def _complain(self) -> None:
+    def _raise_fatal_error(self) -> None:
         """Raise `LakeError` if the client reported a fatal error, or that all brokers are down."""
         from confluent_kafka import KafkaError  # noqa: PLC0415
 
@@ -327,7 +327,7 @@ class KafkaBus:
         self._topics.need([name])
         reports: list[KafkaError | None] = []
         with wrap_kafka_errors(what, self._config):
-            producer = self._connected()
+            producer = self._connect_producer()
             for key, value in texts:
                 _produce(producer, name, (key, value), reports)
             while len(reports) < len(texts):  # each gets its report within delivery.timeout.ms
@@ -351,7 +351,7 @@ class KafkaBus:
         if producer is not None:
             producer.flush(ANSWER_SECONDS)
 
-    def _connected(self) -> Producer:
+    def _connect_producer(self) -> Producer:
         from confluent_kafka import Producer  # noqa: PLC0415 - an extra
 
         with self._connecting:

@@ -47,10 +47,10 @@ def wrap_kafka_errors(what: str, config: BusConfig) -> Iterator[None]:
         raise make_kafka_error(what, config, str(error.args[0])) from error
 
 
-def make_kafka_error(what: str, config: BusConfig, words: str) -> LakeError:
+def make_kafka_error(what: str, config: BusConfig, reason: str) -> LakeError:
     """Return the error for an operation that the brokers or the client did not complete."""
     return LakeError(
-        f"the bus (kafka {config.bootstrap_servers}) can't {what}: {words}",
+        f"the bus (kafka {config.bootstrap_servers}) can't {what}: {reason}",
         hint="check bus.bootstrap_servers and bus.options",
     )
 
@@ -69,7 +69,7 @@ class KafkaTopics:
             unknown = set(names) - self._known
             if not unknown:
                 return
-            with wrap_kafka_errors(f"make the topics {', '.join(sorted(unknown))}", self._config):
+            with wrap_kafka_errors(f"create the topics {', '.join(sorted(unknown))}", self._config):
                 self._make(unknown)
             self._known |= unknown
 
@@ -84,14 +84,14 @@ class KafkaTopics:
         admin = AdminClient(client_settings(self._config))
         # Look up first: where topics are managed by others, this client may not be allowed to create them.
         missing = names - set(admin.list_topics(timeout=ANSWER_SECONDS).topics)
-        for future in self._created(admin, missing):
+        for future in self._create(admin, missing):
             try:
                 future.result(ANSWER_SECONDS)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
 
-    def _created(self, admin: AdminClient, names: set[str]) -> Iterable[Any]:
+    def _create(self, admin: AdminClient, names: set[str]) -> Iterable[Any]:
         from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # noqa: PLC0415
 
         if not names:

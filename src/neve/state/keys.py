@@ -112,8 +112,8 @@ def add_missing_columns(state: StateStore) -> None:
 
 
 def _find_missing_columns(connection: Connection) -> list[Column[Any]]:
-    there = {column["name"] for column in inspect(connection).get_columns(KEYS.name)}
-    return [column for column in ADDED_COLUMNS if column.name not in there]
+    existing = {column["name"] for column in inspect(connection).get_columns(KEYS.name)}
+    return [column for column in ADDED_COLUMNS if column.name not in existing]
 
 
 MAX_NAME_CHARACTERS = 100
@@ -275,7 +275,7 @@ def _parse_key_id(text: str) -> str:
         return whole.id
     if not KEY_ID_PATTERN.fullmatch(text):
         raise LakeError(
-            f"the id of a key has 12 hexadecimal digits, got {len(text)} characters that are not",
+            f"expected a key id of 12 hexadecimal digits, got {len(text)} other characters",
             hint="`neve keys list` shows the ids",
         )
     return text

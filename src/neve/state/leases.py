@@ -65,11 +65,11 @@ class LeaseHolder:
         """Return whether both are the same acquisition, renewed or not."""
         return (self.owner, self.epoch) == (other.owner, other.epoch)
 
-    def renewed(self, now: datetime, seconds: float) -> LeaseHolder:
+    def renew(self, now: datetime, seconds: float) -> LeaseHolder:
         """Return the same acquisition with a new expiry, `seconds` from now."""
         return replace(self, until=now + timedelta(seconds=seconds), expired=False)
 
-    def released(self) -> LeaseHolder:
+    def release(self) -> LeaseHolder:
         """Return the released state. It keeps the epoch, so that the next acquisition gets a larger one."""
         return replace(self, owner=NOBODY, what="")
 
@@ -135,7 +135,7 @@ class Lease:
             raise
         except LakeError as error:
             raise LeaseLost(
-                f"nobody can tell whether {self.holder.owner} still holds the lease {self.name!r}: {error.message}",
+                f"can't verify that {self.holder.owner} still holds the lease {self.name!r}: {error.message}",
                 hint=error.hint,
             ) from error
 
@@ -147,10 +147,10 @@ class Lease:
         self._ended.set()
         self._renewer.join(self._seconds)
         if self._renewer.is_alive():  # it waits for a store that does not respond; this thread would wait, too
-            log.warning("lease not released", lease=self.name, error="the store does not answer")
+            log.warning("lease not released", lease=self.name, error="the store does not respond")
             return
         try:
-            self._change(lambda holder, _now: holder.released())
+            self._change(lambda holder, _now: holder.release())
         except LakeError as error:  # the lease expires by itself, and the work is done either way
             log.warning("lease not released", lease=self.name, error=error.message)
 
@@ -165,7 +165,7 @@ class Lease:
                 log.warning("lease not renewed", lease=self.name, error=error.message)
 
     def _renew(self) -> None:
-        self.holder = self._change(lambda holder, now: holder.renewed(now, self._seconds))
+        self.holder = self._change(lambda holder, now: holder.renew(now, self._seconds))
 
     def _change(self, change: Callable[[LeaseHolder, datetime], LeaseHolder]) -> LeaseHolder:
         """Change the stored document of this acquisition. Raises `LeaseLost` if the store has another one, or none.
@@ -185,48 +185,18 @@ class Lease:
 
 
 @contextmanager
-def hold_lease(documents: Documents, name: str, *, owner: str, seconds: float, what: str = "") -> Iterator[Lease]:
+def hold_worker_lease(
+    documents: Documents, name: str, *, seconds: float, what: str = "", owner: str = "", steal: bool = False
+) -> Iterator[Lease]:
     """Hold a lease. Raises `LeaseTaken` while another owner holds it. `what` describes its purpose to others.
 
-    An owner is one worker: if it acquires its own lease again, the older acquisition is lost.
+    An owner is one worker: if it acquires its own lease again, the older acquisition is lost. Without a name it gets a
+    unique one. `steal` acquires the lease from a holder that is known to be dead. If it is alive, it gets `LeaseLost`.
     """
-    with _acquire(documents, name, owner=owner, seconds=seconds, what=what) as lease:
-        yield lease
-
-
-@contextmanager
-def steal_lease(documents: Documents, name: str, *, owner: str, seconds: float, what: str = "") -> Iterator[Lease]:
-    """Hold a lease that may have a holder that the caller knows to be dead.
-
-    A holder that is alive gets `LeaseLost`.
-    """
-    with _acquire(documents, name, owner=owner, seconds=seconds, what=what, steal=True) as lease:
-        yield lease
-
-
-@contextmanager
-def hold_worker_lease(
-    documents: Documents, name: str, *, seconds: float, what: str, steal: bool = False
-) -> Iterator[Lease]:
-    """Hold a lease as a worker with a unique owner name. `steal` acquires it from a holder that is known to be dead."""
     # Containers share host names and process ids. An owner with the same name as another would lose its lease to it.
-    owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+    owner = owner or f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
     with _acquire(documents, name, owner=owner, seconds=seconds, what=what, steal=steal) as lease:
         yield lease
-
-
-def release_dead_lease(documents: Documents, name: str, epoch: int | None = None) -> LeaseHolder | None:
-    """Release the lease of a holder that is known to be dead, and return the holder.
-
-    With an epoch, only that acquisition is released.
-    """
-    while True:
-        document = documents.get(SPACE, name)
-        holder = LeaseHolder.of(document, documents.now())
-        if holder is None or epoch not in (None, holder.epoch):
-            return None
-        if documents.swap(SPACE, name, document, holder.released().document):
-            return holder
 
 
 def find_lease_holder(documents: Documents, name: str) -> LeaseHolder | None:
@@ -234,11 +204,9 @@ def find_lease_holder(documents: Documents, name: str) -> LeaseHolder | None:
     return LeaseHolder.of(documents.get(SPACE, name), documents.now())
 
 
-def _acquire(
-    documents: Documents, name: str, *, owner: str, seconds: float, what: str = "", steal: bool = False
-) -> Lease:
-    if not owner or seconds <= 0:
-        raise ValueError(f"the lease {name!r} has the owner {owner!r} for {seconds} s, expected a name and a time")
+def _acquire(documents: Documents, name: str, *, owner: str, seconds: float, what: str, steal: bool) -> Lease:
+    if seconds <= 0:
+        raise ValueError(f"the lease {name!r} has a duration of {seconds} s, expected more than 0")
     while True:
         document, now = documents.get(SPACE, name), documents.now()
         verdict = decide_lease(document, owner, now, steal=steal)

@@ -49,7 +49,7 @@ class RedisDocuments:
         """Store a document and replace an existing one."""
         check_place(space, key)
         text = dump_document(value)
-        with self._explained(), self._client.pipeline(transaction=True) as changes:
+        with self._wrap_errors(), self._client.pipeline(transaction=True) as changes:
             changes.hset(_values_name(space), key, text)
             changes.zadd(_keys_name(space), {key: 0})
             changes.execute()
@@ -57,7 +57,7 @@ class RedisDocuments:
     def get(self, space: str, key: str) -> dict[str, object] | None:
         """Return a document, or None."""
         check_place(space, key)
-        with self._explained():
+        with self._wrap_errors():
             text = self._client.hget(_values_name(space), key)
         return None if text is None else load_document(text)
 
@@ -69,7 +69,7 @@ class RedisDocuments:
     def delete(self, space: str, key: str) -> None:
         """Delete a document, if it exists."""
         check_place(space, key)
-        with self._explained(), self._client.pipeline(transaction=True) as changes:
+        with self._wrap_errors(), self._client.pipeline(transaction=True) as changes:
             changes.hdel(_values_name(space), key)
             changes.zrem(_keys_name(space), key)
             changes.execute()
@@ -80,13 +80,13 @@ class RedisDocuments:
         """Replace a document if it equals `expected`. Return whether it did."""
         check_place(space, key)
         texts = [ABSENT if document is None else dump_document(document) for document in (expected, value)]
-        with self._explained():
+        with self._wrap_errors():
             changed: int = self._swap(keys=[_values_name(space), _keys_name(space)], args=[key, *texts])
         return changed == 1
 
     def now(self) -> datetime:
         """Return the time of the server's clock."""
-        with self._explained():
+        with self._wrap_errors():
             seconds, microseconds = self._client.time()
         return EPOCH + timedelta(seconds=seconds, microseconds=microseconds)
 
@@ -126,23 +126,23 @@ class RedisDocuments:
             after = f"({next(reversed(page))}"
 
     def _page(self, space: str, after: str, until: str) -> dict[str, bytes | None]:
-        with self._explained():
+        with self._wrap_errors():
             keys: list[bytes] = self._client.zrangebylex(_keys_name(space), after, until, start=0, num=PAGE)
             texts: list[bytes | None] = self._client.hmget(_values_name(space), keys) if keys else []
         return {key.decode(): text for key, text in zip(keys, texts, strict=True)}
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _wrap_errors(self) -> Iterator[None]:
         try:
             yield
         except (_import_redis().RedisError, OSError) as error:
-            words = (str(error).splitlines() or [""])[0]
+            reason = (str(error).splitlines() or [""])[0]
             if self._password:
-                words = words.replace(self._password, "…")
+                reason = reason.replace(self._password, "…")
             # Without its cause: a server may repeat its input, which includes the password.
             raise LakeError(
-                f"the store of documents ({redact_state_url(self._url)}) failed: {type(error).__name__}: {words}",
-                hint="look at state.documents and state.documents_password, and whether the server runs",
+                f"the document store ({redact_state_url(self._url)}) failed: {type(error).__name__}: {reason}",
+                hint="check state.documents and state.documents_password, and that the server runs",
             ) from None
 
 
@@ -151,7 +151,7 @@ def _import_redis() -> Any:
         return import_module("redis")
     except ImportError as error:
         raise EnvironmentFault(
-            "redis is not installed, which keeping documents in Redis needs", hint="pip install 'neve[redis]'"
+            "state.documents needs the package redis, which is not installed", hint="pip install 'neve[redis]'"
         ) from error
 
 

@@ -105,7 +105,7 @@ class StateStore:
     @contextmanager
     def reading(self, table: Table) -> Iterator[Connection]:
         """Open a connection to read a table. Raises `LakeError` if the store fails."""
-        with self._explained():
+        with self._wrap_errors():
             self._make(table)
             with self.engine.connect() as connection:
                 yield connection
@@ -113,14 +113,14 @@ class StateStore:
     @contextmanager
     def writing(self, table: Table) -> Iterator[Connection]:
         """Open a transaction that is committed at the end of the block. Raises `LakeError` if the store fails."""
-        with self._explained():
+        with self._wrap_errors():
             self._make(table)
             with self._writer() as connection:
                 yield connection
 
     def ping(self) -> None:
         """Check that the store responds. Raises `LakeError` if it does not."""
-        with self._explained(), self.engine.connect() as connection:
+        with self._wrap_errors(), self.engine.connect() as connection:
             connection.execute(text("SELECT 1"))
 
     def close(self) -> None:
@@ -150,14 +150,14 @@ class StateStore:
             make_state_file(file)
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _wrap_errors(self) -> Iterator[None]:
         try:
             yield
         except (SQLAlchemyError, OSError) as error:
             # Only the first line of the driver's message: the rest contains the statement.
             cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-            words = (str(cause).splitlines() or [""])[0]
+            reason = (str(cause).splitlines() or [""])[0]
             raise LakeError(
-                f"the state store ({self._config.shown}) failed: {type(cause).__name__}: {words}",
-                hint="`neve doctor` says what is reachable",
+                f"the state store ({self._config.display_address}) failed: {type(cause).__name__}: {reason}",
+                hint="run `neve doctor` to see what is reachable",
             ) from error

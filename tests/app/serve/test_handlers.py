@@ -18,7 +18,7 @@ from neve.maintain import job as maintenance
 from neve.maintain.step import History
 from neve.maintain.step import Outcome as Step
 from neve.state.config import StateConfig
-from neve.state.leases import find_lease_holder, hold_lease
+from neve.state.leases import find_lease_holder, hold_worker_lease
 from neve.state.sql_documents import SqlDocuments
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def test_maintenance_of_a_table_that_another_one_is_at_is_no_failure(
 ) -> None:
     """The worker sees who is at it, and puts the job back without counting it."""
     with (
-        hold_lease(documents, "maintain:telemetry.spans", owner="somebody", seconds=60),
+        hold_worker_lease(documents, "maintain:telemetry.spans", owner="somebody", seconds=60),
         pytest.raises(LeaseTaken, match="somebody"),
     ):
         done_by(handlers, Task.MAINTAIN, "spans")

@@ -84,7 +84,7 @@ def to_failure(error: Exception, *, cancelled: bool = False) -> Failure:
 
 def _refusal_failure(refusal: Refusal) -> Failure:
     headers = {"www-authenticate": "Bearer"} if refusal.verdict is Verdict.NO_KEY else {}
-    again = RETRY if refusal.verdict.comes_back else {}
+    again = RETRY if refusal.verdict.is_retryable else {}
     return Failure(refusal.verdict.http, refusal.reason, refusal.message, headers={**headers, **again})
 
 

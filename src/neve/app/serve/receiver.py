@@ -53,7 +53,7 @@ class ReceiverParts:
     @property
     def ailment(self) -> str | None:
         """Return the reason why the receiver rejects OTLP; none while it is healthy. Events are rejected separately."""
-        return self.receiver.pressure.ailment
+        return self.receiver.pressure.health_problem
 
     def drain(self) -> None:
         """Mark the receiver as draining."""
@@ -159,11 +159,11 @@ async def _open_zone(
     zone = RawZone.of(raw.location, settings.s3, name)
     min_free_bytes = raw.min_free_bytes if name == OTLP else 0  # the zones share one disk, which is monitored once
     pressure = Backpressure(zone, raw.max_backlog_bytes, min_free_bytes, settle, lambda: usage.added)
-    await pressure.look()
-    if pressure.room_problem is not None:
+    await pressure.measure()
+    if pressure.space_problem is not None:
         log.warning(
             "every request is refused until there is room on the disk",
-            reason=pressure.room_problem,
+            reason=pressure.space_problem,
             hint="make room, or set raw.min_free_bytes or raw.location",
         )
     watching = asyncio.create_task(pressure.watch())

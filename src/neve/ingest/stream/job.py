@@ -164,8 +164,8 @@ class StreamJob:
         return f"{root if '://' in root else Path(root).expanduser().resolve()}/{self.name}-{lake}"
 
 
-GONE_HINT = "start the command again: it goes on where the tables are; was there too little memory?"
-HINT = "nothing that was committed is lost or doubled when it is started again; `neve doctor` says what is reachable"
+GONE_HINT = "start the command again, it continues from the positions in the tables; check the memory of the machine"
+HINT = "start it again: nothing is lost or duplicated; run `neve doctor` to see what is reachable"
 
 
 def commit_seconds(config: IngestConfig, lake: Lake) -> float:
