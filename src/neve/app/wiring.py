@@ -50,7 +50,7 @@ def build_documents(settings: Settings) -> Documents:
     if config.documents:
         return RedisDocuments(config.documents, config.documents_password)
     if config.file is not None:
-        return SqliteDocuments(config.file, config.shown)
+        return SqliteDocuments(config.file, config.display_address)
     from neve.state.sql_documents import SqlDocuments  # noqa: PLC0415 - SQLAlchemy, for those with a server
 
     return SqlDocuments(build_state(settings))
