@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FAST := not spark and not parts and not e2e and not kills and not long
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test test-fast test-cpu test-spark test-e2e test-kills test-long test-outside chaos race soak fuzz siege up check format bench docs lock parts parts-cheap clean
+.PHONY: help setup jars dist test-wheel demo test test-fast test-cpu test-spark test-e2e test-kills test-long test-outside chaos race soak fuzz siege up check format bench docs lock parts parts-cheap clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,17 @@ test-kills: setup ## short runs of chaos and race, killed ingestion, rollups and
 
 test-long: setup ## proofs from many samples, long histories, the autopilot: about fifteen minutes
 	@$(BIN)/python -m pytest -q -m long
+
+dist: $(READY) ## the wheel, in dist
+	@rm -rf build dist
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	@rm -rf build && ls dist/*.whl
+
+test-wheel: dist ## install the wheel in a clean environment of stock Python, then run `neve --version` and `neve demo` there
+	@rm -rf .make/wheel && $(PYTHON) -m venv .make/wheel/venv
+	@.make/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	@.make/wheel/venv/bin/python -m pip check
+	@cd .make/wheel && venv/bin/neve --version && venv/bin/neve setup && venv/bin/neve demo && venv/bin/neve -c demo/neve.yaml tables
 
 test-outside: $(READY) ## tests on public data in the folder NEVE_OUTSIDE; tests/outside/README.md says how to fetch it
 	@$(BIN)/python -m pytest -q -rs -m outside tests/outside

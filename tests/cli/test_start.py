@@ -37,6 +37,9 @@ COMMANDS = (
         "doctor",
         "demo",
         "up",
+        "setup",
+        "completion",
+        "help",
     ),
 )
 ASK = f"""

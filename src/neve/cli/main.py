@@ -47,6 +47,9 @@ MODULES = {
     "doctor": "neve.cli.lake",
     "demo": "neve.cli.demo",
     "up": "neve.cli.demo",
+    "setup": "neve.cli.installation",
+    "completion": "neve.cli.installation",
+    "help": "neve.cli.installation",
 }
 
 
@@ -116,7 +119,7 @@ def neve(context: click.Context, config: str | None) -> None:
 def main() -> None:
     """Run the command; print errors that a user can act on, and exit with 1."""
     try:
-        code = neve(standalone_mode=False) or 0
+        code = neve(prog_name="neve", standalone_mode=False) or 0
     except OutputClosed:
         with suppress(OSError):  # the rest of the buffer is discarded
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
