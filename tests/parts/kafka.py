@@ -53,7 +53,7 @@ def kafka() -> Iterator[Kafka]:
         settings.write_text(_settings(port, controller_port, folder / "log"))
         run(_java("kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(settings)), folder)
         command = _java("kafka.Kafka", str(settings))
-        with running(Part("Kafka", command, partial(_answers, port), folder, deadline_seconds=60.0)):
+        with running(Part("Kafka", command, partial(_answers, port), folder)):
             yield Kafka(port)
 
 

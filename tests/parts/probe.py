@@ -5,7 +5,7 @@ import socket
 
 from tests.parts.process import HOST
 
-TIMEOUT_SECONDS = 2.0
+TIMEOUT_SECONDS = 30.0
 
 
 def listens(port: int) -> bool:

@@ -1,5 +1,6 @@
 """Processes of real parts: started with a log, awaited until they answer, stopped by the id that was started."""
 
+import itertools
 import os
 import shutil
 import signal
@@ -8,7 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +20,11 @@ LOG_NAME = "part.log"
 TAIL_LINES = 30
 POLL_SECONDS = 0.05
 STOP_SECONDS = 10.0
+# Ports that no system gives to clients: what is free in a moment is not taken by somebody's connection meanwhile.
+PORTS = range(15_000, 32_000)
+
+
+_ports = itertools.count()
 
 
 class PartError(RuntimeError):
@@ -36,7 +42,7 @@ class Part:
     environment: Mapping[str, str] = field(default_factory=dict)
     user: str | None = None
     stop_with: signal.Signals = signal.SIGTERM
-    deadline_seconds: float = 30.0
+    deadline_seconds: float = 600.0  # ends a run that hangs, and no other: a busy machine is slow
 
     @property
     def log(self) -> Path:
@@ -70,10 +76,16 @@ def free_port() -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return as many different loopback ports that nothing listens on now."""
-    with ExitStack() as held:
-        probes = [held.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
-        return [probe.getsockname()[1] for probe in probes]
+    """Return as many different loopback ports that nothing listens on now.
+
+    Each process begins elsewhere and gives out a port only once before all others.
+    """
+    found: list[int] = []
+    while len(found) < count:
+        port = PORTS[(os.getpid() * 97 + next(_ports)) % len(PORTS)]
+        with suppress(OSError), socket.create_server((HOST, port)):
+            found.append(port)
+    return found
 
 
 def _start(part: Part) -> subprocess.Popen[bytes]:

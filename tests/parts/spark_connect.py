@@ -60,7 +60,7 @@ def spark_connect() -> Iterator[SparkConnect]:
     with scratch("spark-connect") as folder:
         command = [str(_home() / "bin" / "spark-submit"), "--class", SERVER, *settings, "spark-internal"]
         environment = {**os.environ, "SPARK_LOCAL_IP": HOST, "PYSPARK_PYTHON": sys.executable}
-        part = Part("Spark Connect", command, partial(listens, port), folder, environment, deadline_seconds=90)
+        part = Part("Spark Connect", command, partial(listens, port), folder, environment)
         with running(part):
             yield SparkConnect(port)
 

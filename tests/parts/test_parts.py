@@ -31,7 +31,7 @@ NUMBERS = count(1)
 ROWS = pa.table({"id": [1, 2, 3]})
 S3_FILES = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
 LOG_MESSAGE = {"resourceLogs": [{"scopeLogs": [{"logRecords": [{"body": {"stringValue": "one record"}}]}]}]}
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 600.0
 
 
 def test_postgres_answers_a_select(postgres: Postgres) -> None:

@@ -19,6 +19,7 @@ from neve.app.telemetry.tracing import span
 from neve.model.signals import Signal
 from tests.api.running import LoopThread, settings_for
 from tests.app.telemetry.landed import address, counted, eventually, landed
+from tests.parts.process import free_port
 
 if TYPE_CHECKING:
     import io
@@ -37,13 +38,6 @@ HOST_PORT = ("127.0.0.1", 0)
 def dropped(signal: str, reason: str) -> float:
     """What was dropped so far."""
     return counted("neve_telemetry_dropped_total", signal=signal, reason=reason)
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as sock:
-        port: int = sock.getsockname()[1]
-        return port
 
 
 def test_nobody_listens(start: Start, lines: io.StringIO) -> None:

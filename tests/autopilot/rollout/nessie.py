@@ -85,7 +85,7 @@ def nessie() -> Iterator[Nessie]:
     options = [f"-D{key}={value}" for key, value in settings.items()]
     command = [str(_java()), HEAP, *java.SMALL, *options, "-jar", str(jar())]
     with scratch("nessie") as folder:
-        part = Part("Nessie", command, partial(serves, port, "/api/v2/config"), folder, deadline_seconds=60)
+        part = Part("Nessie", command, partial(serves, port, "/api/v2/config"), folder)
         with running(part):
             yield Nessie(port)
 

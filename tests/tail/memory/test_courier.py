@@ -13,6 +13,8 @@ from tests.tail.lakes import Span
 from tests.tail.memory.feeds import Place, rows_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
     import pytest
 
@@ -59,10 +61,19 @@ def test_one_that_is_away_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> No
     courier = DeliveryQueue(place, "tail", 30_000)
     courier.put(parcels(1, arrived)[0])
     assert courier.bring().away
+    rests, wait_for = threading.Event(), courier._changed.wait_for
+
+    def announce_rest(predicate: Callable[[], bool], seconds: float | None = None) -> bool:
+        if seconds is not None:
+            rests.set()
+        return wait_for(predicate, seconds)
+
+    monkeypatch.setattr(courier._changed, "wait_for", announce_rest)
     courier.start()
     taken = [courier.put(parcel) for parcel in parcels(10, arrived)]
     assert taken.count(False) == courier.lost_spans > 5
     assert courier.is_full
+    assert rests.wait(600)  # an attempt that fails while it is stopped would be its last one
     place.away = False
     courier.stop(600)
     assert len(arrived) == 11 - courier.lost_spans
