@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
+HERE = f"{Path(__file__).parent}{os.sep}"
 
 
 def pytest_ignore_collect(config: pytest.Config) -> bool | None:
@@ -18,5 +19,5 @@ def pytest_ignore_collect(config: pytest.Config) -> bool | None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is in this folder."""
     for item in items:
-        if HERE in item.path.parents:
+        if str(item.path).startswith(HERE):
             item.add_marker(pytest.mark.long)

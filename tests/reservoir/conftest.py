@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
+HERE = f"{Path(__file__).parent}{os.sep}"
 EACH_TIME = ("test_aggregate.py::test_it_", "test_real_data.py::test_real_otap_is_sampled_and_is_valid_otap_again[logs")
 
 
@@ -14,7 +15,7 @@ EACH_TIME = ("test_aggregate.py::test_it_", "test_real_data.py::test_real_otap_i
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the others as long."""
     for item in items:
-        if HERE in item.path.parents and needs_spark(item) and not any(one in item.nodeid for one in EACH_TIME):
+        if str(item.path).startswith(HERE) and needs_spark(item) and not any(one in item.nodeid for one in EACH_TIME):
             item.add_marker(pytest.mark.long)
 
 
