@@ -21,10 +21,16 @@ MOST_EXPENSIVE = 10
 OUTPUT_KEY = "cpu"
 
 
+def own_seconds() -> float:
+    """CPU time of this process."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
 def used_seconds() -> float:
     """CPU time of this process and of those that it started and waited for."""
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own_seconds() + usage.ru_utime + usage.ru_stime
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -83,9 +89,12 @@ class CpuReport:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the report."""
         terminalreporter.section("CPU seconds")
-        # The controller has waited for no worker yet: its children are none of them.
-        for line in self.lines(self.workers + used_seconds()):
+        for line in self.lines(self.total()):
             terminalreporter.write_line(line)
+
+    def total(self) -> float:
+        """Return the CPU time of the run. A controller's children are its workers, which have told theirs."""
+        return self.workers + own_seconds() if self.workers else used_seconds()
 
     def lines(self, total: float) -> Iterator[str]:
         """Return the lines of the report."""

@@ -52,10 +52,12 @@ def test_workers_are_added() -> None:
     assert (report.collection, report.workers) == (5.0, 21.0)
 
 
-def test_a_run_reports_itself_and_its_children(tmp_path: Path) -> None:
-    """CPU time of a test and of a process that it waits for are in the total and in its file."""
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_run_reports_itself_and_its_children(tmp_path: Path, workers: int) -> None:
+    """CPU time of a test and of a process that it waits for are in the total, once, and in its file."""
     (tmp_path / "test_busy.py").write_text(BUSY)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.cpu_report", "-p", "no:hypothesispytest"]
+    command += ["-n", str(workers)]
     done = subprocess.run(
         [*command, "--cpu-report", "--rootdir", str(tmp_path), "-c", "/dev/null", str(tmp_path / "test_busy.py")],
         capture_output=True,
@@ -67,3 +69,4 @@ def test_a_run_reports_itself_and_its_children(tmp_path: Path) -> None:
     assert name == "test_busy.py, 2 tests"
     assert 0.6 <= float(busy) <= float(total)
     assert float(collection) + float(busy) <= float(total) + 0.1
+    assert float(total) < 2 * (float(collection) + float(busy))
