@@ -10,8 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from bench.query_data import END, GAUGES, OWNER, PHRASE, RARE, SERVICES, START
-from neve.lake.duckdb import connect, quote_literal
-from neve.lake.read.manifests import to_duckdb_path
+from neve.lake.duckdb import connect, quote_literal, to_duckdb_path
 from neve.query.request import Request
 from neve.query.sql.statement import find_lake_tables, parse, write_for_duckdb, write_for_spark
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 
-from neve.errors import EnvironmentFault
+from neve.errors import EnvironmentFault, LakeError
+from neve.lake.storage.paths import S3_SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,3 +112,37 @@ def secret_statement(s3: S3Config, scope: Sequence[str] = ()) -> str:
 def quote_literal(text: str) -> str:
     """Quote a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def to_duckdb_path(path: str) -> str:
+    """Return a path in DuckDB's form.
+
+    >>> to_duckdb_path("file:///lake/m.avro"), to_duckdb_path("s3a://lake/m.avro")
+    ('/lake/m.avro', 's3://lake/m.avro')
+    """
+    scheme, separator, rest = path.partition(":")
+    if not separator or path.startswith("/"):
+        return path
+    if scheme == "file":
+        return "/" + rest.lstrip("/")
+    if scheme in S3_SCHEMES:
+        return f"s3:{rest}"
+    raise LakeError(
+        f"can't read the manifest {path}: {scheme} is no storage that Neve knows, expected file or s3",
+        hint="tables elsewhere can be queried through Spark, but not be planned for",
+    )
+
+
+def find_link_path(root: str, path: str) -> str:
+    """Return the path of a file in a folder of links to local files, or its own path if there is no such folder.
+
+    Names in the folder are hashes of paths, which SQL can compute as well. They are short because DuckDB resolves every
+    folder of a path each time that it opens a file.
+
+    >>> find_link_path("/links", "file:///lake/a.parquet"), find_link_path("/links", "s3a://lake/a.parquet")
+    ('/links/6cdee5aa1f728d203c934aeb4fe4814b.parquet', 's3://lake/a.parquet')
+    """
+    plain = to_duckdb_path(path)
+    if not root or not plain.startswith("/"):
+        return plain
+    return f"{root}/{hashlib.md5(plain.encode(), usedforsecurity=False).hexdigest()}.parquet"

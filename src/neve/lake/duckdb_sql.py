@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from pyiceberg.types import (
@@ -27,8 +26,7 @@ from pyiceberg.types import (
 )
 
 from neve.errors import LakeError
-from neve.lake.duckdb import quote_literal
-from neve.lake.read.manifests import to_duckdb_path
+from neve.lake.duckdb import find_link_path, quote_literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,21 +41,6 @@ def format_file_list(paths: Iterable[str], root: str = "") -> str:
     "['/lake/a.parquet']"
     """
     return f"[{', '.join(quote_literal(find_link_path(root, path)) for path in paths)}]"
-
-
-def find_link_path(root: str, path: str) -> str:
-    """Return the path of a file in a folder of links to local files, or its own path if there is no such folder.
-
-    Names in the folder are hashes of paths, which SQL can compute as well. They are short because DuckDB resolves every
-    folder of a path each time that it opens a file.
-
-    >>> find_link_path("/links", "file:///lake/a.parquet"), find_link_path("/links", "s3a://lake/a.parquet")
-    ('/links/6cdee5aa1f728d203c934aeb4fe4814b.parquet', 's3://lake/a.parquet')
-    """
-    plain = to_duckdb_path(path)
-    if not root or not plain.startswith("/"):
-        return plain
-    return f"{root}/{hashlib.md5(plain.encode(), usedforsecurity=False).hexdigest()}.parquet"
 
 
 def exclude_deleted_sql(deletes: Iterable[str], root: str = "") -> str:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyiceberg.expressions import And
 
-from neve.lake.duckdb import quote_literal
-from neve.lake.read.manifests import to_duckdb_path
+from neve.lake.duckdb import quote_literal, to_duckdb_path
 from neve.predicate.names import fold
 from neve.query.cache import CacheKey
 from neve.query.engine.duckdb import DUCKDB

@@ -19,8 +19,7 @@ from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import BinaryType, FixedType, StringType, UUIDType
 
 from neve.lake.calendar import EPOCH
-from neve.lake.duckdb import quote_literal
-from neve.lake.read.manifests import to_duckdb_path
+from neve.lake.duckdb import quote_literal, to_duckdb_path
 from neve.lake.read.snapshot_files import scan_paths
 from neve.model.tables import DECISIONS, OPEN_TRACES
 from neve.tail.checkpoint import list_trace_files

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from neve.errors import ConfigError
-from neve.lake.duckdb import quote_literal
+from neve.lake.duckdb import quote_literal, to_duckdb_path
 from neve.lake.duckdb_sql import exclude_deleted_sql, format_file_list, quote_name, to_duckdb_type
-from neve.lake.read.manifests import to_duckdb_path
 from neve.model.tables import ARRIVAL, SPANS
 from neve.tail.column_mapping import COLUMN_TYPES, map_columns
 from neve.tail.trace_summary import SummaryQuery

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.transforms import VoidTransform
 
-from neve.errors import LakeError
+from neve.lake.duckdb import to_duckdb_path
 from neve.lake.read.snapshot_files import has_live_files, holds_deletes, list_manifests
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 32 * 1024 * 1024
 _BatchKey = tuple[int, bool, bool, str]
-
-S3_SCHEMES = ("s3", "s3a", "s3n")
 
 
 @dataclass(frozen=True)
@@ -79,22 +77,3 @@ def _find_batch_key(manifest: ManifestFile, source: ManifestSource) -> _BatchKey
 def is_unpartitioned(spec: PartitionSpec) -> bool:
     """Return whether a spec is unpartitioned. In format version 1, removed fields stay and have no values."""
     return all(isinstance(field.transform, VoidTransform) for field in spec.fields)
-
-
-def to_duckdb_path(path: str) -> str:
-    """Return a path in DuckDB's form.
-
-    >>> to_duckdb_path("file:///lake/m.avro"), to_duckdb_path("s3a://lake/m.avro")
-    ('/lake/m.avro', 's3://lake/m.avro')
-    """
-    scheme, separator, rest = path.partition(":")
-    if not separator or path.startswith("/"):
-        return path
-    if scheme == "file":
-        return "/" + rest.lstrip("/")
-    if scheme in S3_SCHEMES:
-        return f"s3:{rest}"
-    raise LakeError(
-        f"can't read the manifest {path}: {scheme} is no storage that Neve knows, expected file or s3",
-        hint="tables elsewhere can be queried through Spark, but not be planned for",
-    )

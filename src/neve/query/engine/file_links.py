@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neve.lake.duckdb_sql import find_link_path
+from neve.lake.duckdb import find_link_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -24,8 +24,7 @@ import structlog
 
 from neve.errors import LimitExceeded, QueryError
 from neve.lake.child_process import minimal_environment
-from neve.lake.duckdb import secret_statement
-from neve.lake.read.manifests import to_duckdb_path
+from neve.lake.duckdb import secret_statement, to_duckdb_path
 from neve.local_folders import user_folder
 from neve.query.engine.channel import ChannelClosed, Frame, parse_document
 from neve.query.engine.cpu_shares import MOST_NICENESS, CpuShares

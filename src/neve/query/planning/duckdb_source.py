@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from neve.lake.duckdb import quote_literal
-from neve.lake.duckdb_sql import exclude_deleted_sql, find_link_path, format_file_list, quote_name, to_duckdb_type
+from neve.lake.duckdb import find_link_path, quote_literal
+from neve.lake.duckdb_sql import exclude_deleted_sql, format_file_list, quote_name, to_duckdb_type
 from neve.predicate.names import fold
 from neve.query.planning.file_planner import TIME, time_bounds
 from neve.query.planning.tenancy import TENANT, check_tenant
