@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from uuid import uuid4
 
-from neve.app.wiring import build_documents
+from neve.app.wiring import build_documents, build_state
 from neve.errors import IncompatibleTable, LakeError, NeveError
 from neve.lake.catalog import pyiceberg_properties, sqlite_path
 from neve.lake.commit.stream_properties import find_stream_summary, read_stream_properties
@@ -22,7 +22,7 @@ from neve.local_folders import NETWORK_HINT, find_file_system, is_network_file_s
 from neve.model.commits import BATCH_ID
 from neve.model.settings import redact_uri
 from neve.model.tables import TABLES
-from neve.state.store import StateStore
+from neve.state.sqlite_documents import open_state_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -170,8 +170,9 @@ def _streams(lake: Lake) -> Finding:
 
 
 def _state(settings: Settings) -> Finding:
-    state, where = StateStore(settings.state), settings.state.display_address
-    if not state.exists:
+    config, where = settings.state, settings.state.display_address
+    state = build_state(settings) if config.file is None else open_state_file(config)
+    if config.file is not None and not config.file.exists():
         return Finding("state", "note", f"{where}, not there yet", "made with the first API key or run")
     try:
         state.ping()

@@ -16,7 +16,7 @@ from neve.lake.lake import Lake
 from neve.lake.storage.paths import OwnFolders
 from neve.state.config import check_bus_config
 from neve.state.redis_documents import RedisDocuments
-from neve.state.sqlite_documents import SqliteDocuments
+from neve.state.sqlite_documents import open_state_file
 
 if TYPE_CHECKING:
     from neve.app.settings import Settings
@@ -50,7 +50,7 @@ def build_documents(settings: Settings) -> Documents:
     if config.documents:
         return RedisDocuments(config.documents, config.documents_password)
     if config.file is not None:
-        return SqliteDocuments(config.file, config.display_address)
+        return open_state_file(config)
     from neve.state.sql_documents import SqlDocuments  # noqa: PLC0415 - SQLAlchemy, for those with a server
 
     return SqlDocuments(build_state(settings))

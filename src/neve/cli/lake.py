@@ -52,6 +52,9 @@ def tables(context: Context, as_json: bool) -> None:
     The column duplicates counts records that ingestion skipped because they were already present, in the commits that
     the table still lists. The rows of quarantine are the rejected records.
     """
+    from neve.lake.pandas_import import defer_pandas
+
+    defer_pandas()
     from neve.errors import TableMissing
     from neve.lake.read.statistics import read_table_statistics
 
@@ -101,6 +104,9 @@ MARKS = {
 def doctor(context: Context, spark: bool, as_json: bool) -> None:
     """Check installation, configuration and connections, and suggest remedies. Exits with 1 if there is a problem."""
     from neve.app.configuration.given_values import config_file
+    from neve.lake.pandas_import import defer_pandas
+
+    defer_pandas()
     from neve.app.doctor import examine
 
     found = []

@@ -30,6 +30,9 @@ TASKS = ("compact", "maintain", "rollup", "search", "autopilot")
 @contextmanager
 def open_lake_control(context: Context) -> Iterator[Control]:
     """Return the control of the lake that the configuration describes."""
+    from neve.lake.pandas_import import defer_pandas
+
+    defer_pandas()
     from neve.app.control import open_control
 
     with open_control(context.settings, context.lake) as control:

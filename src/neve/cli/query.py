@@ -201,6 +201,9 @@ def _remote_target(server: str, key: str | None) -> QueryTarget:
 
 
 def _local_target(context: Context) -> LocalTarget:
+    from neve.lake.pandas_import import defer_pandas
+
+    defer_pandas()
     from neve.app.query import build_query_service
     from neve.query.service import no_limits
 

@@ -79,7 +79,11 @@ class LocalTarget:
         """Return the answer to a request."""
         import pyarrow as pa
 
+        from neve.lake.pandas_import import load_pandas, needs_pandas
+
         running = wait_for(lambda: self._start(request), lambda: self._cancel(request))
+        if needs_pandas(running.schema):
+            load_pandas()
         reader = pa.RecordBatchReader.from_batches(running.schema, self._batches(running))
         return Answer(reader, running.took)
 

@@ -41,8 +41,7 @@ from neve.lake.read.snapshot_files import find_live_paths
 from neve.lake.spark.java_table import DATA_PATH, remove_dangling_deletes
 from neve.state.config import StateConfig
 from neve.state.leases import Lease, hold_worker_lease
-from neve.state.sql_documents import SqlDocuments
-from neve.state.store import StateStore
+from neve.state.sqlite_documents import open_state_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -85,7 +84,7 @@ class Compactor:
     lake: Lake
     strategy: str | None = None
     target_file_size: int | str | None = None
-    documents: Documents = field(default_factory=lambda: SqlDocuments(StateStore(StateConfig())))
+    documents: Documents = field(default_factory=lambda: open_state_file(StateConfig()))
     config: CompactConfig = field(default_factory=CompactConfig)
     prices: PricesConfig = field(default_factory=PricesConfig)
     clock: Callable[[], datetime] = now_utc

@@ -14,6 +14,7 @@ from neve.errors import LakeError, TableMissing
 from neve.lake.catalog import pyiceberg_properties, sqlite_path
 from neve.lake.commit.snapshot_copy_patch import patch_snapshot_copies
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
+from neve.lake.pandas_import import load_pandas
 from neve.lake.spark.exchange import Exchange
 from neve.lake.spark.session import build_session, open_own_session, open_remote_session, session_conf
 from neve.lake.sqlite_catalog import SqliteCatalog
@@ -89,12 +90,14 @@ class Lake:
     @cached_property
     def spark(self) -> SparkSession:
         """Return the Spark session. Start one if there is none."""
+        load_pandas()
         return build_session(self.spark_config, self.catalog_config, self.lake, self.s3, self.further_jars)
 
     def new_session(self, conf: Mapping[str, str]) -> SparkSession:
         """Open a separate session with its own settings on the same Spark. The caller closes it."""
         if not self.spark_config.connect:
             return open_own_session(self.spark, self.catalog_config, conf)
+        load_pandas()
         known = session_conf(self.spark_config, self.catalog_config, self.lake, self.s3)
         return open_remote_session(self.spark_config.connect, {**known, **conf})
 

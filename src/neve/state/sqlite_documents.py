@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neve.errors import LakeError
@@ -19,7 +20,8 @@ from neve.state.documents import PAGE, check_place, check_prefix, dump_document,
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
+
+    from neve.state.config import StateConfig
 
 BUSY_SECONDS = 30
 RETRY_SECONDS = 0.05
@@ -61,6 +63,11 @@ def enable_wal(connection: sqlite3.Connection) -> None:
             if "locked" not in str(error) or time.monotonic() > until:
                 raise
             time.sleep(RETRY_SECONDS)
+
+
+def open_state_file(config: StateConfig) -> SqliteDocuments:
+    """Return the documents in the configured file."""
+    return SqliteDocuments(Path(config.path).expanduser().resolve(), config.display_address)
 
 
 class SqliteDocuments:
@@ -110,6 +117,11 @@ class SqliteDocuments:
     def now(self) -> datetime:
         """Return the time of this machine, on which all users of the file run."""
         return datetime.now(UTC)
+
+    def ping(self) -> None:
+        """Check that the store responds. Raises `LakeError` if it does not."""
+        with self._connection():
+            pass
 
     def close(self) -> None:
         """Close the connections that are not in use."""

@@ -132,10 +132,10 @@ def run(context: Context, /, names: tuple[str, ...], dry_run: bool, steal: bool,
 @click.pass_obj
 def status(context: Context, names: tuple[str, ...], as_json: bool) -> None:
     """Show the health of tables (0 to 100), their files, running compactions and the last run."""
+    compactor = _compactor(context)
     from neve.compact.journal import Journal
     from neve.state.leases import find_lease_holder
 
-    compactor = _compactor(context)
     lines = []
     for name in names or tuple(context.lake.table_names()):
         health = compactor.health(name)
@@ -232,6 +232,9 @@ def history(context: Context, name: str | None, limit: int, as_json: bool) -> No
 
 
 def _compactor(context: Context) -> Compactor:
+    from neve.lake.pandas_import import defer_pandas
+
+    defer_pandas()
     from neve.app.wiring import build_compactor
 
     return build_compactor(context.settings, context.lake)

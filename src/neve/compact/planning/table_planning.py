@@ -181,11 +181,13 @@ class TablePlanner:
     def health(self) -> TableHealth:
         """Measure the health of the table and of each of its partitions."""
         context, wanted = self.context(self.past()), PartitionFilter.of(self.table, self.request.partitions)
-        sizes = context.table.sizes
+        name, sizes = context.table.name, context.table.sizes
+        if self.table.current_snapshot() is None:
+            return TableHealth(name, sizes.target, _measure_snapshots(self.table, 0), ())
         with FileIndex(self.table, self.duck, time=self.time_column) as index:
             stats = index.stats(make_question(index, context, self.config.strategy))
             return TableHealth(
-                table=context.table.name,
+                table=name,
                 target_bytes=sizes.target,
                 snapshot=_measure_snapshots(self.table, index.manifests),
                 partitions=tuple(Measure(one, sizes) for one in stats if wanted.takes(one)),
