@@ -20,9 +20,11 @@ r"""Errors of Neve, in one tree.
     ├── StreamFailed           a stream ended in an error
     ├── RawZoneError           received bytes could not be made durable
     ├── Cancelled              work that was cancelled on request
-    └── QueryError             SQL that can't be executed
-        ├── LimitExceeded      SQL that exceeds a limit of its caller
-        └── QueryCancelled     SQL that was cancelled
+    └── QueryError             SQL or PromQL that can't be executed
+        ├── LimitExceeded      SQL or PromQL that exceeds a limit of its caller
+        ├── QueryCancelled     SQL that was cancelled
+        ├── InvalidExpression  PromQL that can't be parsed, or whose types don't fit
+        └── EvaluationFailed   PromQL that can't be evaluated on the selected series
 
 A message has what failed, the key or record, the value, what was expected and what to do: lower case, no full stop.
 """
@@ -137,3 +139,11 @@ class LimitExceeded(QueryError):
 
 class QueryCancelled(QueryError):
     """Raised when a query is cancelled by another caller."""
+
+
+class InvalidExpression(QueryError):
+    """Raised when an expression can't be parsed, or its types don't fit. The message begins with line and column."""
+
+
+class EvaluationFailed(QueryError):
+    """Raised when an expression can't be evaluated, for example if series don't match one to one."""

@@ -1,0 +1,1 @@
+"""Lexical elements that the query languages share: strings, numbers, durations, positions and label matchers."""

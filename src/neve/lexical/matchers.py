@@ -1,0 +1,146 @@
+"""Label matchers, and regular expressions in RE2's syntax.
+
+Regular expressions are anchored and `.` matches line breaks, as in Prometheus. They run in RE2, which needs linear
+time: tenants write them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neve.lexical.literals import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["MatchKind", "Matcher", "RegexError", "Template", "match_regex", "validate_regex"]
+
+_LITERALS = re.compile(r"[\w\- /:,@%~]*(?:\|[\w\- /:,@%~]*)*")
+_GROUP = re.compile(r"\\.|\[(?:\\.|\^?\]?[^\]\\])*\]|\((?!\?)|\(\?P?<(?P<name>\w+)>", re.DOTALL)
+_REFERENCE = re.compile(r"\$(?:\$|(?P<plain>\w+)|\{(?P<braced>\w+)\})")
+_PLAIN_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+
+class RegexError(ValueError):
+    """Raised when a regular expression is malformed."""
+
+
+class MatchKind(StrEnum):
+    """Comparison of a label with the value of a matcher."""
+
+    EQUAL = "="
+    NOT_EQUAL = "!="
+    REGEX = "=~"
+    NOT_REGEX = "!~"
+
+
+def _anchor(pattern: str) -> str:
+    return f"^(?s:{pattern})$"
+
+
+@lru_cache(maxsize=512)
+def validate_regex(pattern: str) -> None:
+    """Raise `RegexError` if RE2 can't compile a pattern."""
+    try:
+        pc.match_substring_regex(pa.array([""]), pattern=_anchor(pattern))
+    except pa.ArrowInvalid as error:
+        raise RegexError(f"error parsing regexp: {str(error).split(': ', 1)[-1]}") from None
+
+
+@lru_cache(maxsize=512)
+def _alternatives(pattern: str) -> frozenset[str] | None:
+    return frozenset(pattern.split("|")) if _LITERALS.fullmatch(pattern) else None
+
+
+def match_regex(pattern: str, texts: Sequence[str]) -> list[bool]:
+    """Return which of the texts a pattern matches in whole.
+
+    >>> match_regex("a.*|b", ["a1", "b", "bc"])
+    [True, True, False]
+    """
+    literals = _alternatives(pattern)
+    if literals is not None:
+        return [text in literals for text in texts]
+    validate_regex(pattern)
+    matched: list[bool] = pc.match_substring_regex(pa.array(texts, pa.string()), pattern=_anchor(pattern)).to_pylist()
+    return matched
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """Condition on one label. A missing label has the value ""."""
+
+    name: str
+    kind: MatchKind
+    value: str
+
+    def match_all(self, texts: Iterable[str]) -> list[bool]:
+        """Return which of the texts match."""
+        if self.kind is MatchKind.EQUAL:
+            return [text == self.value for text in texts]
+        if self.kind is MatchKind.NOT_EQUAL:
+            return [text != self.value for text in texts]
+        found = match_regex(self.value, list(texts))
+        return found if self.kind is MatchKind.REGEX else [not one for one in found]
+
+    def matches(self, text: str) -> bool:
+        """Return whether one text matches."""
+        return self.match_all([text])[0]
+
+    def __str__(self) -> str:
+        name = self.name if _PLAIN_NAME.fullmatch(self.name) else quote(self.name)
+        return f"{name}{self.kind.value}{quote(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Replacement of a text that a pattern matches, with `$1`, `${1}` or `$name` for the groups of the pattern."""
+
+    pattern: str
+    replacement: str
+
+    def expand_all(self, texts: Sequence[str]) -> list[str | None]:
+        """Return each text's replacement, or `None` where the pattern does not match in whole.
+
+        >>> Template("(.)(.*)", "$2-${1}").expand_all(["abc", ""])
+        ['bc-a', None]
+        """
+        matched = match_regex(self.pattern, texts)
+        parts = self._parse()
+        if all(isinstance(part, str) for part in parts):
+            whole = "".join(str(part) for part in parts)
+            return [whole if one else None for one in matched]
+        array = pa.array(texts, pa.string())
+        expanded = ["" for _ in texts]
+        for part in parts:
+            if isinstance(part, str):
+                expanded = [text + part for text in expanded]
+            else:
+                groups = pc.replace_substring_regex(array, pattern=_anchor(self.pattern), replacement=f"\\{part}")
+                expanded = [text + (group or "") for text, group in zip(expanded, groups.to_pylist(), strict=True)]
+        return [text if one else None for text, one in zip(expanded, matched, strict=True)]
+
+    def _parse(self) -> list[str | int]:
+        names = [found["name"] for found in _GROUP.finditer(self.pattern) if found[0][0] == "("]
+        numbers = {name: index for index, name in enumerate(names, 1) if name}
+        parts: list[str | int] = []
+        at = 0
+        for found in _REFERENCE.finditer(self.replacement):
+            parts.append(self.replacement[at : found.start()])
+            at = found.end()
+            name = found["plain"] or found["braced"]
+            if name is None:
+                parts.append("$")
+                continue
+            number = int(name) if name.isdigit() and len(name) < 4 else numbers.get(name, -1)
+            if 0 <= number <= min(len(names), 9):
+                parts.append(number)
+        parts.append(self.replacement[at:])
+        return [part for part in parts if part != ""]

@@ -1,0 +1,1 @@
+"""Native and classic histograms: arithmetic, quantiles, fractions, trimming."""

@@ -1,0 +1,1 @@
+"""The language: tokens, grammar, syntax tree, type checks, printing."""
