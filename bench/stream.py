@@ -25,9 +25,10 @@ from bench.usage import tree_cpu
 from neve.ingest.batch_writer import Publisher
 from neve.ingest.config import IngestConfig, KafkaConfig
 from neve.ingest.stream.attempts import BatchAttempts
-from neve.ingest.stream.job import StreamJob
 from neve.ingest.stream.kafka import KafkaStream
+from neve.ingest.stream.query_job import QueryJob
 from neve.ingest.stream.raw_zone import RawFeed, RawStream
+from neve.ingest.stream.segment_job import SegmentJob
 from neve.ingest.stream.writer import StreamWriter
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.lake import Lake
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from neve.ingest.results import StreamResult
-    from neve.ingest.stream.job import Stream
+    from neve.ingest.stream.job import StreamJob
 
 SEEDS = (7, 8, 9)
 ROUNDS = 3
@@ -109,18 +110,22 @@ class StreamBench:
         topics = self._produce()
         config = KafkaConfig.model_validate({"bootstrap_servers": self.bootstrap, "topics": topics})
         documents = SqlDocuments(StateStore(StateConfig(path=str(self.folder / "state.db"))))
-        return self._measure(
-            lambda writer: KafkaStream(
-                writer, config, "bench", BatchAttempts(documents, writer.stream, str(self.folder))
-            )
-        )
+
+        def make(writer: StreamWriter) -> StreamJob:
+            attempts = BatchAttempts(documents, writer.stream, str(self.folder))
+            stream = KafkaStream(writer, config, "bench", attempts)
+            return QueryJob(writer.publisher.lake, writer.publisher.config, "bench", stream)
+
+        return self._measure(make)
 
     def raw(self) -> float:
         """`neve ingest raw --available-now`."""
         raw = RawConfig(location=str(self.folder / f"raw{self.runs}"))
         asyncio.run(self._receive(raw))
         feed = RawFeed(RawZone.of(raw.location, S3Config(), OTLP), IngestConfig().batch_bytes, 0)
-        return self._measure(lambda writer: RawStream(writer, feed))
+        return self._measure(
+            lambda writer: SegmentJob(writer.publisher.lake, writer.publisher.config, "bench", RawStream(writer, feed))
+        )
 
     def decode(self) -> float:
         """Decoding in one process, nothing written."""
@@ -130,7 +135,7 @@ class StreamBench:
             decode(each.signal, list(each.messages), intake)
         return time.process_time() - cpu
 
-    def _measure(self, make: Callable[[StreamWriter], Stream]) -> float:
+    def _measure(self, make: Callable[[StreamWriter], StreamJob]) -> float:
         self.runs += 1
         home = self.folder / f"lake{self.runs}"
         lake = Lake(
@@ -142,10 +147,10 @@ class StreamBench:
         init_tables(lake)
         _ = lake.spark
         config = IngestConfig(checkpoints=str(home / "checkpoints"))
-        stream = make(StreamWriter("bench", Publisher(lake, config, "bench")))
+        job = make(StreamWriter("bench", Publisher(lake, config, "bench")))
         broker = [child for child in psutil.Process().children() if "kafka.Kafka" in " ".join(child.cmdline())]
         before = tree_cpu() - _cpu(broker)
-        result = StreamJob(lake, config, "bench", stream).run(until_caught_up=True)
+        result = job.run(until_caught_up=True)
         used = tree_cpu() - _cpu(broker) - before
         self._check(result)
         return used

@@ -21,9 +21,10 @@ from neve.api.health import TrustedCallers, health_application, serve_health, so
 from neve.api.otlp_http import build_application
 from neve.api.query.endpoint import Endpoint
 from neve.app.serve.config import ServeConfig
+from neve.app.serve.guards import health_guard
 from neve.app.serve.part import PartsHealth
 from neve.app.serve.process_group import GROUP_HEADER
-from neve.app.serve.receiver import health_guard, receiver_parts
+from neve.app.serve.receiver import receiver_parts
 from neve.app.settings import Settings
 from neve.errors import ConfigError
 from neve.query.config import QueryConfig, check_query

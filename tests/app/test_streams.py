@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from neve.app.serve.parts import stream as stream_part
 from neve.app.serve.parts.announcer import ChangedTables
 from neve.app.serve.parts.stream import StreamPart
 from neve.app.serve.streams import Streams, keep_running, sqs_bridge
 from neve.app.settings import Settings
 from neve.errors import ConfigError, StreamFailed
 from neve.ingest.results import StreamResult
-from neve.ingest.stream import job as stream_job
-from neve.ingest.stream.job import StreamJob
+from neve.ingest.stream import query_job
 from neve.state.config import StateConfig
 from neve.state.sql_documents import SqlDocuments
 from neve.state.store import StateStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
+
+    from neve.ingest.stream.job import StreamJob
 
 RESULT = StreamResult("raw")
 INITIALIZING = {"message": "Initializing sources", "isTriggerActive": False}
@@ -80,14 +79,8 @@ def test_a_stream_that_recovers_says_so(failures: int, expected: list[str | None
     assert told == expected
 
 
-def test_the_part_is_well_again_without_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_part_is_well_again_without_a_batch(tmp_path: Path) -> None:
     """A stream to which nothing comes does not stay ill of what is over."""
-
-    @contextmanager
-    def nowhere(*_given: object) -> Iterator[None]:
-        yield
-
-    monkeypatch.setattr(stream_part, "use_pool", nowhere)
     documents = SqlDocuments(StateStore(StateConfig(path=str(tmp_path / "state.db"))))
     part = StreamPart(
         "ingest:events", lambda _tell: cast("StreamJob", Idle(1)), documents, ChangedTables(), 1.0, "host-1"
@@ -112,7 +105,7 @@ def test_a_query_is_well_when_it_is_through_with_a_trigger(
     monkeypatch: pytest.MonkeyPatch, statuses: list[dict[str, object]], expected: int
 ) -> None:
     """Not while it gets ready, nor while it is at its first one; said once."""
-    monkeypatch.setattr(stream_job, "watch_stream", lambda *_given: None)
+    monkeypatch.setattr(query_job, "watch_stream", lambda *_given: None)
     left, calls = iter(statuses), list[bool]()
 
     class Query:
@@ -122,7 +115,7 @@ def test_a_query_is_well_when_it_is_through_with_a_trigger(
             self.status = next(left, {})
             return not self.status
 
-    job = StreamJob(
+    job = query_job.QueryJob(
         cast("Any", SimpleNamespace(spark_config=SimpleNamespace(connect=""))),
         cast("Any", None),
         "raw",
@@ -134,7 +127,7 @@ def test_a_query_is_well_when_it_is_through_with_a_trigger(
 
 def test_what_was_put_off_is_tried_between_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Never while a batch is under way; an attempt that fails does not end the query."""
-    monkeypatch.setattr(stream_job, "watch_stream", lambda *_given: None)
+    monkeypatch.setattr(query_job, "watch_stream", lambda *_given: None)
     left, tried = iter([INITIALIZING, BUSY, IDLE, BUSY, IDLE]), list[object]()
 
     class Query:
@@ -150,7 +143,7 @@ def test_what_was_put_off_is_tried_between_batches(monkeypatch: pytest.MonkeyPat
         tried.append(query.status)
         raise OSError("no answer")
 
-    job = StreamJob(
+    job = query_job.QueryJob(
         cast("Any", SimpleNamespace(spark_config=SimpleNamespace(connect=""))),
         cast("Any", None),
         "raw",

@@ -13,10 +13,8 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from neve.ingest.stream.raw_zone import RawFeed
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.lake import Lake
-from neve.raw.zone import RawZone
 
 
 def lake_with(folder: Path, secrets: dict[str, str]) -> Lake:
@@ -47,17 +45,15 @@ def texts_in(folder: Path) -> str:
 
 
 def plans_of(lake: Lake, folder: Path, login: str) -> list[str]:
-    """Plans and progress of a stream of the raw zone, and the plan of one with a login of Kafka."""
+    """Plan and progress of a stream with a login of Kafka."""
     spark: Any = lake.spark
     spark.sql("SELECT 1").collect()  # its event has every setting of the session
-    frame: Any = RawFeed(RawZone(str(folder / "raw"), lake.s3), 1000, 0.0).load(spark)
-    stream = frame.writeStream.foreachBatch(lambda *_: None).option("checkpointLocation", str(folder / "checkpoint"))
-    query = stream.trigger(availableNow=True).start()
-    query.awaitTermination()
     options = {"kafka.sasl.jaas.config": login, "kafka.x.credential": login}
     kafka = spark.readStream.format("rate").options(**options).load()
-    plans = [one._jdf.queryExecution().toString() for one in (frame, kafka)]
-    return [*plans, str(query.lastProgress), str(query.recentProgress)]
+    stream = kafka.writeStream.foreachBatch(lambda *_: None).option("checkpointLocation", str(folder / "checkpoint"))
+    query = stream.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return [kafka._jdf.queryExecution().toString(), str(query.lastProgress), str(query.recentProgress)]
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ def test_spark_shows_no_secret(tmp_path: Path) -> None:
     shown = {where: json.dumps(text, ensure_ascii=False) for where, text in told["shown"].items()}
     assert "spark.hadoop.fs.s3a.secret.key" in shown["page"]  # that it is set is told
     assert "spark.sql.catalog.neve.credential" in shown["events"]
-    assert "neve_raw" in shown["plans"]
+    assert "format: rate" in shown["plans"]
     # Spark's page escapes a text; a part of it that has nothing to escape would be there
     parts = {name: "canary=conf" if name == "conf" else secret for name, secret in SECRETS.items()}
     assert {(where, name) for where, text in shown.items() for name, part in parts.items() if part in text} == set()

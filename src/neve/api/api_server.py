@@ -11,7 +11,7 @@ from neve.api.access import LONGEST_SHOWN, AccessRules, build_guarded_applicatio
 from neve.api.control.routes import control_routes
 from neve.api.embedded_uvicorn import serve_application
 from neve.api.health import TrustedCallers, build_probe_routes
-from neve.api.ports import format_address, listen
+from neve.api.ports import Addresses, format_address, listen
 from neve.api.query.errors import Failure, json_response, to_failure
 from neve.api.query.metrics import count_refused
 from neve.api.query.operations import PREFIX
@@ -40,6 +40,13 @@ if TYPE_CHECKING:
     from neve.receive.refusal import Refusal
 
 DRAIN_SECONDS = 10  # time limit for running queries at the stop
+
+
+@asynccontextmanager
+async def open_api(settings: Settings, lake: Lake) -> AsyncIterator[Addresses]:
+    """Open the query API while the block runs."""
+    async with open_query_api(settings, lake) as place:
+        yield Addresses(query=place, health=place)
 
 
 @asynccontextmanager

@@ -15,10 +15,10 @@ from neve.api.health import serve_health
 from neve.api.ports import Addresses, await_ports, find_free_port, setting_variable
 from neve.app.serve.config import OWN_PROCESS
 from neve.app.serve.group_monitor import GROUP, GroupMonitor
+from neve.app.serve.guards import health_guard
 from neve.app.serve.part import PartState
 from neve.app.serve.process_group import GROUP_TOKEN, Launch, ParentPipe, build_group, new_group_token
-from neve.app.serve.receiver import health_guard
-from neve.app.serve.spark_sharing import is_spark_shared, new_connect_token
+from neve.app.serve.spark_sharing import is_spark_shared, new_connect_token, new_start_port
 from neve.app.telemetry.config import SELF, find_receiver_address
 from neve.app.telemetry.tracing import start_telemetry
 from neve.app.wiring import build_documents
@@ -93,7 +93,8 @@ def _prepare_launch(group: ServeGroup, token: str) -> Launch:
     shared = {**await_ports(group.settings, group.processes), GROUP_TOKEN: token}
     if not is_spark_shared(group.settings, group.processes):
         return Launch(group.config, group.instance, shared)
-    return Launch(group.config, group.instance, {**shared, **new_connect_token()}, spark_port=find_free_port())
+    spark = {**new_connect_token(), **new_start_port(find_free_port())}
+    return Launch(group.config, group.instance, {**shared, **spark}, spark_port=find_free_port())
 
 
 async def _wait_until_ready(household: Supervisor, stop: asyncio.Event) -> bool:

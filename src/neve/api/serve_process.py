@@ -10,11 +10,12 @@ from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
-from neve.api.maintenance_process import run_parts
+import structlog
+
+from neve.api.embedded_uvicorn import stop_signals
 from neve.api.ports import Addresses
-from neve.api.server import open_api, open_receiver, serve
+from neve.app.serve.guards import health_guard
 from neve.app.serve.part import PartState
-from neve.app.serve.receiver import health_guard
 from neve.app.serve.status_reporter import report_part
 from neve.app.serve.supervisor import Supervisor
 from neve.app.telemetry.config import find_receiver_address
@@ -35,9 +36,13 @@ if TYPE_CHECKING:
 
 Ready = Callable[[Addresses], None]
 
+log = structlog.get_logger("neve.api")
+
 
 def run_receiver(settings: Settings, instance: str, ready: Ready) -> int:
     """Run the receiver until asked to stop."""
+    from neve.api.server import open_receiver  # noqa: PLC0415 - each process imports only what it runs
+
     request_time_slices(SHORT_NANOSECONDS)  # before any thread starts
     opened: list[ReceiverParts] = []
 
@@ -53,13 +58,16 @@ def run_receiver(settings: Settings, instance: str, ready: Ready) -> int:
 
 def run_api(settings: Settings, lake: Lake, instance: str, ready: Ready) -> int:
     """Run the API until asked to stop."""
+    from neve.api.api_server import open_api  # noqa: PLC0415 - as above
+
     with _process(settings, instance, "api") as board:
         return _run_server(board, open_api(settings, lake), ready)
 
 
 def run_worker(settings: Settings, lake: Lake, names: Collection[str], instance: str, ready: Ready) -> int:
     """Run the parts of the worker process until asked to stop, and return the exit code."""
-    from neve.app.serve.parts import build_parts  # noqa: PLC0415 - every room and its engines, for this process alone
+    from neve.api.maintenance_process import run_parts  # noqa: PLC0415 - as above
+    from neve.app.serve.parts import build_parts  # noqa: PLC0415
     from neve.ingest.spark_crashes import engine_is_gone  # noqa: PLC0415
 
     os.nice(settings.serve.background_niceness)  # the JVM and Spark's Python workers inherit it
@@ -93,6 +101,21 @@ def _exit_now(code: int) -> NoReturn:
     """Exit at once, whatever the threads are doing."""
     sys.stderr.flush()
     os._exit(code)
+
+
+async def serve(
+    doors: AbstractAsyncContextManager[Addresses],
+    ready: Callable[[Addresses], None],
+    stopping: Callable[[], None] = lambda: None,
+) -> None:
+    """Keep the ports open until SIGTERM or SIGINT; then finish the requests, seal the raw zone, and return."""
+    with stop_signals() as stop:
+        async with doors as addresses:
+            ready(addresses)
+            await stop.wait()
+            stopping()
+            log.info("stopping: requests in flight are finished, new ones are not taken")
+    log.info("stopped")
 
 
 def _run_server(

@@ -1,4 +1,4 @@
-"""The receiver and the API as running services in one event loop: ports open while a block runs, then drain."""
+"""The receiver as a running service: ports open while a block runs, then drain."""
 
 from __future__ import annotations
 
@@ -7,51 +7,23 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import structlog
-
-from neve.api.api_server import open_query_api
-from neve.api.embedded_uvicorn import serve_application, stop_signals
+from neve.api.embedded_uvicorn import serve_application
 from neve.api.health import TrustedCallers, health_application, receiver_probe_routes
 from neve.api.otlp_grpc import build_grpc_server
 from neve.api.otlp_http import HTTP, build_application
 from neve.api.ports import Addresses, format_address, listen, listen_grpc
 from neve.api.slow_clients import ConnectionLimits, build_protocol
+from neve.app.serve.guards import health_guard
 from neve.app.serve.process_group import group_token
-from neve.app.serve.receiver import health_guard, receiver_parts
+from neve.app.serve.receiver import receiver_parts
 from neve.app.telemetry.tracing import TracingMiddleware
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from contextlib import AbstractAsyncContextManager
 
     from neve.app.serve.config import ServeConfig
     from neve.app.serve.receiver import ReceiverParts
     from neve.app.settings import Settings
-    from neve.lake.lake import Lake
-
-log = structlog.get_logger("neve.api")
-
-
-async def serve(
-    doors: AbstractAsyncContextManager[Addresses],
-    ready: Callable[[Addresses], None],
-    stopping: Callable[[], None] = lambda: None,
-) -> None:
-    """Keep the ports open until SIGTERM or SIGINT; then finish the requests, seal the raw zone, and return."""
-    with stop_signals() as stop:
-        async with doors as addresses:
-            ready(addresses)
-            await stop.wait()
-            stopping()
-            log.info("stopping: requests in flight are finished, new ones are not taken")
-    log.info("stopped")
-
-
-@asynccontextmanager
-async def open_api(settings: Settings, lake: Lake) -> AsyncIterator[Addresses]:
-    """Open the query API while the block runs."""
-    async with open_query_api(settings, lake) as place:
-        yield Addresses(query=place, health=place)
 
 
 @asynccontextmanager

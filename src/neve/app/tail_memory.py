@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import structlog
 
-from neve.app.serve.receiver import NANOS, ReceiverParts, build_guard, open_examiners, receiver_parts
+from neve.app.serve.guards import build_guard
+from neve.app.serve.receiver import NANOS, ReceiverParts, open_examiners, receiver_parts
 from neve.app.tail import build_claims, build_policies
 from neve.app.wiring import build_lake
 from neve.errors import ConfigError

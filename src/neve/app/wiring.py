@@ -9,20 +9,17 @@ import structlog
 
 from neve.errors import ConfigError
 from neve.ingest.watch.places import Places
-from neve.jobs.policies import PolicyStore, load_policies
-from neve.jobs.policy import build_default_policy
 from neve.lake.catalog import sqlite_path
 from neve.lake.lake import Lake
 from neve.lake.storage.paths import OwnFolders
 from neve.state.config import check_bus_config
-from neve.state.redis_documents import RedisDocuments
 from neve.state.sqlite_documents import open_state_file
 
 if TYPE_CHECKING:
     from neve.app.settings import Settings
     from neve.compact.budgets import OrganizationBudget
     from neve.compact.compactor import Compactor
-    from neve.jobs.policies import Policies
+    from neve.jobs.policies import Policies, PolicyStore
     from neve.state.bus import Bus
     from neve.state.documents import Documents
     from neve.state.store import StateStore
@@ -48,6 +45,8 @@ def build_documents(settings: Settings) -> Documents:
     """Open the documents that processes share, in the configured store; the caller closes them."""
     config = settings.state
     if config.documents:
+        from neve.state.redis_documents import RedisDocuments  # noqa: PLC0415 - for those who have a server
+
         return RedisDocuments(config.documents, config.documents_password)
     if config.file is not None:
         return open_state_file(config)
@@ -61,7 +60,7 @@ def build_own_folders(settings: Settings, lake: Lake) -> OwnFolders:
     state = str(settings.state.file or "")
     catalog = str(sqlite_path(settings.catalog)) if settings.catalog.kind == "sqlite" else ""
     files = [file + ending for file in (state, catalog) if file for ending in ("", *SQLITE_BESIDE)]
-    folders = (lake.lake.location, settings.raw.location, settings.ingest.checkpoints, lake.exchange.folder)
+    folders = (lake.lake.location, settings.raw.location, settings.ingest.checkpoints, lake.exchange_folder)
     return OwnFolders((*(_absolute(folder) for folder in folders), *files))
 
 
@@ -111,11 +110,16 @@ def build_compactor(settings: Settings, lake: Lake) -> Compactor:
 
 def build_policy_store(settings: Settings, documents: Documents) -> PolicyStore:
     """Build the policy store of a lake; raises `ConfigError` for an invalid file."""
+    from neve.jobs.policies import PolicyStore  # noqa: PLC0415 - only for those who run or show jobs
+
     return PolicyStore(documents, load_configured_policies(settings))
 
 
 def load_configured_policies(settings: Settings) -> Policies:
     """Load the policies of the settings and of the files in their folder; raises `ConfigError` for invalid ones."""
+    from neve.jobs.policies import load_policies  # noqa: PLC0415 - as above
+    from neve.jobs.policy import build_default_policy  # noqa: PLC0415
+
     # The autopilot runs by itself if its section is configured.
     hour = settings.autopilot.start_hour if "autopilot" in settings.model_fields_set else None
     return load_policies(settings.policies, settings.policies_folder, build_default_policy(hour))

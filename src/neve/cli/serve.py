@@ -91,7 +91,9 @@ def serve(
     from neve.app.serve.config import assign_processes
     from neve.app.serve.preflight import check_lake
     from neve.app.serve.process_group import new_instance, stop_with_parent
+    from neve.lake.pandas_import import defer_pandas
 
+    defer_pandas()
     settings = _override(context.settings, "receiver", host=host, http_port=http_port, grpc_port=grpc_port)
     settings = _override(settings, "query", host=host, port=query_port)
     settings = _override(settings, "serve", port=health_port)  # its host can only be set in the configuration

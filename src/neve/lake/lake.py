@@ -7,26 +7,22 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-
 from neve.errors import LakeError, TableMissing
 from neve.lake.catalog import pyiceberg_properties, sqlite_path
-from neve.lake.commit.snapshot_copy_patch import patch_snapshot_copies
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.pandas_import import load_pandas
-from neve.lake.spark.exchange import Exchange
-from neve.lake.spark.session import build_session, open_own_session, open_remote_session, session_conf
 from neve.lake.sqlite_catalog import SqliteCatalog
 from neve.local_folders import make_private_folder, user_folder, warn_network_file_system
-from neve.model.tables import NAMESPACE
+from neve.model.signals import NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
+    from neve.lake.spark.exchange import Exchange
     from neve.lake.spark.jars import Jar
 
 OWN_CATALOG_KEYS = {"type", "uri", "py-catalog-impl"}
@@ -41,11 +37,12 @@ class Lake:
     s3: S3Config = field(default_factory=S3Config)
     spark_config: SparkConfig = field(default_factory=SparkConfig)
     further_jars: tuple[Jar, ...] = ()
+    # Called before a session on a Spark Connect server is opened: another process may have to start it.
+    request_spark: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def catalog(self) -> Catalog:
         """The catalog, through pyiceberg."""
-        patch_snapshot_copies()
         config = self.catalog_config
         properties = pyiceberg_properties(config, self.lake, self.s3)
         if config.kind != "sqlite":
@@ -60,6 +57,11 @@ class Lake:
         return cast("Catalog", light)
 
     def _open_catalog(self, properties: dict[str, str]) -> Catalog:
+        from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - half a CPU second, for those who read tables
+
+        from neve.lake.commit.snapshot_copy_patch import patch_snapshot_copies  # noqa: PLC0415 - as above
+
+        patch_snapshot_copies()
         config = self.catalog_config
         try:
             return load_catalog(config.name, **properties)
@@ -87,16 +89,35 @@ class Lake:
         if self.spark_config.is_local and not self.lake.on_s3:
             make_private_folder(Path(self.lake.location.removeprefix("file://")))
 
-    @cached_property
+    @property
     def spark(self) -> SparkSession:
         """Return the Spark session. Start one if there is none."""
+        from neve.lake.spark.session import enter_pool  # noqa: PLC0415 - for those who need Spark
+
+        session = self._session
+        if not self.spark_config.connect:
+            enter_pool(session)
+        return session
+
+    @cached_property
+    def _session(self) -> SparkSession:
+        from neve.lake.spark.session import build_session  # noqa: PLC0415 - as above
+
         load_pandas()
         return build_session(self.spark_config, self.catalog_config, self.lake, self.s3, self.further_jars)
 
     def new_session(self, conf: Mapping[str, str]) -> SparkSession:
         """Open a separate session with its own settings on the same Spark. The caller closes it."""
+        from neve.lake.spark.session import (  # noqa: PLC0415 - as above
+            open_own_session,
+            open_remote_session,
+            session_conf,
+        )
+
         if not self.spark_config.connect:
             return open_own_session(self.spark, self.catalog_config, conf)
+        if self.request_spark is not None:
+            self.request_spark()
         load_pandas()
         known = session_conf(self.spark_config, self.catalog_config, self.lake, self.s3)
         return open_remote_session(self.spark_config.connect, {**known, **conf})
@@ -104,14 +125,26 @@ class Lake:
     @property
     def exchange(self) -> Exchange:
         """Return the exchange that passes rows between the tasks of a job."""
-        config, local = self.lake, self.spark_config.is_local
-        folder = config.exchange or (
-            user_folder("neve-exchange") if local else f"{config.location.removeprefix('file://')}/.exchange"
-        )
-        return Exchange(folder, self.s3, shared=not local)
+        from neve.lake.spark.exchange import Exchange  # noqa: PLC0415 - Arrow, for those who run jobs
+
+        return Exchange(self.exchange_folder, self.s3, shared=not self.spark_config.is_local)
+
+    @property
+    def exchange_folder(self) -> str:
+        """Return the folder of the exchange."""
+        if self.lake.exchange:
+            return self.lake.exchange
+        if self.spark_config.is_local:
+            return user_folder("neve-exchange")
+        return f"{self.lake.location.removeprefix('file://')}/.exchange"
 
     def table(self, name: str) -> Table:
         """Load the current state of a table: one of the lake's own by its name, any other as `namespace.table`."""
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError  # noqa: PLC0415 - as above
+
+        from neve.lake.commit.snapshot_copy_patch import patch_snapshot_copies  # noqa: PLC0415 - as above
+
+        patch_snapshot_copies()
         identifier = parse_table_name(name)
         try:
             return self.catalog.load_table(identifier)
@@ -123,6 +156,8 @@ class Lake:
 
     def table_names(self) -> list[str]:
         """List the tables of the namespace, in order."""
+        from pyiceberg.exceptions import NoSuchNamespaceError  # noqa: PLC0415 - as above
+
         if not self.exists:
             return []
         try:

@@ -1,6 +1,8 @@
-"""The three telemetry signals and the table of each."""
+"""The three telemetry signals, the table of each, and the namespace of all tables."""
 
 from enum import StrEnum
+
+NAMESPACE = "telemetry"
 
 
 class Signal(StrEnum):

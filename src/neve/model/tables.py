@@ -21,6 +21,7 @@ from neve.model.columns import (
     Table,
 )
 from neve.model.rollups import ROLLUPS
+from neve.model.signals import NAMESPACE as LAKE_NAMESPACE
 from neve.model.signals import Signal
 
 TRACE_ORGANIZATION = Column("organization_id", pa.string(), "tenant that the trace belongs to", required=True)
@@ -205,7 +206,7 @@ def declare_sample_table(table: Table) -> Table:
     )
 
 
-NAMESPACE = "telemetry"
+NAMESPACE = LAKE_NAMESPACE
 
 ENTITY_REF = pa.struct(
     [

@@ -15,8 +15,6 @@ from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING
 
-import duckdb
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +28,8 @@ from neve.otlp.value_columns import null_mask
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import duckdb
+    import fsspec
     from google.protobuf.message import Message
 
     NestedReader = Callable[[Message, str, str], bytes]  # the message to fill, its text, and the name of its field
@@ -58,10 +58,11 @@ def transcode_all(signal: Signal, text: bytes, read_nested: NestedReader) -> pa.
         if top.null_count or _is_doubtful(signal, text):
             return None
         return _Encoder(read_nested).encode(signal, top)
-    except (duckdb.InternalException, duckdb.FatalException):
-        _reader.cache_clear()  # the connection can't be used again
-        return None
-    except Exception:  # three libraries have read the text; the slow path finds the cause
+    except Exception as error:  # three libraries have read the text; the slow path finds the cause
+        import duckdb  # noqa: PLC0415 - as below
+
+        if isinstance(error, duckdb.InternalException | duckdb.FatalException):
+            _reader.cache_clear()  # the connection can't be used again
         return None
 
 
@@ -84,6 +85,9 @@ def _read_top_field(signal: Signal, text: bytes) -> pa.ListArray:
 
 @cache
 def _reader() -> tuple[duckdb.DuckDBPyConnection, fsspec.AbstractFileSystem, Iterator[int]]:
+    import duckdb  # noqa: PLC0415 - a tenth of a CPU second, for those who get JSON
+    import fsspec  # noqa: PLC0415
+
     connection = duckdb.connect(config={"threads": 1})
     memory = fsspec.filesystem("memory")
     connection.register_filesystem(memory)

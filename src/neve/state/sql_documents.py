@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, MetaData, Table, Text, delete, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 from neve.state.documents import PAGE, check_place, check_prefix, dump_document, find_prefix_end, load_document
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from sqlalchemy import ColumnElement, Connection, Row
+    from sqlalchemy.dialects import postgresql
 
     from neve.state.store import StateStore
 
@@ -123,4 +124,8 @@ def _add_document(connection: Connection, space: str, key: str, value: Mapping[s
 
 
 def _insert(connection: Connection) -> postgresql.Insert | sqlite.Insert:
-    return postgresql.insert(DOCUMENTS) if connection.dialect.name == "postgresql" else sqlite.insert(DOCUMENTS)
+    if connection.dialect.name != "postgresql":
+        return sqlite.insert(DOCUMENTS)
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - a tenth of a CPU second, for those who use it
+
+    return postgresql.insert(DOCUMENTS)

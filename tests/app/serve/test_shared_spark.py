@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
+from neve.api.ports import find_free_port
 from neve.app.serve.spark_sharing import (
     PLUGIN,
     PLUGINS,
     PORT,
+    START_PORT_VARIABLE,
     TOKEN_VARIABLE,
     is_spark_shared,
+    listen_for_start_requests,
     new_connect_token,
+    request_spark,
     with_connect_server,
     with_remote_spark,
 )
 from neve.app.settings import Settings
+from neve.errors import EnvironmentFault, LakeError
 from neve.lake.config import LakeConfig, SparkConfig
 from neve.lake.lake import Lake
 
@@ -68,3 +75,74 @@ def test_who_borrows_leaves_results_where_they_would_be() -> None:
     assert with_it.exchange.folder == lake.exchange.folder
     cluster = Lake(lake=LakeConfig(warehouse="s3://bucket/lake"), spark_config=SparkConfig(master="spark://c:7077"))
     assert with_remote_spark(cluster, 4711).exchange.folder == cluster.exchange.folder
+
+
+class Sparks:
+    """A lake that counts how often its Spark is asked for, and may fail to start it."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.asked = 0
+        self.error = error
+
+    @property
+    def spark(self) -> None:
+        """Start it."""
+        self.asked += 1
+        if self.error:
+            raise self.error
+
+
+def listen(monkeypatch: pytest.MonkeyPatch, lake: Sparks) -> int:
+    """Serve requests for the lake's Spark, with the token `word`."""
+    port = find_free_port()
+    monkeypatch.setenv(START_PORT_VARIABLE, str(port))
+    monkeypatch.setenv(TOKEN_VARIABLE, "word")
+    assert listen_for_start_requests(cast("Lake", lake)) is not None
+    return port
+
+
+def test_a_request_starts_spark_and_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every session that is opened later asks again: the worker process may have been restarted."""
+    lake = Sparks()
+    port = listen(monkeypatch, lake)
+    for asked in (1, 2):
+        request_spark(port, "word")
+        assert lake.asked == asked
+
+
+def test_a_caller_without_the_token_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other users of the machine reach the port, too."""
+    lake = Sparks()
+    port = listen(monkeypatch, lake)
+    for token in ("", "other", "word and more", "w" * 100_000):
+        with pytest.raises(LakeError):
+            request_spark(port, token)
+    assert lake.asked == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(EnvironmentFault("no Java was found"), "no Java was found"), (ValueError("secret"), "did not start: ValueError")],
+)
+def test_the_reason_of_a_failed_start_reaches_the_query(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, expected: str
+) -> None:
+    """Without details of errors that are not meant for users."""
+    port = listen(monkeypatch, Sparks(error))
+    with pytest.raises(LakeError, match=expected):
+        request_spark(port, "word")
+
+
+def test_a_worker_process_that_is_away_is_named() -> None:
+    """It is being restarted."""
+    with pytest.raises(LakeError, match="does not answer"):
+        request_spark(find_free_port(), "word")
+
+
+def test_a_borrowing_lake_asks_for_spark_before_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was started alone asks nobody."""
+    monkeypatch.delenv(START_PORT_VARIABLE, raising=False)
+    assert with_remote_spark(Lake(), 4711).request_spark is None
+    monkeypatch.setenv(START_PORT_VARIABLE, str(find_free_port()))
+    with pytest.raises(LakeError, match="the Spark of this service does not answer"):
+        with_remote_spark(Lake(), 4711).new_session({})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -16,11 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from neve.jobs.worker import Worker
-    from neve.lake.lake import Lake
-
-LAKE = cast(
-    "Lake", SimpleNamespace(spark=SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None)))
-)
 
 
 class Busy:
@@ -38,7 +32,7 @@ class Busy:
 
 def part_of(busy: Busy, patience: float) -> WorkerPart:
     """The part of a worker."""
-    return WorkerPart("worker-1", cast("Worker", busy), LAKE, patience)
+    return WorkerPart("worker-1", cast("Worker", busy), patience)
 
 
 def test_a_job_that_does_not_end_is_given_back_and_the_part_ends_well() -> None:

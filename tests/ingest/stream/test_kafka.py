@@ -15,8 +15,8 @@ from neve.ingest.batch_writer import Publisher
 from neve.ingest.config import IngestConfig, KafkaConfig
 from neve.ingest.decoder import decode_all
 from neve.ingest.stream.attempts import BatchAttempts
-from neve.ingest.stream.job import StreamJob
 from neve.ingest.stream.kafka import KafkaStream
+from neve.ingest.stream.query_job import QueryJob
 from neve.ingest.stream.writer import StreamWriter, read_positions
 from neve.model.signals import Signal
 from neve.otlp.json import to_json
@@ -75,7 +75,7 @@ def run(lake: Lake, folder: Path, topics: Topics, decode: Decode = decode_all, *
         stream = KafkaStream(
             writer, topics.config, "acme", BatchAttempts(documents, "kafka", lake.lake.location), decode
         )
-        return StreamJob(lake, config, "kafka", stream).run(until_caught_up=True)
+        return QueryJob(lake, config, "kafka", stream).run(until_caught_up=True)
     finally:
         documents.close()
 

@@ -13,9 +13,9 @@ from neve.ingest.batch_writer import Publisher
 from neve.ingest.config import IngestConfig
 from neve.ingest.stream import poison_messages
 from neve.ingest.stream.attempts import SPACE, BatchAttempts
-from neve.ingest.stream.job import StreamJob
 from neve.ingest.stream.poison_messages import killers_of
 from neve.ingest.stream.raw_zone import RawFeed, RawStream
+from neve.ingest.stream.segment_job import SegmentJob
 from neve.ingest.stream.writer import StreamWriter
 from neve.lake.child_process import Child
 from neve.raw.frame import Kind
@@ -140,7 +140,7 @@ def test_a_stream_goes_on_past_a_message_that_kills_workers(spark_lake: Lake, tm
     def run() -> dict[str, int]:
         writer = StreamWriter("raw", Publisher(spark_lake, config, "ingest-stream"))
         feed = RawFeed(zone_of(raw), config.batch_bytes, raw.keep_seconds)
-        job = StreamJob(spark_lake, config, "raw", RawStream(writer, feed, killer.decode))
+        job = SegmentJob(spark_lake, config, "raw", RawStream(writer, feed, killer.decode))
         return dict(job.run(until_caught_up=True).rejected)
 
     for _failure in range(2):

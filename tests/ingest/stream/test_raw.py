@@ -15,10 +15,11 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeL
 
 from neve.ingest.batch_writer import Publisher
 from neve.ingest.config import IngestConfig
-from neve.ingest.stream.job import StreamJob
-from neve.ingest.stream.raw_zone import RawFeed, RawStream
+from neve.ingest.stream.raw_zone import RawFeed, RawStream, select_batch
+from neve.ingest.stream.segment_job import SegmentJob
 from neve.ingest.stream.writer import StreamWriter, read_positions
 from neve.raw.frame import Kind, Packing
+from neve.raw.zone import Segment
 from tests.ingest.stream.frames import frame, raw_config, receive, zone_of
 from tests.receive.doubles import field
 from tests.telemetry import logs, metrics, traces
@@ -36,12 +37,12 @@ def run(lake: Lake, folder: Path, raw: RawConfig, **settings: object) -> StreamR
     return job_of(lake, folder, raw, **settings).run(until_caught_up=True)
 
 
-def job_of(lake: Lake, folder: Path, raw: RawConfig, **settings: object) -> StreamJob:
+def job_of(lake: Lake, folder: Path, raw: RawConfig, **settings: object) -> SegmentJob:
     """What takes the zone in."""
     config = IngestConfig.model_validate({"checkpoints": str(folder / "checkpoints"), **settings})
     writer = StreamWriter("raw", Publisher(lake, config, "ingest-stream"))
     stream = RawStream(writer, RawFeed(zone_of(raw), config.batch_bytes, raw.keep_seconds))
-    return StreamJob(lake, config, "raw", stream)
+    return SegmentJob(lake, config, "raw", stream)
 
 
 def count(lake: Lake, table: str) -> int:
@@ -138,9 +139,9 @@ def test_records_without_a_time_are_never_taken_for_resends(spark_lake: Lake, tm
     assert count(spark_lake, "logs") == 4
 
 
-def test_a_stream_to_which_nothing_comes_is_well(spark_lake: Lake, tmp_path: Path) -> None:
-    """It says so when it has looked, as Spark itself tells of it."""
-    job = job_of(spark_lake, tmp_path, raw_config(tmp_path), commit_seconds=1)
+def test_a_stream_without_data_is_healthy_and_needs_no_spark(lake: Lake, tmp_path: Path) -> None:
+    """It reports so after its first look at the zone."""
+    job = job_of(lake, tmp_path, raw_config(tmp_path), commit_seconds=1)
     late = threading.Timer(60, job.stop)
     late.start()
     said: list[str] = []
@@ -151,3 +152,65 @@ def test_a_stream_to_which_nothing_comes_is_well(spark_lake: Lake, tmp_path: Pat
 
     assert (job.run(well=well).batches, said) == (0, ["well"])
     late.cancel()
+    assert "_session" not in vars(lake)
+
+
+def test_a_run_that_has_caught_up_needs_no_spark(lake: Lake, tmp_path: Path) -> None:
+    """The end of an idle service waits for nothing."""
+    assert job_of(lake, tmp_path, raw_config(tmp_path)).run(until_caught_up=True).batches == 0
+    assert "_session" not in vars(lake)
+
+
+def test_new_tables_get_all_segments_of_the_zone(lake: Lake, tmp_path: Path) -> None:
+    """Positions of other tables do not count, unless a checkpoint shows that the stream ran on these tables."""
+    raw = raw_config(tmp_path)
+    receive(raw, [frame(Kind.LOGS, logs(2))], [frame(Kind.LOGS, logs(2))])
+    zone = zone_of(raw)
+    everything = dict.fromkeys((segment.writer for segment in zone.segments()), 1)
+    for anew, expected in ((True, 2), (False, 0)):
+        zone.mark_consumed(everything)
+        feed = RawFeed(zone, 10**6, 0)
+        feed.open(anew=anew)
+        assert len(feed.find()) == expected
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_checkpoint_shows_that_a_stream_has_run(lake: Lake, tmp_path: Path, earlier: bool) -> None:
+    """Also that of an earlier release, in which Spark ran the stream."""
+    opened: list[bool] = []
+
+    class Idle:
+        def open(self, *, anew: bool) -> None:
+            opened.append(anew)
+
+        def find(self) -> list[Segment]:
+            return []
+
+        def take(self, segments: list[Segment]) -> None:
+            pytest.fail(f"took {segments}")
+
+        def retry(self) -> None:
+            return None
+
+        def caught_up(self) -> bool:
+            return True
+
+    config = IngestConfig.model_validate({"checkpoints": str(tmp_path / "checkpoints")})
+    if earlier:
+        folder = tmp_path / "checkpoints" / f"raw-{lake.table('spans').metadata.table_uuid}"
+        folder.mkdir(parents=True)
+        (folder / "metadata").write_text('{"id":"1"}')
+    for _run in range(2):
+        SegmentJob(lake, config, "raw", Idle()).run(until_caught_up=True)
+    assert opened == [not earlier, False]
+
+
+def test_a_batch_has_whole_segments_and_at_least_one() -> None:
+    """The limit of a batch is that of its sum; a larger segment comes alone."""
+    backlog = [Segment("a", number, f"a/{number}", size) for number, size in enumerate((50, 10, 10, 10, 5))]
+    taken = []
+    while backlog:
+        batch = select_batch(backlog, 20)
+        taken.append([segment.size for segment in batch])
+        backlog = backlog[len(batch) :]
+    assert taken == [[50], [10, 10], [10, 5]]

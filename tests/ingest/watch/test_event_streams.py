@@ -14,8 +14,9 @@ import pytest
 from confluent_kafka import Producer
 
 from neve.ingest.config import IngestConfig, KafkaConfig, WatchConfig
-from neve.ingest.stream.job import StreamJob
+from neve.ingest.stream.query_job import QueryJob
 from neve.ingest.stream.raw_zone import RawFeed
+from neve.ingest.stream.segment_job import SegmentJob
 from neve.ingest.watch.event_ingest import EventIngester
 from neve.ingest.watch.event_streams import KafkaEvents, RawEvents
 from neve.ingest.watch.places import Places
@@ -63,7 +64,7 @@ def run(lake: Lake, folder: Path, raw: RawConfig) -> StreamResult:
     config = IngestConfig.model_validate({"checkpoints": str(folder / "checkpoints")})
     feed = RawFeed(RawZone.of(raw.location, S3Config(), EVENTS), config.batch_bytes, 0)
     stream = RawEvents(intake(lake, config, folder, "acme", "watch"), feed)
-    return StreamJob(lake, config, "watch", stream).run(until_caught_up=True)
+    return SegmentJob(lake, config, "watch", stream).run(until_caught_up=True)
 
 
 def test_announced_files_are_taken_in_once(spark_lake: Lake, tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_a_file_that_was_put_off_is_in_when_its_store_is_back(spark_lake: Lake, 
             places = Places({"acme": ("s3://raw",)})
             feed = RawFeed(RawZone.of(raw.location, S3Config(), EVENTS), config.batch_bytes, 0)
             stream = RawEvents(EventIngester(lake, config, watch, places, documents, "watch"), feed)
-            return StreamJob(lake, config, "watch", stream).run(until_caught_up=True)
+            return SegmentJob(lake, config, "watch", stream).run(until_caught_up=True)
 
         first = once()
         assert (first.messages, first.records) == (1, {})
@@ -129,7 +130,7 @@ def test_events_in_kafka(spark_lake: Lake, tmp_path: Path, kafka: Kafka) -> None
     config = IngestConfig.model_validate({"checkpoints": str(tmp_path / "checkpoints")})
     topics = KafkaConfig.model_validate({"bootstrap_servers": kafka.bootstrap, "events": [topic]})
     stream = KafkaEvents(intake(spark_lake, config, tmp_path, "umbrella", "events"), topics, "acme")
-    result = StreamJob(spark_lake, config, "events", stream).run(until_caught_up=True)
+    result = QueryJob(spark_lake, config, "events", stream).run(until_caught_up=True)
     assert result.records == {"logs": 1}
     row = spark_lake.table("logs").scan().to_arrow().to_pylist()[0]
     assert (row["organization_id"], row["message"]) == ("umbrella", "hello")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
 
+from neve.app.serve.guards import build_guard
 from neve.app.wiring import build_lake, build_places
 from neve.errors import ConfigError
 from neve.ingest.watch.events import read_event
-from neve.model.settings import is_loopback
 from neve.raw.writer import open_writer
 from neve.raw.zone import EVENTS, OTLP, RawZone
-from neve.receive.authentication import KeyGuard, OpenGuard
 from neve.receive.backpressure import Backpressure, Usage
 from neve.receive.budget import Budget
 from neve.receive.config import check_receiver
@@ -24,8 +23,6 @@ from neve.receive.examiners import Examiners
 from neve.receive.metrics import ReceiverMetrics
 from neve.receive.quotas import Quotas
 from neve.receive.receiver import Receiver
-from neve.state.keys import Keys
-from neve.state.store import StateStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -175,23 +172,3 @@ async def _cancel_task(task: asyncio.Task[None]) -> None:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-
-
-def build_guard(settings: Settings, parts: AsyncExitStack) -> Guard:
-    """Build the guard that checks the API keys of clients."""
-    if settings.receiver.auth == "open":
-        return OpenGuard(settings.organization)
-    return _keys_guard(settings, parts)
-
-
-def health_guard(settings: Settings, parts: ExitStack | AsyncExitStack) -> Guard:
-    """Build the guard of the health port: callers on this machine see all of it, others need a key."""
-    if is_loopback(settings.serve.host):
-        return OpenGuard(settings.organization)
-    return _keys_guard(settings, parts)
-
-
-def _keys_guard(settings: Settings, parts: ExitStack | AsyncExitStack) -> Guard:
-    state = StateStore(settings.state)
-    parts.callback(state.close)
-    return KeyGuard(Keys(state), settings.receiver.key_seconds)

@@ -3,16 +3,26 @@
 Spark takes no core back from a running task. So it gets one task slot more than there are cores, and long jobs leave
 that slot free for ingestion. Spark Connect listens on loopback, and requires a token that the group generates at its
 start.
+
+The worker process starts Spark when it first needs it. The API asks it to by a connection to another port of loopback,
+with the same token, and waits until Spark is there.
 """
 
 from __future__ import annotations
 
+import hmac
 import os
 import secrets
+import socket
+import threading
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+import structlog
+
 from neve.app.serve.config import API, WORKER
+from neve.errors import LakeError, NeveError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -27,6 +37,12 @@ LOCALHOST = "localhost"  # for this name Spark's client sends the token without 
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - the name of an environment variable
 PLUGINS, PLUGIN = "spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin"
 ADDRESS, PORT = "spark.connect.grpc.binding.address", "spark.connect.grpc.binding.port"
+START_PORT_VARIABLE = "_NEVE_SPARK_START_PORT"
+START_SECONDS = 120.0  # for Spark to start, on a busy machine
+REQUEST_SECONDS, MOST_REQUESTS = 2.0, 16
+READY = "ready"
+
+log = structlog.get_logger("neve.serve")
 
 
 def is_spark_shared(settings: Settings, processes: Collection[str]) -> bool:
@@ -40,6 +56,70 @@ def new_connect_token() -> dict[str, str]:
     return {TOKEN_VARIABLE: secrets.token_urlsafe(32)}
 
 
+def new_start_port(port: int) -> dict[str, str]:
+    """Return the environment variable with the port for requests to start Spark."""
+    return {START_PORT_VARIABLE: str(port)}
+
+
+def listen_for_start_requests(lake: Lake) -> threading.Thread | None:
+    """Start the lake's Spark when another process of the group asks for it; none if no process may ask."""
+    port, token = os.environ.get(START_PORT_VARIABLE), os.environ.get(TOKEN_VARIABLE, "")
+    if not port:
+        return None
+    door = socket.create_server((LOOPBACK, int(port)), backlog=MOST_REQUESTS)
+    free = threading.BoundedSemaphore(MOST_REQUESTS)
+
+    def answer(client: socket.socket) -> None:
+        try:
+            with client:
+                _answer_start_request(client, token, lake)
+        except OSError as error:
+            log.warning("request for Spark failed", error=str(error))
+        finally:
+            free.release()
+
+    def accept() -> None:
+        while True:
+            free.acquire()
+            client, _address = door.accept()
+            threading.Thread(target=answer, args=(client,), name="start request", daemon=True).start()
+
+    thread = threading.Thread(target=accept, name="start requests", daemon=True)
+    thread.start()
+    return thread
+
+
+def _answer_start_request(client: socket.socket, token: str, lake: Lake) -> None:
+    client.settimeout(REQUEST_SECONDS)
+    with client.makefile("rwb") as stream:
+        if not token or not hmac.compare_digest(stream.readline(len(token) + 1), f"{token}\n".encode()):
+            return
+        try:
+            _ = lake.spark
+            words = READY
+        except NeveError as error:
+            words = error.message
+        except Exception as error:
+            log.exception("Spark did not start")
+            words = f"Spark did not start: {type(error).__name__}"
+        stream.write(f"{words.splitlines()[0]}\n".encode())
+
+
+def request_spark(port: int, token: str) -> None:
+    """Wait until the Spark of the group runs; the worker process starts it if it does not. Raises `LakeError`."""
+    hint = "ask again when it is up; `neve status` shows the parts of `neve serve`"
+    try:
+        with socket.create_connection((LOOPBACK, port), REQUEST_SECONDS) as server:
+            server.settimeout(START_SECONDS)
+            server.sendall(f"{token}\n".encode())
+            with server.makefile("rb") as stream:
+                words = stream.readline(10_000).decode(errors="replace").strip()
+    except OSError as error:
+        raise LakeError(f"the Spark of this service does not answer: {error.strerror or error}", hint=hint) from error
+    if words != READY:
+        raise LakeError(words or "the Spark of this service did not start", hint=hint)
+
+
 def with_connect_server(lake: Lake, port: int) -> Lake:
     """Return the lake whose Spark also serves Spark Connect clients on the port once it runs."""
     spark = lake.spark_config
@@ -51,8 +131,10 @@ def with_connect_server(lake: Lake, port: int) -> Lake:
 def with_remote_spark(lake: Lake, port: int) -> Lake:
     """Return the lake with the Spark behind the port; exchanged files are stored in the same folder as without it."""
     spark = lake.spark_config.model_copy(update={"connect": f"sc://{LOCALHOST}:{port}", "conf": {}})
-    place = lake.lake.model_copy(update={"exchange": lake.exchange.folder})
-    return replace(lake, spark_config=spark, lake=place)
+    place = lake.lake.model_copy(update={"exchange": lake.exchange_folder})
+    start = os.environ.get(START_PORT_VARIABLE)
+    request = partial(request_spark, int(start), os.environ.get(TOKEN_VARIABLE, "")) if start else None
+    return replace(lake, spark_config=spark, lake=place, request_spark=request)
 
 
 ALL_CORES = "local[*]"

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -32,12 +33,13 @@ from neve.raw.zone import EVENTS, OTLP, RawZone
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
     from tenacity import RetryCallState
 
     from neve.app.settings import Settings
     from neve.ingest.results import BatchResult, StreamResult
-    from neve.ingest.stream.job import BatchCallback, Stream, StreamJob
+    from neve.ingest.stream.job import BatchCallback, StreamJob
+    from neve.ingest.stream.query_job import QueryStream
+    from neve.ingest.stream.segment_job import SegmentStream
     from neve.lake.lake import Lake
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1, 60
@@ -58,7 +60,7 @@ class Streams:
         """Return the stream of the raw zone that the receivers write."""
         from neve.ingest.stream.raw_zone import RawStream  # noqa: PLC0415 - a stream brings pyspark along
 
-        return self._job("raw", lambda lake: RawStream(self._writer("raw", lake), self._feed(OTLP)), tell)
+        return self._segments("raw", RawStream(self._writer("raw", self.lake), self._feed(OTLP)), tell)
 
     def kafka(self, tell: BatchCallback, name: str = "kafka") -> StreamJob:
         """Return the stream of OTLP topics; streams of other topics or brokers have other names."""
@@ -66,15 +68,15 @@ class Streams:
 
         config, organization = self.settings.kafka, self.settings.organization
         attempts = BatchAttempts(build_documents(self.settings), name, self.lake.lake.location)
-        return self._job(
-            name, lambda lake: KafkaStream(self._writer(name, lake), config, organization, attempts), tell, kafka=True
+        return self._query(
+            name, lambda lake: KafkaStream(self._writer(name, lake), config, organization, attempts), tell
         )
 
     def events(self, tell: BatchCallback) -> StreamJob:
         """Return the stream of files that events over HTTP or from SQS announce."""
         from neve.ingest.watch.event_streams import RawEvents  # noqa: PLC0415
 
-        return self._job("watch", lambda lake: RawEvents(self._intake("watch", lake), self._feed(EVENTS)), tell)
+        return self._segments("watch", RawEvents(self._intake("watch", self.lake), self._feed(EVENTS)), tell)
 
     def kafka_events(self, tell: BatchCallback) -> StreamJob:
         """Return the stream of files that Kafka topics announce."""
@@ -83,18 +85,20 @@ class Streams:
         config, organization = self.settings.kafka, self.settings.organization
         if not self.settings.watch.places:
             raise _no_places("any organization", "events in Kafka")
-        return self._job(
-            "watch-kafka",
-            lambda lake: KafkaEvents(self._intake("watch-kafka", lake), config, organization),
-            tell,
-            kafka=True,
+        return self._query(
+            "watch-kafka", lambda lake: KafkaEvents(self._intake("watch-kafka", lake), config, organization), tell
         )
 
-    def _job(self, name: str, make: Callable[[Lake], Stream], tell: BatchCallback, *, kafka: bool = False) -> StreamJob:
-        from neve.ingest.stream.job import StreamJob  # noqa: PLC0415
+    def _segments(self, name: str, stream: SegmentStream, tell: BatchCallback) -> StreamJob:
+        from neve.ingest.stream.segment_job import SegmentJob  # noqa: PLC0415
 
-        lake = replace(self.lake, further_jars=KAFKA) if kafka else self.lake
-        return StreamJob(lake, self.settings.ingest, name, TracedStream(name, make(lake)), tell)
+        return SegmentJob(self.lake, self.settings.ingest, name, stream, tell, partial(trace_batch, name))
+
+    def _query(self, name: str, make: Callable[[Lake], QueryStream], tell: BatchCallback) -> StreamJob:
+        from neve.ingest.stream.query_job import QueryJob  # noqa: PLC0415
+
+        lake = replace(self.lake, further_jars=KAFKA)
+        return QueryJob(lake, self.settings.ingest, name, make(lake), tell, partial(trace_batch, name))
 
     def _writer(self, name: str, lake: Lake) -> StreamWriter:
         return StreamWriter(name, Publisher(lake, self.settings.ingest, "ingest-stream"))
@@ -112,32 +116,13 @@ class Streams:
         )
 
 
-@dataclass(frozen=True)
-class TracedStream:
-    """A stream that makes each batch a span of Neve's own telemetry."""
-
-    name: str
-    stream: Stream
-
-    def load(self, spark: SparkSession) -> DataFrame:
-        """Return the input of the stream."""
-        return self.stream.load(spark)
-
-    def take(self, frame: DataFrame) -> BatchResult | None:
-        """Ingest a batch."""
-        with span("ingest", stream=self.name) as spent:
-            result = self.stream.take(frame)
-            if result is not None:
-                spent.set(batch=result.batch_id, messages=result.messages, records=sum(result.records.values()))
-            return result
-
-    def retry(self) -> BatchResult | None:
-        """Retry deferred messages."""
-        return self.stream.retry()
-
-    def caught_up(self) -> bool:
-        """Return whether a run that stops at the end of the input is done."""
-        return self.stream.caught_up()
+def trace_batch(name: str, take: Callable[[], BatchResult | None]) -> BatchResult | None:
+    """Ingest a batch as a span of Neve's own telemetry."""
+    with span("ingest", stream=name) as spent:
+        result = take()
+        if result is not None:
+            spent.set(batch=result.batch_id, messages=result.messages, records=sum(result.records.values()))
+        return result
 
 
 def keep_running(
@@ -181,7 +166,6 @@ def keep_running(
 
 def keep_all_running(jobs: Sequence[StreamJob], stop: threading.Event) -> None:
     """Run several streams on one Spark session; when one of them fails for good, the others stop too."""
-    _ = jobs[0].lake.spark  # before threads exist that would each start a session
     with ThreadPoolExecutor(len(jobs), thread_name_prefix="stream") as pool:
         running = [pool.submit(keep_running, job, stop) for job in jobs]
         wait(running, return_when=FIRST_EXCEPTION)

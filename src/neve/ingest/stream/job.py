@@ -1,47 +1,43 @@
-"""The stream job: a Structured Streaming query. Spark schedules the batches, the tables store the positions."""
+"""The stream job: runs a stream batch by batch until it is stopped or has caught up. The tables store the positions.
+
+`segment_job.py` follows a raw zone without Spark until there is a batch. `query_job.py` follows Kafka with a Structured
+Streaming query.
+"""
 
 from __future__ import annotations
 
+import re
+import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
-from pyspark.errors import StreamingQueryException
 
 from neve.errors import ConfigError, EnvironmentFault, StreamFailed
-from neve.ingest.metrics import FAILURES, QUARANTINE_ROWS, count_batch, watch_stream
+from neve.ingest.metrics import FAILURES, QUARANTINE_ROWS, count_batch
 from neve.ingest.results import BatchResult, StreamResult
 from neve.ingest.spark_crashes import engine_is_gone
 from neve.lake.read.statistics import count_rows
 from neve.model.tables import QUARANTINE, SPANS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
     from neve.ingest.config import IngestConfig
     from neve.lake.lake import Lake
 
 EMBEDDED_SECONDS, CLUSTER_SECONDS = 10, 60
-POLL_SECONDS = 1
-WAITING = "Waiting"  # prefix of Spark's status message for a query between two triggers
 
 log = structlog.get_logger("neve.ingest")
 
 BatchCallback = Callable[[BatchResult], None]
+Take = Callable[[], BatchResult | None]
 
 
 class Stream(Protocol):
-    """A source of batches."""
-
-    def load(self, spark: SparkSession) -> DataFrame:
-        """Return the input as a streaming frame."""
-
-    def take(self, frame: DataFrame) -> BatchResult | None:
-        """Ingest the new part of a batch. Return nothing if it is empty."""
+    """The common part of all streams."""
 
     def caught_up(self) -> bool:
         """Return whether a run that stops at the end is done.
@@ -54,16 +50,20 @@ class Stream(Protocol):
 
 
 @dataclass
-class StreamJob:
-    """One run of a stream, until it is stopped or has caught up."""
+class StreamJob(ABC):
+    """One run of a stream, until it is stopped or has caught up.
+
+    `tell` gets the result of each batch. `observe` calls the function that ingests a batch, and may measure it.
+    """
 
     lake: Lake
     config: IngestConfig
     name: str
     stream: Stream
     tell: BatchCallback = lambda _result: None
+    observe: Callable[[Take], BatchResult | None] = lambda take: take()
     result: StreamResult = field(init=False)
-    _stopped: bool = False
+    _stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         if self.lake.spark_config.connect:
@@ -74,9 +74,9 @@ class StreamJob:
         self.result = StreamResult(self.name)
 
     def run(self, *, until_caught_up: bool = False, well: Callable[[], None] = lambda: None) -> StreamResult:
-        """Ingest the stream. Raises `StreamFailed` if the query ends in an error.
+        """Ingest the stream. Raises `StreamFailed` if a batch fails.
 
-        `well` is called when the query has checked for data without an error, with or without a result.
+        `well` is called when the stream was checked for data without an error, with or without a result.
         `EnvironmentFault` is raised if Spark or its JVM has ended: the process can't start another and must be
         restarted.
         """
@@ -91,56 +91,15 @@ class StreamJob:
         return self.result
 
     def stop(self) -> None:
-        """Stop after the current batch. May be called from another thread or a signal handler."""
-        self._stopped = True
+        """Stop after the current batch. Called from another thread."""
+        self._stop.set()
 
+    @abstractmethod
     def _run(self, until_caught_up: bool, well: Callable[[], None]) -> None:
-        while not self._stopped:
-            before = self.result.batches
-            self._wait(self._start(until_caught_up), well)
-            if until_caught_up:
-                self._retry()
-            if until_caught_up and (self.stream.caught_up() or self.result.batches == before):
-                break
-
-    def _start(self, until_caught_up: bool) -> StreamingQuery:
-        frame = self.stream.load(self.lake.spark)
-        query = (
-            frame.writeStream.queryName(self.name)
-            .option("checkpointLocation", self._checkpoint())
-            .foreachBatch(self._take)
-        )
-        if until_caught_up:
-            return query.trigger(availableNow=True).start()
-        return query.trigger(processingTime=f"{commit_seconds(self.config, self.lake)} seconds").start()
-
-    def _wait(self, query: StreamingQuery, well: Callable[[], None]) -> None:
-        is_well = False
-        try:
-            while not query.awaitTermination(POLL_SECONDS):
-                watch_stream(self.name, query)
-                if not is_well and _is_waiting(query):
-                    is_well = True
-                    well()
-                if query.status["isTriggerActive"]:
-                    continue
-                if self._stopped:
-                    query.stop()
-                else:
-                    self._retry()
-        except StreamingQueryException as error:
-            if self._stopped:
-                return
-            raise StreamFailed(f"the stream {self.name} ended: {_find_cause(error)}", hint=HINT) from error
-
-    def _take(self, frame: DataFrame, _epoch: int) -> None:
-        """Ingest a micro-batch. Spark calls this for each one, possibly more than once."""
-        if self._stopped:
-            raise InterruptedError("the stream was told to stop")  # the batch is repeated at the next start
-        self._count(self.stream.take(frame))
+        """Ingest batches until stopped, or until the stream has caught up."""
 
     def _retry(self) -> None:
-        """Retry postponed work of the stream. A failure does not end the query."""
+        """Retry postponed work of the stream. A failure does not end the run."""
         try:
             result = self.stream.retry()
         except Exception as error:
@@ -157,8 +116,11 @@ class StreamJob:
         QUARANTINE_ROWS.set(count_rows(self.lake.table(QUARANTINE.name)))
         self.tell(result)
 
+    def _failure(self, error: Exception) -> StreamFailed:
+        return StreamFailed(f"the stream {self.name} ended: {find_cause(error)}", hint=HINT)
+
     def _checkpoint(self) -> str:
-        """Return the location of Spark's checkpoint. It depends on the table: new tables have no data of the stream."""
+        """Return the location of the checkpoint. It depends on the table: new tables have no data of the stream."""
         root = self.config.checkpoints
         lake = self.lake.table(SPANS.name).metadata.table_uuid
         return f"{root if '://' in root else Path(root).expanduser().resolve()}/{self.name}-{lake}"
@@ -175,17 +137,31 @@ def commit_seconds(config: IngestConfig, lake: Lake) -> float:
     return EMBEDDED_SECONDS if lake.spark_config.is_local else CLUSTER_SECONDS
 
 
-def _is_waiting(query: StreamingQuery) -> bool:
-    """Return whether a query is between two triggers and has completed one. Before the first it is initializing.
+# The last line of a Python traceback, and the class name of a Java error within a line.
+PYTHON_ERROR = re.compile(
+    r"^(?!(?:java|javax|org|scala|py4j)\.)(?:(?:\w+\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception|Exit))(?:: |$)"
+)
+JAVA_ERROR = re.compile(r"(?:[a-z]\w*\.)+(?:[A-Z][\w$]*)?(?:Error|Exception)\b")
+TRACEBACK = "Traceback (most recent call last)"
+STACK_FRAME = re.compile(r"^(?:at |Thread State)")
 
-    Its progress does not show this: Spark reports none for a trigger without data.
+
+def find_cause(error: BaseException) -> str:
+    r"""Return the line of an error that has its cause.
+
+    Errors of Spark are long: they contain the traceback of a worker, whose last line has the cause, stack traces of the
+    JVM, whose first line has it, and the state of its threads.
+
+    >>> find_cause(RuntimeError("Job aborted: java.lang.Exception: no\n\tat a.b(c)\nThread State: RUNNABLE"))
+    'java.lang.Exception: no'
     """
-    status = query.status
-    return not status["isTriggerActive"] and str(status["message"]).startswith(WAITING)
-
-
-def _find_cause(error: Exception) -> str:
-    """Return the line of a JVM error that has the cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if "Error" in line or "Exception" in line or line.startswith("neve.")]
-    return (told or lines or ["no reason was given"])[-1]
+    if any(TRACEBACK in line for line in lines):
+        told = [line for line in lines if PYTHON_ERROR.match(line)]
+        if told:
+            return told[-1]
+    for line in lines:
+        named = [*JAVA_ERROR.finditer(line)]
+        if named and not STACK_FRAME.match(line) and TRACEBACK not in line:
+            return line[named[-1].start() :]
+    return next(iter(lines), type(error).__name__)

@@ -1,4 +1,8 @@
-"""The raw zone as a stream: batches of sealed segments, and the Spark task that passes their frames to the decoder."""
+"""The raw zone as a stream: batches of sealed segments, and the Spark task that passes their frames to the decoder.
+
+The driver lists the zone. Spark gets the names of segments, never the credentials of object storage in options of a
+source, which are visible in plans, in events and on Spark's page.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,11 @@ from neve.ingest.metrics import watch_backlog
 from neve.ingest.stream.attempts import FAILURES_BEFORE_ISOLATION
 from neve.ingest.stream.poison_messages import Killers, find_killers
 from neve.ingest.stream.raw_frames import SIGNALS, open_frames
-from neve.ingest.stream.raw_source import make_raw_source, source_name
 from neve.ingest.stream.writer import Positions, merge_positions
 from neve.lake.spark.tasks import find_parallelism
 from neve.model.tables import BY_SIGNAL, QUARANTINE
 from neve.otlp import Rejected
 from neve.raw.frame import Frame, Kind, decode
-from neve.raw.zone import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from neve.ingest.stream.writer import StreamWriter
     from neve.lake.spark.exchange import ExchangeBlock
     from neve.model.signals import Signal
-    from neve.raw.zone import RawZone
+    from neve.raw.zone import RawZone, Segment
 
 
 @dataclass
@@ -46,16 +48,17 @@ class RawFeed:
     keep_seconds: float
     _there: set[str] = field(default_factory=set)
 
-    def load(self, spark: SparkSession) -> DataFrame:
-        """Return a streaming frame with a row per segment."""
-        spark.dataSource.register(make_raw_source(self.zone))
+    def open(self, *, anew: bool) -> None:
+        """Seal the segments of dead writers, and remember the backlog. With `anew`, all segments are new."""
         self.zone.recover()
+        if anew and self.zone.read_consumed():
+            self.zone.mark_consumed({})
         self._there = self._there or {segment.path for segment in self.zone.backlog()}
-        return spark.readStream.format(source_name(self.zone)).option("batch_bytes", str(self.batch_bytes)).load()
 
-    def segments(self, frame: DataFrame) -> list[Segment]:
-        """Return the segments of a batch."""
-        return [Segment(row.writer, row.number, row.path, row.size) for row in frame.collect()]
+    def find(self) -> list[Segment]:
+        """Return the segments of the next batch: those that are not in the tables yet, up to `batch_bytes`."""
+        self.zone.recover()  # a receiver may have crashed since the stream started
+        return select_batch(self.zone.backlog(), self.batch_bytes)
 
     def finished(self, positions: Positions) -> None:
         """Record the positions of the tables, and remove segments that are no longer needed."""
@@ -73,6 +76,18 @@ class RawFeed:
         backlog = self.zone.backlog()
         oldest = min((segment.modified for segment in backlog), default=time.time())
         return sum(segment.size for segment in backlog), max(0.0, time.time() - oldest)
+
+
+def select_batch(backlog: Sequence[Segment], batch_bytes: int) -> list[Segment]:
+    """Return the first segments of a backlog, at least one, of about `batch_bytes` in total."""
+    batch: list[Segment] = []
+    size = 0
+    for segment in backlog:
+        if size and size + segment.size > batch_bytes:
+            break
+        size += segment.size
+        batch.append(segment)
+    return batch
 
 
 def positions_after(segments: list[Segment]) -> Positions:
@@ -217,18 +232,20 @@ class RawStream:
     feed: RawFeed
     decode: Decode = decode_all  # importable by name: worker processes import it
 
-    def load(self, spark: SparkSession) -> DataFrame:
-        """Return a streaming frame of the segments."""
+    def open(self, *, anew: bool) -> None:
+        """Prepare a run."""
         self.writer.positions()  # a stream without readable positions in its tables must not start
         watch_backlog(self.writer.stream, self.feed.waiting)
-        return self.feed.load(spark)
+        self.feed.open(anew=anew)
 
-    def take(self, frame: DataFrame) -> BatchResult | None:
+    def find(self) -> list[Segment]:
+        """Return the segments of the next batch."""
+        return self.feed.find()
+
+    def take(self, segments: list[Segment]) -> BatchResult | None:
         """Ingest a batch of segments, and remove ingested segments."""
-        segments = self.feed.segments(frame)
-        if not segments:
-            return None
-        spark, config, zone = frame.sparkSession, self.writer.publisher.config, self.feed.zone
+        publisher, zone = self.writer.publisher, self.feed.zone
+        spark, config = publisher.lake.spark, publisher.config
         killers: Killers = {}
         begun = zone.begin(segments)
         if begun > FAILURES_BEFORE_ISOLATION:

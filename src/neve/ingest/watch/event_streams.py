@@ -29,16 +29,17 @@ class RawEvents:
     intake: EventIngester
     feed: RawFeed
 
-    def load(self, spark: SparkSession) -> DataFrame:
-        """Return a streaming frame of the segments."""
+    def open(self, *, anew: bool) -> None:
+        """Prepare a run."""
         watch_backlog(self.intake.stream, self.feed.waiting)
-        return self.feed.load(spark)
+        self.feed.open(anew=anew)
 
-    def take(self, frame: DataFrame) -> BatchResult | None:
+    def find(self) -> list[Segment]:
+        """Return the segments of the next batch."""
+        return self.feed.find()
+
+    def take(self, segments: list[Segment]) -> BatchResult | None:
         """Ingest the files that a batch of segments announces."""
-        segments = self.feed.segments(frame)
-        if not segments:
-            return None
         events = [event for segment in segments for event in self._events(segment)]
         result = self.intake.take(events, positions_after(segments))
         self.feed.finished(result.positions)

@@ -12,6 +12,7 @@ import shlex
 import socket
 import sys
 import tempfile
+import threading
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
-    from neve.lake.lake import Lake
     from neve.lake.spark.jars import Jar
 
 
@@ -117,10 +117,20 @@ def split_conf(conf: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     return {key: value for key, value in conf.items() if key not in later}, later
 
 
+_starting = threading.Lock()
+
+
 def build_session(
     spark: SparkConfig, catalog: CatalogConfig, lake: LakeConfig, s3: S3Config, further_jars: tuple[Jar, ...] = ()
 ) -> SparkSession:
-    """Start Spark, or use the existing session of this process."""
+    """Start Spark, or use the existing session of this process. Threads that ask at once get the same one."""
+    with _starting:
+        return _build_session(spark, catalog, lake, s3, further_jars)
+
+
+def _build_session(
+    spark: SparkConfig, catalog: CatalogConfig, lake: LakeConfig, s3: S3Config, further_jars: tuple[Jar, ...]
+) -> SparkSession:
     conf = session_conf(spark, catalog, lake, s3)
     if not spark.connect:
         find_java()
@@ -249,12 +259,32 @@ POOL_PROPERTY = "spark.scheduler.pool"
 FAIR_SCHEDULING = {"spark.scheduler.mode": "FAIR"}  # by default the first job uses every core until it is done
 
 
+class _ThreadPool(threading.local):
+    """The scheduler pool of a thread: the wanted one, and the one that Spark knows of."""
+
+    wanted: str | None = None
+    known: str | None = None
+
+
+_thread_pool = _ThreadPool()
+
+
 @contextmanager
-def use_pool(lake: Lake, name: str) -> Iterator[None]:
-    """Run this thread's Spark jobs in a pool inside the block. A stream keeps the pool that it started in."""
-    context = lake.spark.sparkContext
-    context.setLocalProperty(POOL_PROPERTY, name)
+def use_pool(name: str) -> Iterator[None]:
+    """Run this thread's Spark jobs in a pool inside the block. A stream keeps the pool that it started in.
+
+    Spark learns of it when the thread asks the lake for a session, and is not started for it.
+    """
+    before, _thread_pool.wanted = _thread_pool.wanted, name
     try:
         yield
     finally:
-        context.setLocalProperty(POOL_PROPERTY, None)  # type: ignore[arg-type] # which is how Spark takes it back
+        _thread_pool.wanted = before
+
+
+def enter_pool(session: SparkSession) -> None:
+    """Put the next jobs of this thread into the pool that the thread wants."""
+    if _thread_pool.known != _thread_pool.wanted:
+        context = session.sparkContext
+        context.setLocalProperty(POOL_PROPERTY, _thread_pool.wanted)  # type: ignore[arg-type] # None takes it back
+        _thread_pool.known = _thread_pool.wanted

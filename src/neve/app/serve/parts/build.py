@@ -18,7 +18,12 @@ from neve.app.serve.parts.scheduler import BusGatherer, SchedulerPart, StoreGath
 from neve.app.serve.parts.stream import StreamPart
 from neve.app.serve.parts.tail import TailPart
 from neve.app.serve.parts.worker import JobHandlers, WorkerPart, with_short_leases
-from neve.app.serve.spark_sharing import count_cores, with_compact_share, with_spare_slot
+from neve.app.serve.spark_sharing import (
+    count_cores,
+    listen_for_start_requests,
+    with_compact_share,
+    with_spare_slot,
+)
 from neve.app.serve.streams import Streams, sqs_bridge
 from neve.app.wiring import build_bus, build_documents, build_policy_store
 from neve.autopilot.history import History
@@ -96,8 +101,7 @@ def build_parts(settings: Settings, lake: Lake, wanted: Collection[str], instanc
         set(wanted),
     )
     tasks = [task for task in Task if task.value in names]
-    if tasks or "ingest" in names:
-        _ = house.lake.spark  # before threads exist that would each start a session
+    listen_for_start_requests(house.lake)
     parts: list[Part] = [AnnouncerPart(house.announcer, house.noted, house.where)] if names - {"tail"} else []
     if "ingest" in names:
         parts += house.streams()
@@ -197,7 +201,6 @@ class _PartBuilder:
                     ended=self._announce,
                     engine_is_gone=engine_is_gone,
                 ),
-                self.lake,
                 patience=PATIENCE * self.settings.serve.drain_seconds,
             )
             for number, share in enumerate(assign_tasks(tasks, self.settings.serve.workers), start=1)

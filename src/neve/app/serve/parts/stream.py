@@ -71,7 +71,7 @@ class StreamPart:
         job = self.make(took)
         threading.Thread(target=_forward_stop, args=(stop, ended), daemon=True).start()
         try:
-            with use_pool(job.lake, "ingest"), self.beside(ended):
+            with use_pool("ingest"), self.beside(ended):
                 keep_running(job, ended, lambda error: say({"error": str(error)} if error else well))
         finally:
             ended.set()

@@ -249,7 +249,6 @@ class WorkerPart:
 
     name: str
     worker: Worker
-    lake: Lake
     patience: float
 
     def run(self, stop: threading.Event, say: ReportDetails) -> None:
@@ -271,7 +270,7 @@ class WorkerPart:
 
     def _work(self, stop: threading.Event, working: Future[None]) -> None:
         try:
-            with use_pool(self.lake, "tend"):
+            with use_pool("tend"):
                 self.worker.run(stop)
         except BaseException as error:
             working.set_exception(error)

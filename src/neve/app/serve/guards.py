@@ -1,0 +1,37 @@
+"""Guards of the service's ports: the callers that each port accepts, by the settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from neve.model.settings import is_loopback
+from neve.receive.authentication import KeyGuard, OpenGuard
+
+if TYPE_CHECKING:
+    from contextlib import AsyncExitStack, ExitStack
+
+    from neve.app.settings import Settings
+    from neve.receive.authentication import Guard
+
+
+def build_guard(settings: Settings, parts: AsyncExitStack) -> Guard:
+    """Build the guard that checks the API keys of clients."""
+    if settings.receiver.auth == "open":
+        return OpenGuard(settings.organization)
+    return _keys_guard(settings, parts)
+
+
+def health_guard(settings: Settings, parts: ExitStack | AsyncExitStack) -> Guard:
+    """Build the guard of the health port: callers on this machine see all of it, others need a key."""
+    if is_loopback(settings.serve.host):
+        return OpenGuard(settings.organization)
+    return _keys_guard(settings, parts)
+
+
+def _keys_guard(settings: Settings, parts: ExitStack | AsyncExitStack) -> Guard:
+    from neve.state.keys import Keys  # noqa: PLC0415 - SQLAlchemy, for those who have keys
+    from neve.state.store import StateStore  # noqa: PLC0415
+
+    state = StateStore(settings.state)
+    parts.callback(state.close)
+    return KeyGuard(Keys(state), settings.receiver.key_seconds)
