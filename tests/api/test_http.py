@@ -121,6 +121,38 @@ def test_a_message_of_unknown_names_alone_is_stored(open_receiver: Running) -> N
     assert len(open_receiver.frames()) == before + 1
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "words"),
+    [
+        ("/v1/logs", {"logs": [{"body": "x"}]}, "has no resourceLogs, but logs"),
+        ("/v1/traces", {"resourceLogs": []}, "has no resourceSpans, but resourceLogs, which belong to /v1/logs"),
+        ("/v1/metrics", {"resource_spans": []}, "but resource_spans, which belong to /v1/traces"),
+        ("/v1/logs", {"x" * 9999: 1, **{str(number): 1 for number in range(100)}}, f"but {'x' * 40}, 0, 1, 2, 3"),
+        ("/v1/logs", {"padding": "x" * 70_000}, "has no records in resourceLogs"),
+    ],
+)
+def test_json_of_unknown_fields_is_accepted_with_a_warning(
+    open_receiver: Running, path: str, body: dict[str, object], words: str
+) -> None:
+    """OTLP lets a server ignore fields, and warn in a partial success without rejected records."""
+    before = len(open_receiver.frames())
+    reply = open_receiver.post(path, json.dumps(body).encode(), JSON)
+    partial = reply.json["partialSuccess"]
+    assert (reply.status, set(partial.values()) - {partial["errorMessage"]}) == (200, {"0"})
+    assert partial["errorMessage"].startswith("nothing was stored: the message ")
+    assert partial["errorMessage"].endswith(words)
+    assert len(open_receiver.frames()) == before
+    metric = f'neve_receiver_unrecognized_messages_total{{signal="{path.removeprefix("/v1/")}"}}'
+    assert metric in open_receiver.get("/metrics").body.decode()
+
+
+@pytest.mark.parametrize("body", [{}, {"resourceLogs": []}, {"resource_logs": []}, {"resourceLogs": [], "more": 1}])
+def test_json_without_records_has_no_warning(open_receiver: Running, body: dict[str, object]) -> None:
+    """An exporter may have nothing to send."""
+    reply = open_receiver.post("/v1/logs", json.dumps(body).encode(), JSON)
+    assert (reply.status, reply.json) == (200, {})
+
+
 def test_an_empty_message_is_fine(open_receiver: Running) -> None:
     """There is nothing to keep."""
     before = len(open_receiver.frames())

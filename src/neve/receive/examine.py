@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from neve.model.signals import Signal
 from neve.otlp.bounds import TooMany, check_bounds
 from neve.otlp.json import check_json_bounds, measure_json, to_protobuf
 from neve.otlp.json_enums import UNKNOWN_ENUM
@@ -15,7 +17,6 @@ from neve.receive.refusal import Refusal, Verdict, malformed_error
 
 if TYPE_CHECKING:
     from neve.lake.child_process import Header
-    from neve.model.signals import Signal
     from neve.otlp.bounds import Bounds
     from neve.otlp.decode_result import Intake, Rejected
     from neve.receive.config import ReceiverConfig
@@ -103,6 +104,35 @@ def read_json(signal: Signal, text: bytes, rules: Rules) -> JsonMessage:
     if len(found.messages) != 1:
         raise _not_a_message(signal, f"it has {len(found.messages)} documents, expected one")
     return JsonMessage(found.messages[0].as_py(), found.rejected)
+
+
+TOP_FIELDS = {Signal.TRACES: "resourceSpans", Signal.LOGS: "resourceLogs", Signal.METRICS: "resourceMetrics"}
+PROTOBUF_FIELDS = {Signal.TRACES: "resource_spans", Signal.LOGS: "resource_logs", Signal.METRICS: "resource_metrics"}
+MAX_READ_BYTES, MAX_NAMES, MAX_NAME_CHARACTERS = 64 * 1024, 5, 40
+
+
+def warn_unrecognized(signal: Signal, text: bytes) -> str:
+    """Return a warning for a JSON message without records whose fields are not those of the signal; else empty.
+
+    OTLP requires that unknown fields are ignored, so the message is accepted. Its sender would never know.
+
+    >>> warn_unrecognized(Signal.TRACES, b'{"resourceLogs": []}')
+    'nothing was stored: the message has no resourceSpans, but resourceLogs, which belong to /v1/logs'
+    >>> warn_unrecognized(Signal.LOGS, b'{"resourceLogs": []}')
+    ''
+    """
+    if len(text) > MAX_READ_BYTES:  # an empty message is short; the others are not worth the time
+        return f"nothing was stored: the message has no records in {TOP_FIELDS[signal]}"
+    try:
+        names = list(json.loads(text))
+    except (ValueError, RecursionError):  # text that only the other reader accepts
+        return ""
+    if not names or {TOP_FIELDS[signal], PROTOBUF_FIELDS[signal]} & set(names):
+        return ""
+    found = ", ".join(name[:MAX_NAME_CHARACTERS] for name in names[:MAX_NAMES])
+    others = [other for other in Signal if {TOP_FIELDS[other], PROTOBUF_FIELDS[other]} & set(names)]
+    remedy = f", which belong to /v1/{others[0].value}" if others else ""
+    return f"nothing was stored: the message has no {TOP_FIELDS[signal]}, but {found}{remedy}"
 
 
 def check_json(text: bytes, max_nesting: int, bounds: Bounds | None = None) -> None:

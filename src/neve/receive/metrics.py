@@ -28,6 +28,9 @@ class ReceiverMetrics:
         )
         self._received = self._counter("received_bytes", "bytes of messages as sent", "signal")
         self._unpacked = self._counter("unpacked_bytes", "bytes of messages after decompression", "signal")
+        self._unrecognized = self._counter(
+            "unrecognized_messages", "JSON messages without the field of their signal, and with other fields", "signal"
+        )
         self._abandoned = self._counter("abandoned", "clients that disconnected before the response", "transport")
         self._durable = Histogram(
             "neve_receiver_durable_seconds",
@@ -54,6 +57,10 @@ class ReceiverMetrics:
         self._records.labels(signal).inc(records)
         for reason, count in rejected.items():
             self._rejected.labels(signal, reason).inc(count)
+
+    def count_unrecognized(self, signal: str) -> None:
+        """Count a message of which no field is known."""
+        self._unrecognized.labels(signal).inc()
 
     def count_bytes(self, signal: str, packed: int, unpacked: int) -> None:
         """Count the bytes of a message."""

@@ -19,6 +19,7 @@ from neve.otlp.decode_result import Intake
 from neve.raw.compression import MAX_MEMBERS, ZSTD_WINDOW, CorruptPayload, decompress_pieces, join_pieces
 from neve.raw.frame import Encoding, Frame, Kind, Packing, stored_bytes
 from neve.receive.backpressure import Usage
+from neve.receive.examine import warn_unrecognized
 from neve.receive.quotas import Quotas
 from neve.receive.refusal import Refusal, malformed_error, too_large_error
 from neve.receive.response import Answer
@@ -158,7 +159,11 @@ class Receiver:
             frame = _build_frame(export, intake, found, hold)
             await self._store(frame, export.signal, checked)
             self.usage.count_stored(export.organization, len(plain), checked.records, stored_bytes(frame))
-        return Answer(export.signal, checked.records, checked.rejected, checked.details)
+            return Answer(export.signal, checked.records, checked.rejected, checked.details)
+        warning = warn_unrecognized(export.signal, plain) if export.encoding is Encoding.JSON else ""
+        if warning:
+            self.metrics.count_unrecognized(export.signal)
+        return Answer(export.signal, warning=warning)
 
     async def _open(self, export: Export, intake: Intake, hold: Hold) -> tuple[bytes, Examined]:
         """Return the plain body, and the result of its check."""

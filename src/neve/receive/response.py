@@ -31,6 +31,7 @@ class Answer:
     records: int = 0
     rejected: Mapping[str, int] = field(default_factory=dict)
     details: Mapping[str, str] = field(default_factory=dict)
+    warning: str = ""  # about a message that was accepted without records
 
     @property
     def rejected_count(self) -> int:
@@ -39,7 +40,7 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """Summary of the rejected records; empty if there are none.
+        """Summary of the rejected records, or the warning; empty if there are neither.
 
         >>> from neve.model.signals import Signal
         >>> Answer(Signal.TRACES, 500, {"missing_time": 1, "invalid_trace_id": 2}).message
@@ -48,7 +49,7 @@ class Answer:
         "1 of 2 spans were rejected and stored in quarantine: 1 unknown_enum (kind is 'X')"
         """
         if not self.rejected:
-            return ""
+            return self.warning
         ordered = sorted(self.rejected.items(), key=lambda item: (-item[1], item[0]))
         reasons = ", ".join(f"{count} {reason}{self._format_detail(reason)}" for reason, count in ordered)
         return (
@@ -69,10 +70,10 @@ REJECTED = {
 
 
 def encode_answer(answer: Answer, encoding: Encoding) -> bytes:
-    """Encode the OTLP response; it is empty if no records were rejected."""
+    """Encode the OTLP response; it is empty if no records were rejected and there is no warning."""
     if encoding is Encoding.JSON:
         return _encode_answer_json(answer)
-    return PARTIAL[answer.signal](answer) if answer.rejected else b""
+    return PARTIAL[answer.signal](answer) if answer.message else b""
 
 
 def encode_refusal(refusal: Refusal, encoding: Encoding, retry_after_seconds: int | None = None) -> bytes:
@@ -91,7 +92,7 @@ def encode_refusal(refusal: Refusal, encoding: Encoding, retry_after_seconds: in
 
 
 def _encode_answer_json(answer: Answer) -> bytes:
-    if not answer.rejected:
+    if not answer.message:
         return b"{}"
     # The standard maps 64-bit integers to JSON text.
     partial = {REJECTED[answer.signal]: str(answer.rejected_count), "errorMessage": answer.message}
