@@ -90,3 +90,27 @@ def test_a_newer_release_may_say_more(documents: Documents) -> None:
     document = documents.get(SPACE, "a/tend/tail") or {}
     documents.put(SPACE, "a/tend/tail", {**document, "mood": "good"})
     assert [part.name for part in StatusBoard(documents).all()] == ["tail"]
+
+
+def test_lost_parts_of_a_replaced_instance_are_not_listed(documents: Documents) -> None:
+    """A service that was killed and started again on its machine is one service; any other loss stays visible."""
+    now = documents.now()
+
+    def put(instance: str, began: float, seen: float, name: str = "tail") -> None:
+        since, last = now - timedelta(seconds=began), now - timedelta(seconds=seen)
+        report = PartReport(
+            name=name, state="running", since=since, instance=instance, process="tend", pid=7, seen=last
+        )
+        documents.put(SPACE, f"{instance}/tend/{name}", report.document)
+
+    put("db-1-10-aaaa", began=900, seen=600)  # killed, and replaced below
+    put("db-1-10-aaaa", began=900, seen=600, name="ingest")  # a part that the new instance does not run
+    put("db-1-20-bbbb", began=500, seen=1)
+    put("db-1-30-cccc", began=900, seen=400)  # another instance of the machine, lost when the new one ran already
+    put("db-2-10-dddd", began=900, seen=600)  # of another machine
+    assert [(part.instance, part.name, part.state) for part in StatusBoard(documents).all()] == [
+        ("db-1-10-aaaa", "ingest", LOST),
+        ("db-1-20-bbbb", "tail", "running"),
+        ("db-1-30-cccc", "tail", LOST),
+        ("db-2-10-dddd", "tail", LOST),
+    ]

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from neve.state.documents import Documents
 
@@ -79,10 +79,14 @@ class StatusBoard:
         self.documents.put(SPACE, f"{self.instance}/{self.process}/{status.name}", report.document)
 
     def all(self) -> list[PartReport]:
-        """Return every part that reported in the last hour; a part without a heartbeat for a minute is lost."""
+        """Return every part that reported in the last hour; a part without a heartbeat for a minute is lost.
+
+        Lost parts of an instance that was replaced are left out: another one was started later on the same machine.
+        """
         now = self.documents.now()
         found = (PartReport.of(document) for _key, document in self.documents.entries(SPACE))
-        return [report.judged(now) for report in found if not _is_old(report, now)]
+        reports = [report.judged(now) for report in found if not _is_old(report, now)]
+        return [report for report in reports if report.state != LOST or not _is_replaced(report, reports)]
 
     def forget_old(self) -> int:
         """Delete parts that have not reported for an hour, and return their number."""
@@ -91,6 +95,29 @@ class StatusBoard:
         for key in old:
             self.documents.delete(SPACE, key)
         return len(old)
+
+
+def _is_replaced(lost: PartReport, reports: Sequence[PartReport]) -> bool:
+    """Return whether a later instance of the same machine runs the part; one that ran before does not replace it."""
+    began: dict[str, datetime] = {}
+    for report in reports:
+        began[report.instance] = min(report.since, began.get(report.instance, report.since))
+    return any(
+        (other.process, other.name) == (lost.process, lost.name)
+        and other.state not in (LOST, STOPPED)
+        and _machine(other.instance) == _machine(lost.instance)
+        and began[other.instance] > lost.seen
+        for other in reports
+    )
+
+
+def _machine(instance: str) -> str:
+    """Return the host of an instance, whose name ends with a process id and a random part.
+
+    >>> _machine("db-1-4711-0aeb")
+    'db-1'
+    """
+    return instance.rsplit("-", 2)[0]
 
 
 def _is_old(report: PartReport, now: datetime) -> bool:
