@@ -10,6 +10,7 @@ import pytest
 from neve.app.configuration.lazy_settings import PLAIN_DEFAULTS, SECTIONS, LazySettings, load_lazily
 from neve.app.settings import Settings, load_settings
 from neve.errors import ConfigError
+from neve.lake.config import LakeConfig
 
 IMPORTED = """
 import sys
@@ -43,6 +44,18 @@ def test_every_value_is_that_of_the_whole_model(tmp_path: Path) -> None:
     assert lazy.model_fields_set == whole.model_fields_set
     assert lazy.model_copy() == whole
     assert copy.deepcopy(lazy).query.max_rows == 7
+
+
+def test_a_copy_has_other_sections_and_stays_lazy() -> None:
+    """Copies of copies have the sections of all of them, also in the whole model."""
+    lazy = load_lazily(None, {"NEVE_QUERY__MAX_ROWS": "7"})
+    copied = lazy.model_copy(update={"lake": LakeConfig(warehouse="/other")})
+    again = copied.model_copy(update={"query": copied.query.model_copy(update={"port": 1})})
+    assert "complete" not in vars(again)
+    assert (again.lake.warehouse, again.query.port, again.query.max_rows) == ("/other", 1, 7)
+    assert again.model_fields_set == {"lake", "query"}
+    assert again.model_copy() == load_settings(None, {}).model_copy(update={"lake": again.lake, "query": again.query})
+    assert lazy.query.port != 1
 
 
 @pytest.mark.parametrize(

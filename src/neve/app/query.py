@@ -18,13 +18,14 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from neve.app.rollup import frozen_by_retention
 from neve.app.search import build_search_index
+from neve.app.serve.guards import keys_guard
 from neve.app.wiring import build_documents
 from neve.errors import TableMissing
 from neve.lake.calendar import now_utc
@@ -40,7 +41,7 @@ from neve.query.planning.file_planner import FilePlanner
 from neve.query.query_log import QueryLog
 from neve.query.rollup_routing.router import Coverage
 from neve.query.service import Ports, QueryService
-from neve.receive.authentication import KeyGuard, OpenGuard
+from neve.receive.authentication import OpenGuard
 from neve.rollup.definition import Definition, keeps
 from neve.rollup.window_choice import ROLLUP, Position
 
@@ -252,18 +253,15 @@ async def query_parts(settings: Settings, lake: Lake) -> AsyncIterator[QueryPart
         usage=DailyUsage(documents, now_utc),
         log=log or (lambda _entry: None),
     )
-    state = StateStore(settings.state)
-    keys = settings.query.auth == "keys"
-    try:
-        yield QueryParts(
-            service,
-            KeyGuard(Keys(state), settings.receiver.key_seconds)
-            if keys
-            else OpenGuard(settings.organization, admin=settings.query.open_admin),
-        )
-    finally:
-        service.close()
-        if log is not None:
-            log.close()
-        documents.close()
-        state.close()
+    with ExitStack() as keys:
+        if settings.query.auth == "keys":
+            guard = keys_guard(settings, keys)
+        else:
+            guard = OpenGuard(settings.organization, admin=settings.query.open_admin)
+        try:
+            yield QueryParts(service, guard)
+        finally:
+            service.close()
+            if log is not None:
+                log.close()
+            documents.close()

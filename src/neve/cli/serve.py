@@ -172,6 +172,8 @@ def _run(
 def _override(settings: Settings, section: str, **options: str | int | None) -> Settings:
     """Return the settings with the options of the command line applied."""
     given = {key: value for key, value in options.items() if value is not None}
+    if not given:
+        return settings
     return settings.model_copy(update={section: getattr(settings, section).model_copy(update=given)})
 
 

@@ -67,6 +67,7 @@ class LazySettings:
 
     def __init__(self, given: GivenValues) -> None:
         self._given = given
+        self._updates: dict[str, Any] = {}
         self.model_fields_set = frozenset(given.values)
 
     def is_valid(self) -> bool:
@@ -81,12 +82,24 @@ class LazySettings:
             return False
         return values.keys() <= SECTIONS.keys() | {"organization"}
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Settings:
+        """Return a copy with other sections, as pydantic's models do. The remaining sections stay lazy."""
+        if update is None:
+            return self.complete.model_copy()
+        copied = LazySettings(self._given)
+        values = {key: value for key, value in vars(self).items() if key != "complete"}
+        updates = {**self._updates, **update}
+        vars(copied).update(
+            {**values, **update, "_updates": updates, "model_fields_set": self.model_fields_set | update.keys()}
+        )
+        return cast("Settings", copied)
+
     @cached_property
     def complete(self) -> Settings:
         """The whole model; raises `ConfigError` that names every wrong key."""
         from neve.app.settings import validate_settings  # noqa: PLC0415 - imports every section
 
-        return validate_settings(self._given)
+        return validate_settings(self._given).model_copy(update=self._updates)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # a protocol of Python, such as copying, and not a setting

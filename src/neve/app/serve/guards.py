@@ -18,17 +18,18 @@ def build_guard(settings: Settings, parts: AsyncExitStack) -> Guard:
     """Build the guard that checks the API keys of clients."""
     if settings.receiver.auth == "open":
         return OpenGuard(settings.organization)
-    return _keys_guard(settings, parts)
+    return keys_guard(settings, parts)
 
 
 def health_guard(settings: Settings, parts: ExitStack | AsyncExitStack) -> Guard:
     """Build the guard of the health port: callers on this machine see all of it, others need a key."""
     if is_loopback(settings.serve.host):
         return OpenGuard(settings.organization)
-    return _keys_guard(settings, parts)
+    return keys_guard(settings, parts)
 
 
-def _keys_guard(settings: Settings, parts: ExitStack | AsyncExitStack) -> Guard:
+def keys_guard(settings: Settings, parts: ExitStack | AsyncExitStack) -> Guard:
+    """Build the guard that checks API keys in the state store, which is closed with `parts`."""
     from neve.state.keys import Keys  # noqa: PLC0415 - SQLAlchemy, for those who have keys
     from neve.state.store import StateStore  # noqa: PLC0415
 

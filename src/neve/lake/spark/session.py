@@ -89,6 +89,7 @@ ALWAYS = {
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     # A worker keeps its imports and caches for the following tasks.
     "spark.python.worker.reuse": "true",
+    "spark.python.authenticate.socketTimeout": "60s",  # 15 s are not enough for a worker on a busy machine
     "spark.log.level": "WARN",
 }
 
