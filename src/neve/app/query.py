@@ -239,9 +239,6 @@ class QueryParts:
 @asynccontextmanager
 async def query_parts(settings: Settings, lake: Lake) -> AsyncIterator[QueryParts]:
     """Open the query service without a server; at the end running queries are cancelled and the log is written."""
-    from neve.state.keys import Keys  # noqa: PLC0415 - SQLAlchemy, for servers
-    from neve.state.store import StateStore  # noqa: PLC0415 - as above
-
     check_query(settings.query)
     sys.setswitchinterval(SWITCH_SECONDS)
     log = QueryLog(lake, settings.query.log_seconds) if settings.query.log else None

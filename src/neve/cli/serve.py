@@ -104,6 +104,10 @@ def serve(
     if lifeline is not None:
         stop_with_parent(lifeline)
     code = _run(context, settings, processes, instance or new_instance(), spark_port, as_json)
+    if lifeline is not None:
+        from neve.api.serve_process import exit_now
+
+        exit_now(code)
     click.get_current_context().exit(code)
 
 

@@ -18,6 +18,7 @@ from neve.api.query.errors import QUERY_ID, json_response, to_failure
 from neve.api.query.formats import MEDIA_TYPES, build_writer, split_batch
 from neve.api.query.metrics import ABANDONED, count_ended, count_not_started, count_refused
 from neve.errors import NeveError
+from neve.lake.pandas_import import load_pandas, needs_pandas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -169,6 +170,8 @@ def _pieces(running: RunningQuery, writer: ResultWriter) -> Iterator[bytes]:
     """Yield the result: its beginning with the first rows, then the rest."""
     batches = running.batches()
     try:
+        if needs_pandas(running.schema):
+            load_pandas()
         before = writer.begin(running.id, running.schema)
         for batch in batches:
             for rows in split_batch(batch, writer.piece_bytes):
