@@ -135,7 +135,7 @@ NAMES = st.text(string.ascii_letters + "_:", min_size=1, max_size=8).filter(
     lambda name: name.lower() not in {"inf", "nan", "bool", "on", "ignoring", "group_left", "group_right", "atan2"}
 )
 LABELS = st.one_of(st.text(string.ascii_letters + "_", min_size=1, max_size=6), st.text(min_size=1, max_size=6))
-TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
 DURATIONS = st.one_of(
     st.integers(1, 10**9).map(lambda milliseconds: Number(milliseconds / 1000, True)),
     st.integers(1, 1000).map(lambda seconds: Number(float(seconds))),
