@@ -228,7 +228,13 @@ TRICKS = (
     "SELECT CAST(1 AS my_type)",
     "SELECT CAST('a' AS ENUM('a'))",
     "SELECT 'a' COLLATE nocase",
-    "PIVOT spans ON service_name USING count(*)",
+    "PIVOT spans ON * USING count(*)",
+    "PIVOT spans ON COLUMNS(*) USING count(*)",
+    "PIVOT 'x.parquet' ON a USING count(*)",
+    "PIVOT (FROM read_text('/etc/passwd')) ON content USING count(*)",
+    "PIVOT spans ON (SELECT content FROM read_text('/etc/passwd')) USING count(*)",
+    "PIVOT spans ON read_text('/etc/passwd') USING count(*)",
+    "WITH a AS (FROM 'x.parquet') PIVOT a ON content USING count(*)",
     "PIVOT spans ON service_name IN (SELECT 'a') USING count(*)",
     "SELECT * FROM (WITH a AS (SELECT 1 AS x) SELECT * FROM a) t, a",
     "WITH a AS (SELECT * FROM b), b AS (SELECT 1) SELECT * FROM a",
@@ -308,6 +314,23 @@ ANSWERED = (
     f"SELECT * FROM logs WHERE trace_id <> '{'ff' * 16}' OR organization_id = '{OTHER}'",
     f"SELECT * FROM spans WHERE trace_id IN ('{'ff' * 16}', '{(CANARY + '...').encode().hex()}')",
     f"SELECT * FROM logs WHERE trace_id = '{(CANARY + '...').encode().hex()}' OR message IS NOT NULL",
+)
+# PIVOT without values: the first of two statements reads the values, with the asker's own rows only.
+TWO_STATEMENTS = (
+    "PIVOT logs ON message USING count(*) GROUP BY organization_id",
+    "PIVOT logs ON organization_id || message USING max(message) ORDER BY ALL LIMIT 5",
+    f"PIVOT (SELECT * FROM logs WHERE true OR organization_id = '{OTHER}') ON message, organization_id USING count(*)",
+    "WITH logs AS (SELECT message FROM logs) PIVOT logs ON message USING count(*)",
+    "WITH x AS (FROM logs), p AS (PIVOT x ON message USING count(*) GROUP BY organization_id) SELECT * FROM p",
+    "SELECT * FROM (PIVOT (PIVOT logs ON message USING count(*) GROUP BY organization_id) ON organization_id)",
+    "PIVOT (SELECT message || ''' FROM x; --' AS m FROM logs) ON m USING count(*)",
+    "PIVOT (SELECT message || chr(34) || chr(39) || chr(92) AS m FROM logs) ON m USING count(*)",
+    "SELECT * FROM logs, (PIVOT spans ON operation_name USING count(*) GROUP BY service_name) AS p",
+    "EXPLAIN ANALYZE PIVOT logs ON message USING count(*)",
+    "SUMMARIZE FROM (PIVOT logs ON message USING count(*) GROUP BY organization_id)",
+    "PIVOT logs ON (SELECT max(message) FROM logs) USING count(*)",
+    "PIVOT logs ON message || (SELECT string_agg(message) FROM spans, logs) USING count(*)",
+    "SELECT * FROM spans AS s WHERE EXISTS (FROM (PIVOT logs ON s.service_name USING count(*)))",
 )
 
 
@@ -392,6 +415,13 @@ POSITIONS = (
     'SELECT * FROM (DESCRIBE "{t}")',
     'SELECT * FROM information_schema."{t}"',
     'PIVOT "{t}" ON x IN (1) USING count(*) ORDER BY 1',
+    'PIVOT "{t}" ON x USING count(*) ORDER BY 1',
+    'WITH "{n}" AS (SELECT 1 AS x) PIVOT "{t}" ON x USING count(*)',
+    'WITH "{n}" AS (SELECT 1 AS x), p AS (PIVOT "{n}" ON x) SELECT * FROM p, "{t}"',
+    'SELECT * FROM (PIVOT logs ON (SELECT max(q::VARCHAR) FROM "{t}" AS q) USING count(*))',
+    'SELECT ARRAY(SELECT q::VARCHAR FROM "{t}" AS q)',
+    'SHOW COLUMNS FROM "{t}"',
+    'SHOW TABLES FROM "{t}"',
     'WITH "{n}" AS (SELECT 1 AS x) UNPIVOT "{t}" ON x INTO NAME n VALUE v LIMIT 1',
     'WITH "{n}" AS (SELECT 1 AS x) SELECT * FROM "{t}"',
     'WITH "{n}" AS (SELECT 1 AS x), b AS (SELECT * FROM "{t}") SELECT * FROM b',
@@ -455,7 +485,7 @@ def named_attacks(lake: Lake) -> list[str]:
 
 def fixed_attacks() -> list[str]:
     """Statements that name no place of the lake."""
-    return [*FILES, *CATALOG, *(sql for sql, _ in CHANGES), *TRICKS, *ANSWERED]
+    return [*FILES, *CATALOG, *(sql for sql, _ in CHANGES), *TRICKS, *ANSWERED, *TWO_STATEMENTS]
 
 
 @st.composite

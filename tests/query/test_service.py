@@ -365,7 +365,7 @@ def test_spark_answers_what_is_too_large(make_lake: Callable[..., Lake], tmp_pat
         assert (rows(large), large.statistics.engine) == (expected, "spark")
         assert "more than query.spark_bytes" in large.statistics.notes[0]
         assert (rows(ask(services[1], sql)), rows(ask(services[0], sql))) == (expected, expected)
-        with pytest.raises(QueryError, match="Spark has to answer this"):
+        with pytest.raises(QueryError, match="Spark has to run this query"):
             ask(services[0], "SELECT first(message) FROM logs")
         served = ask(poor, sql)
         assert (rows(served), served.statistics.engine) == (expected, "spark")

@@ -81,11 +81,7 @@ def classify_engine_error(error: Exception) -> Exception:
     if isinstance(error, duckdb.IOException) or (isinstance(error, OSError) and not is_queries):
         return _storage_error(words)
     if is_queries or isinstance(error, duckdb.Error | pa.ArrowException) or _is_spark_error(error):
-        return (
-            _storage_error(words)
-            if any(word in words for word in MISSING_FILE_MESSAGES)
-            else QueryError(words, hint=_hint(error))
-        )
+        return _storage_error(words) if any(word in words for word in MISSING_FILE_MESSAGES) else QueryError(words)
     return error
 
 
@@ -133,9 +129,3 @@ def _storage_error(words: str) -> QueryError:
 def _unavailable(what: str, words: str) -> StorageUnavailable:
     hint = "ask again; run `neve doctor` to see what is reachable"
     return StorageUnavailable(f"the lake's {what} does not answer: {words}", hint=hint)
-
-
-def _hint(error: Exception) -> str | None:
-    if isinstance(error, duckdb.CatalogException | duckdb.BinderException):
-        return "`neve tables` lists the tables, `DESCRIBE spans` the columns of one"
-    return None

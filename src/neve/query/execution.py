@@ -17,9 +17,10 @@ import pyarrow as pa
 from neve.errors import LimitExceeded, QueryCancelled, QueryError
 from neve.query.engine_errors import classify_engine_error, public_message
 from neve.query.request import QueryLogEntry, Statistics
+from neve.query.sql.error_text import explain_engine_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from neve.query.limits import Limits
     from neve.query.request import Request
@@ -168,6 +169,7 @@ class RunningQuery:
         self.statistics = Statistics()
         self.normalised = ""
         self.tables: tuple[str, ...] = ()
+        self.columns: Mapping[str, Sequence[str]] = {}  # of these tables, for hints
         self._limits = limits
         self._ended = ended
         self._began = time.monotonic()
@@ -228,6 +230,26 @@ class RunningQuery:
             run.close()
             raise self._words(error) from error
         self._works = False
+
+    def collect(self, run: Run) -> pa.Table:
+        """Run a statement that comes before the one of the result, and return its rows. The same timeout applies."""
+        with self._lock:
+            self._run = run
+        self.check()
+        batches = []
+        try:
+            run.begin()
+            schema = run.schema
+            for batch in run.batches():
+                self.check()
+                batches.append(batch)
+        except Exception as error:
+            raise self._words(error) from error
+        finally:
+            with self._lock:
+                self._run = StoredRun(pa.table({}))
+            run.close()
+        return pa.Table.from_batches(batches, schema)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the result, truncated at the requested number of rows."""
@@ -359,6 +381,8 @@ class RunningQuery:
 
     def _words(self, error: Exception) -> Exception:
         """Return an engine's error for users. An error after an interrupt has the reason of the interrupt."""
-        if isinstance(error, QueryError) and not isinstance(error, LimitExceeded):
-            return error
-        return self._reason() or classify_engine_error(error)
+        if not isinstance(error, QueryError) or isinstance(error, LimitExceeded):
+            error = self._reason() or classify_engine_error(error)
+        if type(error) is QueryError:
+            return explain_engine_error(error, self.sql, self.columns)
+        return error

@@ -51,7 +51,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """Plan of a request before any data is read. `tables` and `plans` are by the number of the scan."""
+    """Plan of a request before any data is read. `tables` and `plans` are by the number of the scan.
+
+    `earlier_bytes` is the part of the bytes of its statistics that an earlier statement of the same query has read.
+    """
 
     request: Request
     statement: Statement
@@ -59,6 +62,7 @@ class QueryPlan:
     scans: dict[int, Scan]
     plans: dict[int, FilePlan]
     statistics: Statistics
+    earlier_bytes: int = 0
 
     @property
     def asked(self) -> CacheKey | None:
@@ -74,6 +78,17 @@ class QueryPlan:
             (str(time.since), str(time.until)),
             self.request.limit,
         )
+
+    def after(self, earlier: Statistics) -> QueryPlan:
+        """Return the plan with the statistics of an earlier statement of the same query."""
+        statistics = replace(
+            self.statistics,
+            scans=(*earlier.scans, *self.statistics.scans),
+            notes=(*earlier.notes, *self.statistics.notes),
+            partial=earlier.partial or self.statistics.partial,
+            planning_seconds=earlier.planning_seconds + self.statistics.planning_seconds,
+        )
+        return replace(self, statistics=statistics, earlier_bytes=earlier.bytes)
 
     def duckdb(self, root: str = "") -> DuckDBStatement:
         """Return the statement for DuckDB, with its local files below a folder of links."""
@@ -139,14 +154,16 @@ def plan_query(
     config: QueryConfig,
     sources: PlanSources,
     check: Callable[[], None] = lambda: None,
+    look: CatalogView | None = None,
 ) -> QueryPlan:
     """Route to rollups, find the files, and choose the engine.
 
-    `check` is called between the steps. It raises if the query has been cancelled or has timed out.
+    `check` is called between the steps. It raises if the query has been cancelled or has timed out. `look` is the view
+    of the catalog, if another statement of the same query has read tables already.
     """
     began = time.monotonic()
     check()
-    look = sources.tables.look()
+    look = look or sources.tables.look()
     rollup = ""
     if "metrics" in statement.tables and statement.kind == "select":
         statement, rollup = route(statement, sources.coverages(look, request.organization), request.time)

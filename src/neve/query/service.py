@@ -29,7 +29,8 @@ from neve.query.query_plan import (
     plan_query,
     show_tables,
 )
-from neve.query.request import Request
+from neve.query.request import Request, Statistics
+from neve.query.sql.pivots import fill_pivots, values_statement
 from neve.query.sql.statement import parse
 from neve.query.tables import LakeTables
 
@@ -43,8 +44,9 @@ if TYPE_CHECKING:
     from neve.query.query_plan import CoveragesOf, QueryPlan
     from neve.query.request import QueryLogEntry
     from neve.query.sql.duckdb_statement import DuckDBStatement
+    from neve.query.sql.pivots import OpenPivot
     from neve.query.sql.statement import Statement
-    from neve.query.tables import TableFacts
+    from neve.query.tables import CatalogView, TableFacts
 
 
 REMEMBERED = 1000  # finished queries whose state clients can request
@@ -165,9 +167,13 @@ class QueryService:
             try:
                 with self._turns.measure(running.organization), planning_errors():
                     statement = self._parse(running)
-                    prepared = plan_query(running.request, statement, self._config, self._sources, running.check)
+                    schemas = statement.schemas
+                    running.columns = {name: schemas[name].names for name in statement.tables if name in schemas}
+                    prepared = None if statement.open_pivots else self._plan(running, statement)
+                if prepared is None:
+                    prepared = self._plan_pivots(running, statement, limits)
                 running.statistics = prepared.statistics
-                running.normalised, running.tables = prepared.statement.normalised, prepared.statement.tables
+                running.normalised, running.tables = statement.normalised, prepared.statement.tables
                 self._begin(running, prepared, limits)
             except FilesMissing:
                 if attempt == ATTEMPTS:
@@ -179,6 +185,63 @@ class QueryService:
         request = running.request
         with self._turns.take(request.organization, running.pause):
             return parse(request.sql, self._tables.schemas(), request.parameters)
+
+    def _plan(self, running: RunningQuery, statement: Statement, look: CatalogView | None = None) -> QueryPlan:
+        return plan_query(running.request, statement, self._config, self._sources, running.check, look)
+
+    def _plan_pivots(self, running: RunningQuery, statement: Statement, limits: Limits) -> QueryPlan:
+        """Read the values of each PIVOT that has none, then plan the statement with them, at the same snapshots.
+
+        EXPLAIN reads nothing, and shows a plan with one value.
+        """
+        with planning_errors():
+            look = self._tables.look()
+        earlier = Statistics()
+        while open_pivots := statement.open_pivots:
+            if statement.explain == "plan":
+                statement = fill_pivots(statement, dict.fromkeys(open_pivots, ("value",)))
+                continue
+            values: dict[OpenPivot, list[str]] = {}
+            for one in open_pivots:
+                reading = values_statement(statement, one)
+                if reading is None:
+                    continue
+                with self._turns.measure(running.organization), planning_errors():
+                    plan = self._plan(running, reading, look)
+                values[one], plan = self._read_values(running, plan.after(earlier), limits, statement)
+                earlier = plan.statistics
+            if not values:
+                raise QueryError("a PIVOT needs its values here", hint="PIVOT … ON column IN ('a', 'b') USING …")
+            with self._turns.measure(running.organization):
+                statement = fill_pivots(statement, values)
+        note = "the values of PIVOT are read first, by a statement of their own"
+        with self._turns.measure(running.organization), planning_errors():
+            return self._plan(running, statement, look).after(replace(earlier, notes=(note,)))
+
+    def _read_values(
+        self, running: RunningQuery, plan: QueryPlan, limits: Limits, statement: Statement
+    ) -> tuple[list[str], QueryPlan]:
+        """Return the values of a PIVOT and the plan that was run, from the cache if it has them."""
+        if plan.statistics.engine == SPARK:
+            raise _not_for_spark(plan, statement)
+        if running.request.partial:
+            plan = drop_unreadable_files(plan)
+        asked = None if running.request.fresh or not self._config.cache_bytes else plan.asked
+        kept = self._cache.get(asked) if asked is not None else None
+        if kept is not None:
+            return kept.table.column(0).to_pylist(), plan
+        running.statistics = plan.statistics
+        self._charge(running, plan, limits)
+        table = running.collect(self._engine_run(running, plan, limits))
+        if asked is not None and not plan.statistics.partial:
+            self._cache.put(asked, table, plan.statistics)
+        return table.column(0).to_pylist(), plan
+
+    def _charge(self, running: RunningQuery, prepared: QueryPlan, limits: Limits) -> None:
+        """Check the limit of bytes, and count those that this statement reads."""
+        _check_scan_bytes(prepared, limits)
+        own = prepared.statistics.bytes - prepared.earlier_bytes
+        self._usage.charge((running.organization, running.key_id), own, limits)
 
     def _begin(self, running: RunningQuery, prepared: QueryPlan, limits: Limits) -> None:
         statement = prepared.statement
@@ -197,8 +260,7 @@ class QueryService:
         if kept is not None:
             running.statistics = replace(kept.statistics, cache="hit", rows=0)
             return running.begin(StoredRun(kept.table))
-        _check_scan_bytes(prepared, limits)
-        self._usage.charge((running.organization, running.key_id), prepared.statistics.bytes, limits)
+        self._charge(running, prepared, limits)
         running.statistics = replace(prepared.statistics, cache="miss" if asked is not None else "off")
         run = self._engine_run(running, prepared, limits)
         if statement.explain == "analyze":
@@ -225,11 +287,7 @@ class QueryService:
         if running.statistics.engine == DUCKDB:
             return self._duck.run(self._measured(prepared.duckdb, running), limits, running.organization)
         if prepared.statement.not_portable:
-            raise QueryError(
-                f"Spark has to answer this ({'; '.join(prepared.statistics.notes)}), but can't: "
-                f"{prepared.statement.not_portable}",
-                hint="narrow the time, or ask in another way",
-            )
+            raise _not_for_spark(prepared, prepared.statement)
         return self._spark_run(running, prepared)
 
     def _measured(self, write: Write, running: RunningQuery) -> Write:
@@ -258,6 +316,13 @@ class QueryService:
     def _end(self, entry: QueryLogEntry, who: tuple[str, str]) -> None:
         self._gate.leave(who)
         self._log(entry)
+
+
+def _not_for_spark(prepared: QueryPlan, statement: Statement) -> QueryError:
+    return QueryError(
+        f"Spark has to run this query ({'; '.join(prepared.statistics.notes)}), but can't: {statement.not_portable}",
+        hint="narrow the time range, or write the query in another way",
+    )
 
 
 def _check_scan_bytes(prepared: QueryPlan, limits: Limits) -> None:

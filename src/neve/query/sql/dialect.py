@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.duckdb import DuckDBParser
@@ -25,6 +25,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from neve.errors import QueryError
 from neve.lake.tokenizer import is_word_character, to_lower_case
 from neve.predicate.names import fold
+from neve.query.sql.error_text import clause_hint, excerpt, other_language, syntax_error
+from neve.query.sql.hints import find_language
 from neve.query.sql.identifiers import split_names
 
 
@@ -198,16 +200,16 @@ def tokenize(sql: str) -> list[Token]:
     if len(sql) > MAX_CHARACTERS:
         raise QueryError(f"the statement has {len(sql):,} characters, at most {MAX_CHARACTERS:,} are read")
     if "\0" in sql or not _is_text(sql):
-        raise QueryError("the statement has a character that is no text", hint="send bytes as a parameter")
+        raise QueryError("the statement has a character that is not text", hint="send bytes as a parameter")
     try:
         tokens = LAKE.tokenize(sql)
     except SqlglotError as error:
-        raise QueryError(f"can't read the statement: {_format_error(error)}") from error
+        raise syntax_error(sql, error) from error
     for token, after in pairwise(tokens):
         if token.token_type == TokenType.NUMBER and after.token_type == TokenType.VAR and after.start == token.end + 1:
-            raise QueryError(f"can't read the number {token.text}{after.text}", hint="write it in decimal digits")
+            raise _number_error(sql, token, after)
     if sum(token.token_type not in PUNCTUATION for token in tokens) > MAX_PARTS:  # parsing would take seconds
-        raise QueryError(f"the statement has more than {MAX_PARTS:,} parts", hint="ask for less in one statement")
+        raise QueryError(f"the statement has more than {MAX_PARTS:,} parts", hint="split it into several statements")
     if _depth(tokens) > MAX_DEPTH:
         raise QueryError(f"the statement is nested more than {MAX_DEPTH} levels deep")
     return tokens
@@ -219,7 +221,7 @@ def read(sql: str) -> list[exp.Expression]:
         trees = [tree for tree in LAKE.parse(sql) if isinstance(tree, exp.Expression)]
         return [tree for tree in trees if not isinstance(tree, exp.Semicolon)]  # a comment after the last one
     except SqlglotError as error:
-        raise QueryError(f"can't read the statement: {_format_error(error)}") from error
+        raise syntax_error(sql, error) from error
     except RecursionError as error:
         raise QueryError("the statement is nested too deeply", hint="name its parts with WITH") from error
 
@@ -229,7 +231,7 @@ def write(tree: exp.Expr, dialect: LakeSql | SparkSql = LAKE) -> str:
     try:
         return dialect.generate(tree, identify=True, comments=False, copy=True, unsupported_level=ErrorLevel.RAISE)
     except SqlglotError as error:
-        raise QueryError(f"can't write the statement: {_format_error(error)}") from error
+        raise QueryError(f"can't translate the statement: {(str(error).splitlines() or [''])[0]}") from error
 
 
 def _append_to_call(said: str, node: exp.Expr, words: str) -> str:
@@ -241,12 +243,13 @@ def _is_text(sql: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in sql)
 
 
-def _format_error(error: SqlglotError) -> str:
-    """Return the position of a failure as a message, or else the first line of sqlglot's message."""
-    found = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
-    if found.get("highlight"):
-        return f"syntax error at or near {found['highlight']!r} (line {found['line']}, column {found['col']})"
-    return (str(error).splitlines() or [""])[0].rstrip(".")
+def _number_error(sql: str, token: Token, after: Token) -> QueryError:
+    """Return the error of digits that letters follow, such as `5m` of another query language."""
+    language = find_language(sql)
+    if language is not None:
+        return other_language(language)
+    words = f"can't read the number {token.text}{after.text}{excerpt(sql, token.start)}"
+    return QueryError(words, hint=clause_hint(sql) or "write it in decimal digits")
 
 
 def _depth(tokens: list[Token]) -> int:

@@ -63,7 +63,7 @@ def check_duckdb_statement(parser: duckdb.DuckDBPyConnection, written: DuckDBSta
     [found] = parser.execute(SERIALIZE, [written.text]).fetchall()
     tree = json.loads(found[0])
     if tree.get("error"):
-        raise QueryError(f"can't read the statement: {tree.get('error_message', 'no reason given')}")
+        raise QueryError(f"syntax error: {tree.get('error_message', 'no reason given')}")
     if len(tree.get("statements", ())) != 1:
         raise QueryError("got several statements, expected one")
     for node in _walk_nodes(tree):
@@ -112,4 +112,4 @@ def _is_summary_of_query(node: dict[str, Any]) -> bool:
 
 
 def _refusal(why: str) -> QueryError:
-    return QueryError(f"the statement can't be run: {why}", hint="ask the tables by their names")
+    return QueryError(f"the statement can't be run: {why}", hint="write the name of a table")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from neve.errors import QueryError
 from neve.predicate.names import fold
+from neve.query.sql.hints import FUNCTION_HINTS, LONGEST_WORD, duckdb_functions, function_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -124,11 +125,9 @@ TABLE_FUNCTIONS = split_names("generate_series range unnest")  # allowed in FROM
 KNOWN = AGGREGATES | WINDOWS | NUMBERS | TEXTS | TIMES | NESTED | JSON | OTHER | VOLATILE
 
 
-def check_function(name: str) -> None:
-    """Raise `QueryError` for an unknown function, with the most similar known one."""
-    if fold(name) in KNOWN:
-        return
-    close = get_close_matches(fold(name), sorted(KNOWN), n=1, cutoff=0.75)
-    raise QueryError(
-        f"the function {name} can't be used in a query", hint=f"did you mean {close[0]}?" if close else None
-    )
+def function_error(name: str, known: Iterable[str]) -> QueryError:
+    """Return the error for a function that is not one of the known ones."""
+    name = name[:LONGEST_WORD]
+    if fold(name) in duckdb_functions():
+        return QueryError(f"the function {name} is not allowed in queries", hint=FUNCTION_HINTS.get(fold(name)))
+    return QueryError(f"unknown function {name}", hint=function_hint(name, known))

@@ -17,7 +17,7 @@ from neve.model.tables import NAMESPACE
 from neve.predicate.names import fold
 from neve.query.sql.dialect import Source
 from neve.query.sql.duckdb_statement import DEFINED
-from neve.query.sql.identifiers import TABLE_FUNCTIONS, tables_hint
+from neve.query.sql.identifiers import TABLE_FUNCTIONS, function_error, tables_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,7 +49,7 @@ def check_references(tree: exp.Expr) -> None:
         is_function = isinstance(table.this, exp.Anonymous) and fold(table.this.name) in TABLE_FUNCTIONS
         is_defined = isinstance(table.this, exp.Identifier) and table.name in defined and table.name.startswith(DEFINED)
         if not (is_function or is_defined or isinstance(table.this, Source)) or table.db or table.catalog:
-            raise QueryError(f"{_format_table(table)} can't be read", hint="ask the tables by their names")
+            raise QueryError(f"{_format_table(table)} can't be read", hint="write the name of a table")
 
 
 def resolve_table(node: exp.Table, names: dict[str, str]) -> str | None:
@@ -118,7 +118,7 @@ class _Marker:
     def _table(self, node: exp.Table, scope: Scope) -> None:
         extra = [key for key, value in node.args.items() if value and key not in TABLE_PARTS]
         if extra:
-            raise QueryError(f"{_format_table(node)} can't be read that way", hint="ask the tables by their names")
+            raise QueryError(f"{_format_table(node)} can't be read that way", hint="write the name of a table")
         if isinstance(node.this, exp.Anonymous):
             _check_table_function(node.this.name)
             return
@@ -131,7 +131,9 @@ class _Marker:
             raise QueryError(f"{_format_table(node)} is not a table of the lake", hint=hint)
         _rename(node, name, name)
         if self.number >= MAX_TABLES:
-            raise QueryError(f"the statement reads more than {MAX_TABLES} tables", hint="ask in several statements")
+            raise QueryError(
+                f"the statement reads more than {MAX_TABLES} tables", hint="split it into several statements"
+            )
         node.meta[SCAN] = self.number
         self.number += 1
 
@@ -149,7 +151,7 @@ def _rename(node: exp.Table, name: str, alias: str) -> None:
 
 def _check_table_function(name: str) -> None:
     if fold(name) not in TABLE_FUNCTIONS:
-        raise QueryError(f"the function {name} can't be used in a query", hint="ask the tables by their names")
+        raise function_error(name, TABLE_FUNCTIONS)
 
 
 def _format_table(node: exp.Table) -> str:

@@ -44,13 +44,15 @@ def wrap_reshaping(sql: str, tokens: Sequence[Token]) -> str:
     >>> wrap_reshaping(text, tokenize(text))
     'FROM (PIVOT t ON a IN (1) USING sum(b) ) ORDER BY c'
     """
-    if tokens[0].text.upper() not in RESHAPING:
+    if tokens[0].text.upper() not in {*RESHAPING, "WITH"}:
         return sql
-    depth = 0
+    depth, start = 0, None
     for token in tokens:
         depth += DEPTHS.get(token.token_type, 0)
-        if depth == 0 and token.token_type in ENDS:
-            return f"FROM ({sql[: token.start]}) {sql[token.start :]}"
+        if depth == 0 and start is None and token.text.upper() in RESHAPING:
+            start = token.start
+        elif depth == 0 and start is not None and token.token_type in ENDS:
+            return f"{sql[:start]}FROM ({sql[start : token.start]}) {sql[token.start :]}"
     return sql
 
 
@@ -58,7 +60,7 @@ def fetch_to_limit(node: exp.Expr) -> exp.Limit:
     """Return FETCH FIRST as LIMIT. Raises `QueryError` for a share of the rows, and for ties."""
     options = node.args.get("limit_options")
     if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
-        raise QueryError("FETCH with PERCENT or WITH TIES can't be used in a query", hint="FETCH FIRST 10 ROWS ONLY")
+        raise QueryError("FETCH with PERCENT or WITH TIES is not allowed in queries", hint="FETCH FIRST 10 ROWS ONLY")
     return exp.Limit(expression=node.args.get("count") or exp.Literal.number(1))
 
 

@@ -28,8 +28,11 @@ from neve.query.sql.dialect import (
     tokenize,
     write,
 )
-from neve.query.sql.identifiers import VOLATILE, check_function
+from neve.query.sql.error_text import add_place, excerpt, other_language
+from neve.query.sql.hints import find_language, keyword_hint
+from neve.query.sql.identifiers import KNOWN, VOLATILE, function_error
 from neve.query.sql.parameters import bind
+from neve.query.sql.pivots import find_open_pivots
 from neve.query.sql.references import SCAN, SCHEMAS, check_references, find_lake_tables, mark_lake_tables
 from neve.query.sql.rewrites import rewrite_common_forms, wrap_reshaping
 from neve.query.sql.size_limits import add_runtime_checks, check_expanded_size, check_sizes
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from neve.query.sql.parameters import Parameters
+    from neve.query.sql.pivots import OpenPivot
     from neve.query.sql.type_inference import TableKinds
 
 
@@ -77,6 +81,8 @@ def _gives_many_columns(item: exp.Expr) -> bool:
 
 def write_for_duckdb(statement: Statement, sources: Mapping[int, str]) -> str:
     """Write the statement for DuckDB. `sources` has a subquery in parentheses for each marked table."""
+    if statement.open_pivots:
+        raise QueryError("a PIVOT needs its values", hint="PIVOT … ON column IN ('a', 'b') USING …")
     # Tables are filled in first: the later steps may copy nodes that read one.
     tree = add_runtime_checks(expand_search_functions(_fill_sources(name_columns(statement.tree.copy()), sources)))
     check_references(tree)
@@ -181,6 +187,11 @@ class Statement:
         return reason_against_spark(self.tree, self.columns) if self.kind == "select" else ""
 
     @cached_property
+    def open_pivots(self) -> list[OpenPivot]:
+        """Return the PIVOT columns whose values have to be read first."""
+        return find_open_pivots(self.tree)
+
+    @cached_property
     def normalised(self) -> str:
         """Return one text for all statements that differ only in whitespace, comments and the case of keywords."""
         return " ".join(filter(None, (self.kind, self.explain, self.described, write(self.tree))))
@@ -199,7 +210,8 @@ def parse(sql: str, tables: Mapping[str, pa.Schema], parameters: Parameters = ()
     check_nodes(tree, MAX_DEPTH * NODES_OF_A_LEVEL)
     check_expanded_size(tree)
     for name in _function_names(tree):
-        check_function(name)
+        if fold(name) not in KNOWN:
+            raise add_place(function_error(name, KNOWN), sql, name)
     check_shape(tree)
     mark_lake_tables(tree, tables)
     bind(tree, parameters)
@@ -225,12 +237,21 @@ def _parse_query(sql: str) -> exp.Expression:
         raise QueryError(f"got {len(trees)} statements, expected one")
     [tree] = trees
     if isinstance(tree, exp.Condition | exp.Alias) and not isinstance(tree, READING):
-        raise QueryError(f"can't read a statement that begins with {tokens[0].text!r}", hint="begin with SELECT")
+        raise _not_a_statement(sql, tokens[0])
     if isinstance(tree, exp.Summarize):
         tree = exp.select("*").from_(exp.Subquery(this=tree))
     if not isinstance(tree, READING):
         raise QueryError(f"got a statement of type {type(tree).__name__.upper()}, expected one that only reads")
     return rewrite_common_forms(tree)
+
+
+def _not_a_statement(sql: str, first: Token) -> QueryError:
+    """Return the error of an expression without SELECT, or of another query language."""
+    language = find_language(sql)
+    if language is not None:
+        return other_language(language)
+    hint = keyword_hint([first.text]) or "begin with SELECT"
+    return QueryError(f"syntax error near {first.text!r}{excerpt(sql, first.start)}", hint=hint)
 
 
 def _parse_table_command(sql: str, tokens: list[Token], tables: Mapping[str, pa.Schema]) -> Statement:

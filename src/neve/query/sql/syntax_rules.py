@@ -117,14 +117,14 @@ def _step(node: exp.Expr, child: exp.Expr) -> int:
 
 def _check_node(node: exp.Expr) -> None:
     if type(node) not in ALLOWED:
-        raise QueryError(f"{_node_name(node)} can't be used in a query")
+        raise QueryError(f"{_node_name(node)} is not allowed in queries", hint=_NODE_HINTS.get(type(node)))
     if isinstance(node, exp.DataType) and _type_name(node) not in TYPES:
-        raise QueryError(f"the type {_type_name(node)} can't be used in a query", hint="use a built-in type")
+        raise QueryError(f"the type {_type_name(node)} is not allowed in queries", hint="use a built-in type")
     for key, value in _node_values(node):
         if isinstance(value, str) and not _is_allowed_text(node, key, value):
-            raise QueryError(f"{_node_name(node)} with {value!r} can't be used in a query")
+            raise QueryError(f"{_node_name(node)} with {value!r} is not allowed in queries")
         if not isinstance(value, str | bool | int | Enum | exp.Expr):
-            raise QueryError(f"{_node_name(node)} can't be used in a query")
+            raise QueryError(f"{_node_name(node)} is not allowed in queries")
 
 
 def _type_name(node: exp.DataType) -> str:
@@ -148,9 +148,15 @@ def _is_allowed_text(node: exp.Expr, key: str, value: str) -> bool:
 
 def _node_name(node: exp.Expr) -> str:
     """Return an approximate SQL name of a node: `ReadCSV` is READ CSV."""
+    if isinstance(node, exp.Aliases):
+        return "a call with two lists of arguments"
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
 
 
+_NODE_HINTS: dict[type[exp.Expr], str] = {
+    exp.Aliases: "write quantile_cont(x, 0.95) instead of quantile(0.95)(x)",
+    exp.CurrentUser: "requests have an API key, and no user",
+}
 SEARCH_FUNCTIONS = {"has_term", "has_phrase"}
 MAX_DIGITS = 1000  # of a number; no type of DuckDB has a third of it
 
@@ -176,21 +182,32 @@ def _check_literal(node: exp.Expr) -> None:
 
 def _check_join(node: exp.Expr) -> None:
     if str(node.args.get("method") or "").upper() == "POSITIONAL":
-        raise QueryError("a POSITIONAL JOIN can't be used in a query: rows have no order of their own")
+        raise QueryError("POSITIONAL JOIN is not allowed in queries: rows have no order of their own")
 
 
 def _check_pivot(node: exp.Expr) -> None:
-    """Require the values of a pivot: without them, DuckDB makes it two statements."""
-    listed = node.args.get("fields") or node.expressions
-    named = all(isinstance(item, exp.In) and item.expressions for item in listed)
-    if not node.args.get("unpivot") and not (listed and named):
-        raise QueryError("a PIVOT needs its values", hint="PIVOT … ON column IN ('a', 'b') USING …")
+    """Require values or an expression. The values of an expression are read first (`query/sql/pivots.py`)."""
+    if node.args.get("unpivot"):
+        return
+    fields = node.args.get("fields")
+    for item in fields or node.expressions or [node]:
+        is_open = not fields and not isinstance(item, exp.In | exp.Star | exp.Columns | exp.Alias | exp.Pivot)
+        if not is_open and not (isinstance(item, exp.In) and item.expressions):
+            raise QueryError("a PIVOT needs a column, or its values", hint="PIVOT … ON column IN ('a', 'b') USING …")
 
 
 def _check_summarize(node: exp.Expr) -> None:
     """Require a query: the statistics of a table are a query by now."""
     if not isinstance(node.this, exp.Query) or node.args.get("table") or not isinstance(node.parent, exp.Subquery):
         raise QueryError("only tables of the lake and queries can be summarized", hint="SUMMARIZE SELECT …")
+
+
+def _check_limit(node: exp.Expr) -> None:
+    if node.expressions:
+        raise QueryError(
+            "LIMIT … BY is not allowed in queries",
+            hint="write QUALIFY row_number() OVER (PARTITION BY service_name ORDER BY timestamp) <= 10",
+        )
 
 
 def _check_dot(node: exp.Expr) -> None:
@@ -228,6 +245,7 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Pivot: _check_pivot,
     exp.Summarize: _check_summarize,
     exp.Dot: _check_dot,
+    exp.Limit: _check_limit,
     exp.Anonymous: _check_call,
     exp.Unnest: _check_unnest,
 }
