@@ -154,3 +154,15 @@ def test_a_dry_run_shows_files_and_its_exit_code(by_variables: Path, name: str, 
     assert words[code] in ended.text
     said = run("ingest", "files", str(folder), "--dry-run", "--json").json
     assert (len(said["files"]), len(said["ignored"])) == ((0, 1) if code == 3 else (1, 0))
+
+
+def test_a_lake_that_cannot_be_created_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the path, the setting and the reason."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("NEVE_CATALOG__PATH", str(tmp_path / "file" / "lake" / "catalog.db"))
+    ended = run("init")
+    assert (ended.code, ended.data) == (1, b"")
+    assert "catalog.db (catalog.path): Not a directory\nhint: run `neve init` in a folder that you may" in ended.errors
+    monkeypatch.delenv("NEVE_CATALOG__PATH")
+    monkeypatch.setenv("NEVE_LAKE__WAREHOUSE", "/proc/nothing")
+    assert "can't create /proc/nothing (lake.warehouse): " in run("init").errors

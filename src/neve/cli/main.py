@@ -6,12 +6,15 @@ imported when the command is used.
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import sys
 from collections.abc import MutableMapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from threading import Event, current_thread, main_thread
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -116,31 +119,90 @@ def neve(context: click.Context, config: str | None) -> None:
     context.obj = Context(config)
 
 
+# What a user can do after Ctrl+C. Other commands have nothing to continue.
+NEXT_STEPS = {
+    "init": "run it again to create the other tables",
+    "ingest": "nothing is lost; run the same command again, it adds only what is missing",
+    "compact": "every table is whole; the next run removes unpublished files and continues",
+    "maintain": "every table is whole; run it again to continue",
+    "rollup": "run it again, it continues with the windows that are not done",
+    "search": "run it again, it continues with the files that are not indexed",
+    "tail": "run it again, it continues after the last cycle",
+    "reservoir": "run it again, it continues with the windows that are not done",
+    "otap": "run it again to complete it",
+    "autopilot": "no table is changed by half; run it again to continue",
+    "demo": "run it again, steps that are done are quick",
+    "setup": "run it again to fetch the other files",
+}
+
+
 def main() -> None:
     """Run the command; print errors that a user can act on, and exit with 1."""
-    try:
-        code = neve(prog_name="neve", standalone_mode=False) or 0
-    except OutputClosed:
-        with suppress(OSError):  # the rest of the buffer is discarded
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("stopped", err=True)
-        code = 130
-    except NeveError as error:
-        print_error(error, as_json="--json" in sys.argv)
-        code = 1
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except Exception as error:
-        if not _is_external(error):
-            raise
-        words = (str(error).splitlines() or [""])[0]
-        outside = NeveError(f"{type(error).__name__}: {words}", hint="run `neve doctor` to see what is reachable")
-        print_error(outside, as_json="--json" in sys.argv)
-        code = 1
+    with _watch_interrupts() as interrupted:
+        try:
+            code = neve(prog_name="neve", standalone_mode=False) or 0
+        except OutputClosed:
+            _discard(sys.stdout)
+            code = 0
+        except (click.Abort, KeyboardInterrupt):
+            code = _report_interrupt()
+        except Exception as error:
+            # What was interrupted may fail in its own words, such as a JVM that is still starting.
+            code = _report_interrupt() if interrupted.is_set() else _report_error(error)
     sys.exit(code)
+
+
+@contextmanager
+def _watch_interrupts() -> Iterator[Event]:
+    """Yield an event that Ctrl+C sets, beside the exception that it raises."""
+    interrupted = Event()
+    before = signal.getsignal(signal.SIGINT)
+    if current_thread() is not main_thread() or before in (signal.SIG_IGN, None):
+        yield interrupted
+        return
+
+    def interrupt(_number: int, _frame: object) -> None:
+        interrupted.set()
+        logging.disable(logging.CRITICAL)  # libraries log the traceback of the call that is interrupted
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
+        logging.disable(logging.NOTSET)
+
+
+def _report_interrupt() -> int:
+    """Print one line with the next step. What libraries print on their way out is discarded."""
+    command = next((word for word in sys.argv[1:] if word in MODULES), "")
+    step = NEXT_STEPS.get(command)
+    click.echo(f"interrupted: {step}" if step else "stopped", err=True)
+    _discard(sys.stderr)
+    return 130
+
+
+def _report_error(error: Exception) -> int:
+    """Print an error that a user can act on, and return the exit code; raise any other."""
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code
+    if not isinstance(error, NeveError):
+        if not _is_external(error):
+            raise error
+        words = (str(error).splitlines() or [""])[0]
+        error = NeveError(f"{type(error).__name__}: {words}", hint="`neve doctor` says what is reachable")
+    print_error(error, as_json="--json" in sys.argv)
+    return 1
+
+
+def _discard(stream: TextIO) -> None:
+    """Send the rest of a stream nowhere."""
+    with suppress(OSError, ValueError):
+        stream.flush()
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _is_external(error: Exception) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from neve.local_folders import make_private_folder, user_folder, warn_network_fi
 from neve.model.signals import NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
@@ -84,10 +85,13 @@ class Lake:
         """
         if self.catalog_config.kind == "sqlite":
             path = sqlite_path(self.catalog_config)
-            make_private_folder(path.parent)
-            path.touch(mode=0o600)
+            with _creation_errors("catalog.path", path):
+                make_private_folder(path.parent)
+                path.touch(mode=0o600)
         if self.spark_config.is_local and not self.lake.on_s3:
-            make_private_folder(Path(self.lake.location.removeprefix("file://")))
+            warehouse = Path(self.lake.location.removeprefix("file://"))
+            with _creation_errors("lake.warehouse", warehouse):
+                make_private_folder(warehouse)
 
     @property
     def spark(self) -> SparkSession:
@@ -185,6 +189,18 @@ class Lake:
     def spark_name(self, name: str) -> str:
         """Return the name of a table in Spark SQL."""
         return ".".join((self.catalog_config.name, *(f"`{part}`" for part in parse_table_name(name))))
+
+
+@contextmanager
+def _creation_errors(key: str, path: Path) -> Iterator[None]:
+    """Raise `LakeError` with the setting that names the path if it can't be created."""
+    try:
+        yield
+    except OSError as error:
+        raise LakeError(
+            f"can't create {path} ({key}): {error.strerror or error}",
+            hint=f"run `neve init` in a folder that you may write to, or set {key} in neve.yaml to a path in one",
+        ) from error
 
 
 def parse_table_name(name: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import socket
 import sys
 import tempfile
@@ -159,10 +160,27 @@ def _build_session(
             around.enter_context(_submit_conf_by_file(by_file))
         if not spark.connect and spark.log_file:
             around.enter_context(_redirect_stderr(Path(spark.log_file)))
+        around.enter_context(_keep_interrupt_handler())
         session = builder.getOrCreate()
     for key, value in later.items():
         session.conf.set(key, value)
     return session
+
+
+@contextmanager
+def _keep_interrupt_handler() -> Iterator[None]:
+    """Restore the handler of Ctrl+C after the block.
+
+    Spark's own handler calls the JVM from within the call that it interrupts, and both print tracebacks.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def open_own_session(shared: SparkSession, catalog: CatalogConfig, conf: Mapping[str, str]) -> SparkSession:
