@@ -21,7 +21,8 @@ from neve.lake.catalog import sqlite_path
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
 from neve.lake.tables import init_tables
-from neve.model.tables import NAMESPACE, TABLES
+from neve.model.signals import NAMESPACE
+from neve.model.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

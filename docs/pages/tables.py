@@ -8,7 +8,7 @@ import pyarrow as pa
 from docs.pages import NOTICE
 from docs.pages.markdown import code, codes, fence, page, table
 from neve.model.columns import BASE_PROPERTIES, BLOOM_FILTER_PREFIX, METRICS_PREFIX, Column, Table
-from neve.model.tables import NAMESPACE
+from neve.model.signals import NAMESPACE
 
 INTRODUCTION = f"""
 All tables are Apache Iceberg tables in the namespace `{NAMESPACE}`. `neve init` creates them and adds the columns that

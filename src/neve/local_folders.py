@@ -19,8 +19,6 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-import structlog
-
 from neve.errors import ConfigError
 
 PRIVATE = 0o700
@@ -79,8 +77,6 @@ def user_folder(name: str) -> str:
     return tempfile.mkdtemp(prefix=f"{folder.name}-") if find_permission_fault(folder) else str(folder)
 
 
-log = structlog.get_logger(__name__)
-
 MOUNTS = Path("/proc/self/mounts")
 NETWORK_FILE_SYSTEMS = frozenset(
     {
@@ -138,4 +134,7 @@ def warn_network_file_system(file: Path, key: str) -> None:
     """Log once that an SQLite file is on a network file system; `key` is the setting of its location."""
     kind = find_file_system(file.resolve())
     if is_network_file_system(kind):
+        import structlog  # noqa: PLC0415 - for a warning that few processes log
+
+        log = structlog.get_logger(__name__)
         log.warning("SQLite on a network file system", key=key, path=str(file), file_system=kind, remedy=NETWORK_HINT)

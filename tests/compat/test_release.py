@@ -20,8 +20,8 @@ from neve.lake.commit.append import append_once
 from neve.lake.tables import AddColumn, SetComment, find_pending_changes, init_tables
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.commits import POSITIONS
-from neve.model.signals import Signal
-from neve.model.tables import NAMESPACE, TABLES
+from neve.model.signals import NAMESPACE, Signal
+from neve.model.tables import TABLES
 from neve.otlp import Intake
 from neve.otlp import decode as decode_records
 from neve.raw.frame import decode

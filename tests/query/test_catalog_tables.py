@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from neve.errors import QueryError
-from neve.model.tables import LOGS, NAMESPACE, TABLES
+from neve.model.signals import NAMESPACE
+from neve.model.tables import LOGS, TABLES
 from neve.query.config import QueryConfig
 from neve.query.output import write_result
 from neve.query.request import Request

@@ -11,7 +11,7 @@ from neve.compact.result import History as Compactions
 from neve.jobs.job import JobState, Task
 from neve.lake.lake import parse_table_name
 from neve.maintain.step import History as Maintenance
-from neve.model.tables import NAMESPACE
+from neve.model.signals import NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,8 @@ from neve.autopilot.workload.tables import Tables
 from neve.errors import ConfigError
 from neve.lake.calendar import now_utc
 from neve.lake.lake import parse_table_name
-from neve.model.tables import BY_SIGNAL, NAMESPACE, TABLES
+from neve.model.signals import NAMESPACE
+from neve.model.tables import BY_SIGNAL, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

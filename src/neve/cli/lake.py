@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from neve.cli.context import Context
+    from neve.lake.read.local_statistics import TableStatistics
 
 
 @click.command()
@@ -52,16 +53,9 @@ def tables(context: Context, as_json: bool) -> None:
     The column duplicates counts records that ingestion skipped because they were already present, in the commits that
     the table still lists. The rows of quarantine are the rejected records.
     """
-    from neve.lake.pandas_import import defer_pandas
+    from neve.lake.read.local_statistics import read_local_statistics
 
-    defer_pandas()
-    from neve.errors import TableMissing
-    from neve.lake.read.statistics import read_table_statistics
-
-    names = context.lake.table_names()
-    if not names:
-        raise TableMissing("the lake has no tables", hint="run `neve init`")
-    found = [read_table_statistics(context.lake.table(name)) for name in names]
+    found = read_local_statistics(context.silent_settings.catalog) or _read_statistics(context)
     if as_json:
         print_json(
             [
@@ -80,6 +74,19 @@ def tables(context: Context, as_json: bool) -> None:
     ]
     headers = ("table", "rows", "files", "bytes", "snapshots", "duplicates", "earliest", "latest", "committed")
     print_table(headers, rows, right=(1, 2, 3, 4, 5))
+
+
+def _read_statistics(context: Context) -> list[TableStatistics]:
+    from neve.lake.pandas_import import defer_pandas
+
+    defer_pandas()
+    from neve.errors import TableMissing
+    from neve.lake.read.statistics import read_table_statistics
+
+    names = context.lake.table_names()
+    if not names:
+        raise TableMissing("the lake has no tables", hint="run `neve init`")
+    return [read_table_statistics(context.lake.table(name)) for name in names]
 
 
 def _format_iso(moment: datetime | None) -> str | None:

@@ -12,7 +12,7 @@ from neve.errors import LakeError, TableMissing
 from neve.lake.catalog import pyiceberg_properties, sqlite_path
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.pandas_import import load_pandas
-from neve.lake.sqlite_catalog import SqliteCatalog
+from neve.lake.sqlite_catalog import SqliteCatalog, is_plain_sqlite
 from neve.local_folders import make_private_folder, user_folder, warn_network_file_system
 from neve.model.signals import NAMESPACE
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from neve.lake.spark.exchange import Exchange
     from neve.lake.spark.jars import Jar
-
-OWN_CATALOG_KEYS = {"type", "uri", "py-catalog-impl"}
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class Lake:
         if not self.exists:
             raise TableMissing(f"there is no lake at {file}", hint="run `neve init`")
         warn_network_file_system(file, "catalog.path")
-        if OWN_CATALOG_KEYS & config.properties.keys():  # another database than the file, or another class
+        if not is_plain_sqlite(config):
             return self._open_catalog(properties)
         light = SqliteCatalog(file, config.name, properties, partial(self._open_catalog, properties))
         return cast("Catalog", light)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
+    from neve.lake.config import CatalogConfig
+
     Identifier = tuple[str, ...]
 
 LOCATIONS = """
@@ -28,6 +30,14 @@ WHERE catalog_name = ? AND table_namespace = ? AND (iceberg_type = 'TABLE' OR ic
 NAMESPACES = """
 SELECT table_namespace FROM iceberg_tables WHERE catalog_name = ?
 UNION SELECT namespace FROM iceberg_namespace_properties WHERE catalog_name = ?"""
+
+
+OWN_CATALOG_KEYS = {"type", "uri", "py-catalog-impl"}
+
+
+def is_plain_sqlite(config: CatalogConfig) -> bool:
+    """Return whether the catalog is the configured file, and no property names another database or class."""
+    return config.kind == "sqlite" and not OWN_CATALOG_KEYS & config.properties.keys()
 
 
 class SqliteCatalog:

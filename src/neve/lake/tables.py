@@ -18,7 +18,8 @@ from pyiceberg.types import DoubleType, FloatType, IntegerType, ListType, LongTy
 
 from neve.errors import IncompatibleTable
 from neve.model.columns import FORMAT_VERSION, FORMAT_VERSION_DEFAULT
-from neve.model.tables import NAMESPACE, TABLES
+from neve.model.signals import NAMESPACE
+from neve.model.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

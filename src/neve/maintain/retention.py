@@ -12,8 +12,8 @@ from pyiceberg.types import DateType, TimestampType, TimestamptzType
 
 from neve.errors import ConfigError
 from neve.lake.read.file_values import UNITS, read_bounds
+from neve.lake.read.local_statistics import TIME_COLUMNS
 from neve.lake.read.snapshot_files import iterate_data_files
-from neve.lake.read.statistics import TIME_COLUMNS
 from neve.lake.time_ranges import moment_of
 from neve.maintain.procedures import format_timestamp, quote_name, quote_text
 from neve.maintain.retention_plan import Deletion, PartitionFacts, RetentionPlan, plan_retention, rules_for

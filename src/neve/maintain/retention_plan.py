@@ -14,8 +14,8 @@ from neve.errors import LakeError
 from neve.lake.calendar import Unit, from_ordinal, to_ordinal
 from neve.maintain.snapshots import format_time
 from neve.maintain.step import KEEP, Entry
-from neve.model.signals import Signal
-from neve.model.tables import INGESTED_FILES, NAMESPACE, OPEN_TRACES, ORGANIZATION, SEARCH_INDEX
+from neve.model.signals import NAMESPACE, Signal
+from neve.model.tables import INGESTED_FILES, OPEN_TRACES, ORGANIZATION, SEARCH_INDEX
 from neve.text import format_count
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from neve.errors import ConfigError
-from neve.lake.read.statistics import TIME_COLUMNS
+from neve.lake.read.local_statistics import TIME_COLUMNS
 from neve.maintain.procedures import call_procedure, format_texts
 from neve.maintain.retention_plan import strip_namespace
 from neve.maintain.step import KEEP, Cost, Entry, Outcome

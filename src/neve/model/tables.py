@@ -21,7 +21,6 @@ from neve.model.columns import (
     Table,
 )
 from neve.model.rollups import ROLLUPS
-from neve.model.signals import NAMESPACE as LAKE_NAMESPACE
 from neve.model.signals import Signal
 
 TRACE_ORGANIZATION = Column("organization_id", pa.string(), "tenant that the trace belongs to", required=True)
@@ -205,8 +204,6 @@ def declare_sample_table(table: Table) -> Table:
         bounded=(*table.bounded, "sampling_window"),
     )
 
-
-NAMESPACE = LAKE_NAMESPACE
 
 ENTITY_REF = pa.struct(
     [

@@ -11,7 +11,8 @@ from pyiceberg.expressions import GreaterThanOrEqual, Reference
 
 from neve.autopilot.logs.records import LoggedQuery, TableRead
 from neve.errors import TableMissing
-from neve.model.tables import NAMESPACE, QUERIES
+from neve.model.signals import NAMESPACE
+from neve.model.tables import QUERIES
 from neve.predicate.filters import Test
 
 if TYPE_CHECKING:

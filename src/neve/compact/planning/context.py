@@ -33,7 +33,7 @@ from neve.errors import ConfigError, LakeError
 from neve.lake.read.partition_stats import TargetSizes
 from neve.lake.write.layout import find_sort_columns, is_fully_sorted
 from neve.model.columns import DEDUPLICATE, LAYOUT_ZORDER, TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT
-from neve.model.tables import NAMESPACE
+from neve.model.signals import NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

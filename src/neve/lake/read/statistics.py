@@ -15,6 +15,7 @@ from pyiceberg.types import DateType, TimestampNanoType, TimestampType, Timestam
 from neve.errors import ConfigError
 from neve.lake.read.file_values import read_bounds
 from neve.lake.read.history import commit_time, read_summary
+from neve.lake.read.local_statistics import TIME_COLUMNS, TableStatistics
 from neve.lake.read.snapshot_files import iterate_data_files
 from neve.lake.time_ranges import moment_of
 from neve.model.commits import DUPLICATES
@@ -24,24 +25,6 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
     from pyiceberg.types import IcebergType
-
-
-TIME_COLUMNS = ("timestamp", "quarantined_at", "recorded_at", "decided_at")
-
-
-@dataclass(frozen=True)
-class TableStatistics:
-    """Main statistics of a table."""
-
-    name: str
-    rows: int
-    files: int
-    bytes: int
-    snapshots: int
-    earliest: datetime | None
-    latest: datetime | None
-    committed: datetime | None = None
-    duplicates: int = 0
 
 
 def read_table_statistics(table: Table) -> TableStatistics:

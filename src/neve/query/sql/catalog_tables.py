@@ -13,7 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from neve.errors import QueryError
-from neve.model.tables import NAMESPACE
+from neve.model.signals import NAMESPACE
 from neve.predicate.names import fold
 from neve.query.sql.identifiers import tables_hint
 

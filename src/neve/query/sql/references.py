@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from neve.errors import QueryError
-from neve.model.tables import NAMESPACE
+from neve.model.signals import NAMESPACE
 from neve.predicate.names import fold
 from neve.query.sql.dialect import Source
 from neve.query.sql.duckdb_statement import DEFINED

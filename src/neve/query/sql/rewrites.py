@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from neve import __version__
 from neve.errors import QueryError
-from neve.model.tables import NAMESPACE
+from neve.model.signals import NAMESPACE
 from neve.predicate.names import fold
 from neve.query.sql.catalog_tables import CATALOG
 
