@@ -91,9 +91,12 @@ def _measure(service: psutil.Popen, ports: Ports, ours: dict[str, float]) -> Non
 
 def _idle(service: psutil.Popen, prefix: str) -> dict[str, float]:
     """Return the memory and the number of processes, and the CPU of an idle period."""
-    before, began = _tree_cpu(service), time.monotonic()
-    time.sleep(IDLE_SECONDS)
-    percent = 100 * (_tree_cpu(service) - before) / (time.monotonic() - began)
+    began, first, last = time.monotonic(), _cpu_of_each(service), dict[int, float]()
+    while time.monotonic() < began + IDLE_SECONDS:
+        time.sleep(1.0)
+        last |= _cpu_of_each(service)  # of processes that have ended since, the last value counts
+    used = sum(cpu - first.get(pid, 0.0) for pid, cpu in last.items())
+    percent = 100 * used / (time.monotonic() - began)
     processes = _tree(service)
     for process in processes:
         with suppress(psutil.Error):
@@ -186,6 +189,16 @@ def _cpu(process: psutil.Process) -> float:
         times = process.cpu_times()
         return float(times.user + times.system + times.children_user + times.children_system)
     return 0.0
+
+
+def _cpu_of_each(service: psutil.Popen) -> dict[int, float]:
+    """Return the CPU seconds of each process, without those of processes that it started."""
+    found: dict[int, float] = {}
+    for process in _tree(service):
+        with suppress(psutil.Error):
+            times = process.cpu_times()
+            found[process.pid] = float(times.user + times.system)
+    return found
 
 
 def _tree_cpu(service: psutil.Popen) -> float:
