@@ -68,7 +68,7 @@ def run_worker(settings: Settings, lake: Lake, names: Collection[str], instance:
     """Run the parts of the worker process until asked to stop, and return the exit code."""
     from neve.api.maintenance_process import run_parts  # noqa: PLC0415 - as above
     from neve.app.serve.parts import build_parts  # noqa: PLC0415
-    from neve.ingest.spark_crashes import engine_is_gone  # noqa: PLC0415
+    from neve.ingest.spark_crashes import has_engine_ended  # noqa: PLC0415
 
     os.nice(settings.serve.background_niceness)  # the JVM and Spark's Python workers inherit it
     household: Supervisor | None = None
@@ -81,7 +81,7 @@ def run_worker(settings: Settings, lake: Lake, names: Collection[str], instance:
             return household
 
         code = asyncio.run(
-            run_parts(settings.serve, build, lambda place: ready(Addresses(health=place)), engine_is_gone, guard)
+            run_parts(settings.serve, build, lambda place: ready(Addresses(health=place)), has_engine_ended, guard)
         )
     if household is None:
         exit_now(code)  # parts are still being built: Spark's JVM, which reads from this process, ends with it

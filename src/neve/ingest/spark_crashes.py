@@ -8,46 +8,60 @@ again goes to quarantine.
 from __future__ import annotations
 
 import subprocess
+import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from neve.state.documents import Documents
 
 
+SPARK = "pyspark"
 DEATH_SECONDS = 1.0  # between the end of a process's connections and the end of the process
 
 
 def engine_is_gone() -> bool:
-    """Return whether Spark has ended in this process, with or without its JVM. The process can't start another."""
-    return jvm_is_gone() or context_is_stopped()
+    """Return whether Spark has ended in this process, with or without its JVM. The process can't start another.
+
+    It is called after a failure, and may wait a second for the end of the JVM.
+    """
+    return jvm_is_gone(DEATH_SECONDS) or context_is_stopped()
+
+
+def has_engine_ended() -> bool:
+    """Return the same at once, for callers that look again and again."""
+    return jvm_is_gone(0) or context_is_stopped()
 
 
 def context_is_stopped() -> bool:
     """Return whether Spark stopped by itself in a live JVM. A context that this process stopped is not registered."""
-    context = SparkContext._active_spark_context
-    connection = getattr(context, "_jsc", None)
+    connection = getattr(getattr(_find_context_class(), "_active_spark_context", None), "_jsc", None)
     if connection is None:
         return False
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - only with Spark
+
     try:
         return bool(connection.sc().isStopped())
     except (Py4JError, OSError):  # the JVM does not respond: `jvm_is_gone` checks whether it has ended
         return False
 
 
-def jvm_is_gone() -> bool:
-    """Return whether this process started a JVM that has ended. It is called after a failure, so it may be slow."""
-    started: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+def _find_context_class() -> Any:
+    """Return `SparkContext`, or nothing if no thread has imported it: then Spark never started."""
+    return getattr(sys.modules.get(SPARK), "SparkContext", None)
+
+
+def jvm_is_gone(seconds: float = DEATH_SECONDS) -> bool:
+    """Return whether this process started a JVM that ends within some seconds."""
+    gateway = getattr(_find_context_class(), "_gateway", None)
+    started: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if started is None:
         return False
-    try:
-        started.wait(DEATH_SECONDS)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
+    if started.poll() is None and seconds:
+        with suppress(subprocess.TimeoutExpired):
+            started.wait(seconds)
+    return started.poll() is not None
 
 
 # A file can exhaust the memory of its worker, or of the whole process. An attempt is therefore counted before it

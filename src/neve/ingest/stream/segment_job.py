@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from neve.errors import EnvironmentFault
-from neve.ingest.stream.job import Stream, StreamJob, commit_seconds
+from neve.ingest.spark_crashes import has_engine_ended
+from neve.ingest.stream.job import GONE_HINT, Stream, StreamJob, commit_seconds
 from neve.lake.storage.filesystem import resolve_filesystem
 from neve.local_folders import make_private_folder
 
@@ -68,6 +69,8 @@ class SegmentJob(StreamJob):
         seconds = commit_seconds(self.config, self.lake)
         while not self._stop.is_set():
             began = time.monotonic()
+            if has_engine_ended():  # the process must be restarted, though nothing needs Spark at the moment
+                raise EnvironmentFault(f"the engine of the stream {self.name} is gone", hint=GONE_HINT)
             self._take_next()
             if not is_well:
                 is_well = True
