@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +13,9 @@ from neve.errors import ConfigError
 from neve.ingest.watch.places import parse_place
 from neve.model.settings import ORGANIZATION_PATTERN, Section, as_text, check_organization
 from neve.model.signals import Signal
-from neve.otlp.bounds import Bounds
+
+if TYPE_CHECKING:
+    from neve.otlp.bounds import Bounds
 
 MB = 1024 * 1024
 
@@ -205,6 +207,8 @@ class IngestConfig(Section):
     @property
     def bounds(self) -> Bounds:
         """Return the limits of one OTLP message."""
+        from neve.otlp.bounds import Bounds  # noqa: PLC0415 - Arrow, for those who read messages
+
         return Bounds(self.max_groups, self.max_records, self.max_attributes)
 
 

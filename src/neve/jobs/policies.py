@@ -17,7 +17,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from neve.errors import ConfigError, NeveError
 from neve.jobs.policy import BUILT_IN, HORIZON, Policy, QuietWindow, build_default_policy, find_last_window
-from neve.jobs.routing import tables_for
 from neve.state.documents import dump_document
 
 if TYPE_CHECKING:
@@ -118,6 +117,8 @@ class Policies:
         return [words for policy in self.written for words in self._warnings(policy, tables)]
 
     def _warnings(self, policy: Policy, tables: Sequence[str]) -> list[str]:
+        from neve.jobs.routing import tables_for  # noqa: PLC0415 - Arrow, for those who check policies
+
         idle = [pattern for pattern in policy.tables if not any(fnmatchcase(name, pattern) for name in tables)]
         if len(idle) == len(policy.tables):
             return [f"policy {policy.name}: no table of the lake matches {', '.join(idle)}"]

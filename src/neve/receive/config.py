@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, field_validator
 
 from neve.errors import ConfigError
 from neve.model.settings import ORGANIZATION_PATTERN, Hosts, Section, check_hosts, is_loopback
-from neve.otlp.bounds import Bounds
+
+if TYPE_CHECKING:
+    from neve.otlp.bounds import Bounds
 
 MB = 1024 * 1024
 
@@ -127,6 +129,8 @@ class ReceiverConfig(Section):
     @property
     def bounds(self) -> Bounds:
         """The limits of one message."""
+        from neve.otlp.bounds import Bounds  # noqa: PLC0415 - Arrow, for those who read messages
+
         return Bounds(self.max_groups, self.max_records, self.max_attributes)
 
 
