@@ -13,6 +13,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from neve.cli.terminal.prompt import Prompt
+from neve.errors import QueryError
 from neve.query.request import Request
 from tests.cli.runner import run
 from tests.cli.terminals import ROWS, in_terminal
@@ -91,3 +92,30 @@ def test_every_statement_at_the_prompt_is_a_question_of_its_own(monkeypatch: pyt
     assert [one.sql for one in seen] == ["SELECT 1", "SELECT\n2", "EXPLAIN SELECT 3", 'DESCRIBE "logs"']
     assert len({first.id, *(one.id for one in seen)}) == 5
     assert {(one.organization, one.limit) for one in seen} == {("acme", 7)}
+
+
+@pytest.mark.parametrize(
+    ("text", "zone"),
+    [
+        ("SET TimeZone = 'Europe/Berlin'", "Europe/Berlin"),
+        ("set time zone 'Asia/Kolkata';", "Asia/Kolkata"),
+        ("SET SESSION timezone TO 'UTC'", "UTC"),
+        ("RESET TimeZone", "UTC"),
+    ],
+)
+def test_a_session_of_the_prompt_has_a_time_zone(text: str, zone: str) -> None:
+    """Later statements run in it, and times are shown in it."""
+    seen: list[Request] = []
+    prompt = Prompt(Nobody(), Request("", "acme", time_zone="Asia/Tokyo"), lambda request, _told: seen.append(request))
+    prompt._do(text)
+    prompt._do("SELECT 1")
+    assert [(request.sql, request.time_zone) for request in seen] == [("SELECT 1", zone)]
+    assert prompt.view.zone == zone
+
+
+def test_an_unknown_time_zone_is_refused_at_the_prompt() -> None:
+    """The session keeps the one before."""
+    prompt = Prompt(Nobody(), Request("", "acme"), lambda _request, _told: None)
+    with pytest.raises(QueryError, match="the time zone is 'Nowhere'"):
+        prompt._do("SET TimeZone = 'Nowhere'")
+    assert prompt.request.time_zone == "UTC"

@@ -14,6 +14,7 @@ from urllib3.exceptions import HTTPError
 from neve.cli.query_target import Answer
 from neve.errors import QueryError
 from neve.http_client import HttpClient, NoReply, close_response
+from neve.query.request import UTC_ZONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,6 +120,7 @@ def _request_body(request: Request) -> dict[str, Any]:
         "format": "arrow",
         "limit": request.limit,
         "timeout_seconds": request.timeout_seconds,
+        **({"timezone": request.time_zone} if request.time_zone != UTC_ZONE else {}),
         "partial": request.partial,
         "fresh": request.fresh,
     }

@@ -67,11 +67,12 @@ def confine(connection: duckdb.DuckDBPyConnection, locations: list[str]) -> None
 
 
 def confinement_statements(locations: list[str]) -> list[str]:
-    """Return the statements of `confine`. They must come last, because no setting can be changed after them."""
+    """Return the statements of `confine`. They must come last: after them, only the time zone can be changed."""
     folders = [location.removeprefix("file://").rstrip("/") + "/" for location in locations]
     return [
         f"SET allowed_directories = [{', '.join(map(quote_literal, folders))}]",
         "SET enable_external_access = false",
+        "SET allowed_configs = ['TimeZone']",
         "SET lock_configuration = true",
     ]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -32,6 +33,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from neve.lake.calendar import EPOCH
+from neve.lake.duckdb import quote_literal
 from neve.predicate.names import fold
 from neve.predicate.values import Constant, UnknownValue
 
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 BEFORE, AFTER = timedelta(minutes=5), timedelta(days=1)  # maximum difference of the engine's clock from the planner's
 CALENDAR = timedelta(days=4).days * 86_400_000_000  # months differ in length: `- 1 month` may go back a bit
+CLOCK_CHANGE = 3 * 3_600_000_000  # a clock that is put back makes `- 1 day` go back, too
+UTC_ZONE = "UTC"
 EVEN_UNITS = ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
 CLOCKS = ("now", "get_current_timestamp", "transaction_timestamp")
 MAKERS = (
@@ -77,8 +81,11 @@ class TypedValue:
     high: Any
 
 
+@dataclass(frozen=True)
 class DuckDbConstants:
-    """Evaluator of the constants of one statement."""
+    """Evaluator of the constants of one statement, in the time zone of its session."""
+
+    zone: str = UTC_ZONE
 
     def values(self, term: Term, nodes: Sequence[exp.Expr]) -> list[Constant]:
         """Return the values if the column's type is compared with each of them without a conversion.
@@ -87,7 +94,9 @@ class DuckDbConstants:
         """
         if len(nodes) > MAX_MEMBERS:
             raise UnknownValue
-        known = [_read(term, node) for node in nodes]
+        if self.zone != UTC_ZONE and isinstance(term.type, TimestampType):
+            raise UnknownValue  # a time without a zone is another moment in each zone
+        known = [_read(term, node, self.zone) for node in nodes]
         if not _is_exact(term, [value for value in known if value.low is not None]):
             raise UnknownValue
         convert: Callable[[Any], Any] = _CONVERTERS.get(type(term.type), lambda value: value)
@@ -137,13 +146,15 @@ _CONVERTERS: dict[type, Callable[[int], Any]] = {
 }
 
 
-def _read(term: Term, node: exp.Expr) -> TypedValue:
+def _read(term: Term, node: exp.Expr, zone: str) -> TypedValue:
     reading = _READINGS.get(type(term.type))
     is_day = isinstance(term.type, DateType)
     if reading is None or (is_day and (term.is_truncated or not is_fixed(node))):
         raise UnknownValue
     text = is_text(node)
-    value = evaluate_constant(exp.cast(node.copy(), "DATE") if text and term.is_day else node, reading.target)
+    value = evaluate_constant(
+        exp.cast(node.copy(), "DATE") if text and term.is_day else node, reading.target, zone=zone
+    )
     has_type = text and reading.takes_text
     if value is None or not (value.low is None or has_type or value.kind.partition("(")[0] in reading.kinds):
         raise UnknownValue
@@ -166,17 +177,23 @@ def _is_long_decimal(kind: str) -> bool:
     return digits is not None and int(digits[1]) > EXACT_DIGITS
 
 
-def evaluate_constant(node: exp.Expr, target: str = "", now: datetime | None = None) -> TypedValue | None:
+def evaluate_constant(
+    node: exp.Expr, target: str = "", now: datetime | None = None, zone: str = UTC_ZONE
+) -> TypedValue | None:
     """Return the value of an expression without columns, cast to a type if one is given, or `None` if it is unknown.
 
-    Timestamps are microseconds since 1970, dates are days.
+    Timestamps are microseconds since 1970, dates are days. Times without a zone are in the zone of the session.
     """
     if is_fixed(node):
-        return _evaluate_both(node, node, target)
-    if not is_moment(node):
+        return _evaluate_both(node, node, target, zone)
+    if not is_moment(node) or (zone != UTC_ZONE and node.find(exp.CurrentDate)):
         return None
     clock = now or datetime.now(UTC)
-    found = _evaluate_both(_with_clock_at(node, clock - BEFORE), _with_clock_at(node, clock + AFTER), target)
+    found = _evaluate_both(_with_clock_at(node, clock - BEFORE), _with_clock_at(node, clock + AFTER), target, zone)
+    if zone != UTC_ZONE and found is not None and found.low is not None:
+        if not target.startswith("TIME"):
+            return None
+        found = TypedValue(found.kind, found.low - CLOCK_CHANGE, found.high + CLOCK_CHANGE)
     if found is None or found.low is None or not _uses_calendar(node):
         return found
     return TypedValue(found.kind, found.low - CALENDAR, found.high + CALENDAR) if target.startswith("TIME") else None
@@ -244,13 +261,13 @@ def _uses_calendar(node: exp.Expr) -> bool:
     return any(unit not in EVEN_UNITS for unit in units)
 
 
-def _evaluate_both(low: exp.Expr, high: exp.Expr, target: str) -> TypedValue | None:
-    first = _fetch(low, target)
-    second = first if high is low else _fetch(high, target)
+def _evaluate_both(low: exp.Expr, high: exp.Expr, target: str, zone: str) -> TypedValue | None:
+    first = _fetch(low, target, zone)
+    second = first if high is low else _fetch(high, target, zone)
     return TypedValue(first[0], first[1], second[1]) if first and second else None
 
 
-def _fetch(node: exp.Expr, target: str) -> tuple[str, Any] | None:
+def _fetch(node: exp.Expr, target: str, zone: str) -> tuple[str, Any] | None:
     try:
         text = WRITER.generate(node, identify=True, comments=False, copy=True, unsupported_level=ErrorLevel.RAISE)
     except SqlglotError:
@@ -263,10 +280,29 @@ def _fetch(node: exp.Expr, target: str) -> tuple[str, Any] | None:
     elif target == "DATE":
         value = f"datediff('day', DATE '1970-01-01', {value})"
     try:
-        with _lock:
-            return _calculator().execute(f"SELECT typeof({text}), {value}").fetchone()
+        with _lock, _session(zone) as session:
+            return session.execute(f"SELECT typeof({text}), {value}").fetchone()
     except (duckdb.Error, OverflowError, ValueError):
         return None
+
+
+@contextmanager
+def _session(zone: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield the calculator with a time zone."""
+    calculator = _calculator()
+    if zone == UTC_ZONE:
+        yield calculator
+        return
+    with calculator.cursor() as session:
+        session.execute("SET SESSION TimeZone = " + quote_literal(zone))
+        yield session
+
+
+@cache
+def time_zones() -> frozenset[str]:
+    """Return the names of the time zones that DuckDB knows."""
+    with _lock:
+        return frozenset(name for (name,) in _calculator().execute("SELECT name FROM pg_timezone_names()").fetchall())
 
 
 @cache

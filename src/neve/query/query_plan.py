@@ -25,7 +25,7 @@ from neve.query.planning.duckdb_source import duckdb_source, named_columns
 from neve.query.planning.file_planner import TIME, time_predicate
 from neve.query.planning.scans import find_scans, format_predicate
 from neve.query.planning.tenancy import TENANT, check_snapshot, check_tenant
-from neve.query.request import ScanStatistics, Statistics
+from neve.query.request import UTC_ZONE, ScanStatistics, Statistics
 from neve.query.rollup_routing.router import route
 from neve.query.sql.catalog_tables import format_type
 from neve.query.sql.duckdb_statement import DuckDBStatement, draw_source_names
@@ -73,7 +73,7 @@ class QueryPlan:
         time = self.request.time
         return CacheKey(
             self.request.organization,
-            self.statement.normalised,
+            f"{self.request.time_zone} {self.statement.normalised}",
             tuple(sorted(versions.items())),
             (str(time.since), str(time.until)),
             self.request.limit,
@@ -103,7 +103,7 @@ class QueryPlan:
             for number, plan in self.plans.items()
         }
         text = write_for_duckdb(self.statement, {number: f'"{name}"' for number, name in names.items()})
-        return DuckDBStatement(text, sources, self._files())
+        return DuckDBStatement(text, sources, self._files(), request.time_zone)
 
     def _files(self) -> tuple[str, ...]:
         """Return all files of the plans, data and deletes."""
@@ -165,7 +165,8 @@ def plan_query(
     check()
     look = look or sources.tables.look()
     rollup = ""
-    if "metrics" in statement.tables and statement.kind == "select":
+    zone = request.time_zone
+    if "metrics" in statement.tables and statement.kind == "select" and zone == UTC_ZONE:
         statement, rollup = route(statement, sources.coverages(look, request.organization), request.time)
     if statement.kind != "select":
         return QueryPlan(request, statement, {}, {}, {}, Statistics(engine="metadata", cache="off"))
@@ -174,7 +175,7 @@ def plan_query(
     for name, schema in schemas.items():
         check_tenant(schema, name)
     check()
-    scans = {scan.number: scan for scan in find_scans(statement, schemas)}
+    scans = {scan.number: scan for scan in find_scans(statement, schemas, zone)}
     of_number = {number: found[node.name] for number, node in find_lake_tables(statement.tree).items()}
     plans: dict[int, FilePlan] = {}
     for number, table in of_number.items():

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
+UTC_ZONE = "UTC"
 Parameter = str | int | float | bool | bytes | None
 
 
@@ -28,6 +29,7 @@ class Request:
 
     `time` bounds every table that has a `timestamp`, regardless of the statement. `limit` truncates the result.
     `partial` requests the readable part of the result if some files can't be read. `fresh` bypasses the cache.
+    `time_zone` is the zone of the session: of times without a zone, of days, and of times in the result.
     """
 
     sql: str
@@ -39,6 +41,7 @@ class Request:
     partial: bool = False
     fresh: bool = False
     key_id: str = ""
+    time_zone: str = UTC_ZONE
     id: str = field(default_factory=lambda: uuid4().hex)
 
     def asking(self, sql: str) -> Request:

@@ -6,12 +6,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from neve.errors import LimitExceeded, QueryError
 from neve.lake.calendar import now_utc
+from neve.predicate.duckdb_constants import time_zones
 from neve.query.cache import ResultCache
 from neve.query.engine.duckdb import DUCKDB, DuckEngine
 from neve.query.engine.spark import SPARK, SparkEngine
@@ -29,7 +31,7 @@ from neve.query.query_plan import (
     plan_query,
     show_tables,
 )
-from neve.query.request import Request, Statistics
+from neve.query.request import UTC_ZONE, Request, Statistics
 from neve.query.sql.pivots import fill_pivots, values_statement
 from neve.query.sql.statement import parse
 from neve.query.tables import LakeTables
@@ -183,6 +185,7 @@ class QueryService:
 
     def _parse(self, running: RunningQuery) -> Statement:
         request = running.request
+        _check_time_zone(request.time_zone)
         with self._turns.take(request.organization, running.pause):
             return parse(request.sql, self._tables.schemas(), request.parameters)
 
@@ -277,6 +280,7 @@ class QueryService:
             running.begin(run)
         except LimitExceeded as error:
             is_ours = error.limit == "memory" and self._config.spark_bytes and not prepared.statement.not_portable
+            is_ours = is_ours and running.request.time_zone == UTC_ZONE
             if not is_ours or not prepared.statistics.bytes or running.statistics.engine != DUCKDB:
                 raise
             notes = (*running.statistics.notes, "DuckDB had not the memory for it")
@@ -286,7 +290,7 @@ class QueryService:
     def _engine_run(self, running: RunningQuery, prepared: QueryPlan, limits: Limits) -> Run:
         if running.statistics.engine == DUCKDB:
             return self._duck.run(self._measured(prepared.duckdb, running), limits, running.organization)
-        if prepared.statement.not_portable:
+        if prepared.statement.not_portable or running.request.time_zone != UTC_ZONE:
             raise _not_for_spark(prepared, prepared.statement)
         return self._spark_run(running, prepared)
 
@@ -318,9 +322,19 @@ class QueryService:
         self._log(entry)
 
 
+def _check_time_zone(name: str) -> None:
+    if name != UTC_ZONE and name not in time_zones():
+        near = get_close_matches(name[:64], sorted(time_zones()), n=1)
+        raise QueryError(
+            f"the time zone is {name[:64]!r}, expected a name such as Europe/Berlin",
+            hint=f"did you mean {near[0]}?" if near else None,
+        )
+
+
 def _not_for_spark(prepared: QueryPlan, statement: Statement) -> QueryError:
+    why = statement.not_portable or "a time zone other than UTC"
     return QueryError(
-        f"Spark has to run this query ({'; '.join(prepared.statistics.notes)}), but can't: {statement.not_portable}",
+        f"Spark has to run this query ({'; '.join(prepared.statistics.notes)}), but can't: {why}",
         hint="narrow the time range, or write the query in another way",
     )
 

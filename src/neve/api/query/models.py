@@ -147,6 +147,12 @@ class Question(BaseModel):
         description="seconds, up to 86400, that the answer may take; the server's limit holds too",
     )
     partial: bool = Field(False, description="a boolean: whether files that can't be read may be left out")
+    timezone: str = Field(
+        "UTC",
+        max_length=64,
+        description="a time zone by its name, such as Europe/Berlin: for times without a zone, for days, and for times "
+        "in the result",
+    )
     fresh: bool = Field(False, description="a boolean: whether the result must not be one that was kept")
 
     def request(self, caller: Caller) -> Request:
@@ -161,6 +167,7 @@ class Question(BaseModel):
             partial=self.partial,
             fresh=self.fresh,
             key_id=caller.key_id,
+            time_zone=self.timezone,
         )
 
 

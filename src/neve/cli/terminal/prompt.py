@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from neve.cli.output import print_error, print_note, print_table, print_text, sh
 from neve.cli.terminal.cells import find_zone
 from neve.cli.terminal.result_view import ResultView
 from neve.errors import NeveError
+from neve.query.request import UTC_ZONE
 from neve.text import format_count
 
 if TYPE_CHECKING:
@@ -35,12 +36,17 @@ HELP = """\
 \\full         show nested values and empty columns completely, or no longer
 \\timing       show the duration of each query, or no longer
 \\q            quit (as does Ctrl+D)
+SET TimeZone = 'Europe/Berlin';  use a zone for days and for times without a zone; RESET TimeZone; is UTC
 A statement ends with ; and may have several lines. Tab completes names, the arrows go through the history.
 Ctrl+C cancels a running statement."""
 KEYWORDS = """\
 SELECT FROM WHERE GROUP BY ORDER HAVING LIMIT WITH AS JOIN LEFT ON USING AND OR NOT IN IS NULL LIKE ILIKE BETWEEN
 CASE WHEN THEN ELSE END DISTINCT UNION ALL ASC DESC INTERVAL TIMESTAMP count sum min max avg date_trunc now
 quantile_cont has_term has_phrase regexp_matches"""
+SET_ZONE = re.compile(
+    r"(?:SET\s+(?:SESSION\s+)?TIME\s*ZONE\s*(?:=|TO\b)?\s*'(?P<name>[\w+/-]{1,64})'|RESET\s+TIME\s*ZONE)\s*;?",
+    re.IGNORECASE | re.ASCII,
+)
 SIGNAL_TABLES = ("spans", "logs", "metrics")
 SHOWN_COLUMNS = 5  # of each table in the list of tables
 
@@ -71,6 +77,10 @@ class Prompt:
                 print_note("cancelled")
 
     def _do(self, text: str) -> None:
+        zone = SET_ZONE.fullmatch(text.strip())
+        if zone is not None:
+            self._set_session_zone(zone["name"] or UTC_ZONE)
+            return
         word, _, rest = text.partition(" ")
         if not word.startswith("\\") and word != "help":
             self.show(self.request.asking(text), self.timing)
@@ -123,6 +133,12 @@ class Prompt:
             find_zone(name)
             self.view.zone = name
         print_text(f"times are shown in {self.view.zone or 'UTC'}")
+
+    def _set_session_zone(self, name: str) -> None:
+        """Set the time zone of later statements, and show times in it."""
+        find_zone(name)
+        self.request, self.view.zone = replace(self.request, time_zone=name), name
+        print_text(f"the time zone is {name}")
 
     def _set_full(self, _rest: str) -> None:
         self.view.full = not self.view.full

@@ -92,6 +92,8 @@ class DuckRun:
         """Start the statement. Blocks until there are rows or the statement has ended."""
         with self._interruptions():
             check_duckdb_statement(self._connection, self._written)
+            for statement in self._written.session():
+                self._connection.execute(statement)
             self._reader = self._connection.execute(self._written.sql()).to_arrow_reader(BATCH_ROWS)
 
     @property

@@ -159,8 +159,10 @@ class Worker:
 
     def _run(self, connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> Iterator[tuple[int, Any]]:
         """Yield the parts of the result, each with the number of rows of its batch."""
-        written = DuckDBStatement(request["text"], request["sources"])
+        written = DuckDBStatement(request["text"], request["sources"], time_zone=request["time_zone"])
         check_duckdb_statement(connection, written)
+        for statement in written.session():  # the connection is closed after this statement
+            connection.execute(statement)
         for statement in request["grants"]:
             connection.execute(statement)
         if self._files is not None:

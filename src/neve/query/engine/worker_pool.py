@@ -89,6 +89,7 @@ class WorkerRun:
             "text": written.text,
             "sources": dict(written.sources),
             "files": written.files,
+            "time_zone": written.time_zone,
             "grants": self._pool.grants(written.files),
             "cpu_seconds": self._statement.cpu_seconds,
             "niceness": self._statement.niceness,

@@ -47,6 +47,7 @@ from neve.predicate.filters import all_of, is_strict
 from neve.predicate.names import fold
 from neve.predicate.terms import Term, find_argument, wrap_term
 from neve.query.planning.conditions import Conditions
+from neve.query.request import UTC_ZONE
 from neve.query.sql.references import find_lake_tables
 
 if TYPE_CHECKING:
@@ -238,17 +239,19 @@ class Scan:
     tokens: Tokens = ()
 
 
-def find_scans(statement: Statement, schemas: Mapping[str, Schema]) -> tuple[Scan, ...]:
-    """Return the scans of a statement, in the order of their numbers."""
+def find_scans(statement: Statement, schemas: Mapping[str, Schema], zone: str = UTC_ZONE) -> tuple[Scan, ...]:
+    """Return the scans of a statement whose session is in a time zone, in the order of their numbers."""
     fields = {name: _fields(schema) for name, schema in schemas.items()}
     conditions = Conditions(statement.tree, {name: frozenset(of) for name, of in fields.items()})
     return tuple(
-        _make_scan(number, table, conditions, fields.get(table.name, {}))
+        _make_scan(number, table, conditions, fields.get(table.name, {}), zone)
         for number, table in find_lake_tables(statement.tree).items()
     )
 
 
-def _make_scan(number: int, table: exp.Table, conditions: Conditions, fields: Mapping[str, NestedField]) -> Scan:
+def _make_scan(
+    number: int, table: exp.Table, conditions: Conditions, fields: Mapping[str, NestedField], zone: str
+) -> Scan:
     found = conditions.about(table)
     if found is None:
         return Scan(number, table.name, AlwaysTrue())
@@ -256,8 +259,8 @@ def _make_scan(number: int, table: exp.Table, conditions: Conditions, fields: Ma
     filters: list[Filter] = []
     words: dict[str, frozenset[str]] = {}
     for condition in some:
-        columns = ColumnTerms(condition, item, fields)
-        filter_ = ConditionReader(columns, DuckDbConstants(), DUCKDB).filter(condition.node)
+        columns = ColumnTerms(condition, item, fields, zone)
+        filter_ = ConditionReader(columns, DuckDbConstants(zone), DUCKDB).filter(condition.node)
         if filter_ is not None and (not condition.strict or is_strict(filter_)):
             filters.append(filter_)
         for column, more in required_words(condition.node, columns.resolve):
@@ -273,6 +276,7 @@ class ColumnTerms:
     condition: Condition
     item: FromItem
     fields: Mapping[str, NestedField]
+    zone: str = UTC_ZONE
 
     def resolve(self, column: exp.Column) -> NestedField | None:
         """Return the field of a column, if it is one of the item."""
@@ -285,8 +289,8 @@ class ColumnTerms:
         if isinstance(node, exp.Column):
             field = self.resolve(node)
             return Term(field.name, field.field_type) if field else None
-        if not isinstance(node, exp.Cast | exp.TimestampTrunc | exp.DateBin):
-            return None
+        if not isinstance(node, exp.Cast | exp.TimestampTrunc | exp.DateBin) or self.zone != UTC_ZONE:
+            return None  # days and hours of other zones begin at other times
         inner = self.term(find_argument(node) or exp.Null())
         term = wrap_term(inner, node, exact=True) if inner is not None else None
         return None if term is None or term.is_opaque else term

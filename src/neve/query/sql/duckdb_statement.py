@@ -9,6 +9,7 @@ loaded by worker processes and must not import sqlglot.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ PARSED = split_names("unpivot_list")
 FUNCTIONS = KNOWN | OPERATORS | OWN_CALLS | PARSED
 SCHEMAS, CATALOGS = ("", "main", "pg_catalog"), ("", "system")  # of functions; the parser names those of some clauses
 READS = split_names("BASE_TABLE EMPTY EXPRESSION_LIST JOIN PIVOT SHOW_REF SUBQUERY TABLE_FUNCTION")
+ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+/-]{0,63}", re.ASCII)
 PLACES_OF_READS = split_names("from_table source")
 SERIALIZE = "SELECT json_serialize_sql(?::VARCHAR, skip_null := true, skip_empty := true, skip_default := true)"
 
@@ -43,6 +45,13 @@ class DuckDBStatement:
     text: str
     sources: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
+    time_zone: str = "UTC"
+
+    def session(self) -> list[str]:
+        """Return the statements that set up the session of this statement alone."""
+        if self.time_zone == "UTC":
+            return []
+        return [f"SET SESSION TimeZone = '{check_zone_name(self.time_zone)}'"]
 
     def sql(self) -> str:
         """Return the text with all sources inserted."""
@@ -50,6 +59,13 @@ class DuckDBStatement:
         for name, source in self.sources.items():
             whole = whole.replace(f'"{name}"', source)
         return whole
+
+
+def check_zone_name(name: str) -> str:
+    """Return a time zone whose name has the characters of one. Raises `QueryError`."""
+    if not ZONE_NAME.fullmatch(name):
+        raise QueryError(f"the time zone is {name[:64]!r}, expected a name such as Europe/Berlin")
+    return name
 
 
 def draw_source_names(numbers: Iterable[int]) -> dict[int, str]:

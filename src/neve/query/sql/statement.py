@@ -156,6 +156,7 @@ OTHER_STATEMENTS = frozenset(
         *("MERGE", "PRAGMA", "PREPARE", "RESET", "ROLLBACK", "SET", "TRUNCATE", "UPDATE", "USE", "VACUUM"),
     )
 )
+ZONE_HINT = "send `timezone` with the request, set it at the prompt, or write x AT TIME ZONE 'Europe/Berlin'"
 SHOWN = {"tables", CATALOG, *SCHEMAS}  # last words of SHOW TABLES [FROM …]
 CLOCKS = (exp.CurrentDate, exp.CurrentTimestamp)
 
@@ -231,7 +232,8 @@ def _parse_query(sql: str) -> exp.Expression:
     tokens = tokenize(sql)
     first = tokens[0].text.upper() if tokens else ""
     if first in OTHER_STATEMENTS:
-        raise QueryError(f"got a statement of type {first}, expected one that only reads")
+        hint = ZONE_HINT if first == "SET" and "zone" in fold(sql[:100]) else None
+        raise QueryError(f"got a statement of type {first}, expected one that only reads", hint=hint)
     trees = read(wrap_reshaping(sql, tokens)) if tokens else []
     if len(trees) != 1:
         raise QueryError(f"got {len(trees)} statements, expected one")
