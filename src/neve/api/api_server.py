@@ -12,6 +12,7 @@ from neve.api.control.routes import control_routes
 from neve.api.embedded_uvicorn import serve_application
 from neve.api.health import TrustedCallers, build_probe_routes
 from neve.api.ports import Addresses, format_address, listen
+from neve.api.prometheus.routes import prometheus_routes
 from neve.api.query.errors import Failure, json_response, to_failure
 from neve.api.query.metrics import count_refused
 from neve.api.query.operations import PREFIX
@@ -71,6 +72,7 @@ def build_api_application(
     # Control first: the last query route matches all unknown paths.
     routes = [
         *control_routes(control, guard),
+        *prometheus_routes(service, guard),
         *query_routes(service, guard),
         *build_probe_routes(TrustedCallers(guard, group_token), lambda: None, lambda: None, REGISTRY),
     ]

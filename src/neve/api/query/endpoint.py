@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from neve.receive.authentication import Guard
 
 BODY_SECONDS = 30
+MAX_FIELDS = 1000  # of a form
 JSON_TYPE = "application/json"
 
 Handler = Callable[[Request, Caller], Awaitable["ASGIApp"]]
@@ -89,6 +91,22 @@ async def read_body(request: Request) -> bytes:
     except TimeoutError:
         message = f"the body was not there after {BODY_SECONDS} s"
         raise Failure(408, "slow_body", message, headers={"connection": "close"}) from None
+
+
+async def read_form(request: Request) -> list[tuple[str, str]]:
+    """Read the parameters of a request: those of its address, and of a POST those of its form too."""
+    pairs = parse_qsl(request.url.query, keep_blank_values=True, max_num_fields=MAX_FIELDS)
+    if request.method != "POST":
+        return pairs
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            body = await _read_stream(request)
+        return [*pairs, *parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)]
+    except TimeoutError:
+        message = f"the body was not there after {BODY_SECONDS} s"
+        raise Failure(408, "slow_body", message, headers={"connection": "close"}) from None
+    except ValueError:
+        raise Failure(400, "bad_data", "the body is not a form") from None
 
 
 async def _read_stream(request: Request) -> bytes:

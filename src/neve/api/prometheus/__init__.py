@@ -1,0 +1,1 @@
+"""Prometheus' HTTP API under `/prometheus/api/v1`: parameters, envelopes, routes."""

@@ -1,0 +1,117 @@
+"""Parameters of Prometheus' HTTP API: times, durations, selectors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from neve.errors import InvalidExpression
+from neve.lexical.literals import LiteralError, parse_duration
+from neve.promql.engine import MAX_STEPS
+from neve.promql.language.parser import parse
+from neve.promql.language.syntax import VectorSelector
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from neve.lexical.matchers import Matcher
+
+__all__ = ["BadData", "Parameters"]
+
+_MAX_MS = 1 << 53  # the largest time that is exact as a float
+
+
+class BadData(InvalidExpression):
+    """Raised when a parameter is missing or malformed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Parameters of a request by name."""
+
+    pairs: Sequence[tuple[str, str]]
+    now_ms: int
+    _values: dict[str, str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_values", dict(reversed(self.pairs)))
+
+    def text(self, name: str) -> str:
+        """Return a parameter, or "" if it is missing."""
+        return self._values.get(name, "")
+
+    def time(self, name: str, default: int | None = None) -> int:
+        """Return a time in milliseconds: seconds since 1970, or RFC 3339."""
+        text = self.text(name)
+        if not text:
+            if default is None:
+                raise BadData(f'invalid parameter "{name}": cannot parse "" to a valid timestamp')
+            return default
+        found = _parse_time(text)
+        if found is None or abs(found) > _MAX_MS:
+            raise BadData(f'invalid parameter "{name}": cannot parse "{text[:100]}" to a valid timestamp')
+        return found
+
+    def duration(self, name: str) -> int:
+        """Return a duration in milliseconds: seconds, or with units."""
+        text = self.text(name)
+        try:
+            seconds = float(text)
+            milliseconds = round(seconds * 1000) if math.isfinite(seconds) else 0
+        except ValueError:
+            try:
+                milliseconds = parse_duration(text)
+            except LiteralError:
+                raise BadData(f'invalid parameter "{name}": cannot parse "{text[:100]}" to a valid duration') from None
+        if milliseconds <= 0:
+            raise BadData(f'invalid parameter "{name}": zero or negative query resolution step widths are not accepted')
+        return milliseconds
+
+    def steps(self) -> tuple[int, int, int]:
+        """Return start, end and step of a range query, in milliseconds."""
+        start, end = self.time("start"), self.time("end")
+        if end < start:
+            raise BadData('invalid parameter "end": end timestamp must not be before start time')
+        step = self.duration("step")
+        if (end - start) // step > MAX_STEPS:
+            raise BadData(
+                "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution "
+                "(?step=XX)"
+            )
+        return start, end, step
+
+    def limit(self) -> int:
+        """Return the largest number of series or values, 0 for any number."""
+        text = self.text("limit")
+        if not text:
+            return 0
+        if not text.isdecimal() or len(text) > 9:
+            raise BadData(f'invalid parameter "limit": limit must be a number, got "{text[:100]}"')
+        return int(text)
+
+    def selectors(self) -> list[tuple[Matcher, ...]]:
+        """Return the matchers of each `match[]`."""
+        found = []
+        for name, text in self.pairs:
+            if name == "match[]":
+                node = parse(text)
+                if not isinstance(node, VectorSelector):
+                    raise BadData('invalid parameter "match[]": expected a series selector')
+                found.append(node.all_matchers)
+        return found
+
+
+def _parse_time(text: str) -> int | None:
+    try:
+        seconds = float(text)
+    except ValueError:
+        pass
+    else:
+        return round(seconds * 1000) if math.isfinite(seconds) and abs(seconds) < 1e15 else None
+    try:
+        moment = datetime.fromisoformat(text)
+        return None if moment.tzinfo is None else round(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None

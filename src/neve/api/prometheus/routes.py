@@ -1,0 +1,181 @@
+"""Routes of Prometheus' HTTP API."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from anyio import CapacityLimiter, to_thread
+from starlette.routing import Route
+
+from neve import __version__
+from neve.api.prometheus.envelope import error_response, format_result, success_response
+from neve.api.prometheus.parameters import BadData, Parameters
+from neve.api.query.endpoint import Endpoint, read_form
+from neve.api.query.metrics import count_ended
+from neve.app.promql import open_series
+from neve.errors import QueryError
+from neve.lake.calendar import now_utc
+from neve.promql.engine import Engine
+from neve.promql.evaluator import Options
+from neve.promql.labels import get
+from neve.promql.storage.otel_names import PARTS, translate_name
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp
+
+    from neve.promql.labels import Labels
+    from neve.promql.storage.metric_source import MetricSource
+    from neve.query.service import QueryService
+    from neve.receive.authentication import Guard
+    from neve.state.scopes import Caller
+
+__all__ = ["PREFIX", "prometheus_routes"]
+
+PREFIX = "/prometheus/api/v1"
+MAX_SAMPLES = 5_000_000  # of one query: evaluation and response happen in the server's own process
+MAX_SERIES = 40_000  # of one list
+LIST_MS = 12 * 3_600_000  # time range of lists without a start
+Answer = Callable[[Parameters, "MetricSource"], "Response"]
+
+
+@dataclass(frozen=True)
+class PrometheusEndpoints:
+    """Handlers of Prometheus' API."""
+
+    service: QueryService
+    threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
+
+    def handle(self, answer: Answer) -> Callable[[Request, Caller], Awaitable[ASGIApp]]:
+        """Return the handler that reads parameters and answers in a thread."""
+
+        async def handler(request: Request, caller: Caller) -> ASGIApp:
+            pairs = await read_form(request)
+            parameters = Parameters([*pairs, *request.path_params.items()], int(now_utc().timestamp() * 1000))
+
+            def work() -> Response:
+                source = open_series(self.service, caller.organization, caller.key_id, count_ended)
+                try:
+                    return answer(parameters, source)
+                except QueryError as error:
+                    response = error_response(error)
+                    if response is None:
+                        raise
+                    return response
+
+            return await to_thread.run_sync(work, limiter=self.threads)
+
+        return handler
+
+
+def _engine(parameters: Parameters, source: MetricSource) -> Engine:
+    options = Options(max_samples=MAX_SAMPLES)
+    if parameters.text("lookback_delta"):
+        options = Options(max_samples=MAX_SAMPLES, lookback_ms=parameters.duration("lookback_delta"))
+    return Engine(source, options)
+
+
+def _truncate(found: list[Any], limit: int, warnings: tuple[str, ...]) -> tuple[list[Any], tuple[str, ...]]:
+    if not limit or len(found) <= limit:
+        return found, warnings
+    return found[:limit], (*warnings, "results truncated due to limit")
+
+
+def answer_query(parameters: Parameters, source: MetricSource) -> Response:
+    """Answer an instant query."""
+    at = parameters.time("time", parameters.now_ms)
+    result = _engine(parameters, source).query(parameters.text("query"), at)
+    data = format_result(result, at)
+    warnings = result.warnings
+    if result.series:
+        data["result"], warnings = _truncate(data["result"], parameters.limit(), warnings)
+    return success_response(data, warnings, result.infos)
+
+
+def answer_range(parameters: Parameters, source: MetricSource) -> Response:
+    """Answer a range query."""
+    start, end, step = parameters.steps()
+    result = _engine(parameters, source).query_range(parameters.text("query"), start, end, step)
+    data = format_result(result, end)
+    data["result"], warnings = _truncate(data["result"], parameters.limit(), result.warnings)
+    return success_response(data, warnings, result.infos)
+
+
+def _list_labels(parameters: Parameters, source: MetricSource) -> set[Labels]:
+    end = parameters.time("end", parameters.now_ms)
+    start = parameters.time("start", end - LIST_MS)
+    found: set[Labels] = set()
+    for matchers in parameters.selectors() or [()]:
+        found.update(source.list_series(matchers, start, end))
+    return found
+
+
+def answer_series(parameters: Parameters, source: MetricSource) -> Response:
+    """List label sets."""
+    if not parameters.selectors():
+        raise BadData("no match[] parameter provided")
+    found = sorted(_list_labels(parameters, source))
+    listed, warnings = _truncate([dict(labels) for labels in found], parameters.limit() or MAX_SERIES, ())
+    return success_response(listed, warnings)
+
+
+def answer_labels(parameters: Parameters, source: MetricSource) -> Response:
+    """List names of labels."""
+    names = sorted({name for labels in _list_labels(parameters, source) for name, _ in labels})
+    listed, warnings = _truncate(names, parameters.limit() or MAX_SERIES, ())
+    return success_response(listed, warnings)
+
+
+def answer_values(parameters: Parameters, source: MetricSource) -> Response:
+    """List values of a label."""
+    name = parameters.text("label_name")
+    values = sorted({get(labels, name) for labels in _list_labels(parameters, source)} - {""})
+    listed, warnings = _truncate(values, parameters.limit() or MAX_SERIES, ())
+    return success_response(listed, warnings)
+
+
+def answer_metadata(parameters: Parameters, source: MetricSource) -> Response:
+    """List metrics with type and unit."""
+    wanted, limit = parameters.text("metric"), parameters.limit()
+    end = parameters.now_ms
+    found: dict[str, list[dict[str, str]]] = {}
+    for metric in source.list_metrics(end - LIST_MS, end):
+        name = translate_name(metric)
+        if not wanted or wanted in {name + part for part in PARTS.get(metric.kind, ("",))}:
+            found[name] = [{"type": metric.prometheus_type, "unit": "", "help": ""}]
+    names = sorted(found)[: limit or MAX_SERIES]
+    return success_response({name: found[name] for name in names})
+
+
+def answer_build(_parameters: Parameters, _source: MetricSource) -> Response:
+    """Report a version. Grafana chooses its features of the language by it."""
+    return success_response({
+        "version": "3.5.0",
+        "revision": f"neve-{__version__}",
+        "branch": "",
+        "buildUser": "",
+        "buildDate": "",
+        "goVersion": "",
+    })  # fmt: skip
+
+
+def prometheus_routes(service: QueryService, guard: Guard) -> list[Route]:
+    """Return the routes of Prometheus' API."""
+    paths = PrometheusEndpoints(service)
+
+    def door(path: str, answer: Answer, *methods: str) -> Route:
+        handler = paths.handle(answer)
+        return Route(f"{PREFIX}{path}", Endpoint(guard, dict.fromkeys(methods or ("GET",), handler)))
+
+    return [
+        door("/query", answer_query, "GET", "POST"),
+        door("/query_range", answer_range, "GET", "POST"),
+        door("/series", answer_series, "GET", "POST"),
+        door("/labels", answer_labels, "GET", "POST"),
+        door("/label/{label_name}/values", answer_values),
+        door("/metadata", answer_metadata),
+        door("/status/buildinfo", answer_build),
+    ]

@@ -1,0 +1,1 @@
+"""Series from rows of the table `metrics`: names, labels, samples."""

@@ -1,0 +1,179 @@
+"""Series of the table `metrics`, by SQL that an injected function runs with the tenancy and limits of its caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from neve.lexical.matchers import Matcher
+from neve.promql.labels import Labels, get, set_label
+from neve.promql.language.syntax import METRIC_NAME
+from neve.promql.storage.otel_names import DELTA, PARTS, Metric, base_labels, translate_label, translate_name
+from neve.promql.storage.points import Column, Points, build_set, expand
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from neve.promql.series import SeriesSet
+
+__all__ = ["MetricSource", "RunSql", "TimeWindow"]
+
+TimeWindow = tuple[datetime | None, datetime | None]  # [since, until)
+RunSql = Callable[[str, Sequence[Any], TimeWindow], "pa.Table"]
+
+_IDENTITY = "metric_name, metric_type, unit, is_monotonic, aggregation_temporality"
+_CATALOG = f"SELECT DISTINCT {_IDENTITY} FROM metrics"  # noqa: S608  # constants
+_VALUES = {
+    "gauge": ("value",),
+    "sum": ("value",),
+    "histogram": ("explicit_bounds", "bucket_counts", "count", "sum"),
+    "exponential_histogram": ("scale", "count", "sum", "zero_count", "zero_threshold", "positive", "negative"),
+    "summary": ("quantile_values", "count", "sum"),
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_MS = 253_402_300_799_000  # the end of the year 9999
+_NANOS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Part of a metric that a selector chooses, and the name in the answer."""
+
+    metric: Metric
+    part: str
+    shown: str
+
+
+def _window(start_ms: int, end_ms: int) -> TimeWindow | None:
+    """Return a closed range of milliseconds as a half-open one of datetimes, or `None` if it is empty."""
+    first, last = max(start_ms, 0), min(end_ms, _MAX_MS)
+    if first > last:
+        return None
+    return _EPOCH + timedelta(milliseconds=first), _EPOCH + timedelta(milliseconds=last + 1)
+
+
+@dataclass
+class MetricSource:
+    """Source of series for one caller. It reads the list of metrics once for each time range."""
+
+    run: RunSql
+    _catalogs: dict[TimeWindow, list[Metric]] = field(default_factory=dict)
+
+    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> SeriesSet:
+        """Return the series that match, with their samples."""
+        window = _window(start_ms, end_ms)
+        if window is None:
+            return build_set([])
+        names, labels = split_matchers(matchers)
+        columns: list[Column] = []
+        for kind, choices in self._choose(names, window).items():
+            columns += self._read(kind, choices, labels, window)
+        return build_set([_clip(one, start_ms, end_ms) for one in columns])
+
+    def metrics(self, window: TimeWindow) -> list[Metric]:
+        """Return the metrics that have points in a time range."""
+        if window not in self._catalogs:
+            rows = self.run(_CATALOG, (), window).to_pylist()
+            self._catalogs[window] = [_read_metric(row) for row in rows if row["metric_name"]]
+        return self._catalogs[window]
+
+    def list_metrics(self, start_ms: int, end_ms: int) -> list[Metric]:
+        """Return the metrics that have points from `start_ms` to `end_ms`."""
+        window = _window(start_ms, end_ms)
+        return [] if window is None else self.metrics(window)
+
+    def list_series(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterator[Labels]:
+        """Yield the label sets that match. Buckets and quantiles are not listed one by one."""
+        window = _window(start_ms, end_ms)
+        if window is None:
+            return
+        names, labels = split_matchers(matchers)
+        for choices in self._choose(names, window).values():
+            metrics = sorted({one.metric.name for one in choices})
+            columns = f"{_IDENTITY}, attributes, resource_attrs"
+            sql = f"SELECT DISTINCT {columns} FROM metrics WHERE metric_name IN ({_marks(metrics)})"  # noqa: S608  # parameters
+            for row in self.run(sql, metrics, window).to_pylist():
+                base = base_labels(_mapping(row["attributes"]), _mapping(row["resource_attrs"]))
+                for one in choices:
+                    if one.metric == _read_metric(row) and _matches(base, labels, exact=False):
+                        yield set_label(base, METRIC_NAME, one.shown)
+
+    def _choose(self, matchers: Sequence[Matcher], window: TimeWindow) -> dict[str, list[_Choice]]:
+        """Return the parts of metrics whose name matches, by type. Both spellings of a name are accepted."""
+        found: dict[str, list[_Choice]] = {}
+        for metric in self.metrics(window):
+            for part in PARTS.get(metric.kind, ()):
+                for name in (translate_name(metric) + part, metric.name + part):
+                    if all(one.matches(name) for one in matchers):
+                        found.setdefault(metric.kind, []).append(_Choice(metric, part, name))
+                        break
+        return found
+
+    def _read(
+        self, kind: str, choices: list[_Choice], matchers: Sequence[Matcher], window: TimeWindow
+    ) -> Iterator[Column]:
+        metrics = sorted({one.metric.name for one in choices})
+        lists = [*("time_unix_nano", "start_time_unix_nano", "flags"), *_VALUES[kind]]
+        columns = ", ".join(f"list({name} ORDER BY time_unix_nano) AS {name}" for name in lists)
+        sql = (
+            f"SELECT {_IDENTITY}, attributes, resource_attrs, {columns} FROM metrics "  # noqa: S608  # parameters
+            f"WHERE metric_type = ? AND metric_name IN ({_marks(metrics)}) GROUP BY ALL"
+        )
+        for row in _rows(self.run(sql, [kind, *metrics], window)):
+            metric = _read_metric(row)
+            base = base_labels(_mapping(row["attributes"]), _mapping(row["resource_attrs"]))
+            points = _read_points(row, kind, metric)
+            for choice in choices:
+                if choice.metric == metric and _matches(base, matchers, exact=False):
+                    named = set_label(base, METRIC_NAME, choice.shown)
+                    expanded = expand(points, kind, choice.part, named)
+                    yield from (one for one in expanded if _matches(one.labels, matchers, exact=True))
+
+
+def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Yield the rows one by one, so that only one series is a Python object at a time."""
+    for batch in table.to_batches(max_chunksize=64):
+        yield from batch.to_pylist()
+
+
+def split_matchers(matchers: Sequence[Matcher]) -> tuple[list[Matcher], list[Matcher]]:
+    """Return the matchers of the name, and those of labels in Prometheus' spelling."""
+    names = [one for one in matchers if one.name == METRIC_NAME]
+    others = [one for one in matchers if one.name != METRIC_NAME]
+    return names, [Matcher(translate_label(one.name), one.kind, one.value) for one in others]
+
+
+def _matches(labels: Labels, matchers: Sequence[Matcher], *, exact: bool) -> bool:
+    """Return whether labels match. Without `exact`, labels that single series add later don't count yet."""
+    return all(one.matches(get(labels, one.name)) for one in matchers if exact or one.name not in {"le", "quantile"})
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ", ".join("?" for _ in values)
+
+
+def _mapping(pairs: Any) -> dict[str, str]:
+    return {} if pairs is None else {key: value for key, value in dict(pairs).items() if value is not None}
+
+
+def _read_metric(row: dict[str, Any]) -> Metric:
+    is_delta = row["aggregation_temporality"] == DELTA
+    return Metric(row["metric_name"], row["metric_type"] or "", row["unit"] or "", bool(row["is_monotonic"]), is_delta)
+
+
+def _read_points(row: dict[str, Any], kind: str, metric: Metric) -> Points:
+    times = np.array(row["time_unix_nano"], np.int64) // _NANOS
+    starts = np.array([one or 0 for one in row["start_time_unix_nano"]], np.int64) // _NANOS
+    flags = np.array([one or 0 for one in row["flags"]], np.int64)
+    return Points(times, starts, flags, metric.is_delta, {name: row[name] for name in _VALUES[kind]})
+
+
+def _clip(column: Column, start_ms: int, end_ms: int) -> Column:
+    kept = (column.times_ms >= start_ms) & (column.times_ms <= end_ms)
+    if kept.all():
+        return column
+    return Column(column.labels, column.times_ms[kept], column.values[kept], column.starts_ms[kept])

@@ -1,0 +1,207 @@
+"""Samples of series from the points of metrics."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from neve.lexical.literals import format_float
+from neve.promql.histograms.arithmetic import combine_all
+from neve.promql.histograms.native import Histogram, make_buckets
+from neve.promql.labels import Labels, set_label
+from neve.promql.series import STALE, Floats, Integers, Samples, SeriesSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["Column", "Points", "build_set", "expand"]
+
+_NO_VALUE = 1  # bit of a point's flags
+_MAX_SCALE, _MIN_SCALE = 8, -4
+_DEFAULT_ZERO = 1e-128  # Prometheus' zero bucket where OpenTelemetry has none
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Points of one series of OpenTelemetry, in order of time. `columns` are those of the table."""
+
+    times_ms: Integers
+    starts_ms: Integers
+    flags: Integers
+    is_delta: bool
+    columns: dict[str, Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Samples of one series: floats, or `Histogram` objects."""
+
+    labels: Labels
+    times_ms: Integers
+    values: Any
+    starts_ms: Integers
+
+    @property
+    def is_histogram(self) -> bool:
+        """Return whether the values are histograms."""
+        return bool(self.values.dtype == object)
+
+
+def expand(points: Points, kind: str, part: str, labels: Labels) -> Iterator[Column]:
+    """Yield the series of one part of a metric: the metric itself, its buckets, its count or its sum."""
+    if part in {"_count", "_sum"}:
+        yield _floats(points, points.columns[part[1:]], labels)
+    elif kind == "histogram":
+        yield from _buckets(points, labels)
+    elif kind == "exponential_histogram":
+        yield _histograms(points, labels)
+    elif kind == "summary":
+        yield from _quantiles(points, labels)
+    else:
+        yield _floats(points, points.columns["value"], labels)
+
+
+def _numbers(values: Sequence[Any]) -> Floats:
+    return np.array([math.nan if value is None else value for value in values], np.float64)
+
+
+def _floats(points: Points, values: Sequence[Any], labels: Labels) -> Column:
+    """Return floats. Points without a value are stale marks if they say so, else they are left out."""
+    missing = np.array([value is None for value in values], np.bool_)
+    is_stale = (points.flags & _NO_VALUE) != 0
+    kept = is_stale | ~missing
+    numbers = _numbers(values)
+    if points.is_delta:
+        numbers = np.cumsum(np.where(is_stale | missing, 0.0, numbers))
+    numbers = np.where(is_stale, STALE, numbers)
+    column = Column(labels, points.times_ms[kept], numbers[kept], points.starts_ms[kept])
+    return _with_origin(column) if points.is_delta else column
+
+
+def _with_origin(column: Column) -> Column:
+    """Return a running sum with a zero at the start of its first point, so that the first delta counts as growth."""
+    if not len(column.times_ms) or not 0 < column.starts_ms[0] < column.times_ms[0]:
+        return column
+    origin = column.starts_ms[:1]
+    return Column(
+        column.labels,
+        np.concatenate((origin, column.times_ms)),
+        np.concatenate((np.zeros(1), column.values)),
+        np.concatenate((origin, column.starts_ms)),
+    )
+
+
+def _buckets(points: Points, labels: Labels) -> Iterator[Column]:
+    """Yield a series for each bound of a histogram, with all observations up to it."""
+    by_bound: dict[float, list[tuple[int, float | None]]] = {}
+    pairs = zip(
+        points.columns["explicit_bounds"], points.columns["bucket_counts"], points.columns["count"], strict=True
+    )
+    for index, (bounds, counts, count) in enumerate(pairs):
+        limits = [*(bounds or ()), math.inf]
+        running = list(np.cumsum(counts)) if counts else [count] * len(limits)
+        if len(running) == len(limits):
+            for limit, value in zip(limits, running, strict=True):
+                by_bound.setdefault(limit, []).append((index, value))
+    for limit, found in by_bound.items():
+        places = np.array([index for index, _ in found], np.int64)
+        some = Points(points.times_ms[places], points.starts_ms[places], points.flags[places], points.is_delta, {})
+        yield _floats(some, [value for _, value in found], set_label(labels, "le", format_float(limit)))
+
+
+def _quantiles(points: Points, labels: Labels) -> Iterator[Column]:
+    by_quantile: dict[float, list[tuple[int, float]]] = {}
+    for index, values in enumerate(points.columns["quantile_values"]):
+        for one in values or ():
+            by_quantile.setdefault(one["quantile"], []).append((index, one["value"]))
+    for quantile, found in by_quantile.items():
+        places = np.array([index for index, _ in found], np.int64)
+        some = Points(points.times_ms[places], points.starts_ms[places], points.flags[places], False, {})
+        yield _floats(some, [value for _, value in found], set_label(labels, "quantile", format_float(quantile)))
+
+
+def _histograms(points: Points, labels: Labels) -> Column:
+    found: list[tuple[int, Histogram]] = []
+    total: Histogram | None = None
+    for index in range(len(points.times_ms)):
+        one = _histogram({name: values[index] for name, values in points.columns.items()}, int(points.flags[index]))
+        if one is None:
+            continue
+        if points.is_delta and not math.isnan(one.sum):
+            total = one if total is None else combine_all([total, one]).histogram
+            one = total
+        found.append((index, one))
+    places = np.array([index for index, _ in found], np.int64)
+    values = np.empty(len(found), object)
+    values[:] = [one for _, one in found]
+    return Column(labels, points.times_ms[places], values, points.starts_ms[places])
+
+
+def _histogram(row: dict[str, Any], flags: int) -> Histogram | None:
+    """Return an exponential histogram as a native one, or `None` if its scale is below Prometheus' lowest."""
+    if flags & _NO_VALUE:
+        return Histogram(sum=STALE)
+    scale = row["scale"] or 0
+    if scale < _MIN_SCALE or row["count"] is None:
+        return None
+    levels = max(scale - _MAX_SCALE, 0)
+    sides = []
+    for side in (row["positive"], row["negative"]):
+        counts = (side or {}).get("bucket_counts") or []
+        offset = (side or {}).get("offset") or 0
+        sides.append(make_buckets(offset + 1, counts).compact().coarsen(levels))
+    return Histogram(
+        scale - levels,
+        float(row["count"]),
+        math.nan if row["sum"] is None else float(row["sum"]),
+        row["zero_threshold"] or _DEFAULT_ZERO,
+        float(row["zero_count"] or 0),
+        sides[0],
+        sides[1],
+    )
+
+
+def build_set(columns: Sequence[Column]) -> SeriesSet:
+    """Return series in order of their labels.
+
+    Columns with the same labels are one series. Of two samples at one time the later column's counts.
+    """
+    grouped: dict[Labels, list[Column]] = {}
+    for one in columns:
+        if len(one.times_ms):
+            grouped.setdefault(one.labels, []).append(one)
+    ordered = sorted(grouped)
+    floats = [_merge([one for one in grouped[labels] if not one.is_histogram], np.float64) for labels in ordered]
+    histograms = [_merge([one for one in grouped[labels] if one.is_histogram], object) for labels in ordered]
+    has_histograms = any(len(times) for times, _, _ in histograms)
+    return SeriesSet(
+        ordered, _concatenate(floats, np.float64), _concatenate(histograms, object) if has_histograms else None
+    )
+
+
+_Arrays = tuple[Integers, Any, Integers]
+
+
+def _merge(columns: list[Column], kind: Any) -> _Arrays:
+    if not columns:
+        return np.empty(0, np.int64), np.empty(0, kind), np.empty(0, np.int64)
+    times = np.concatenate([one.times_ms for one in columns])
+    values = np.concatenate([one.values for one in columns])
+    starts = np.concatenate([one.starts_ms for one in columns])
+    if len(times) > 1 and not (np.diff(times) > 0).all():
+        order = np.argsort(times, kind="stable")
+        last = np.append(np.diff(times[order]) > 0, True)
+        order = order[last]
+        times, values, starts = times[order], values[order], starts[order]
+    return times, values, starts
+
+
+def _concatenate(arrays: list[_Arrays], kind: Any) -> Samples:
+    bounds = np.concatenate(([0], np.cumsum([len(times) for times, _, _ in arrays]))).astype(np.int64)
+    if not arrays:
+        return Samples(bounds, np.empty(0, np.int64), np.empty(0, kind))
+    times, values, starts = (np.concatenate([one[place] for one in arrays]) for place in range(3))
+    return Samples(bounds, times, values, starts)

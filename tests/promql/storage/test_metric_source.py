@@ -1,0 +1,127 @@
+"""PromQL over the table `metrics`: names, types, tenancy."""
+
+import math
+from collections.abc import Iterator
+
+import pytest
+
+from neve.app.promql import open_series
+from neve.lake.lake import Lake
+from neve.promql.engine import Engine
+from neve.promql.language.parser import parse
+from neve.promql.language.syntax import VectorSelector
+from neve.query.config import QueryConfig
+from neve.query.service import QueryService, no_limits
+from tests.promql.examples import as_dict
+from tests.promql.storage.otlp_metrics import COUNT, GAP_MS, START_MS, make_metric_lake
+from tests.query.lakes import ACME, OTHER
+
+END_MS = START_MS + (COUNT - 1) * GAP_MS
+BASE = "instance=i1 job=cart"
+REST = "service_instance_id=i1 service_name=cart"
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """The lake with metrics of all types."""
+    return make_metric_lake(tmp_path_factory.mktemp("lake"))
+
+
+@pytest.fixture(scope="module")
+def service(lake: Lake) -> Iterator[QueryService]:
+    """The query service without limits."""
+    made = QueryService(lake, QueryConfig(cache_bytes=0), limits=no_limits)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def engine(service: QueryService) -> Engine:
+    """PromQL as acme."""
+    return Engine(open_series(service, ACME))
+
+
+def test_counter(engine: Engine) -> None:
+    """A monotonic sum is a counter with `_total`, and its attributes are labels."""
+    found = as_dict(engine.query("sum by (job, path) (rate(http_requests_total[5m]))", END_MS))
+    assert found == {"job=cart path=a": pytest.approx(1), "job=cart path=b": pytest.approx(2)}
+
+
+def test_both_spellings(engine: Engine) -> None:
+    """A metric answers to its name in OpenTelemetry, and keeps the spelling of the question."""
+    translated = as_dict(engine.query('http_requests_total{path="a"}', END_MS))
+    assert translated == {f"__name__=http_requests_total {BASE} path=a {REST}": 1200}
+    original = as_dict(engine.query('{"http.requests", path="a"}', END_MS))
+    assert original == {f"__name__=http.requests {BASE} path=a {REST}": 1200}
+
+
+def test_delta(engine: Engine) -> None:
+    """A delta sum grows by its deltas."""
+    assert as_dict(engine.query("sum(increase(jobs_total[10m]))", END_MS)) == {"": pytest.approx(30)}
+
+
+def test_gauge_and_stale(engine: Engine) -> None:
+    """A gauge has its value. A point without a recorded value ends a series."""
+    assert as_dict(engine.query("sum(memory_bytes)", END_MS)) == {"": COUNT - 1}
+    assert as_dict(engine.query("ended", START_MS)) != {}
+    assert as_dict(engine.query("ended", END_MS)) == {}
+
+
+def test_nan(engine: Engine) -> None:
+    """NaN is a value."""
+    [value] = as_dict(engine.query("load", END_MS + GAP_MS)).values()
+    assert math.isnan(value)
+
+
+def test_histogram(engine: Engine) -> None:
+    """An explicit histogram has buckets that count up to a bound, a count and a sum."""
+    found = as_dict(engine.query("sum by (le) (latency_seconds_bucket)", END_MS))
+    assert found == {"le=0.1": 80, "le=1": 160, "le=+Inf": 200}
+    assert as_dict(engine.query('sum(latency_seconds_bucket{le="1"})', END_MS)) == {"": 160}
+    assert as_dict(engine.query("sum(latency_seconds_sum) / sum(latency_seconds_count)", END_MS)) == {"": 0.5}
+    quantile = as_dict(engine.query("histogram_quantile(0.5, sum by (le) (rate(latency_seconds_bucket[5m])))", END_MS))
+    assert quantile == {"": pytest.approx(0.325)}
+
+
+def test_exponential_histogram(engine: Engine) -> None:
+    """An exponential histogram is a native one: bucket 0 is (1, 2]."""
+    found = as_dict(engine.query("histogram_quantile(0.5, rate(size_bytes[5m]))", END_MS))
+    assert list(found.values()) == [pytest.approx(math.sqrt(2))]
+    assert list(as_dict(engine.query("histogram_count(size_bytes)", END_MS)).values()) == [4 * (COUNT - 1)]
+
+
+def test_summary(engine: Engine) -> None:
+    """A summary has quantiles, a count and a sum."""
+    assert as_dict(engine.query("sum by (quantile) (old)", END_MS)) == {"quantile=0.5": 2.5}
+    assert as_dict(engine.query("sum(old_sum / old_count)", END_MS)) == {"": 3}
+
+
+def test_tenancy(engine: Engine, service: QueryService) -> None:
+    """An organization sees its own series only, whatever it selects."""
+    assert as_dict(engine.query("secret", END_MS)) == {}
+    names = {dict(one.labels)["__name__"] for one in engine.query('{__name__=~".+"}', END_MS).series}
+    assert "secret" not in names
+    assert "memory_bytes" in names
+    other = Engine(open_series(service, OTHER))
+    assert list(as_dict(other.query('{job=~".+"}', END_MS)).values()) == [1]
+
+
+def test_hostile_names(engine: Engine) -> None:
+    """Names are parameters of SQL, never its text."""
+    assert as_dict(engine.query('{"x\') OR 1=1 --"}', END_MS)) == {}
+    assert as_dict(engine.query('{job="cart\' OR 1=1"}', END_MS)) == {}
+
+
+def test_lists(service: QueryService) -> None:
+    """Label sets are listed with the names of Prometheus."""
+    node = parse('{job="cart"}')
+    assert isinstance(node, VectorSelector)
+    found = [dict(one) for one in open_series(service, ACME).list_series(node.all_matchers, START_MS, END_MS)]
+    names = {one["__name__"] for one in found}
+    assert {"http_requests_total", "latency_seconds_bucket", "latency_seconds_count", "size_bytes", "old"} <= names
+
+
+def test_far_times(engine: Engine) -> None:
+    """Times before 1970 and after 9999 have no series."""
+    for at in (-(10**15), 10**15, 58_000 * 365 * 86_400_000):
+        assert as_dict(engine.query("memory_bytes", at)) == {}
