@@ -5,7 +5,7 @@ import sys
 
 NAMES = (
     *("decode", "ingest", "receive", "stream", "compact", "plan", "rollup", "search", "query"),
-    *("tail", "reservoir", "autopilot", "log_lines", "serve_start"),
+    *("tail", "reservoir", "autopilot", "log_lines", "serve_start", "start"),
 )
 
 

@@ -65,6 +65,47 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     assert "neve" in ended.stdout
 
 
+ENGINES = (
+    "pandas",
+    "sqlalchemy",
+    "pyspark",
+    "lark",
+    "grpc",
+    "opentelemetry",
+    "urllib3",
+    "prompt_toolkit",
+    "matplotlib",
+)
+READERS = (*ENGINES, "sqlglot", "fsspec")
+COUNT = "SELECT count(*) FROM logs"
+# What commands must not import, and the largest number of modules, about a tenth above today's.
+LIGHT = [
+    (["tables"], 380, (*READERS, "pyiceberg", "pyarrow", "numpy", "duckdb", "structlog")),
+    (["jobs", "list"], 660, (*READERS, "pyiceberg", "duckdb")),
+    (["plan"], 670, (*READERS, "pyiceberg.table", "duckdb")),
+    (["doctor"], 840, READERS),
+    (["status"], 950, (*READERS, "duckdb")),
+    (["compact", "status"], 940, READERS),
+    (["compact", "plan", "logs"], 940, READERS),
+    (["query", COUNT], 1080, ENGINES),
+]
+
+
+@pytest.mark.parametrize(("arguments", "most", "unwanted"), LIGHT, ids=lambda value: str(value)[:30])
+def test_commands_import_only_what_they_need(
+    config: str, arguments: list[str], most: int, unwanted: tuple[str, ...]
+) -> None:
+    """Imports are most of the CPU time of a short command: see `make bench BENCH=start`."""
+    listed = f"[name for name in {unwanted!r} if name in sys.modules]"
+    script = ASK.replace(f"[name for name in {HEAVY!r} if name in sys.modules]", listed)
+    command = [sys.executable, "-c", script, "-c", config, *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)  # the doctor finds problems here
+    *_notes, heavy, modules = ended.stderr.splitlines()
+    assert ended.stdout
+    assert heavy == "[]"
+    assert int(modules) < most
+
+
 def test_every_command_is_listed_and_explained() -> None:
     """The page names each command with a line about it, and the way to the settings."""
     page = run("--help")

@@ -18,9 +18,7 @@ from neve.app.reports import (
     TailReport,
     ZoneReport,
 )
-from neve.app.rollup import build_rollup
-from neve.app.tail import build_status
-from neve.compact.journal import Journal
+from neve.app.wiring import build_documents, build_source_lake
 from neve.errors import NeveError, TableMissing
 from neve.lake.calendar import now_utc
 from neve.lake.read.history import commit_time
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
     from neve.compact.health import Measure, TableHealth
     from neve.compact.plan import Plan
     from neve.lake.lake import Lake
+    from neve.tail.status import TailStatus
 
 
 Found = TypeVar("Found")
@@ -83,6 +82,8 @@ class LagReader:
         return FreshnessReport(table=name, last_commit=last, age_seconds=age)
 
     def _rollups(self) -> list[LevelReport]:
+        from neve.app.rollup import build_rollup  # noqa: PLC0415 - only for a lake with tables
+
         rollup = build_rollup(self.settings, self.lake)
         try:
             return [LevelReport.model_validate(one) for one in rollup.status()]
@@ -90,7 +91,7 @@ class LagReader:
             rollup.documents.close()
 
     def _tail(self) -> TailReport:
-        status = build_status(self.settings, self.lake)
+        status = load_sampler_status(self.settings, self.lake)
         return TailReport(
             selector=status.selector,
             cycle=status.cycle,
@@ -100,6 +101,17 @@ class LagReader:
             decisions=status.decisions,
             destinations=[f"{one.name}: {one.note}" for one in status.destinations],
         )
+
+
+def load_sampler_status(settings: Settings, lake: Lake) -> TailStatus:
+    """Load the progress of the tail sampler."""
+    from neve.tail.status import load_tail_status  # noqa: PLC0415 - only for a lake with tables
+
+    documents = build_documents(settings)
+    try:
+        return load_tail_status(lake, build_source_lake(settings, lake), settings.tail, documents)
+    finally:
+        documents.close()
 
 
 def read_last_commit(lake: Lake, name: str) -> datetime | None:
@@ -196,6 +208,8 @@ class TableReports:
 
 
 def _table_report(name: str, health: TableHealth, compactor: Compactor) -> TableReport:
+    from neve.compact.journal import Journal  # noqa: PLC0415 - only for those who have a compactor
+
     documents = compactor.documents
     holder = find_lease_holder(documents, f"compact:{health.table}")
     return TableReport(

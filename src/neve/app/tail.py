@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
-from neve.app.wiring import build_documents, build_lake
+from neve.app.wiring import build_documents, build_source_lake
 from neve.errors import LeaseTaken, NeveError
 from neve.lake.calendar import now_utc
 from neve.model.tables import DECISIONS
@@ -22,7 +22,6 @@ from neve.tail.export.kept_spans import KeptSpans
 from neve.tail.metrics import FAILURES
 from neve.tail.policy.config.loader import build_default_policies, read_policy_file
 from neve.tail.selector import TailSelector
-from neve.tail.status import load_tail_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from neve.tail.export.destination import DeliveryResult
     from neve.tail.policy.tree import PolicySet
     from neve.tail.selector import Progress
-    from neve.tail.status import TailStatus
 
 
 def build_policies(config: TailConfig, path: str | None = None) -> PolicySet:
@@ -62,7 +60,7 @@ def build_selector(  # noqa: PLR0913 - what a run may have otherwise
     config = settings.tail
     return TailSelector(
         lake=lake,
-        spans=source_lake(settings, lake),
+        spans=build_source_lake(settings, lake),
         config=config,
         policies=build_policies(config, policies),
         documents=documents or build_documents(settings),
@@ -73,26 +71,11 @@ def build_selector(  # noqa: PLR0913 - what a run may have otherwise
     )
 
 
-def source_lake(settings: Settings, lake: Lake) -> Lake:
-    """Return the lake that spans are read from: the configured one, or that of another catalog."""
-    catalog = settings.tail.source.catalog
-    return lake if catalog is None else replace(build_lake(settings), catalog_config=catalog)
-
-
 def build_claims(config: TailConfig) -> Claims:
     """Build the claims, by which one selector owns a trace."""
     if not config.claims:
         return NoClaims(config.name)
     return RedisClaims(config.claims, config.name, config.trace_ttl_seconds)
-
-
-def build_status(settings: Settings, lake: Lake) -> TailStatus:
-    """Load the progress of the selector."""
-    documents = build_documents(settings)
-    try:
-        return load_tail_status(lake, source_lake(settings, lake), settings.tail, documents)
-    finally:
-        documents.close()
 
 
 def build_exporter(selector: TailSelector) -> Exporter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,12 @@ SQLITE_BESIDE = ("-wal", "-shm", "-journal")
 def build_lake(settings: Settings) -> Lake:
     """Build the configured lake."""
     return Lake(settings.lake, settings.catalog, settings.s3, settings.spark)
+
+
+def build_source_lake(settings: Settings, lake: Lake) -> Lake:
+    """Return the lake that spans are read from: the configured one, or that of another catalog."""
+    catalog = settings.tail.source.catalog
+    return lake if catalog is None else replace(build_lake(settings), catalog_config=catalog)
 
 
 def build_state(settings: Settings) -> StateStore:

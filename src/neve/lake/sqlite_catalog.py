@@ -63,6 +63,10 @@ class SqliteCatalog:
         """Return the metadata location of each table of a namespace."""
         return {name: place for name, place in self._rows(LOCATIONS, self.name, namespace) if place}
 
+    def supports_server_side_planning(self) -> bool:
+        """Return whether the catalog plans scans: a file does not."""
+        return False
+
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
         """List the tables of a namespace."""
         parts = _to_parts(namespace)

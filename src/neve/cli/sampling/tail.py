@@ -189,9 +189,9 @@ def check(context: Context, policies: str | None, as_json: bool) -> None:
 @click.pass_obj
 def status(context: Context, as_json: bool) -> None:
     """Show the lag of the selector and of its destinations, from metadata alone."""
-    from neve.app.tail import build_status
+    from neve.app.lake_reports import load_sampler_status
 
-    found = build_status(context.settings, context.lake)
+    found = load_sampler_status(context.settings, context.lake)
     if as_json:
         print_json(found.as_document())
         return

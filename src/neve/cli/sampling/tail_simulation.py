@@ -325,7 +325,8 @@ def simulate(
       neve tail simulate --policies new.yaml --since 7d
       neve tail simulate --policies new.yaml --compare current --since 2026-01-31 --price 0.30
     """
-    from neve.app.tail import build_policies, source_lake
+    from neve.app.tail import build_policies
+    from neve.app.wiring import build_source_lake
     from neve.tail.simulate.report import Simulation
     from neve.tail.simulate.simulator import Period, Simulator
 
@@ -340,7 +341,7 @@ def simulate(
         else build_policies(config if other == CURRENT else read, None if other == CURRENT else other)
     )
     with progress_bar(enabled=not as_json) as bar:
-        lake = source_lake(context.settings, context.lake)
+        lake = build_source_lake(context.settings, context.lake)
         simulator = Simulator(lake, config, Period(since, until), price, progress=bar)
         told: Simulation | Comparison = simulator.compare(new, old) if old else simulator.simulate(new)
     if as_json:

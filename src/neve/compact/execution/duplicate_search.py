@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import structlog
 
 from neve.compact.budgets import NO_BUDGETS
-from neve.compact.execution.spark_rewriter import TIMES
 from neve.compact.plan import Cut
 from neve.compact.planning.context import RECORD_ID
 from neve.compact.planning.groups import make_dedupe_group
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from neve.compact.planning.limits import Limits
     from neve.lake.read.file_index import Connect
 
+TIMES = ("time_unix_nano", "observed_time_unix_nano")
 RECORD_ID_BYTES = 16
 BATCH_ROWS = 20_000
 log = structlog.get_logger(__name__)

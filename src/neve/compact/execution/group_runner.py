@@ -17,7 +17,6 @@ from uuid import uuid4
 import structlog
 
 from neve.compact.execution.arrow_rewriter import ArrowTask, UnsuitedGroup, rewrite_group
-from neve.compact.execution.spark_rewriter import SparkRewriter
 from neve.compact.journal import Entry, Journal, Stage
 from neve.compact.plan import Executor
 from neve.errors import CommitConflict, CommitUnknown, LakeError, NeveError
@@ -245,6 +244,8 @@ class GroupRunner:
         return self._by_spark(group)
 
     def _by_spark(self, group: Group) -> RewrittenGroup:
+        from neve.compact.execution.spark_rewriter import SparkRewriter  # noqa: PLC0415 - not for those who only plan
+
         rewriter = SparkRewriter(
             self.lake.spark,
             self.lake.spark_name(self.plan.table),

@@ -16,6 +16,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
+from neve.compact.execution.duplicate_search import TIMES
 from neve.compact.execution.verification import Fingerprint, RewrittenGroup
 from neve.compact.plan import Executor
 from neve.compact.planning.context import RECORD_ID
@@ -80,7 +81,6 @@ CURVE, PLACE = "__neve_curve", "__neve_place"
 ARRIVAL = ("ingested_at", "arrival_order")
 REPEATS = "dropped_repeats"
 NESTED = (ArrayType, MapType, StructType, VariantType)
-TIMES = ("time_unix_nano", "observed_time_unix_nano")
 
 
 @dataclass(frozen=True)
