@@ -220,16 +220,21 @@ def _format_details(part: ServePartReport) -> str:
     return ", ".join(_format_detail(name, value) for name, value in told)
 
 
+IDENTIFIERS = ("pid",)  # numbers that count nothing
+
+
 def _format_detail(name: str, value: object) -> str:
     """Format one detail of a part.
 
-    >>> _format_detail("lag_seconds", 1.25), _format_detail("leader", True), _format_detail("batches", 3)
-    ('lag 1.25 s', 'leader yes', 'batches 3')
+    >>> _format_detail("lag_seconds", 1.25), _format_detail("leader", True), _format_detail("batches", 3000)
+    ('lag 1.25 s', 'leader yes', 'batches 3,000')
+    >>> _format_detail("pid", 19487)
+    'pid 19487'
     """
     words = name.removesuffix("_seconds").replace("_", " ")
     if isinstance(value, bool):
         return f"{words} {'yes' if value else 'no'}"
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and name not in IDENTIFIERS:
         return f"{words} {format_duration(value) if name.endswith('_seconds') else f'{value:,}'}"
     return f"{words} {value}"
 
