@@ -101,6 +101,13 @@ class Lake:
             enter_pool(session)
         return session
 
+    def check_spark(self) -> None:
+        """Raise `EnvironmentFault` if a local Spark could not start: Java or a jar is missing."""
+        from neve.lake.spark.session import find_requirements  # noqa: PLC0415 - as above
+
+        if not self.spark_config.connect:
+            find_requirements(self.catalog_config, self.lake, self.further_jars)
+
     @cached_property
     def _session(self) -> SparkSession:
         from neve.lake.spark.session import build_session  # noqa: PLC0415 - as above

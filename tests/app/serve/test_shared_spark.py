@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from neve.api.ports import find_free_port
+from neve.app.serve.parts import build_parts
 from neve.app.serve.spark_sharing import (
     PLUGIN,
     PLUGINS,
@@ -146,3 +147,22 @@ def test_a_borrowing_lake_asks_for_spark_before_a_session(monkeypatch: pytest.Mo
     monkeypatch.setenv(START_PORT_VARIABLE, str(find_free_port()))
     with pytest.raises(LakeError, match="the Spark of this service does not answer"):
         with_remote_spark(Lake(), 4711).new_session({})
+
+
+@pytest.mark.parametrize("part", ["ingest", "compact"])
+def test_a_missing_java_is_reported_at_the_start(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though Spark starts later, with the first data."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(EnvironmentFault, match="no Java was found"):
+        build_parts(Settings(), Lake(), [part], "host-1")
+
+
+def test_parts_without_spark_need_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scheduler only queues jobs."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "")
+    assert [part.name for part in build_parts(Settings(), Lake(), ["scheduler"], "host-1")] == [
+        "announcer",
+        "scheduler",
+    ]

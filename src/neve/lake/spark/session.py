@@ -119,6 +119,12 @@ def split_conf(conf: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     return {key: value for key, value in conf.items() if key not in later}, later
 
 
+def find_requirements(catalog: CatalogConfig, lake: LakeConfig, further_jars: tuple[Jar, ...] = ()) -> list[Path]:
+    """Return the jars of a local Spark. Raises `EnvironmentFault` if Java or a jar is missing and can't be fetched."""
+    find_java()
+    return local_paths((*select_jars(catalog.kind, on_s3=lake.on_s3), *further_jars))
+
+
 _starting = threading.Lock()
 
 
@@ -135,8 +141,7 @@ def _build_session(
 ) -> SparkSession:
     conf = session_conf(spark, catalog, lake, s3)
     if not spark.connect:
-        find_java()
-        jars = local_paths((*select_jars(catalog.kind, on_s3=lake.on_s3), *further_jars))
+        jars = find_requirements(catalog, lake, further_jars)
         conf["spark.jars"] = ",".join([*conf.get("spark.jars", "").split(","), *map(str, jars)]).strip(",")
         # Workers must run the Python that has Neve, not the first `python3` on PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -101,6 +101,8 @@ def build_parts(settings: Settings, lake: Lake, wanted: Collection[str], instanc
         set(wanted),
     )
     tasks = [task for task in Task if task.value in names]
+    if tasks or "ingest" in names:
+        house.lake.check_spark()  # now, though Spark starts when it is first needed
     listen_for_start_requests(house.lake)
     parts: list[Part] = [AnnouncerPart(house.announcer, house.noted, house.where)] if names - {"tail"} else []
     if "ingest" in names:
