@@ -69,8 +69,7 @@ def main() -> None:
 
 
 def _measure(service: psutil.Popen, ports: Ports, ours: dict[str, float]) -> None:
-    _wait(service, lambda: _are_open(ports))
-    ours["doors_cpu_s"] = sum(_cpu(process) for process in _front(service))
+    _wait_for_doors(service, ports, ours)
     _wait(service, lambda: _answers(f"http://127.0.0.1:{ports.health}/readyz"))
     ours["ready_cpu_s"] = _tree_cpu(service)
     time.sleep(min(10.0, SETTLE_SECONDS))
@@ -136,9 +135,22 @@ def _wait(service: psutil.Popen, is_done: Callable[[], bool]) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _are_open(ports: Ports) -> bool:
+def _wait_for_doors(service: psutil.Popen, ports: Ports, ours: dict[str, float]) -> None:
+    """Measure the CPU of the supervisor and of a process until its ports answer, and of all of them until the last."""
     base = "http://127.0.0.1"
-    return _answers(f"{base}:{ports.http}/livez") and _listens(ports.grpc) and _answers(f"{base}:{ports.query}/livez")
+    doors: dict[str, Callable[[], bool]] = {
+        "receiver": lambda: _listens(ports.grpc) and _answers(f"{base}:{ports.http}/livez"),
+        "api": lambda: _answers(f"{base}:{ports.query}/livez"),
+    }
+
+    def look() -> bool:
+        for part in [part for part, is_open in doors.items() if is_open()]:
+            del doors[part]
+            ours[f"{part}_door_cpu_s"] = sum(map(_cpu, _front(service, part)))
+        return not doors
+
+    _wait(service, look)
+    ours["doors_cpu_s"] = sum(map(_cpu, _front(service, "receiver", "api")))
 
 
 def _answers(url: str) -> bool:
@@ -170,13 +182,12 @@ def _count(ports: Ports) -> int:
     return int(json.loads(answer.data)["rows"][0][0]) if answer.status == 200 else 0
 
 
-def _front(service: psutil.Popen) -> Iterator[psutil.Process]:
-    """Yield the processes that clients connect to, and the one that started them."""
+def _front(service: psutil.Popen, *parts: str) -> Iterator[psutil.Process]:
+    """Yield the processes of parts, and the one that started them."""
     yield service
     for child in service.children():
         with suppress(psutil.Error):
-            words = child.cmdline()
-            if "receiver" in words or "api" in words:
+            if set(parts) & set(child.cmdline()):
                 yield child
 
 
