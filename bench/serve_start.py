@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 IDLE_SECONDS = float(os.environ.get("BENCH_IDLE_SECONDS", "120"))
-SETTLE_SECONDS = float(os.environ.get("BENCH_SETTLE_SECONDS", "90"))  # Spark ends idle Python workers after a minute
+# Commits request jobs that start after two minutes, and Spark ends idle Python workers after another one.
+SETTLE_SECONDS = float(os.environ.get("BENCH_SETTLE_SECONDS", "200"))
 START_SECONDS, STOP_SECONDS = 600.0, 120.0
 POLL_SECONDS = 0.1
 NEVE = [sys.executable, "-m", "neve"]
