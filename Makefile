@@ -12,6 +12,7 @@ FUZZ ?=
 SIEGE ?=
 UP ?=
 PROFILE ?= quick
+REV ?= HEAD~1
 
 # Workers and the commands that tests start compile each module once, not each of them again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -19,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FAST := not spark and not parts and not e2e and not kills and not long
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars dist test-wheel demo test test-fast test-cpu test-spark test-e2e test-kills test-long test-outside chaos race soak fuzz siege up check format bench docs lock parts parts-cheap clean
+.PHONY: help setup jars dist test-wheel demo test test-fast test-cpu test-spark test-e2e test-kills test-long test-outside chaos race soak fuzz siege up check format bench bench-compare docs lock parts parts-cheap clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -113,6 +114,9 @@ format: $(READY) ## let ruff write the format
 
 bench: setup ## benchmarks; BENCH=decode runs one
 	@$(BIN)/python -m bench $(BENCH)
+
+bench-compare: setup ## one benchmark of this tree and of the commit REV, in turn, with ratios; BENCH=decode REV=v0.1.0
+	@$(BIN)/python -m bench.compare $(REV) $(BENCH)
 
 docs: $(READY) ## the pages that are made from code
 	@$(BIN)/python -m docs.generate
