@@ -16,8 +16,7 @@ MB = 1024 * 1024
 class Plan:
     """A run: the siege between two quiet phases in which only the honest side is there.
 
-    The tables grow all the time, and with them the cost of a query. One quiet phase, before the siege, would compare
-    queries on a small lake with queries on a large one.
+    The tables grow all the time, and with them the cost of a query. The siege is compared with the better of the two.
     """
 
     seconds: float = 300.0

@@ -18,7 +18,7 @@ from tests.siege.honest import Honest
 from tests.siege.house import House
 from tests.siege.messages import NUMBERS
 from tests.siege.plan import HOSTILE
-from tests.siege.verdict import QUIET, SIEGE, Run
+from tests.siege.verdict import AFTER, BEFORE, SIEGE, Run
 from tests.soak import tables
 from tests.soak.tally import tally
 
@@ -74,17 +74,17 @@ def _phases(house: House, plan: Plan, attacker: subprocess.Popen[str], tell: Cal
     _pass(house, plan.warm_seconds)
     _await_rows(house, plan)
     tell(f"quiet for {plan.quiet_seconds:g} s")
-    honest.phase = QUIET
+    honest.phase = BEFORE
     _pass(house, plan.quiet_seconds)
     tell(f"siege for {plan.seconds:g} s; {sampler.peak_mb:.0f} MB so far")
     _command(attacker, "go")
     honest.phase = SIEGE
     _pass(house, plan.seconds)
-    honest.phase = "after"
+    honest.phase = "end"
     _command(attacker, "stop")
     said = json.loads(_line(attacker))
     tell(f"over, {sampler.peak_mb:.0f} MB at most; quiet for {plan.quiet_seconds:g} s")
-    honest.phase = QUIET
+    honest.phase = AFTER
     _pass(house, plan.quiet_seconds)
     honest.stop()
     missing = _settle(house, honest, plan)

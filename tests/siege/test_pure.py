@@ -24,7 +24,7 @@ def waits(quiet: float, siege: float) -> dict[tuple[str, str], list[float]]:
     """The same wait for every protocol of a phase."""
     return {
         (phase, name): [seconds] * 200
-        for phase, seconds in (("quiet", quiet), ("siege", siege))
+        for phase, seconds in (("before", quiet), ("siege", siege), ("after", 2 * quiet))
         for name in ("http", "grpc", "query")
     }
 
