@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Round:
-    """What a round took, and what the hot queries read after it of what they read before."""
+    """What a round took, and what the frequent queries read after it of what they read before."""
 
     numbers: dict[str, float]
     hot_bytes_after_vs_before: float

@@ -227,13 +227,13 @@ def _read_body(response: urllib3.BaseHTTPResponse, most: int, deadline: float) -
             break
         read += piece
         if time.monotonic() > deadline:
-            raise NoAnswerInTime("the body came too slowly")
+            raise NoAnswerInTime("the body arrived too slowly")
     return bytes(read)
 
 
 def _no_reply(url: str, error: Exception) -> NoReply:
     if isinstance(error, SSLError):
-        return ServerUntrusted(f"{url} could not be trusted: {error}", is_sent=False)
+        return ServerUntrusted(f"{url} has an invalid certificate: {error}", is_sent=False)
     if isinstance(error, NewConnectionError | ConnectTimeoutError):
         return NoReply(f"no connection to {url}: {error}", is_sent=False)
     return NoReply(f"no answer from {url}: {type(error).__name__}: {error}")

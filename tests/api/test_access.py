@@ -92,7 +92,7 @@ class Ill:
         """Say so."""
         return PartsHealth([{"name": "tail", "state": "failed", "error": SECRET, "details": {}}])
 
-    def counted(self) -> bytes:
+    def collect_metrics(self) -> bytes:
         """Count something."""
         return b"neve_secret 1\n"
 

@@ -47,7 +47,7 @@ def test_who_is_not_ready_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         wait_until(lambda: [status.state for status in household.statuses()] == [PartState.RUNNING, PartState.FAILED])
         return await group_supervisor._wait_until_ready(household, asyncio.Event())
 
-    household._keepers[1]._stop = NamedTwice()
+    household._runners[1]._stop = NamedTwice()
     with capture_logs() as said:
         assert asyncio.run(start())
     late = named()
@@ -108,7 +108,7 @@ def test_a_store_that_is_away_ends_no_group(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(StatusBoard, "report", away)
     with capture_logs() as said:
         assert run(group_in(tmp_path), monkeypatch) == 0
-    assert [line["error"] for line in said if line["event"] == "parts can't be reported"] == [
+    assert [line["error"] for line in said if line["event"] == "status of the parts can't be stored"] == [
         "the state store does not answer"
     ]
 

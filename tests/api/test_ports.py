@@ -35,7 +35,7 @@ def test_a_port_that_is_left_soon_is_waited_for() -> None:
     with capture_logs() as said:
         claimed = await_ports(settings_at(port), ["api"], within_seconds=600)
     assert claimed["NEVE_QUERY__PORT"] == str(port)
-    assert [line["event"] for line in said] == ["waiting for a port to be left"]
+    assert [line["event"] for line in said] == ["waiting for a port in use"]
 
 
 def test_a_port_that_stays_taken_is_an_error() -> None:

@@ -30,7 +30,7 @@ def test_a_full_disk_becomes_pressure(
     """503 with a time to come back, on both protocols; when there is room again, everything is taken again."""
     receiver = start(raw={"min_free_bytes": HUGE})
     said = "".join([*capsys.readouterr(), caplog.text])
-    assert "every request is refused until there is room on the disk" in said
+    assert "all requests are rejected until the disk has free space" in said
     assert f"raw.min_free_bytes is {HUGE}" in said
     early = receiver.get("/readyz")  # before anyone was refused
     assert early.status == 503

@@ -63,7 +63,7 @@ def test_what_is_not_wrong_is_a_note() -> None:
     )
     assert found["jars"].status == "note"
     assert "iceberg-spark-runtime" in found["jars"].detail
-    assert found["jars"].remedy == "fetched when Spark first starts"
+    assert found["jars"].remedy == "downloaded when Spark first starts"
 
 
 def test_a_configuration_file_is_named() -> None:
@@ -79,7 +79,9 @@ def test_tables_that_are_there_are_compared_with_the_release() -> None:
     assert look(lake=lake)["tables"] == Finding("tables", "ok", f"{len(TABLES)} tables, up to date")
     with lake.table("logs").update_schema() as update:
         update.delete_column("flags")
-    assert look(lake=lake)["tables"] == Finding("tables", "note", "made by an older release: logs", "run `neve init`")
+    assert look(lake=lake)["tables"] == Finding(
+        "tables", "note", "created by an older release: logs", "run `neve init`"
+    )
 
 
 def test_one_broken_thing_does_not_hide_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

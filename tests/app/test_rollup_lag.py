@@ -68,4 +68,4 @@ def test_what_can_not_be_told_is_said_and_fails_nobody(make_lake: Callable[..., 
     with capture_logs() as said:
         refresh_lag(SETTINGS, make_lake(init=False), documents_in(tmp_path))
     assert math.isnan(lag() or 0)
-    assert [line["event"] for line in said] == ["how far rollups are behind can't be told"]
+    assert [line["event"] for line in said] == ["lag of rollups is unknown"]

@@ -267,7 +267,7 @@ def test_a_run_that_is_cancelled_leaves_its_attempt_to_the_next(
     """It is no failure: nothing is taken back, no other table has its turn, and the next run goes on."""
 
     def given_up(step: str, done: int, total: int) -> None:
-        raise Cancelled(f"it was told to stop at {done} of {total} of {step}")
+        raise Cancelled(f"cancelled at {done} of {total} of {step}")
 
     def slow(_rollout: object, _change: object, progress: Callable[[int, int], None]) -> None:
         progress(1, 2)

@@ -124,7 +124,7 @@ def test_a_run_with_nothing_to_do_says_why(folder: Path) -> None:
 
 def test_the_history_is_listed_and_told(folder: Path) -> None:
     """Attempts with what they promised and delivered; an id that means none or several is refused."""
-    assert "nothing was tried yet" in run("autopilot", "history").text
+    assert "no attempts yet" in run("autopilot", "history").text
     history = History(SqlDocuments(StateStore(StateConfig(path=str(folder / "state.db")))))
     now = datetime(2026, 1, 31, 2, tzinfo=UTC)
     for name in ("20260131-aa", "20260131-ab"):

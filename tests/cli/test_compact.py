@@ -81,7 +81,7 @@ def test_status_and_history_of_an_idle_lake(folder: Path) -> None:
     assert "never" in run("compact", "status").text
     idle = run("compact", "history")
     assert (idle.code, idle.text) == (0, "")
-    assert "no run has ended yet" in idle.errors
+    assert "no finished runs yet" in idle.errors
 
 
 def test_a_running_compactor_is_named(folder: Path) -> None:

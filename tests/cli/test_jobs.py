@@ -43,7 +43,7 @@ def test_jobs_are_listed(config: str, control: Control) -> None:
         (["--limit", "1"], [dead.id]),
     ):
         assert [job["id"] for job in tell(jobs, "list", *arguments, "--json", config=config).json] == expected
-    assert tell(jobs, "list", "--table", "nothing", config=config).text == "there are no such jobs\n"
+    assert tell(jobs, "list", "--table", "nothing", config=config).text == "no matching jobs\n"
 
 
 def test_the_dead_letter_list_says_how_to_go_on(config: str, control: Control) -> None:
@@ -52,7 +52,7 @@ def test_the_dead_letter_list_says_how_to_go_on(config: str, control: Control) -
     running_job(control.documents)
     listed = tell(jobs, "list", "--dead", config=config).text
     assert "the index \\x1b[2Jcan't be read" in listed
-    assert listed.endswith("`neve jobs show ID` says more, `neve jobs replay ID` tries again\n")
+    assert listed.endswith("`neve jobs show ID` shows details, `neve jobs replay ID` retries a job\n")
     assert [job["id"] for job in tell(jobs, "list", "--dead", "--json", config=config).json] == [dead.id]
     assert tell(jobs, "list", "--dead", "--state", "done", config=config).code == 2
 
@@ -82,7 +82,7 @@ def test_a_job_is_started_cancelled_and_replayed(config: str) -> None:
 def test_a_running_job_is_told_to_stop(config: str, control: Control) -> None:
     """It runs until its worker sees it."""
     job = running_job(control.documents)
-    assert tell(jobs, "cancel", job.id, config=config).text == f"job {job.id} (compact spans) is told to stop\n"
+    assert tell(jobs, "cancel", job.id, config=config).text == f"job {job.id} (compact spans) is being cancelled\n"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_running_job_is_told_to_stop(config: str, control: Control) -> None:
         (["start", "compact", "spans", "--window", "2026-02-30"], "window is '2026-02-30', expected a day"),
         (["replay", MISSING], f"there is no job '{MISSING}'"),
         (["resume", MISSING], f"there is no pause '{MISSING}'"),
-        (["pause", "--until", "2020-01-01"], "until is 2020-01-01T00:00:00Z, expected a time to come"),
+        (["pause", "--until", "2020-01-01"], "until is 2020-01-01T00:00:00Z, expected a time in the future"),
     ],
 )
 def test_what_can_not_be_done_is_said(config: str, arguments: list[str], words: str) -> None:
@@ -108,10 +108,10 @@ def test_work_is_paused_and_resumed(config: str, control: Control) -> None:
     made = tell(jobs, "pause", "--task", "maintain", "--tables", "metrics_*", "--until", "2099-01-01", config=config)
     [pause] = control.pauses.list()
     assert made.text == (
-        f"maintain of metrics_* is paused until 2099-01-01 00:00 UTC\n`neve jobs resume {pause.id}` lets it go on\n"
+        f"maintain of metrics_* is paused until 2099-01-01 00:00 UTC\n`neve jobs resume {pause.id}` resumes it\n"
     )
     assert pause.by
-    assert tell(jobs, "resume", pause.id, config=config).text == "maintain of metrics_* goes on\n"
+    assert tell(jobs, "resume", pause.id, config=config).text == "maintain of metrics_* is resumed\n"
     again = tell(jobs, "pause", "--reason", "night", "--json", config=config).json
     assert (again["task"], again["tables"], again["reason"]) == (None, "*", "night")
     assert tell(jobs, "resume", again["id"], "--json", config=config).json == again

@@ -110,7 +110,7 @@ def test_a_key_expires_at_a_moment_to_come() -> None:
 
 def test_a_list_without_keys_says_how_to_make_one(elsewhere: Path) -> None:
     """And makes no store."""
-    assert run("keys", "list").text == "there are no keys; `neve keys create` makes one\n"
+    assert run("keys", "list").text == "there are no keys; create one with `neve keys create`\n"
     assert run("keys", "list", "--json").json == []
     assert not (elsewhere / "lake").exists()
 

@@ -143,7 +143,7 @@ def test_a_bad_rule_is_refused_at_the_start(folder: Path) -> None:
 
 def test_a_history_of_nothing_says_how_to_begin() -> None:
     """An empty list is no error."""
-    assert run("maintain", "history").text == "nothing is remembered; `neve maintain all` does every step\n"
+    assert run("maintain", "history").text == "no runs yet; `neve maintain all` runs every step\n"
 
 
 def test_a_table_that_another_one_is_at_is_told_and_ends_with_1(folder: Path) -> None:

@@ -92,11 +92,11 @@ def test_what_an_export_says(capsys: pytest.CaptureFixture[str]) -> None:
     request = ExportRequest("/out", "logs", "acme")
     otap.show_export(ExportResult(request, exported, unchanged=True, replaced=False, seconds=0.1))
     said = capsys.readouterr().out
-    assert "/out holds these rows already: nothing was written" in said
+    assert "/out already contains these rows, nothing was written" in said
     for words in ("1,200 logs", "5 log_attrs", "3 in 1 part, 4.1 kB", "2 things were lost"):
         assert words in said
     otap.show_export(ExportResult(request, exported, unchanged=False, replaced=True, seconds=0.1))
-    assert "what an earlier run had written was replaced" in capsys.readouterr().out
+    assert "the output of an earlier run was replaced" in capsys.readouterr().out
 
 
 def test_what_an_import_says(capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,6 +111,6 @@ def test_what_an_import_says(capsys: pytest.CaptureFixture[str]) -> None:
         "7 logs",
         "1 with ids as the exporter has them",
         "3 things were lost",
-        "2 file(s) of univariate_metrics left alone",
+        "2 file(s) of univariate_metrics skipped",
     ):
         assert words in said

@@ -73,7 +73,7 @@ def test_what_is_chosen(house: Path) -> None:
     lines = run("plan", "--task", "compact", "--table", "metrics*", "--json").json["lines"]
     assert {line["task"] for line in lines} == {"compact"}
     assert {line["table"] for line in lines} == {"metrics", "metrics_1m", "metrics_5m", "metrics_1h", "metrics_1d"}
-    assert run("plan", "--table", "nothing").text.startswith("nothing comes by itself\n")
+    assert run("plan", "--table", "nothing").text.startswith("nothing is scheduled\n")
     assert run("plan", "--task", "sleep").code == 2
 
 

@@ -70,7 +70,7 @@ def test_parquet_to_a_file(config: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-o", "out.txt"], "out.txt has no ending that says its format"),
+        (["-o", "out.txt"], "out.txt has no known suffix"),
         (["-o", "out.csv", "--format", "table"], "a table is for a terminal"),
         (["--org", "not a name"], "organization is 'not a name', expected 1 to 64 letters"),
     ],
@@ -160,7 +160,7 @@ def test_a_number_where_text_is_expected(config: str, sql: str) -> None:
     """The hint says how text that looks like a number is written, and that works."""
     ended = run("-c", config, "query", sql, "-p", "w=500")
     assert ended.code == 1
-    assert """hint: w is no text: for text, write -p w='"500"'""" in ended.errors
+    assert """hint: w is not a string: for a string, write -p w='"500"'""" in ended.errors
     assert run("-c", config, "query", sql, "-p", 'w="500"').code == 0
 
 

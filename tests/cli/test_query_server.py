@@ -56,7 +56,10 @@ def test_an_error_behind_the_first_rows_is_said(config: str, address: str, tmp_p
     """In the words of the server, which knows why."""
     ended = run("-c", config, "query", "--server", address, LATE, "-o", str(tmp_path / "out.csv"))
     assert ended.code == 1
-    assert f"error: {address} broke off its answer: Conversion Error: Could not convert string 'no 5" in ended.errors
+    assert (
+        f"error: {address} closed the connection during the response: Conversion Error: Could not convert string 'no 5"
+        in ended.errors
+    )
 
 
 def test_a_server_that_dies_behind_the_first_rows_is_said(config: str, tmp_path: Path) -> None:
@@ -71,7 +74,7 @@ def test_a_server_that_dies_behind_the_first_rows_is_said(config: str, tmp_path:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         ended = run("-c", config, "query", "--server", address, "SELECT 1", "-o", str(tmp_path / "out.csv"))
     assert ended.code == 1
-    assert f"error: {address} broke off its answer: " in ended.errors
+    assert f"error: {address} closed the connection during the response: " in ended.errors
     assert "hint: ask again" in ended.errors
 
 

@@ -59,8 +59,8 @@ def test_a_run_and_what_is_seen_of_it(session: SparkSession, folder: Path) -> No
     again = run("reservoir", "run", "otap", "out/", "--k", "5", "--json")
     assert (again.json["windows"], again.json["current"], again.json["kept"]) == ([], 2, 0)
     other = run("reservoir", "run", "otap", "out", "--k", "6", "--until", "1970-01-01T00:00:30Z")
-    assert "1 window needed nothing: the same files as when sampled" in other.text
-    assert "note: 1 window sampled in another way before, and left so; --again samples anew" in other.errors
+    assert "1 window unchanged since they were sampled" in other.text
+    assert "note: 1 window sampled with other settings before and unchanged; --again samples them again" in other.errors
 
     seen, listed = run("reservoir", "inspect", "out"), run("reservoir", "inspect", "out", "--json")
     assert "2 windows, 20 of 60 records kept (33.3 %)" in seen.text
@@ -132,7 +132,7 @@ def test_windows_of_another_length_are_refused(folder: Path) -> None:
     refused = run("reservoir", "run", "otap", "out")
     assert refused.code == 1
     assert "holds windows of 60 s, reservoir.window_seconds is 30" in refused.errors
-    assert "a run died in it" in run("reservoir", "inspect", "out").text
+    assert "interrupted run" in run("reservoir", "inspect", "out").text
 
 
 def test_inspecting_what_is_not_there(folder: Path) -> None:
@@ -155,14 +155,14 @@ def test_what_a_run_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[20:] == [
         "and 1 windows before these; --json lists them",
         "21 windows sampled (30 by service.name, priority): 630 of 1,890 records kept (33.3 %), 30 s",
-        "4 windows needed nothing: the same files as when sampled",
+        "4 windows unchanged since they were sampled",
     ]
     assert err.splitlines() == [
         "note: 21 windows with ids as otel-arrow's exporter has them: repaired, written to the specification",
-        "note: 5 windows waiting to settle",
-        "note: 7 windows whose files are all gone: what was kept of them stays",
-        "note: 6 windows sampled in another way before, and left so; --again samples anew",
-        "note: 42 records counted as 1: its weight can't be",
-        "note: 63 records without an id, whose resource is a guess",
-        "note: 1 file of the source left alone: no Parquet",
+        "note: 5 windows still receiving data",
+        "note: 7 windows without source files any more: their samples are kept",
+        "note: 6 windows sampled with other settings before and unchanged; --again samples them again",
+        "note: 42 records counted as 1: invalid weight",
+        "note: 63 records without an id: the resource was guessed",
+        "note: 1 file of the source skipped: not Parquet",
     ]

@@ -55,8 +55,8 @@ def test_status_of_a_lake_that_was_never_rolled_up(folder: Path) -> None:
     ("arguments", "words"),
     [
         (("--level", "2m"), "'2m' is not one of '1m', '5m', '1h', '1d'"),
-        (("--since", "yesterday"), "'yesterday' is no time, expected one like 2026-01-31 or 2026-01-31T08:30:00Z"),
-        (("--since", "2999-01-01T00:00:00+02:00"), "lies in the future"),
+        (("--since", "yesterday"), "'yesterday' is not a time, expected one like 2026-01-31 or 2026-01-31T08:30:00Z"),
+        (("--since", "2999-01-01T00:00:00+02:00"), "is in the future"),
     ],
 )
 def test_what_is_not_understood_is_refused(folder: Path, arguments: tuple[str, ...], words: str) -> None:
@@ -99,10 +99,10 @@ def test_what_a_run_says(capsys: pytest.CaptureFixture[str]) -> None:
         "metrics_1m: 1,200 points became 20 rows in 1 window, final until 2026-01-01T10:00:00Z, in 1.5 s",
         "  the first run: every window",
         "  1 file of 2 MB added, 2 removed, rows of 1 file marked as replaced",
-        "  3 points came more than once, and count once",
+        "  3 points arrived more than once and are counted once",
         "  2 points have no value (none recorded, NaN or infinite)",
-        "  4 points are of unknown worth: cumulative, with nothing before them to compare with",
-        "  7 windows stay as they are: retention may have taken some of their points",
+        "  4 cumulative points have no earlier point to compute an increase from",
+        "  7 windows are unchanged because retention may have removed some of their points",
     ]
 
 
@@ -112,7 +112,7 @@ def test_what_a_run_says_that_did_nothing(capsys: pytest.CaptureFixture[str]) ->
     rollup.show_result(LevelResult(level="5m", table="metrics_5m", reason=why, committed=False, unknown=12))
     assert capsys.readouterr().out.splitlines() == [
         f"metrics_5m: nothing to do in closed windows ({why})",
-        "  12 points are of unknown worth: cumulative, with nothing before them to compare with",
+        "  12 cumulative points have no earlier point to compute an increase from",
     ]
 
 

@@ -220,7 +220,7 @@ def test_no_process_outlives_the_first_one(tmp_path: Path) -> None:
         service.process.kill()
         assert psutil.wait_procs(family, PATIENCE_SECONDS)[1] == []
         events = [json.loads(line)["event"] for line in service.log.read_text().splitlines()]
-        assert events.count("parent is gone: stopping too") == events.count("stopped") == 2
+        assert events.count("parent process ended, stopping") == events.count("stopped") == 2
 
 
 def _while_waiting_for(happened: Callable[[], bool], holds: Callable[[], bool]) -> None:

@@ -205,7 +205,7 @@ def test_a_dead_job_says_why_and_what_to_do() -> None:
     """And can't steer the terminal with what it says."""
     text = drawn(status_view(report()))
     assert "\x1b" not in text
-    assert "`neve jobs replay ID` tries again" in text
+    assert "`neve jobs replay ID` retries" in text
     flat = re.sub(r"\s+", " ", text)
     assert "5 disk \\x1b[2J full" in flat
     assert "hint: make room" in flat

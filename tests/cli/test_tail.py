@@ -84,7 +84,7 @@ def test_a_destination_that_is_away_is_an_error_after_the_decisions(folder: Path
     done = run("tail", "run", "--once")
     assert done.code == 1
     assert "100 traces decided" in done.text
-    assert "gone is away, what was kept waits for it" in done.errors
+    assert "gone is unavailable, kept traces wait" in done.errors
     assert "gone (otlp_http): 1 cycle" in run("tail", "status").text
 
 
@@ -130,5 +130,5 @@ def test_status_before_anything_was_decided(folder: Path) -> None:
     """What to do is said."""
     configure(folder, export={"destinations": [{"name": "kept", "kind": "iceberg"}]})
     text = run("tail", "status").text
-    assert "has decided nothing yet: `neve tail run --once`" in text
+    assert "has made no decisions yet: `neve tail run --once` runs a cycle" in text
     assert "kept (iceberg): nothing to bring yet" in text

@@ -70,7 +70,7 @@ def test_a_service_that_does_not_start_is_an_error_that_names_its_log(tmp_path: 
     """Instead of a wait without end."""
     log = tmp_path / "serve.log"
     with (
-        pytest.raises(NeveError, match="ended with 1 before it listened") as raised,
+        pytest.raises(NeveError, match="ended with 1 before it was ready") as raised,
         run_server(tmp_path / "no.yaml", log, threading.Event(), print),
     ):
         pass

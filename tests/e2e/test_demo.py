@@ -80,7 +80,7 @@ def test_the_layout_followed_the_questions(place: Path) -> None:
     printed = (place / "first.txt").read_text().split("== 9.")[1]
     assert "proposed for telemetry.logs" in printed
     assert "canary passed: 4 of 4 answers are the same" in printed
-    delivered = printed.split("delivered: the hot queries read ")[1].split(" %")[0]
+    delivered = printed.split("delivered: the frequent queries read ")[1].split(" %")[0]
     assert float(delivered) >= 30
     assert "5 of 5 answers are the same to the last digit" in printed
     attempt = printed.split("autopilot rollback ")[1].split()[0]

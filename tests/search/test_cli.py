@@ -83,6 +83,6 @@ def test_what_a_run_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines() == [
         "logs: 1 file of 2 MB indexed in 50 kB, 1,200 rows, in 1.5 s",
         "  2 files are not indexed",
-        "  1 file can't be indexed: every search opens what is not indexed",
+        "  1 file can't be indexed: every search opens unindexed files",
         "logs: every file is indexed",
     ]

@@ -120,7 +120,7 @@ def test_an_open_trace(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture
     assert lines[0].endswith(": not decided yet")
     assert lines[3] == (
         "  open for tail: 2 spans, the last one seen at 2026-02-02 09:00:00, ready at 2026-02-02 09:05:00 "
-        "(no span has come for so long)"
+        "(no span arrived within the idle time)"
     )
     quick = explain_trace(selector_of(lake, tmp_path, POLICIES, soon, after_root_seconds=60), ACME, Trace(5).id)
     ready = {one.selector: (one.ready_at, one.ready_because) for one in quick.open}
@@ -136,8 +136,8 @@ def test_a_trace_that_no_cycle_has_read(lake: Lake, tmp_path: Path, capsys: pyte
     assert (told.now.ready_at, told.now.ready_because) == (START + timedelta(seconds=300), "inactive")
     show_explanation(told)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith(": its spans are there, but no cycle has read them yet")
-    assert lines[2] == "  ready at 2026-02-02 09:05:00 (no span has come for so long)"
+    assert lines[0].endswith(": its spans are stored, but no cycle has read them yet")
+    assert lines[2] == "  ready at 2026-02-02 09:05:00 (no span arrived within the idle time)"
 
 
 def test_an_unknown_trace(worked: Lake, tmp_path: Path) -> None:

@@ -60,18 +60,20 @@ class AccessRules:
         for name in names:
             if name in FORWARDED or name.startswith(FORWARDED_PREFIX):
                 shown = _header_text(name)
-                message = f"the request came through a proxy ({shown}), and this port asks for no keys"
+                message = f"the request came through a proxy ({shown}), and this port requires no API key"
                 raise Refusal(Verdict.FORBIDDEN, "proxied", f"{message}: {self._remedy}")
 
     def _check_open(self, headers: RawHeaders) -> None:
         host = _host_header(headers)
         if host is None or not _is_local(host):
             shown = _header_text(b", ".join(value for name, value in headers if name == b"host"))
-            message = f"the host is {shown!r}, expected localhost or a loopback address on a port that asks for no keys"
+            message = (
+                f"the host is {shown!r}, expected localhost or a loopback address on a port that requires no API key"
+            )
             raise Refusal(Verdict.MISDIRECTED, "wrong_host", f"{message}: {self._remedy}")
         for name, value in headers:
             if name == b"origin" and not is_own_origin(value.decode("latin-1"), host):
-                message = f"pages of {_header_text(value)!r} may not call a port that asks for no keys"
+                message = f"pages of {_header_text(value)!r} may not call a port that requires no API key"
                 raise Refusal(Verdict.FORBIDDEN, "wrong_origin", f"{message}: {self._remedy}")
         self.check_forwarded(name for name, _value in headers)
 
@@ -84,7 +86,7 @@ class AccessRules:
     @property
     def _remedy(self) -> str:
         if self.section == "serve":
-            return "ask on the machine itself, or set serve.host to another address and send a key"
+            return "send the request from this machine, or set serve.host to another address and send an API key"
         return f"set {self.section}.auth to keys, and create one with `neve keys create`"
 
 

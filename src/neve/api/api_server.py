@@ -99,5 +99,5 @@ def _refusal_response(refusal: Refusal, _scope: Scope) -> JSONResponse:
 
 def _not_found(request: Request, error: HTTPException) -> Response:
     words = f"{request.method} {request.url.path[:LONGEST_SHOWN]} is not served here"
-    hint = f"{PREFIX}/openapi.json describes what is"
+    hint = f"{PREFIX}/openapi.json lists the available paths"
     return json_response(Failure(error.status_code, "not_found", words, hint=hint, headers=error.headers))

@@ -60,16 +60,16 @@ async def supervise(group: ServeGroup, ready: Callable[[Addresses], None]) -> in
         async with serve_health(watch, config, guard) as place:
             launch = await asyncio.to_thread(_prepare_launch, group, watch.token)
             telemetry.callback(start_telemetry(group.settings.telemetry, GROUP, _own_address(group, launch)))
-            household = watch.household = build_group(group.processes, config, launch, lifeline, board)
-            household.start()
-            if await _wait_until_ready(household, stop):
-                ready(replace(_collect_addresses(household), health=place))
+            supervisor = watch.supervisor = build_group(group.processes, config, launch, lifeline, board)
+            supervisor.start()
+            if await _wait_until_ready(supervisor, stop):
+                ready(replace(_collect_addresses(supervisor), health=place))
                 await stop.wait()
-            log.info("stopping: every process finishes what it has begun")
+            log.info("stopping, processes finish their work")
             if group.settings.telemetry.endpoint == SELF:
                 await asyncio.to_thread(telemetry.close)  # while a receiver still accepts it
             # Servers first: data that they acknowledged last is ingested before the rest ends.
-            ended_well = await asyncio.to_thread(household.stop, OWN_PROCESS)
+            ended_well = await asyncio.to_thread(supervisor.stop, OWN_PROCESS)
     log.info("stopped")
     return int(not ended_well)
 
@@ -97,10 +97,10 @@ def _prepare_launch(group: ServeGroup, token: str) -> Launch:
     return Launch(group.config, group.instance, {**shared, **spark}, spark_port=find_free_port())
 
 
-async def _wait_until_ready(household: Supervisor, stop: asyncio.Event) -> bool:
+async def _wait_until_ready(supervisor: Supervisor, stop: asyncio.Event) -> bool:
     """Wait for the ready report of every process; return whether all came before a stop. Late processes are logged."""
     late = time.monotonic() + LATE_SECONDS
-    while missing := _list_not_ready(household):
+    while missing := _list_not_ready(supervisor):
         if await wait_for_event(stop, POLL_SECONDS):
             return False
         if time.monotonic() >= late:
@@ -109,20 +109,20 @@ async def _wait_until_ready(household: Supervisor, stop: asyncio.Event) -> bool:
     return True
 
 
-def _list_not_ready(household: Supervisor) -> dict[str, str]:
+def _list_not_ready(supervisor: Supervisor) -> dict[str, str]:
     """Return the processes that do not run, each with its state and its last failure."""
     return {
         status.name: f"{status.state}: {status.error}" if status.error else str(status.state)
-        for status in household.statuses()
+        for status in supervisor.statuses()
         if status.state != PartState.RUNNING
     }
 
 
-def _collect_addresses(household: Supervisor) -> Addresses:
+def _collect_addresses(supervisor: Supervisor) -> Addresses:
     """Return the addresses of all processes."""
     places = {
         key: str(place)
-        for status in household.statuses()
+        for status in supervisor.statuses()
         for key, place in status.details.items()
         if place is not None and key in {"http", "grpc", "query"}
     }

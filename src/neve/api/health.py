@@ -96,18 +96,22 @@ def build_probe_routes(
     detail.
     """
 
-    def told() -> dict[str, str]:
+    def details() -> dict[str, str]:
         return {name: words for name, words in beside().items() if words}
 
     async def healthy() -> ProbeResult:
         reason = ailment()
         return (
-            ProbeResult("unhealthy", {"problems": [reason], **told()}) if reason else ProbeResult(HEALTHY.word, told())
+            ProbeResult("unhealthy", {"problems": [reason], **details()})
+            if reason
+            else ProbeResult(HEALTHY.word, details())
         )
 
     async def ready() -> ProbeResult:
         reason = problem()
-        return ProbeResult("not ready", {"reason": reason, **told()}) if reason else ProbeResult(READY.word, told())
+        return (
+            ProbeResult("not ready", {"reason": reason, **details()}) if reason else ProbeResult(READY.word, details())
+        )
 
     async def count() -> bytes:
         return b"".join(map(generate_latest, registries))
@@ -180,7 +184,7 @@ class HealthSource(Protocol):
     def look(self) -> PartsHealth:
         """Return the health of the parts."""
 
-    def counted(self) -> bytes:
+    def collect_metrics(self) -> bytes:
         """Return the metrics in Prometheus's text format."""
 
 
@@ -188,7 +192,9 @@ class HealthSource(Protocol):
 async def serve_health(watched: HealthSource, config: ServeConfig, guard: Guard | None = None) -> AsyncIterator[str]:
     """Serve health and metrics while the block runs, and yield the address; without a guard it must be on loopback."""
     if guard is None and not is_loopback(config.host):
-        raise ConfigError(f"serve.host is {config.host!r}, expected a loopback address where nothing checks keys")
+        raise ConfigError(
+            f"serve.host is {config.host!r}, expected a loopback address, because this port checks no API keys"
+        )
     sock = listen(config.host, config.port, "serve.port")
     application = health_application(source_health_routes(watched, TrustedCallers(guard or OpenGuard(""))), config)
     async with serve_application(application, sock, timeout_graceful_shutdown=1):
@@ -205,20 +211,20 @@ def source_health_routes(watched: HealthSource, viewers: TrustedCallers) -> list
     """`/livez`, `/healthz`, `/readyz` and `/metrics`."""
 
     async def healthy() -> ProbeResult:
-        sight = await asyncio.to_thread(watched.look)
-        parts = {"parts": list(sight.parts)}
+        health = await asyncio.to_thread(watched.look)
+        parts = {"parts": list(health.parts)}
         return (
             replace(HEALTHY, details=parts)
-            if not sight.problems
-            else ProbeResult("unhealthy", {"problems": sight.problems, **parts})
+            if not health.problems
+            else ProbeResult("unhealthy", {"problems": health.problems, **parts})
         )
 
     async def ready() -> ProbeResult:
-        sight = await asyncio.to_thread(watched.look)
-        return ProbeResult("not ready", {"reason": "; ".join(sight.unready)}) if sight.unready else READY
+        health = await asyncio.to_thread(watched.look)
+        return ProbeResult("not ready", {"reason": "; ".join(health.unready)}) if health.unready else READY
 
     async def count() -> bytes:
-        return await asyncio.to_thread(watched.counted)
+        return await asyncio.to_thread(watched.collect_metrics)
 
     return health_routes(viewers, healthy, ready, count)
 

@@ -37,18 +37,18 @@ log = structlog.get_logger("neve.serve")
 class WorkerHealth:
     """Health of the supervisor in this process; there is none while its parts are being built."""
 
-    household: Supervisor | None = None
+    supervisor: Supervisor | None = None
 
     def look(self) -> PartsHealth:
         """Return the health of the parts."""
-        if self.household is None:
-            return PartsHealth([], ["the parts are being made"])
-        return PartsHealth([part_document(WORKER, status) for status in self.household.statuses()])
+        if self.supervisor is None:
+            return PartsHealth([], ["the parts are starting"])
+        return PartsHealth([part_document(WORKER, status) for status in self.supervisor.statuses()])
 
-    def counted(self) -> bytes:
+    def collect_metrics(self) -> bytes:
         """Return the metrics of this process, and the number of restarts of each part."""
-        restarts = CounterMetricFamily("neve_serve_part_restarts", "times that a part was started again", labels=[PART])
-        for status in self.household.statuses() if self.household else []:
+        restarts = CounterMetricFamily("neve_serve_part_restarts", "Restarts of a part", labels=[PART])
+        for status in self.supervisor.statuses() if self.supervisor else []:
             restarts.add_metric([status.name], status.restarts)
         return generate_latest() + format_metrics([restarts])
 
@@ -69,16 +69,16 @@ async def run_parts(
     tended = WorkerHealth()
     with stop_signals() as stop:
         async with serve_health(tended, config, guard) as place:
-            household = tended.household = await _build_unless_stopped(stop, build)
-            if household is None:
-                log.info("stopped: the parts were not made yet")
+            supervisor = tended.supervisor = await _build_unless_stopped(stop, build)
+            if supervisor is None:
+                log.info("stopped before the parts were started")
                 return 0
-            household.start()
+            supervisor.start()
             ready(place)
             is_broken = await _wait_for_engine_failure(stop, engine_is_gone)
-            log.info("stopping: what was begun is given up" if is_broken else "stopping: what was begun is finished")
+            log.info("stopping, running work is abandoned" if is_broken else "stopping, running work is finished")
             seconds = min(BROKEN_SECONDS, config.drain_seconds) if is_broken else config.drain_seconds
-            ended_well = await asyncio.to_thread(household.stop, within_seconds=seconds)
+            ended_well = await asyncio.to_thread(supervisor.stop, within_seconds=seconds)
     log.info("stopped")
     return ENGINE_GONE if is_broken else int(not ended_well)
 
@@ -110,6 +110,6 @@ async def _wait_for_engine_failure(stop: asyncio.Event, engine_is_gone: Callable
     """Return whether the engine fails before the process is asked to stop."""
     while not await wait_for_event(stop, LOOK_SECONDS):
         if await asyncio.to_thread(engine_is_gone):
-            log.error("engine is gone: this process has to be started again")
+            log.error("Spark has failed, this process must be restarted")
             return True
     return False

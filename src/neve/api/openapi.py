@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from neve.api.query.operations import Operation
 
 OPERATIONS: tuple[Operation, ...] = (*QUERY_OPERATIONS, *CONTROL_OPERATIONS)
-ID_HEADER = {"Neve-Query-Id": {"description": "the id of the query", "schema": {"type": "string"}}}
+ID_HEADER = {"Neve-Query-Id": {"description": "id of the query", "schema": {"type": "string"}}}
 TAGS = {
-    Scope.READ: ("query", "SQL over the telemetry of one organization; a key needs the scope read"),
-    Scope.ADMIN: ("control", "What tends the whole lake, seen and changed; a key needs the scope admin"),
+    Scope.READ: ("query", "SQL queries on the telemetry of one organization; the key needs the scope `read`"),
+    Scope.ADMIN: ("control", "Status and control of the whole lake; the key needs the scope `admin`"),
 }
 
 
@@ -36,13 +36,17 @@ def build_description() -> dict[str, Any]:
         paths.setdefault(f"{PREFIX}{operation.path}", {})[operation.method] = _operation(operation)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Neve", "version": __version__, "description": "A telemetry lakehouse that tends itself"},
+        "info": {"title": "Neve", "version": __version__, "description": "A telemetry lakehouse that maintains itself"},
         "tags": [{"name": name, "description": words} for name, words in TAGS.values()],
         "paths": paths,
         "components": {
             "schemas": _schemas()[1],
             "securitySchemes": {
-                "bearer": {"type": "http", "scheme": "bearer", "description": "an API key with the scope of the tag"},
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "API key with the scope that the tag names",
+                },
                 "header": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
             },
         },
@@ -67,7 +71,7 @@ def _schemas() -> tuple[dict[Any, dict[str, Any]], dict[str, Any]]:
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
-    said: dict[str, Any] = {
+    document: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "responses": {
@@ -77,15 +81,15 @@ def _operation(operation: Operation) -> dict[str, Any]:
     }
     parameters = [*_path_parameters(operation), *_query_parameters(operation), *_header_parameters(operation)]
     if parameters:
-        said["parameters"] = parameters
+        document["parameters"] = parameters
     if operation.body:
         content = {"schema": _reference(operation.body, "validation"), "example": dict(operation.example)}
-        said["requestBody"] = {"required": True, "content": {"application/json": content}}
+        document["requestBody"] = {"required": True, "content": {"application/json": content}}
     if operation.scope is None:
-        said["security"] = []
+        document["security"] = []
     else:
-        said["tags"] = [TAGS[operation.scope][0]]
-    return said
+        document["tags"] = [TAGS[operation.scope][0]]
+    return document
 
 
 def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
@@ -119,8 +123,8 @@ def _success(operation: Operation) -> dict[str, Any]:
         return {"description": operation.summary, "content": content}
     others = {kind: {"schema": {"description": f"as {form}"}} for form, kind in MEDIA_TYPES.items() if form != "json"}
     words = (
-        "the result, as it comes. What fails after the first row is the last member of the object, `error`, or the "
-        "last line of jsonl; in other forms the connection ends before the answer does"
+        "the streamed result. An error after the first row is the last member of the object, `error`, or the last "
+        "line of jsonl; in other formats the connection closes early"
     )
     return {"description": words, "headers": ID_HEADER, "content": content | others}
 

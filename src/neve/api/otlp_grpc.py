@@ -119,7 +119,7 @@ class GrpcService(grpc.GenericRpcHandler):  # type: ignore[misc]
             return refusal.strip_traceback()
         except Exception:
             log.exception("a request failed", signal=signal, transport=GRPC)
-            return Refusal(Verdict.FAILED, "failed", "the receiver failed; its log says why")
+            return Refusal(Verdict.FAILED, "failed", "internal error of the receiver; see its log")
 
     async def _message(self, context: aio.ServicerContext) -> bytes:
         message = await context.read()

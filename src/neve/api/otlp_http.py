@@ -70,7 +70,7 @@ class RequestBody:
                 return await self._collect(limit, hold)
         except TimeoutError:
             raise Refusal(
-                Verdict.SLOW, "slow_body", f"the body was not there after {seconds:g} s (receiver.body_seconds)"
+                Verdict.SLOW, "slow_body", f"the body did not arrive within {seconds:g} s (receiver.body_seconds)"
             ) from None
 
     async def _collect(self, limit: int, hold: Hold) -> bytes:
@@ -260,7 +260,7 @@ class HttpEndpoint:
         except Exception:
             # A bug; the client must not take it for a response about its data.
             log.exception("a request failed", signal=self.desk.signal, transport=HTTP)
-            raise Refusal(Verdict.FAILED, "failed", "the receiver failed; its log says why") from None
+            raise Refusal(Verdict.FAILED, "failed", "internal error of the receiver; see its log") from None
 
 
 def parse_encoding(headers: Headers) -> Encoding:
@@ -305,7 +305,7 @@ def _header_text(headers: Headers, name: bytes) -> str | None:
 
 
 EVENTS_PATH = "/events/s3"
-OTLP_PATHS = "OTLP goes by POST to /v1/traces, /v1/logs and /v1/metrics"
+OTLP_PATHS = "send OTLP by POST to /v1/traces, /v1/logs or /v1/metrics"
 
 
 def build_application(receiver: Receiver, events: EventReceiver, guard: Guard, group_token: str = "") -> Starlette:

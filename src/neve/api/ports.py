@@ -70,7 +70,7 @@ def format_address(host: str, port: int) -> str:
 def _listen_error(host: str, port: int, setting: str, words: str) -> EnvironmentFault:
     return EnvironmentFault(
         f"can't listen on {format_address(host, port)}: {words[:1].lower()}{words[1:]}",
-        hint=f"set {setting}, or end the process that listens there",
+        hint=f"set {setting}, or stop the process that listens there",
     )
 
 
@@ -85,15 +85,15 @@ log = structlog.get_logger("neve.serve")
 def await_ports(settings: Settings, processes: Collection[str], within_seconds: float = WAIT_SECONDS) -> dict[str, str]:
     """Return the result of `claim_ports` once the processes of a previous group have released their ports."""
 
-    def taken(state: RetryCallState) -> None:
+    def log_wait(state: RetryCallState) -> None:
         if state.attempt_number == 1 and state.outcome is not None:
-            log.warning("waiting for a port to be left", reason=str(state.outcome.exception()), seconds=within_seconds)
+            log.warning("waiting for a port in use", reason=str(state.outcome.exception()), seconds=within_seconds)
 
     attempts = Retrying(
         retry=retry_if_exception_type(EnvironmentFault),
         stop=stop_after_delay(within_seconds),
         wait=wait_fixed(LOOK_SECONDS),
-        before_sleep=taken,
+        before_sleep=log_wait,
         reraise=True,
     )
     claimed: dict[str, str] = attempts(claim_ports, settings, processes)

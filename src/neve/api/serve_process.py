@@ -71,21 +71,21 @@ def run_worker(settings: Settings, lake: Lake, names: Collection[str], instance:
     from neve.ingest.spark_crashes import has_engine_ended  # noqa: PLC0415
 
     os.nice(settings.serve.background_niceness)  # the JVM and Spark's Python workers inherit it
-    household: Supervisor | None = None
+    supervisor: Supervisor | None = None
     with _process(settings, instance, "tend") as board, ExitStack() as keys:
         guard = health_guard(settings, keys)
 
         def build() -> Supervisor:
-            nonlocal household
-            household = Supervisor(build_parts(settings, lake, names, instance), settings.serve, board)
-            return household
+            nonlocal supervisor
+            supervisor = Supervisor(build_parts(settings, lake, names, instance), settings.serve, board)
+            return supervisor
 
         code = asyncio.run(
             run_parts(settings.serve, build, lambda place: ready(Addresses(health=place)), has_engine_ended, guard)
         )
-    if household is None:
+    if supervisor is None:
         exit_now(code)  # parts are still being built: Spark's JVM, which reads from this process, ends with it
-    if not household.is_empty:
+    if not supervisor.is_empty:
         exit_now(code or 1)
     if _has_threads():
         exit_now(code)  # the interpreter would wait for the threads of a released job
@@ -118,7 +118,7 @@ async def serve(
             ready(addresses)
             await stop.wait()
             stopping()
-            log.info("stopping: requests in flight are finished, new ones are not taken")
+            log.info("stopping, requests in flight are finished and new ones are rejected")
     log.info("stopped")
 
 
@@ -128,13 +128,13 @@ def _run_server(
     ready: Ready,
     details: Callable[[], Mapping[str, object]] = dict,
 ) -> int:
-    with report_part(board, board.process, details) as tell:
+    with report_part(board, board.process, details) as report:
 
-        def opened(addresses: Addresses) -> None:
-            tell(PartState.RUNNING)
+        def announce(addresses: Addresses) -> None:
+            report(PartState.RUNNING)
             ready(addresses)
 
-        asyncio.run(serve(doors, opened, lambda: tell(PartState.DRAINING)))
+        asyncio.run(serve(doors, announce, lambda: report(PartState.DRAINING)))
     return 0
 
 

@@ -77,12 +77,12 @@ async def _open_http(parts: ReceiverParts) -> AsyncIterator[str]:
     application = build_application(parts.receiver, parts.events, parts.guard, group_token())
     sock = listen(config.host, config.http_port, "receiver.http_port")
 
-    def refused(status: int, reason: str) -> None:
+    def count_refusal(status: int, reason: str) -> None:
         parts.receiver.metrics.count_refusal(HTTP, reason)
         parts.receiver.metrics.count_response("none", HTTP, str(status))
 
     options = {
-        "http": build_protocol(ConnectionLimits(config, refused)),
+        "http": build_protocol(ConnectionLimits(config, count_refusal)),
         "timeout_keep_alive": config.idle_seconds,
         "timeout_graceful_shutdown": config.drain_seconds,
     }

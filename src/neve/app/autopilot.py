@@ -73,9 +73,9 @@ def open_pilot(
         documents.close()
 
 
-def build_nightly(pilot: AttemptRunner, told: Callable[[TableReport], None] = lambda _report: None) -> NightlyRun:
+def build_nightly(pilot: AttemptRunner, report: Callable[[TableReport], None] = lambda _report: None) -> NightlyRun:
     """Build the nightly run."""
-    return NightlyRun(pilot, pilot.history.documents, pilot.rollout.steal, told)
+    return NightlyRun(pilot, pilot.history.documents, pilot.rollout.steal, report)
 
 
 def _zorder_column(rows: DataFrame, columns: Sequence[str]) -> Column:

@@ -203,10 +203,10 @@ class Control:
         """Request a job now; raises `ConfigError` if there is no such task, table or window."""
         known = tables_for(task, self.lake.table_names())
         if table not in known:
-            expected = "none, for it is about all tables" if ALL_TABLES in known else ", ".join(known) or "a lake"
+            expected = "none, because it concerns all tables" if ALL_TABLES in known else ", ".join(known) or "a lake"
             raise ConfigError(f"table is {table!r}, expected for {task.value} {expected}")
         if window and task is not Task.COMPACT:
-            raise ConfigError(f"window is {window!r}, expected none: only {Task.COMPACT.value} is done day by day")
+            raise ConfigError(f"window is {window!r}, expected none: only {Task.COMPACT.value} works by day")
         if window and not _is_day(window):
             raise ConfigError(f"window is {window!r}, expected a day as YYYY-MM-DD")
         return self.jobs.want(task, table, window, reason=reason)
@@ -214,7 +214,7 @@ class Control:
     def pause(self, task: Task | None, tables: str, *, by: str, reason: str, until: datetime | None) -> Pause:
         """Pause work; raises `ConfigError` if the end of the pause is in the past."""
         if until is not None and until <= self.documents.now():
-            raise ConfigError(f"until is {until:%Y-%m-%dT%H:%M:%SZ}, expected a time to come")
+            raise ConfigError(f"until is {until:%Y-%m-%dT%H:%M:%SZ}, expected a time in the future")
         return self.pauses.pause(task=task, tables=tables, by=by, reason=reason, until=until)
 
     def _compactor(self) -> Compactor:

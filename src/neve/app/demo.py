@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from neve.tail.export.destination import DeliveryResult
 
 ORGANIZATION = "shop"
-DEMO_MARK = "# made by `neve demo`\n"
+DEMO_MARK = "# created by `neve demo`\n"
 HOUR_NANOS = 3600 * 1_000_000_000
 KEPT_LOGS = 50  # per service and hour
 BY_SERVICE = "SELECT service_name, count(*) FROM logs GROUP BY service_name"
@@ -165,7 +165,7 @@ def demo_settings(place: DemoFolder) -> Settings:
         "autopilot": autopilot_settings(lake),
     }
     if place.config.exists() and not place.config.read_text().startswith(DEMO_MARK):
-        raise ConfigError(f"{place.config} is not the demo's", hint="choose another folder with --dir")
+        raise ConfigError(f"{place.config} was not created by the demo", hint="choose another folder with --dir")
     place.folder.mkdir(parents=True, exist_ok=True)
     place.config.write_text(DEMO_MARK + yaml.safe_dump(values, sort_keys=False))
     place.policies.write_text(POLICIES)
@@ -197,7 +197,7 @@ class ReservoirSample:
     config: ReservoirConfig
     run: RunResult
     beside: Comparison
-    told: Estimates
+    estimates: Estimates
 
 
 @dataclass(frozen=True)
@@ -258,24 +258,24 @@ class Demo:
         )
         run = build_sampler(self.settings, self.lake, config, say).run()
         sample = Sample.of(load_sample(self.lake, str(self.place.sampled), SampleRequest()))
-        told = estimate(sample, Wanted(None, (), 0.95))
+        estimates = estimate(sample, Wanted(None, (), 0.95))
         counted = run_query(self.lake, self.settings.query, BY_SERVICE, ORGANIZATION).read_all()
         return ReservoirSample(
-            exported, config, run, compare(told, Truth.of(counted.rename_columns(["group", "count"]))), told
+            exported, config, run, compare(estimates, Truth.of(counted.rename_columns(["group", "count"]))), estimates
         )
 
     def compact(self, say: Callable[[str, int, int], None]) -> Compacted:
         """Compact the telemetry tables."""
         compactor = build_compactor(self.settings, self.lake)
-        before = self._scanned()
+        before = self._count_files()
         results = [compactor.compact(signal.table, progress=partial(say, signal.table)) for signal in Signal]
-        return Compacted(tuple(results), before, self._scanned())
+        return Compacted(tuple(results), before, self._count_files())
 
     def tune(self, facts: Facts, say: Callable[[str, int, int], None]) -> TuningResult | str:
         """Adapt the layout of the logs to the queries on them."""
         return tune_layout(self.settings, self.lake, ORGANIZATION, facts.start_unix_nano, say)
 
-    def _scanned(self) -> ScannedFiles:
+    def _count_files(self) -> ScannedFiles:
         """Return the files that a full scan has to open."""
         statistics = [read_table_statistics(self.lake.table(signal.table)) for signal in Signal]
         return ScannedFiles(sum(one.files for one in statistics), sum(one.bytes for one in statistics))

@@ -49,9 +49,9 @@ class TuningResult:
     def as_document(self) -> dict[str, Any]:
         """Return the result as a JSON document."""
         parts = {"promise": self.promise, "staged": self.staged, "trial": self.trial}
-        told = {name: part.as_document() for name, part in parts.items() if part is not None}
+        documents = {name: part.as_document() for name, part in parts.items() if part is not None}
         delivered = self.outcome.delivered_pct if self.outcome else None
-        return {"attempt": self.attempt.as_document(), "delivered_pct": delivered, **told}
+        return {"attempt": self.attempt.as_document(), "delivered_pct": delivered, **documents}
 
 
 def autopilot_settings(lake: Path) -> dict[str, Any]:

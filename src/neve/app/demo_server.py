@@ -59,13 +59,13 @@ def explain_delay(lines: Iterable[str]) -> str:
     """
     missing, complaint = "", ""
     for line in lines:
-        said = _parse_line(line)
-        if said.get("event") == "part failed" and not missing:
-            missing = str(said.get("part"))
-        elif "waiting_for" in said:
-            missing = ", ".join(said["waiting_for"])
-        elif "event" not in said and "error" in said:
-            complaint = str(said["error"])
+        entry = _parse_line(line)
+        if entry.get("event") == "part failed" and not missing:
+            missing = str(entry.get("part"))
+        elif "waiting_for" in entry:
+            missing = ", ".join(entry["waiting_for"])
+        elif "event" not in entry and "error" in entry:
+            complaint = str(entry["error"])
     return ": ".join(words for words in (f"waiting for {missing}" if missing else "", complaint) if words)
 
 
@@ -87,15 +87,15 @@ def _read_first_line(process: subprocess.Popen[str]) -> SimpleQueue[str]:
 def _parse_addresses(line: str, process: subprocess.Popen[str], log: Path) -> dict[str, Any]:
     if not line:
         process.wait()
-        raise NeveError(f"`neve serve` ended with {process.returncode} before it listened", hint=f"its log is {log}")
+        raise NeveError(f"`neve serve` ended with {process.returncode} before it was ready", hint=f"its log is {log}")
     addresses: dict[str, Any] = json.loads(line)
     return addresses
 
 
 def _read_log(log: Path, start: int) -> list[str]:
-    with log.open("rb") as said:
-        said.seek(start)
-        return said.read().decode(errors="replace").splitlines()
+    with log.open("rb") as entry:
+        entry.seek(start)
+        return entry.read().decode(errors="replace").splitlines()
 
 
 def _parse_line(line: str) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _parse_line(line: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-SERVER_MARK = "# made by `neve up`\n"
+SERVER_MARK = "# created by `neve up`\n"
 STOP_SECONDS = 60.0
 HOT_SECONDS = 120  # a commit arrives every few seconds, and its files are soon worth compacting
 

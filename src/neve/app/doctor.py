@@ -93,7 +93,9 @@ def _jars(settings: Settings) -> Finding:
     folder = find_cache_dir() / "jars"
     missing = [jar.file_name for jar in jars if not (folder / jar.file_name).exists()]
     if missing:
-        return Finding("jars", "note", f"not yet in {folder}: {', '.join(missing)}", "fetched when Spark first starts")
+        return Finding(
+            "jars", "note", f"not yet in {folder}: {', '.join(missing)}", "downloaded when Spark first starts"
+        )
     local_paths(jars)
     return Finding("jars", "ok", f"{len(jars)} in {folder}, each with its hash")
 
@@ -145,7 +147,7 @@ def _tables(lake: Lake) -> Finding:
     except IncompatibleTable as error:
         return Finding("tables", "wrong", error.message, error.hint)
     if older:
-        return Finding("tables", "note", f"made by an older release: {', '.join(older)}", "run `neve init`")
+        return Finding("tables", "note", f"created by an older release: {', '.join(older)}", "run `neve init`")
     return Finding("tables", "ok", f"{len(TABLES)} tables, up to date")
 
 
@@ -163,7 +165,7 @@ def _streams(lake: Lake) -> Finding:
             "streams",
             "note",
             f"another program expired the snapshots with the positions of: {', '.join(gone)}; "
-            "streams go on by the tables' properties",
+            "streams continue from the table properties",
             "let only `neve maintain expire` expire snapshots of the lake's tables",
         )
     return Finding("streams", "ok", f"{len(known)} positions, each with its snapshot")
@@ -173,7 +175,7 @@ def _state(settings: Settings) -> Finding:
     config, where = settings.state, settings.state.display_address
     state = build_state(settings) if config.file is None else open_state_file(config)
     if config.file is not None and not config.file.exists():
-        return Finding("state", "note", f"{where}, not there yet", "made with the first API key or run")
+        return Finding("state", "note", f"{where}, not there yet", "created with the first API key or run")
     try:
         state.ping()
     except LakeError as error:
@@ -189,7 +191,7 @@ def _note_network_disk(found: Finding, file: Path | None) -> Finding:
     kind = find_file_system(file.resolve()) if file is not None else ""
     if not is_network_file_system(kind):
         return found
-    detail = f"{found.detail}; it is on {kind}, where SQLite's locks may not hold and two machines break it"
+    detail = f"{found.detail}; it is on {kind}, where SQLite's locks are unreliable: use it from one machine only"
     return Finding(found.what, "note", detail, NETWORK_HINT)
 
 

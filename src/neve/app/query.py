@@ -196,12 +196,12 @@ def build_query_service(
     """
     coverages = RollupCoverage(settings.rollup)
 
-    def covered(look: CatalogView, organization: str) -> list[Coverage]:
+    def find_coverage(look: CatalogView, organization: str) -> list[Coverage]:
         now = now_utc()
         return coverages(look, organization, lambda table: frozen_by_retention(settings, table, now)(organization))
 
     planner = FilePlanner(SearchIndexFilter(build_search_index(lake), settings.search))
-    ports = Ports(covered, planner, engine, usage)
+    ports = Ports(find_coverage, planner, engine, usage)
     return QueryService(lake, settings.query, limits=limits, ports=ports, log=log)
 
 

@@ -24,7 +24,7 @@ class ProgressReport(Report):
 
     step: str
     done: int
-    total: int = Field(description="0 where nobody knows")
+    total: int = Field(description="0 if unknown")
 
 
 class JobReport(Report):
@@ -33,37 +33,37 @@ class JobReport(Report):
     id: str
     task: str = Field(description="compact, maintain, rollup, search or autopilot")
     table: str
-    window: str = Field(description="the day that it is about; empty: all of the table")
-    reason: str = Field(description="why it is wanted")
+    window: str = Field(description="day; empty: the whole table")
+    reason: str = Field(description="reason of the job")
     state: str = Field(description="queued, running, done, cancelled or dead")
     created: datetime
-    not_before: datetime = Field(description="when it may begin, or is tried again")
+    not_before: datetime = Field(description="earliest start, or time of the next attempt")
     attempts: int
-    owner: str = Field(description="the worker that runs it")
+    owner: str = Field(description="worker that runs the job")
     started: datetime | None
     ended: datetime | None
     progress: ProgressReport
-    again: bool = Field(description="whether it was wanted once more while it ran")
-    cancel: bool = Field(description="whether it was told to stop")
-    outcome: str = Field(description="what was done, and why")
+    again: bool = Field(description="whether it was requested again while it ran")
+    cancel: bool = Field(description="whether cancellation was requested")
+    outcome: str = Field(description="outcome with reason")
     result: dict[str, Any]
-    error: str = Field(description="why the last attempt failed")
+    error: str = Field(description="error of the last attempt")
     hint: str
 
 
 class ServePartReport(Report):
     """One part of a `neve serve`, as it last said of itself."""
 
-    instance: str = Field(description="the `neve serve` that it belongs to")
+    instance: str = Field(description="`neve serve` instance of the part")
     process: str
     name: str
     state: str = Field(description="created, started, running, draining, stopped or failed")
     since: datetime
     pid: int
     restarts: int
-    error: str = Field(description="why it failed last")
+    error: str = Field(description="last error")
     details: dict[str, Any]
-    seen: datetime = Field(description="when it said so")
+    seen: datetime = Field(description="time of the report")
 
 
 class PauseReport(Report):
@@ -85,7 +85,7 @@ class QueueReport(Report):
     queued: int
     running: int
     dead: int
-    oldest_seconds: float | None = Field(description="for how long the oldest of the queued could have begun")
+    oldest_seconds: float | None = Field(description="seconds since the oldest queued job could have started")
 
 
 class ZoneReport(Report):
@@ -123,9 +123,9 @@ class TailReport(Report):
     cycle: int
     last_cycle: str
     open_traces: int
-    behind: str = Field(description="commits of spans that it has not seen; empty where nobody can tell")
+    behind: str = Field(description="commits of spans that were not read yet; empty if unknown")
     decisions: int
-    destinations: list[str] = Field(description="each with what waits for it")
+    destinations: list[str] = Field(description="destinations with the number of waiting batches")
 
 
 class LagsReport(Report):
@@ -135,7 +135,7 @@ class LagsReport(Report):
     tables: list[FreshnessReport]
     rollups: list[LevelReport]
     tail: TailReport | None
-    unknown: list[str] = Field(description="what could not be looked at, and why")
+    unknown: list[str] = Field(description="items that could not be checked, with the error")
 
 
 class QueryUsageReport(Report):
@@ -152,11 +152,11 @@ class StatusReport(Report):
     parts: list[ServePartReport]
     queues: list[QueueReport]
     running: list[JobReport]
-    ended: list[JobReport] = Field(description="done or cancelled, the last first")
-    dead: list[JobReport] = Field(description="given up; each waits for a person")
+    ended: list[JobReport] = Field(description="done or cancelled, newest first")
+    dead: list[JobReport] = Field(description="failed all retries")
     pauses: list[PauseReport]
     lags: LagsReport
-    query_usage: list[QueryUsageReport] = Field(default=[], description="the organizations that read most today")
+    query_usage: list[QueryUsageReport] = Field(default=[], description="organizations that read most bytes today")
 
 
 class TableReport(Report):
@@ -167,11 +167,11 @@ class TableReport(Report):
     files: int
     bytes: int
     snapshots: int
-    health: float | None = Field(description="from 0 to 100; null where it could not be told")
+    health: float | None = Field(description="from 0 to 100; null if unknown")
     last_commit: datetime | None
-    running: str = Field(description="who compacts it now; empty: nobody")
-    unfinished: list[str] = Field(description="compactions that died and that the next one finishes")
-    error: str = Field(description="why the table could not be looked at")
+    running: str = Field(description="instance that compacts the table now; empty: none")
+    unfinished: list[str] = Field(description="interrupted compactions, finished by the next run")
+    error: str = Field(description="error while the table was read")
 
 
 class PartitionReport(Report):
@@ -209,15 +209,15 @@ class PlanReport(Report):
     bytes: int
     seconds: float = Field(description="estimated, of one core")
     dollars: float = Field(description="estimated")
-    cut: int = Field(description="partitions that a limit leaves for another run")
-    left_alone: int = Field(description="partitions that need nothing")
-    first: list[PlannedGroup] = Field(description="the groups that come first")
+    cut: int = Field(description="partitions left for another run because of a limit")
+    left_alone: int = Field(description="partitions without work")
+    first: list[PlannedGroup] = Field(description="first groups of the plan")
 
 
 class TableDetail(TableReport):
     """A table, its least healthy partitions, and what would be done to it."""
 
-    partitions: list[PartitionReport] = Field(description="the least healthy first")
+    partitions: list[PartitionReport] = Field(description="least healthy first")
     partitions_in_all: int
     plan: PlanReport
 
@@ -225,31 +225,31 @@ class TableDetail(TableReport):
 class PastReport(Report):
     """Something that was done to a table."""
 
-    what: str = Field(description="compact, maintain, rollup, search or autopilot; of maintenance with the step")
+    what: str = Field(description="compact, maintain, rollup, search or autopilot; for maintenance with the step")
     table: str
     started: datetime
     seconds: float
-    words: str = Field(description="what was done, and why")
+    words: str = Field(description="outcome with reason")
     error: str = Field(description="what failed")
-    details: dict[str, Any] = Field(description="all that is remembered of it")
+    details: dict[str, Any] = Field(description="stored details")
 
 
 class NextReport(Report):
     """One thing that is to be done."""
 
     task: str
-    table: str = Field(description="empty: all tables together")
+    table: str = Field(description="empty: all tables")
     window: str
-    when: datetime | None = Field(description="null where nobody can tell")
+    when: datetime | None = Field(description="null if unknown")
     state: str = Field(description="running, due, waiting, filling, quiet, paused or disabled")
     why: str
-    policy: str = Field(description="the policy that says so; empty where none does")
+    policy: str = Field(description="policy of this entry; empty if none")
 
 
 class OutlookReport(Report):
     """What would be done next, and why."""
 
     at: datetime
-    source: str = Field(description="where the policies come from")
-    lines: list[NextReport] = Field(description="what is under way, what comes next, what does not come by itself")
-    warnings: list[str] = Field(description="policies that have no effect")
+    source: str = Field(description="source of the policies")
+    lines: list[NextReport] = Field(description="running, planned and disabled work")
+    warnings: list[str] = Field(description="policies without effect")

@@ -42,18 +42,18 @@ def build_sampler(
     return FolderSampler(lake, placed, build_documents(settings), steal=steal, progress=progress)
 
 
-def load_sample(lake: Lake, folder: str, asked: SampleRequest) -> pa.Table:
+def load_sample(lake: Lake, folder: str, request: SampleRequest) -> pa.Table:
     """Return the records of a sample folder, to estimate from."""
     if folder in SAMPLE_TABLES:
-        return read_table_sample(lake, folder, asked)
-    return read_sample_rows(resolve_folder(folder), asked, lake.s3)
+        return read_table_sample(lake, folder, request)
+    return read_sample_rows(resolve_folder(folder), request, lake.s3)
 
 
-def load_truth(lake: Lake, folder: str, sample: str, asked: SampleRequest) -> pa.Table:
+def load_truth(lake: Lake, folder: str, sample: str, request: SampleRequest) -> pa.Table:
     """Count the records of the full data, for the signal and the grouping of the sample."""
     signal = detect_signal(resolve_folder(sample), lake.s3)
-    by = (asked.by,) if asked.by is not None else read_grouping(resolve_folder(sample), signal, lake.s3)
-    return count_truth_rows(lake, resolve_folder(folder), ReservoirConfig(signal=signal, by=by), asked)
+    by = (request.by,) if request.by is not None else read_grouping(resolve_folder(sample), signal, lake.s3)
+    return count_truth_rows(lake, resolve_folder(folder), ReservoirConfig(signal=signal, by=by), request)
 
 
 def resolve_folder(folder: str) -> str:

@@ -58,7 +58,7 @@ def refresh_lag(settings: Settings, lake: Lake, documents: Documents) -> None:
         Rollup(lake, settings.rollup, documents).watch_lag()
     except Exception as error:
         # Any error of the catalog, the storage or the network.
-        log.warning("how far rollups are behind can't be told", error=str(error))
+        log.warning("lag of rollups is unknown", error=str(error))
         for level in LEVELS:
             LAG.labels(level.name).set(math.nan)
 

@@ -106,12 +106,12 @@ def run_forever(
     ended = stop or _stop_on_signals()
     exporters = build_exporter(selector).apart() if export else []
 
-    def counted(error: NeveError) -> None:
+    def count_failure(error: NeveError) -> None:
         if not isinstance(error, LeaseTaken):
             FAILURES.labels(selector.config.name).inc()
         failed(error)
 
-    every = partial(_repeat, selector.config.interval_seconds, ended, counted)
+    every = partial(_repeat, selector.config.interval_seconds, ended, count_failure)
     threads = [threading.Thread(target=every, args=(_delivery_turn(one, exported),), daemon=True) for one in exporters]
     for thread in threads:
         thread.start()

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from neve.tail.memory.cycle import MemoryCycleResult
 
 
-HINT = "send it to `neve serve`, or let this receiver keep everything in the raw zone too"
+HINT = "send it to `neve serve`, or let this receiver store everything in the raw zone too"
 
 
 class TraceReceiver(Receiver):
@@ -63,7 +63,7 @@ class TraceReceiver(Receiver):
         """Return when the spans are held in memory; raises `Refusal` for other signals."""
         if export.signal is not Signal.TRACES:
             raise _unsupported_refusal(
-                f"{export.signal} are not taken here: this receiver feeds tail sampling in memory ({HINT})"
+                f"{export.signal} are not accepted: this receiver feeds tail sampling in memory ({HINT})"
             )
         return await super().accept(export, hold)
 
@@ -74,7 +74,7 @@ class NoEvents(EventReceiver):
     async def accept(self, _caller: Caller, _body: bytes) -> CheckedEvent:
         """Reject the event."""
         raise _unsupported_refusal(
-            f"notifications are not taken here: this receiver feeds tail sampling in memory ({HINT})"
+            f"notifications are not accepted: this receiver feeds tail sampling in memory ({HINT})"
         )
 
 
@@ -197,7 +197,7 @@ def build_kafka_feed(settings: Settings, selector: MemorySelector) -> KafkaFeed:
     kafka = settings.kafka
     topics = [topic for topic in kafka.topics if topic.signal is Signal.TRACES]
     if not topics:
-        raise ConfigError("kafka.topics has no topic of traces", hint="tail sampling in memory reads those alone")
+        raise ConfigError("kafka.topics has no topic of traces", hint="tail sampling in memory reads traces only")
     wrong = [topic.topic for topic in topics if topic.encoding == "otlp_json"]
     if wrong:
         raise ConfigError(
@@ -209,7 +209,7 @@ def build_kafka_feed(settings: Settings, selector: MemorySelector) -> KafkaFeed:
     }
     passed_over = sorted(name for name in kafka.options if not name.startswith(SPARK_PREFIX))
     if passed_over:
-        log.info("options of Spark's source mean nothing here", options=passed_over)
+        log.info("options of Spark's Kafka source have no effect here", options=passed_over)
     source = KafkaSource(
         settings.tail.name,
         kafka.bootstrap_servers,
@@ -249,14 +249,14 @@ def run_memory(  # noqa: PLR0913 - what a run may be told
     receiver's ports and returns their addresses, which are passed to `ready` when all feeds run.
     """
     if not feeds or ("receiver" in feeds and doors is None):
-        raise ConfigError("tail sampling in memory has no feed", hint="expected receiver (with doors), kafka or both")
+        raise ConfigError("tail sampling in memory has no feed", hint="expected receiver, kafka or both")
     run = MemoryRun()
 
-    def told(result: MemoryCycleResult) -> None:
+    def record(result: MemoryCycleResult) -> None:
         run.add(result)
         tell(result)
 
-    selector = build_memory_selector(settings, lake, policies=policies, tell=told)
+    selector = build_memory_selector(settings, lake, policies=policies, tell=record)
     service = _Service(settings, selector, stop or threading.Event(), beside_raw=beside_raw)
     run.undelivered = asyncio.run(service.run(doors if "receiver" in feeds else None, ready, kafka="kafka" in feeds))
     return run

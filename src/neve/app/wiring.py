@@ -80,7 +80,7 @@ def build_places(settings: Settings, lake: Lake) -> Places:
                 raise ConfigError(
                     f"watch.places has {place!r} of {organization}, which is in a folder of the lake itself; "
                     f"expected a place outside of {', '.join(own.folders)}",
-                    hint="files there hold rows of every organization, and are never ingested again",
+                    hint="files there contain rows of all organizations, and are never ingested",
                 )
     return Places(settings.watch.places, own)
 

@@ -168,7 +168,7 @@ class AttemptRunner:
         """Propose the change for review."""
         _check_stage(attempt, Stage.CANARY, Stage.PROPOSED)
         if self.history.get_branch(attempt.id).state is not BranchState.STAGED:
-            raise LakeError(f"the branch of the attempt {attempt.id} was taken back, so there is nothing to propose")
+            raise LakeError(f"the branch of the attempt {attempt.id} was rolled back, so there is nothing to propose")
         posted = self.proposals.propose(_get_details(attempt).proposal)
         reason = f"{posted.action}: {posted.place}"
         return self._note(attempt, Stage.PROPOSED, reason, dict(posted.as_document())), posted

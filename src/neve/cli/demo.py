@@ -75,7 +75,7 @@ def up(folder: str, rate: float, seconds: float | None, as_json: bool) -> None:
     config = prepare(Path(folder))
     with run_server(config, config.parent / "serve.log", stopped, print_note) as service:
         if service is None:
-            print_note("stopped before it listened")
+            print_note("stopped before it was ready")
             return
         if as_json:
             print_json_line({**service.addresses, "config": str(config), "rate": rate})
@@ -209,16 +209,16 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
         levels = run.roll_up(facts, bar)
     for level in levels:
         show_level(level)
-    asked, rolled, seconds = run.answer_from_rollup()
-    _show_answer(asked.words, rolled, seconds)
+    question, rolled, seconds = run.answer_from_rollup()
+    _show_answer(question.words, rolled, seconds)
 
     _show_step(6, "keep whole traces: errors, slow payments and one in a hundred, by a collector's own policy file")
     with progress_bar(True) as bar:
         cycle, exports = run.sample(bar)
     show_cycle(cycle)
     show_exports(exports)
-    asked, told, seconds = run.answer_from_sample()
-    _show_answer(asked.words, told, seconds)
+    question, sample, seconds = run.answer_from_sample()
+    _show_answer(question.words, sample, seconds)
 
     _show_step(7, "keep a few logs of each service and hour as OTAP Parquet, and tell from them how many there were")
     with progress_bar(True) as bar:
@@ -226,7 +226,7 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
     if sampled.exported:
         show_export(sampled.exported)
     show_run(sampled.run, sampled.config)
-    show_estimates(sampled.told, sampled.beside, SERVICES)
+    show_estimates(sampled.estimates, sampled.beside, SERVICES)
 
     _maintain_lake(run, facts, answers)
     _show_end(facts, run.place, time.monotonic() - started)
@@ -273,7 +273,7 @@ def _show_tuning(found: TuningResult | str, place: DemoFolder) -> None:
     if found.outcome is None:
         return
     when = f"{format_duration(found.seconds)} in all" if found.trial else "merged earlier"
-    print_text(f"delivered: the hot queries read {found.outcome.delivered_pct:.1f} % less ({when})")
+    print_text(f"delivered: the frequent queries read {found.outcome.delivered_pct:.1f} % less ({when})")
     print_text(f"to take it back: {command_name()} -c {place.config} autopilot rollback {found.attempt.id}")
 
 

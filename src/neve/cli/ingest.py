@@ -137,7 +137,9 @@ def watch(
     """
     settings = _with_commit_interval(context.settings, every)
     if queue and (from_kafka or available_now):
-        raise click.UsageError("--sqs is polled for good and leads to the raw zone: leave out --kafka, --available-now")
+        raise click.UsageError(
+            "--sqs runs until it is stopped and writes to the raw zone, expected neither --kafka nor --available-now"
+        )
     if queue:
         sqs = settings.watch.sqs.model_copy(update={"queue_url": queue})
         settings = settings.model_copy(update={"watch": settings.watch.model_copy(update={"sqs": sqs})})

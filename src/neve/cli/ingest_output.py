@@ -27,7 +27,7 @@ def show_ingest(result: IngestResult) -> None:
     for reason, count in sorted(result.rejected.items()):
         print_text(f"          - {count:,} {reason}")
     if result.duplicates:
-        print_text(f"known     {sum(result.duplicates.values()):,} records were in the lake already and were left out")
+        print_text(f"known     {sum(result.duplicates.values()):,} records were in the lake already and were skipped")
     if result.duplicate_keys:
         print_text(f"          {result.duplicate_keys:,} duplicate attribute keys: the types have the earlier values")
     if result.pointless_metrics:
@@ -42,7 +42,7 @@ def show_ingest(result: IngestResult) -> None:
 
 def _show_files(result: IngestResult) -> None:
     if result.resumed:
-        print_text(f"finished {len(result.resumed)} batch(es) that an earlier run had begun")
+        print_text(f"finished {len(result.resumed)} batch(es) of an interrupted run")
     if result.is_empty:
         print_text(f"nothing was ingested: {_explain_empty(result)}")
     print_text(f"files     {result.files} read, {len(result.skipped)} skipped")
@@ -51,21 +51,21 @@ def _show_files(result: IngestResult) -> None:
     for reason, count in _count_reasons([file.reason for file in result.skipped]):
         print_text(f"          - {count} skipped: {reason}")
     for file in result.lost:
-        print_note(escape_controls(f"warning: nothing of {file.path} was taken in: {file.reason}"))
+        print_note(escape_controls(f"warning: nothing was ingested from {file.path} was taken in: {file.reason}"))
     for batch in result.failed:
-        print_note(f"warning: batch {batch.path} of an earlier run could not be finished: {batch.reason}")
+        print_note(f"warning: batch {batch.path} of an interrupted run could not be finished: {batch.reason}")
     show_ignored(result.ignored, len(result.own))
 
 
 def show_ignored(ignored: Sequence[str], own: int) -> None:
     """Print the files that have no known format."""
     if own:
-        print_text(f"          - {own} left alone: files of the lake itself")
+        print_text(f"          - {own} skipped: files of the lake itself")
     if not ignored:
         return
-    print_text(f"          - {len(ignored)} ignored: no known format")
+    print_text(f"          - {len(ignored)} ignored: unknown format")
     for path in ignored[:MOST_PATHS]:
-        print_note(escape_controls(f"warning: {path} was ignored: it is of no known format"))
+        print_note(escape_controls(f"warning: {path} was ignored: unknown format"))
     if len(ignored) > MOST_PATHS:
         print_note(f"warning: {len(ignored) - MOST_PATHS} more files were ignored; --json lists all")
 

@@ -92,7 +92,7 @@ def show(context: Context, org: str | None, as_json: bool) -> None:
         print_json([_key_document(key) for key in found])
         return
     if not found:
-        print_text("there are no keys; `neve keys create` makes one")
+        print_text("there are no keys; create one with `neve keys create`")
         return
     columns = ("id", "organization", "name", "scopes", "created", "last used", "expires", "revoked")
     print_table(columns, [_row(key) for key in found])

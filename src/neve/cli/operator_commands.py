@@ -96,7 +96,7 @@ def cancel(context: Context, job_id: str, as_json: bool) -> None:
     """
     with open_lake_control(context) as control:
         job = control.jobs.cancel(job_id)
-    _show_job(job, "told to stop" if job.state.is_open else "cancelled", as_json=as_json)
+    _show_job(job, "being cancelled" if job.state.is_open else "cancelled", as_json=as_json)
 
 
 @click.command()
@@ -143,7 +143,7 @@ def pause(context: Context, task: str | None, tables: str, until: datetime | Non
         print_json(PauseReport.model_validate(made).plain)
         return
     print_text(f"{_format_pause(made)} is paused{f' until {made.until:%Y-%m-%d %H:%M} UTC' if made.until else ''}")
-    print_text(f"`neve jobs resume {made.id}` lets it go on")
+    print_text(f"`neve jobs resume {made.id}` resumes it")
 
 
 @click.command()
@@ -233,12 +233,12 @@ def show_all(
         print_json([job_document(job) for job in found])
         return
     if not found:
-        print_text("there are no such jobs")
+        print_text("no matching jobs")
         return
     headers = ("id", "task", "table", "window", "state", "attempts", "wanted", "what")
     print_table(headers, [_job_row(job) for job in found], right=(5,))
     if dead:
-        print_text("\n`neve jobs show ID` says more, `neve jobs replay ID` tries again")
+        print_text("\n`neve jobs show ID` shows details, `neve jobs replay ID` retries a job")
 
 
 @jobs.command("show")
@@ -257,7 +257,7 @@ def show_one(context: Context, job_id: str, as_json: bool) -> None:
     with open_lake_control(context) as control:
         job = control.jobs.get(job_id)
     if job is None:
-        raise WorkMissing(f"there is no job {job_id!r}", hint="`neve jobs list` lists those that there are")
+        raise WorkMissing(f"there is no job {job_id!r}", hint="`neve jobs list` lists all jobs")
     if as_json:
         print_json(job_document(job))
         return

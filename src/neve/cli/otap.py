@@ -114,7 +114,7 @@ def show_import(result: OtapResult) -> None:
     for convention, parts in sorted(result.conventions.items()):
         print_text(f"parts     {parts:,} with ids as the {convention} has them")
     for name, files in sorted(result.other_tables.items()):
-        print_text(f"          {files:,} file(s) of {name} left alone: only logs and spans are taken in")
+        print_text(f"          {files:,} file(s) of {name} skipped: only logs and spans are ingested")
     _show_losses(result.losses)
 
 
@@ -122,9 +122,9 @@ def show_export(result: ExportResult) -> None:
     """Print the summary of an export."""
     request, exported = result.request, result.exported
     if result.unchanged:
-        print_text(f"{request.folder} holds these rows already: nothing was written")
+        print_text(f"{request.folder} already contains these rows, nothing was written")
     elif result.replaced:
-        print_text("what an earlier run had written was replaced")
+        print_text("the output of an earlier run was replaced")
     print_text(f"records   {exported.rows[request.table]:,} {request.table}")
     for name, count in sorted(exported.rows.items()):
         if name != request.table:

@@ -121,8 +121,8 @@ def query(
     sql = _read_statement(sql)
     if server and org:
         raise QueryError(
-            f"--org is {org!r}, expected none together with --server: the key says whose rows are asked for",
-            hint="leave --org out, and give a key of that organization with --key",
+            f"--org is {org!r}, expected none together with --server: the key selects the organization",
+            hint="omit --org, and pass a key of that organization with --key",
         )
     asked = _remote_target(server, key) if server else _local_target(context)
     organization = "" if server else context.organization(org)
@@ -179,7 +179,7 @@ def _choose_format(form: str | None, output: str | None, *, plot: bool) -> str:
 def _check_format(form: str, output: str | None) -> None:
     """Reject an output format that does not fit the destination."""
     if form in BINARY_FORMATS and not output and sys.stdout.isatty():
-        raise QueryError(f"{form} is not for a terminal", hint="add --output FILE, or send the output somewhere")
+        raise QueryError(f"{form} is not for a terminal", hint="add --output FILE, or redirect the output")
     if form == "table" and output:
         raise QueryError("a table is for a terminal", hint=f"choose one of {', '.join(FORMATS[1:])} for a file")
 
@@ -236,7 +236,7 @@ def _text_hint(request: Request) -> Iterator[None]:
         if not names or not any(words in error.message for words in TYPE_ERRORS):
             raise
         value = json.dumps(given[names[0]])
-        hint = f"{names[0]} is no text: for text, write -p {names[0]}='\"{value}\"'"
+        hint = f"{names[0]} is not a string: for a string, write -p {names[0]}='\"{value}\"'"
         raise QueryError(error.message, hint=hint) from error
 
 
@@ -291,7 +291,7 @@ def _format_of_file(output: str | None) -> str:
     ending = output.rsplit(".", 1)[-1].lower()
     if ending not in FORMATS[1:]:
         raise QueryError(
-            f"{output} has no ending that says its format",
-            hint="name it .jsonl, .csv, .parquet or .arrow, or pass --format",
+            f"{output} has no known suffix",
+            hint="use .jsonl, .csv, .parquet or .arrow, or pass --format",
         )
     return ending

@@ -69,7 +69,9 @@ class RemoteClient:
         except (HTTPError, OSError, pa.ArrowInvalid) as error:
             why = self._reason(query_id)
             hint = None if why else "ask again"
-            raise QueryError(f"{self.address} broke off its answer: {why or error}", hint=hint) from error
+            raise QueryError(
+                f"{self.address} closed the connection during the response: {why or error}", hint=hint
+            ) from error
 
     def _reason(self, query_id: str) -> str:
         try:
@@ -82,7 +84,7 @@ class RemoteClient:
         try:
             return json.loads(_read_document(response))
         except (HTTPError, OSError, ValueError) as error:
-            raise QueryError(f"{self.address} answered {path} with what is no JSON: {error}") from error
+            raise QueryError(f"{self.address} answered {path} with invalid JSON: {error}") from error
 
     def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> BaseHTTPResponse:
         base = _parse_address(self.address)
@@ -97,7 +99,7 @@ class RemoteClient:
             hint = "check --server and --key" if error.is_sent else "`neve serve` starts a server"
             raise QueryError(f"can't reach {self.address}: {error}", hint=hint) from error
         except ValueError as error:  # a key or a path that can't be in a request
-            raise QueryError(f"can't talk to {self.address}: {error}", hint="check --server and --key") from error
+            raise QueryError(f"can't connect to {self.address}: {error}", hint="check --server and --key") from error
         if response.status >= HTTPStatus.MULTIPLE_CHOICES:
             raise _response_error(response)
         return response
@@ -149,7 +151,7 @@ def _address_error(address: str, why: str = "") -> QueryError:
 def _response_error(response: BaseHTTPResponse) -> QueryError:
     text = _read_document(response)
     try:
-        told = json.loads(text)["error"]
-        return QueryError(told["message"], hint=told.get("hint"))
+        failure = json.loads(text)["error"]
+        return QueryError(failure["message"], hint=failure.get("hint"))
     except (ValueError, KeyError, TypeError):
-        return QueryError(f"the server said {response.status}: {text[:200].decode(errors='replace')}")
+        return QueryError(f"the server responded with {response.status}: {text[:200].decode(errors='replace')}")

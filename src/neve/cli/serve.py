@@ -197,7 +197,7 @@ def _show_addresses(settings: Settings, tending: Sequence[str], addresses: Addre
     if addresses.query:
         print_text(f"answering queries on {addresses.query} {_format_auth(settings, settings.query.auth)}")
     if tending:
-        print_text(f"tending the lake: {', '.join(tending)}")
+        print_text(f"maintaining the lake: {', '.join(tending)}")
     if addresses.health and addresses.health not in (addresses.http, addresses.query):
         print_text(f"health and metrics on {addresses.health}")
 

@@ -174,7 +174,7 @@ def _plan_document(found: Forecast, lines: list[ForecastEntry]) -> dict[str, Any
 
 def _show_plan(found: Forecast, lines: list[ForecastEntry]) -> None:
     if not lines:
-        print_text("nothing comes by itself")
+        print_text("nothing is scheduled")
     else:
         rows = [
             (

@@ -153,12 +153,12 @@ def status_view(status: StatusReport) -> Group:
     return Group(
         Text(headline(status), style="bold"),
         *_section("parts", _parts(status)),
-        *_section("organizations: what each sent since its receiver started", _organizations(status)),
+        *_section("organizations: data received since the receiver started", _organizations(status)),
         *_section("queries: bytes of files that each organization read today (UTC)", _query_usage(status)),
         *_section("queues", _queues(status)),
         *_section("running", _running_jobs(status)),
-        *_section("dead: every attempt failed, `neve jobs replay ID` tries again", _dead_jobs(status)),
-        *_section("paused: `neve jobs resume ID` goes on", _pauses(status)),
+        *_section("dead: all attempts failed, `neve jobs replay ID` retries", _dead_jobs(status)),
+        *_section("paused: `neve jobs resume ID` resumes", _pauses(status)),
         *_section("lag", lags_view(status.lags)),
         *_section("ended last", _ended_jobs(status)),
     )

@@ -26,10 +26,10 @@ class TimeParam(click.ParamType["datetime"]):
         try:
             moment = datetime.fromisoformat(str(value))
         except ValueError:
-            self.fail(f"{value!r} is no time, expected one like 2026-01-31 or 2026-01-31T08:30:00Z", param, ctx)
+            self.fail(f"{value!r} is not a time, expected one like 2026-01-31 or 2026-01-31T08:30:00Z", param, ctx)
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         if self._past and moment > datetime.now(UTC):
-            self.fail(f"{value!r} lies in the future", param, ctx)
+            self.fail(f"{value!r} is in the future", param, ctx)
         return moment.astimezone(UTC)
 
 
@@ -52,10 +52,10 @@ class SinceParam(click.ParamType["datetime"]):
                 return datetime.now(UTC) - ago
             datetime.fromisoformat(str(value))
         except OverflowError:
-            self.fail(f"{value!r} is longer ago than times go", param, ctx)
+            self.fail(f"{value!r} is too far in the past", param, ctx)
         except ValueError:
             self.fail(
-                f"{value!r} is no time, expected one like 7d, 12h, 30m, 2026-01-31 or 2026-01-31T08:30Z", param, ctx
+                f"{value!r} is not a time, expected one like 7d, 12h, 30m, 2026-01-31 or 2026-01-31T08:30Z", param, ctx
             )
         return TimeParam(past=True).convert(value, param, ctx)
 
@@ -76,9 +76,9 @@ class UntilParam(click.ParamType["datetime"]):
             ahead = _parse_duration(value)
             moment = now + ahead if ahead is not None else TimeParam().convert(value, param, ctx)
         except OverflowError:
-            self.fail(f"{value!r} is further ahead than times go", param, ctx)
+            self.fail(f"{value!r} is too far in the future", param, ctx)
         if moment <= now:
-            self.fail(f"{value!r} is over, expected a time to come like 90d, 12h or 2031-01-31", param, ctx)
+            self.fail(f"{value!r} is over, expected a time in the future like 90d, 12h or 2031-01-31", param, ctx)
         return moment
 
 

@@ -104,7 +104,7 @@ QUESTIONS = (WORST, WHEN, WHO, WHY, TRACE)
 
 
 POLICIES = """\
-# made by `neve demo`: a collector's tail_sampling would run these as they are
+# created by `neve demo`: a collector's tail_sampling would run these as they are
 tail_sampling:
   policies:
     - name: errors

@@ -162,7 +162,7 @@ def read_policy_file(path: Path) -> tuple[Policy, ...]:
         line = f" (line {mark.line + 1})" if mark else ""
         raise ConfigError(f"{path} is not YAML{line}", hint="a text that begins with * needs quotes") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not YAML in UTF-8: {type(error).__name__}") from None
+        raise ConfigError(f"{path} is not UTF-8: {type(error).__name__}") from None
     except OSError as error:
         raise ConfigError(f"can't read {path}: {error.strerror}") from None
     if isinstance(value, dict) and set(value) == {POLICIES_KEY}:

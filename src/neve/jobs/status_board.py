@@ -34,7 +34,7 @@ class PartStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class PartReport(PartStatus):
-    """Last report of a part, by the store's clock; `instance` is the `neve serve` that it belongs to."""
+    """Last report of a part, by the store's clock; `instance` is `neve serve` instance of the part."""
 
     instance: str
     process: str

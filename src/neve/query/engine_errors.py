@@ -27,7 +27,7 @@ CLIENT_PACKAGES = ("botocore", "requests", "urllib3")  # libraries with which py
 # Errors of a catalog in a database that does not respond: by name, because few catalogs load SQLAlchemy.
 DATABASE_ERRORS = ("InterfaceError", "OperationalError", "TimeoutError")
 UNAVAILABLE = "the lake does not answer now"
-FAILED = "the server failed; its log says why"
+FAILED = "the server failed; see its log"
 # Addresses of stores, and paths and addresses of files of engines and catalogs. Not every text with slashes, which may
 # be the user's own.
 LOCATIONS = re.compile(

@@ -168,7 +168,7 @@ class SqliteDocuments:
             words = (str(error).splitlines() or [""])[0]
             raise LakeError(
                 f"the state store ({self._shown}) failed: {type(error).__name__}: {words}",
-                hint="`neve doctor` says what is reachable",
+                hint="`neve doctor` checks the connections",
             ) from error
         with self._lock:
             self._idle.append(connection)

@@ -52,7 +52,7 @@ def test_every_sample_is_there_once_and_says_of_which_process(told: dict[str, tu
 
 def test_families_of_our_own_come_first() -> None:
     """Samples of others that have the same name are added to them."""
-    up = GaugeMetricFamily("neve_serve_up", "whether a process runs", labels=["process"])
+    up = GaugeMetricFamily("neve_serve_up", "1 if a process runs", labels=["process"])
     up.add_metric(["api"], 1)
     other = "# HELP neve_serve_up x\n# TYPE neve_serve_up gauge\nneve_serve_up 0\n"
     assert merge_metrics({"tend": other}, [up]).decode() == (

@@ -79,7 +79,7 @@ def watched() -> Iterator[GroupMonitor]:
 
 def numbers(watch: GroupMonitor, name: str) -> dict[str, float]:
     """A metric of each process."""
-    families = text_string_to_metric_families(watch.counted().decode())
+    families = text_string_to_metric_families(watch.collect_metrics().decode())
     return {
         sample.labels["process"]: sample.value
         for family in families
@@ -113,16 +113,16 @@ def test_what_processes_say_is_put_together(monkeypatch: pytest.MonkeyPatch) -> 
         assert sight.problems == ["receiver (running, degraded): the disk is full", "tail (failed): no policies"]
         assert sight.unready == ["tail (failed): no policies", "receiver: the disk is full"]
         assert numbers(watch, "neve_things_total") == {"receiver": 3, "tend": 4}
-        assert watch.household is not None
-        receiver, tend = (int(str(status.details["pid"])) for status in watch.household.statuses())
+        assert watch.supervisor is not None
+        receiver, tend = (int(str(status.details["pid"])) for status in watch.supervisor.statuses())
         os.kill(receiver, signal.SIGSTOP)
-        hung.append(str(watch.household.statuses()[0].details["health"]))
+        hung.append(str(watch.supervisor.statuses()[0].details["health"]))
         assert "receiver (no heartbeat)" in watch.look().problems[0]
         assert numbers(watch, "neve_things_total") == {"tend": 4}
         os.kill(receiver, signal.SIGCONT)
         hung.clear()
         os.kill(tend, signal.SIGKILL)
-        wait_until(lambda: not watch.household.is_running)  # type: ignore[union-attr]
+        wait_until(lambda: not watch.supervisor.is_running)  # type: ignore[union-attr]
         ended = "the process tend ended: SIGKILL"
         assert watch.look().problems[1:] == [f"ingest (failed): {ended}", f"tail (failed): {ended}"]
         assert numbers(watch, "neve_serve_up") == {"receiver": 1, "tend": 0}
@@ -143,5 +143,5 @@ def test_who_counts_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_before_there_are_processes() -> None:
     """Nothing is ill, and the group counts itself."""
     watch = GroupMonitor(PROCESSES)
-    assert (watch.look().parts, watch.look().unready) == ([], ["the processes are being started"])
-    assert b'process_resident_memory_bytes{process="group"}' in watch.counted()
+    assert (watch.look().parts, watch.look().unready) == ([], ["the processes are starting"])
+    assert b'process_resident_memory_bytes{process="group"}' in watch.collect_metrics()

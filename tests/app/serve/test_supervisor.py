@@ -238,7 +238,7 @@ def test_a_store_that_is_away_fails_no_part(documents: Documents) -> None:
         wait_until(lambda: household.is_running)
         assert household.stop()
     assert [(line["event"], line["error"]) for line in said] == [
-        ("parts can't be reported", "the state store does not answer")
+        ("status of the parts can't be stored", "the state store does not answer")
     ]
 
 

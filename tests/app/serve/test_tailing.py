@@ -10,7 +10,7 @@ from neve.app.serve.parts.tail import TailReporter
 from neve.errors import LakeError, LeaseTaken
 from neve.tail.export.destination import Delivery, DeliveryResult, DestinationUnavailable
 
-SHUT = "box is away, what was kept waits for it: the box is shut"
+SHUT = "box is unavailable, kept traces wait: the box is shut"
 
 
 class Cycle:
@@ -36,14 +36,14 @@ class Heard:
 
     def cycle(self, number: int) -> None:
         """A cycle ends well."""
-        self.account.decided(cast("Any", Cycle(number)))
+        self.account.report_cycle(cast("Any", Cycle(number)))
 
     def turn(self, destination: str, *, away: str = "", spans: int = 0, note: str = "") -> list[str]:
         """A destination has its turn; what is logged of it."""
         error = DestinationUnavailable(away) if away else None
         result = DeliveryResult(destination, None, int(spans > 0), Delivery(accepted=spans), error, note=note)
         with capture_logs() as said:
-            self.account.exported([result])
+            self.account.report_deliveries([result])
         return [f"{line['log_level']}: {line['event']}" for line in said]
 
 
@@ -51,13 +51,13 @@ def test_a_destination_that_is_away_is_an_illness_until_it_is_back() -> None:
     """Beside the last cycle, whatever other destinations and later cycles do; its begin and end are logged."""
     heard = Heard()
     heard.cycle(1)
-    assert heard.turn("box", away="the box is shut") == ["warning: destination is away"]
+    assert heard.turn("box", away="the box is shut") == ["warning: destination is unavailable"]
     assert heard.last == {"cycle": {"cycle": 1}, "error": SHUT}
     assert heard.turn("box", away="the box is shut") == []
     assert heard.turn("other", spans=3) == ["info: traces delivered"]
     heard.cycle(2)
     assert heard.last == {"cycle": {"cycle": 2}, "error": SHUT}
-    assert heard.turn("box", spans=3) == ["info: traces delivered", "warning: destination is no longer away"]
+    assert heard.turn("box", spans=3) == ["info: traces delivered", "warning: destination is available again"]
     assert heard.last == {"cycle": {"cycle": 2}}
 
 
@@ -65,7 +65,7 @@ def test_what_was_delivered_before_a_destination_went_away_is_said() -> None:
     """Both happened in its turn."""
     assert Heard().turn("box", spans=3, away="the box is shut") == [
         "info: traces delivered",
-        "warning: destination is away",
+        "warning: destination is unavailable",
     ]
 
 
@@ -81,11 +81,11 @@ def test_a_cycle_that_failed_is_an_illness_until_one_ends_well() -> None:
     """Beside what ails destinations; who stands by is well."""
     heard = Heard()
     heard.turn("box", away="the box is shut")
-    heard.account.failed(LakeError("the catalog is away"))
+    heard.account.report_failure(LakeError("the catalog is away"))
     assert heard.last["error"] == f"the catalog is away; {SHUT}"
     heard.cycle(1)
     assert heard.last["error"] == SHUT
     heard.turn("box")
-    heard.account.failed(LakeError("the catalog is away"))
-    heard.account.failed(LeaseTaken("the lease is held by another one"))
+    heard.account.report_failure(LakeError("the catalog is away"))
+    heard.account.report_failure(LeaseTaken("the lease is held by another one"))
     assert heard.last == {"standby": "the lease is held by another one"}

@@ -49,7 +49,7 @@ def test_a_job_that_does_not_end_is_given_back_and_the_part_ends_well() -> None:
         part_of(busy, 0.1).run(stop, lambda _details: None)
     assert not over.is_set()
     assert busy.released == 1
-    assert [line["event"] for line in said] == ["job given back: it did not end in time"]
+    assert [line["event"] for line in said] == ["job returned to the queue, it did not end in time"]
     let_go.set()
 
 

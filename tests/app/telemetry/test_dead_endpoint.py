@@ -49,10 +49,10 @@ def test_nobody_listens(start: Start, lines: io.StringIO) -> None:
         with span("job"):
             pass
     assert dropped("traces", "full") - full == 900
-    eventually(lambda: lines.getvalue().count("own telemetry is not taken") == 2)
+    eventually(lambda: lines.getvalue().count("own telemetry is not accepted") == 2)
     sending.close()
     assert dropped("traces", "stopped") - stopped == 100
-    assert lines.getvalue().count("own telemetry is not taken") == 2
+    assert lines.getvalue().count("own telemetry is not accepted") == 2
 
 
 def test_a_receiver_that_never_answers_is_not_waited_for(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ def test_ignored_files_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     """Each of them, up to a number that a screen can hold."""
     show_ingest(result(files=1, ignored=tuple(f"{number}.md" for number in range(25)), formats={"csv": 1}))
     said = capsys.readouterr()
-    assert "warning: 0.md was ignored: it is of no known format" in said.err
+    assert "warning: 0.md was ignored: unknown format" in said.err
     assert "5 more files were ignored; --json lists all" in said.err
     assert "- 1 read as csv" in said.out
 

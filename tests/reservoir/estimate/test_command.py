@@ -53,7 +53,7 @@ def test_totals_by_group_are_told(asked: dict[str, Any]) -> None:
     assert ran.exit_code == 0
     lines = ran.output.splitlines()
     assert "1,320 kept items of 2 windows stand for" in lines[0]
-    assert "intervals hold the truth at 95 %" in lines[0]
+    assert "confidence level of the intervals: 95 %" in lines[0]
     assert lines[2].split() == ["group", "kept", "records", "interval", "per", "second", "share", "note"]
     assert lines[3].split()[:2] == ["all", "1,320"]
     assert len(lines) == 8
@@ -77,7 +77,7 @@ def test_the_truth_stands_beside(asked: dict[str, Any]) -> None:
     begin, end = (datetime(1970, 1, 1, 0, minute, tzinfo=UTC) for minute in (0, 2))
     assert asked["truth"] == ("full", "sampled", SampleRequest("service", "duration", begin, end))
     assert ran.output.count(" truth ") >= 3
-    (held,) = re.findall(r"groups whose interval holds the truth: total (\d+) of (\d+), share", ran.output)
+    (held,) = re.findall(r"groups whose interval contains the true value: total (\d+) of (\d+), share", ran.output)
     assert 18 <= int(held[0]) <= int(held[1]) == len(NAMES)
 
 

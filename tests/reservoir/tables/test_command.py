@@ -46,7 +46,7 @@ def test_a_run_is_told(spark_lake: Lake, sampler: Callable[..., Sampler], monkey
     assert "2 windows with 91 records would be sampled (5 by service_name, priority)" in planned.output
     told = run(spark_lake, "logs", "--k", "5")
     assert "2 windows of logs sampled (5 by service_name, priority): 30 of 91 records kept" in told.output
-    assert "note: 1 record counted as 1: its weight can't be" in told.output
+    assert "note: 1 record counted as 1: invalid weight" in told.output
     assert "logs_sample: 1 file of " in told.output
     other = run(spark_lake, "logs", "--k", "6")
     assert "0 windows of logs sampled" in other.output

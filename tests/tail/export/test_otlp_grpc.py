@@ -79,7 +79,7 @@ def test_nobody_there_is_away() -> None:
 
 @pytest.mark.parametrize("code", [Code.UNAUTHENTICATED, Code.PERMISSION_DENIED, Code.UNIMPLEMENTED])
 def test_a_wrong_key_or_address_loses_nothing(server: GrpcServer, code: Any) -> None:
-    """The destination is away until someone mends it, and is not asked again at once."""
+    """The destination is unavailable until someone mends it, and is not asked again at once."""
     server.script = [Failure(code, "who are you")]
     with pytest.raises(DestinationUnavailable, match="refuses whatever it is sent"):
         exporter(server.endpoint).deliver(kept_traces(1, 1), "b")

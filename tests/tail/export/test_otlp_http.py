@@ -127,7 +127,7 @@ def test_a_server_that_says_nothing_is_away() -> None:
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404])
 def test_a_wrong_key_or_address_loses_nothing(server: HttpServer, status: int) -> None:
-    """Everything would be refused: the destination is away until someone mends it, and is not asked again at once."""
+    """Everything would be refused: the destination is unavailable until it is repaired, without a retry at once."""
     server.script = [Answer(status, b"who are you")]
     with pytest.raises(
         DestinationUnavailable, match=f"refuses whatever it is sent: HTTP {status}: who are you"

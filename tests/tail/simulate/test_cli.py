@@ -66,7 +66,7 @@ def test_a_simulation_as_text() -> None:
     assert (ran.code, ran.errors) == (0, "")
     lines = ran.text.splitlines()
     spans = sum(trace.spans for trace in some_traces(60))
-    assert lines[0].startswith(f"60 traces of spans since 2026-02-02T00:00:00, {spans} spans, judged in ")
+    assert lines[0].startswith(f"60 traces of spans since 2026-02-02T00:00:00, {spans} spans, evaluated in ")
     (whole,) = [line.split() for line in lines if line.startswith("all ")]
     assert whole[1:4] == ["60", str(spans), "100.0%"]
     assert whole[-1] == f"{spans:,}.00"
@@ -116,8 +116,8 @@ def test_semantics_hold_for_files_and_not_for_what_is_configured() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("--since", "yesterday"), 2, "'yesterday' is no time, expected one like 7d, 12h, 30m, 2026-01-31"),
-        (("--since", "2999-01-01"), 2, "lies in the future"),
+        (("--since", "yesterday"), 2, "'yesterday' is not a time, expected one like 7d, 12h, 30m, 2026-01-31"),
+        (("--since", "2999-01-01"), 2, "is in the future"),
         (("--since", "2026-02-03", "--until", "2026-02-02"), 2, "is not after --since"),
         (("--price", "-1"), 2, "-1"),
         (("--semantics", "loose"), 2, "'loose' is not one of 'documented', 'otelcol'"),
@@ -175,7 +175,7 @@ def test_an_explanation_of_another_organization() -> None:
 @pytest.mark.parametrize(
     ("trace", "code", "words"),
     [
-        ("abc", 2, "'abc' is no trace id, expected 32 hexadecimal digits"),
+        ("abc", 2, "'abc' is not a trace id, expected 32 hexadecimal digits"),
         ("g" * 32, 2, "expected 32 hexadecimal digits"),
         ("0" * 31 + "1", 1, "of acme: looked into spans, trace_decisions, open_traces"),
     ],

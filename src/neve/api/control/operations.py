@@ -63,11 +63,11 @@ class Start(ControlRequest):
 
     task: TaskName = Field(description=f"one of {TASKS}")
     table: PrintableText = Field(
-        "", max_length=LONGEST_NAME, description="the table's name, at most 200 characters; none for autopilot"
+        "", max_length=LONGEST_NAME, description="a table name, at most 200 characters; omitted for autopilot"
     )
-    window: PrintableText = Field("", max_length=10, description="a day as YYYY-MM-DD, or nothing for all of the table")
+    window: PrintableText = Field("", max_length=10, description="a day as YYYY-MM-DD; empty for the whole table")
     reason: PrintableText = Field(
-        "", max_length=LONGEST_REASON, description="why, in one line of at most 500 characters"
+        "", max_length=LONGEST_REASON, description="a reason in one line of at most 500 characters"
     )
 
 
@@ -79,12 +79,12 @@ class Pause(ControlRequest):
         "*",
         min_length=1,
         max_length=LONGEST_NAME,
-        description="a pattern of names as metrics_*, at most 200 characters",
+        description="a pattern of table names such as metrics_*, at most 200 characters",
     )
     reason: PrintableText = Field(
-        "", max_length=LONGEST_REASON, description="why, in one line of at most 500 characters"
+        "", max_length=LONGEST_REASON, description="a reason in one line of at most 500 characters"
     )
-    until: UtcTime = Field(None, description="a time of RFC 3339 with its zone; null: until it is ended")
+    until: UtcTime = Field(None, description="an RFC 3339 time with a time zone; null: until the pause is ended")
 
 
 class QueryParameters(BaseModel):
@@ -101,14 +101,14 @@ class JobsQuery(QueryParameters):
     )
     task: Annotated[Task | None, WithJsonSchema(TASK_SCHEMA)] = Field(None, description=f"one of {TASKS}")
     table: PrintableText | None = Field(None, max_length=LONGEST_NAME, description="the table's name")
-    limit: int = Field(50, ge=1, le=1000, description="how many at most, from 1 to 1000")
+    limit: int = Field(50, ge=1, le=1000, description="a maximum number of results, from 1 to 1000")
 
 
 class HistoryQuery(QueryParameters):
     """What of the past is told."""
 
     table: PrintableText | None = Field(None, max_length=LONGEST_NAME, description="the table's name")
-    limit: int = Field(100, ge=1, le=1000, description="how many at most, from 1 to 1000")
+    limit: int = Field(100, ge=1, le=1000, description="a maximum number of results, from 1 to 1000")
 
 
 def read_query(request: Request, model: type[Model]) -> Model:
@@ -117,7 +117,7 @@ def read_query(request: Request, model: type[Model]) -> Model:
     found = dict(given)
     if len(found) < len(given):
         twice = next(name for name, _value in given if sum(one == name for one, _ in given) > 1)
-        raise bad_request(f"{format_value(twice)} stands twice behind `?`")
+        raise bad_request(f"{format_value(twice)} is given twice in the query string")
     return validate_document(found, model)
 
 
@@ -140,7 +140,7 @@ class PausesDocument(Document):
 
 
 class PartsDocument(Document):
-    """The parts of every `neve serve` on the lake."""
+    """Parts of every `neve serve` on the lake."""
 
     parts: list[ServePartReport]
 
@@ -160,8 +160,8 @@ class PoliciesAsked(Document):
 class PoliciesDocument(Document):
     """The policies that hold, as they were written, and where they come from; those that are built in come after."""
 
-    source: str = Field(description="where they come from, in words")
-    version: str = Field(description="what changes with every change of them: the ETag, and what `If-Match` names")
+    source: str = Field(description="source of the policies")
+    version: str = Field(description="version of the policies; it is the ETag, and the value for `If-Match`")
     policies: list[dict[str, Any]]
 
 
@@ -177,32 +177,32 @@ POLICIES = {
         }
     ]
 }
-BAD_REQUEST = (400, "what was asked for is wrong: which key, its value, and what was expected")
+BAD_REQUEST = (400, "invalid request; the message has the key, its value and the expected values")
 NO_JOB = (404, "no such job")
-IF_MATCH = {"If-Match": "the ETag of the policies that are changed, or * for whatever is there"}
+IF_MATCH = {"If-Match": "the ETag of the policies to replace, or * for any version"}
 VERSIONS = ((412, "the policies were changed since they were read"), (428, "If-Match is missing"))
 
 _operation = partial(Operation, scope=Scope.ADMIN)
 CONTROL_OPERATIONS = (
-    _operation("get", "/status", "status", "How everything is now", StatusReport),
-    _operation("get", "/lake/tables", "listLakeTables", "Every table with its health", LakeTablesDocument),
+    _operation("get", "/status", "status", "Status of the whole lake", StatusReport),
+    _operation("get", "/lake/tables", "listLakeTables", "Tables with their health", LakeTablesDocument),
     _operation(
         "get",
         "/lake/tables/{name}",
         "describeLakeTable",
-        "One table, its least healthy partitions, and what compaction would do to it",
+        "One table with its least healthy partitions and its compaction plan",
         TableDetail,
         failures=((404, "no such table"),),
     ),
-    _operation("get", "/plan", "plan", "What would be done next, and why", OutlookReport),
+    _operation("get", "/plan", "plan", "Planned work with reasons", OutlookReport),
     _operation(
-        "get", "/jobs", "listJobs", "Jobs, the newest first", JobsDocument, failures=(BAD_REQUEST,), query=JobsQuery
+        "get", "/jobs", "listJobs", "Jobs, newest first", JobsDocument, failures=(BAD_REQUEST,), query=JobsQuery
     ),
     _operation(
         "post",
         "/jobs",
         "startJob",
-        "Have something done now; folded into the open job of the same task, table and window, if there is one",
+        "Start a job now; an open job of the same task, table and window is reused",
         JobReport,
         status=202,
         failures=(BAD_REQUEST,),
@@ -214,51 +214,49 @@ CONTROL_OPERATIONS = (
         "post",
         "/jobs/{id}/cancel",
         "cancelJob",
-        "End a job; one that runs ends when its worker sees it",
+        "Cancel a job; a running job ends when its worker notices",
         JobReport,
         status=202,
-        failures=(NO_JOB, (409, "it has ended already")),
+        failures=(NO_JOB, (409, "the job has ended already")),
     ),
     _operation(
         "post",
         "/jobs/{id}/replay",
         "replayJob",
-        "Try a job again that is dead or cancelled",
+        "Retry a job that is dead or cancelled",
         JobReport,
         status=202,
-        failures=(NO_JOB, (409, "it is neither dead nor cancelled")),
+        failures=(NO_JOB, (409, "the job is neither dead nor cancelled")),
     ),
-    _operation("get", "/pauses", "listPauses", "What is held up", PausesDocument),
+    _operation("get", "/pauses", "listPauses", "Active pauses", PausesDocument),
     _operation(
         "post",
         "/pauses",
         "pause",
-        "Let no more work begin, of one task or of all, on tables of a pattern; what runs goes on",
+        "Pause one task or all tasks on tables that match a pattern; running jobs continue",
         PauseReport,
         status=201,
         failures=(BAD_REQUEST,),
         body=Pause,
         example=PAUSE,
     ),
-    _operation("delete", "/pauses/{id}", "resume", "Let work go on", PauseReport, failures=((404, "no such pause"),)),
-    _operation("get", "/parts", "listParts", "The parts of every `neve serve` on the lake", PartsDocument),
+    _operation("delete", "/pauses/{id}", "resume", "End a pause", PauseReport, failures=((404, "no such pause"),)),
+    _operation("get", "/parts", "listParts", "Parts of every `neve serve` on the lake", PartsDocument),
     _operation(
         "get",
         "/history",
         "history",
-        "What was done, the newest first",
+        "Finished work, newest first",
         HistoryDocument,
         failures=(BAD_REQUEST,),
         query=HistoryQuery,
     ),
-    _operation(
-        "get", "/policies", "readPolicies", "The policies that hold; their version is the ETag", PoliciesDocument
-    ),
+    _operation("get", "/policies", "readPolicies", "Active policies; their version is the ETag", PoliciesDocument),
     _operation(
         "put",
         "/policies",
         "writePolicies",
-        "Let other policies hold, in the place of those of the files",
+        "Replace the policies of the files by others",
         PoliciesDocument,
         failures=(BAD_REQUEST, *VERSIONS),
         body=PoliciesAsked,
@@ -269,7 +267,7 @@ CONTROL_OPERATIONS = (
         "delete",
         "/policies",
         "clearPolicies",
-        "Let the policies of the files hold again",
+        "Return to the policies of the files",
         PoliciesDocument,
         failures=(BAD_REQUEST, *VERSIONS),
         headers=IF_MATCH,

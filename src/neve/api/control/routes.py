@@ -101,12 +101,14 @@ def _check_keyless_change(request: Request, caller: Caller) -> None:
         return
     origin = request.headers.get("origin")
     if origin is not None and not is_own_origin(origin, request.headers.get("host", "")):
-        message = f"a page of {origin[:LONGEST_SHOWN]!r} may not operate a lake without a key"
+        message = f"pages of {origin[:LONGEST_SHOWN]!r} may not control a lake that requires no API key"
         raise Failure(403, "wrong_origin", message, hint="set query.auth to keys")
     if not caller.may(Scope.ADMIN):
         call = f"{request.method} {request.url.path[:LONGEST_SHOWN]}"
         hint = "use the command line (`neve jobs`, `neve policies`), or set query.open_admin, or query.auth to keys"
-        raise Failure(403, "no_admin", f"{call} changes the lake's work, and this port asks for no keys", hint=hint)
+        raise Failure(
+            403, "no_admin", f"{call} controls jobs and policies, and this port requires no API key", hint=hint
+        )
 
 
 @dataclass(frozen=True)
@@ -140,8 +142,8 @@ class LakeEndpoints:
 
     async def history(self, request: Request, _caller: Caller) -> Response:
         """Return the activity on tables."""
-        asked = read_query(request, HistoryQuery)
-        runs = await self.threads.run(lambda: self.control.past.of(asked.table, asked.limit))
+        query = read_query(request, HistoryQuery)
+        runs = await self.threads.run(lambda: self.control.past.of(query.table, query.limit))
         return json_response(HistoryDocument(runs=runs).plain)
 
 
@@ -159,10 +161,10 @@ class JobEndpoints:
 
     async def jobs(self, request: Request, _caller: Caller) -> Response:
         """Return the jobs that match the query."""
-        asked = read_query(request, JobsQuery)
-        states = (asked.state,) if asked.state else ()
+        query = read_query(request, JobsQuery)
+        states = (query.state,) if query.state else ()
         found = await self.threads.run(
-            lambda: self.control.jobs.list(states=states, task=asked.task, table=asked.table, limit=asked.limit)
+            lambda: self.control.jobs.list(states=states, task=query.task, table=query.table, limit=query.limit)
         )
         return json_response(JobsDocument(jobs=[JobReport.model_validate(job) for job in found]).plain)
 
@@ -171,14 +173,14 @@ class JobEndpoints:
         job_id = _path_id(request)
         found = await self.threads.run(lambda: self.control.jobs.get(job_id))
         if found is None:
-            raise WorkMissing(f"there is no job {job_id!r}", hint="GET /api/v1/jobs lists those that there are")
+            raise WorkMissing(f"there is no job {job_id!r}", hint="GET /api/v1/jobs lists all jobs")
         return json_response(JobReport.model_validate(found).plain)
 
     async def start(self, request: Request, caller: Caller) -> Response:
         """Request a job now."""
-        asked = read_model(await read_body(request), Start)
-        reason = asked.reason or f"asked for by {describe_caller(caller)}"
-        job = await self.threads.run(lambda: self.control.start(asked.task, asked.table, asked.window, reason=reason))
+        query = read_model(await read_body(request), Start)
+        reason = query.reason or f"asked for by {describe_caller(caller)}"
+        job = await self.threads.run(lambda: self.control.start(query.task, query.table, query.window, reason=reason))
         log.info("job started", by=describe_caller(caller), job=job.id, subject=job.subject, reason=reason)
         return json_response(JobReport.model_validate(job).plain, status=ACCEPTED)
 
@@ -203,10 +205,10 @@ class JobEndpoints:
 
     async def pause(self, request: Request, caller: Caller) -> Response:
         """Pause work."""
-        asked = read_model(await read_body(request), Pause)
+        query = read_model(await read_body(request), Pause)
         made = await self.threads.run(
             lambda: self.control.pause(
-                asked.task, asked.tables, by=describe_caller(caller), reason=asked.reason, until=asked.until
+                query.task, query.tables, by=describe_caller(caller), reason=query.reason, until=query.until
             )
         )
         report = PauseReport.model_validate(made)
@@ -246,7 +248,7 @@ class PolicyEndpoints:
         value = _policy_list(parse_json(await read_body(request)))
         store = self.control.policies
         policies = Policies(read_policies(value, "the body"), store.given.defaults)
-        version = await self._changed(lambda: store.save(policies, describe_caller(caller), expected))
+        version = await self._apply(lambda: store.save(policies, describe_caller(caller), expected))
         log.info(
             "policies written",
             by=describe_caller(caller),
@@ -258,25 +260,25 @@ class PolicyEndpoints:
     async def clear(self, request: Request, caller: Caller) -> Response:
         """Return to the policies of the files."""
         expected = _expected_version(request)
-        version = await self._changed(lambda: self.control.policies.clear(expected))
+        version = await self._apply(lambda: self.control.policies.clear(expected))
         log.info("policies cleared", by=describe_caller(caller), version=version)
         return await self._reply()
 
-    async def _changed(self, change: Callable[[], str]) -> str:
+    async def _apply(self, change: Callable[[], str]) -> str:
         try:
             return await self.threads.run(change)
         except PolicyConflict as error:
             raise Failure(412, "changed", error.message, hint=error.hint) from error
 
     async def _reply(self) -> Response:
-        policies, source = await self.threads.run(self._held)
+        policies, source = await self.threads.run(self._load_policies)
         version = hash_policies(policies)
         document = PoliciesDocument(source=source, version=version, policies=policies.plain)
         reply = json_response(document.plain)
         reply.headers["etag"] = f'"{version}"'
         return reply
 
-    def _held(self) -> tuple[Policies, str]:
+    def _load_policies(self) -> tuple[Policies, str]:
         store = self.control.policies
         return store.load(), store.source()
 
@@ -285,8 +287,13 @@ def _expected_version(request: Request) -> str | None:
     """Return the version that the caller has read; none if any version is accepted."""
     header = request.headers.get("if-match", "").strip()
     if not header:
-        hint = "send the ETag of GET /api/v1/policies as If-Match; If-Match: * takes whatever is there"
-        raise Failure(428, "no_version", "policies are changed by who has read them: If-Match is missing", hint=hint)
+        hint = "send the ETag of GET /api/v1/policies as If-Match; If-Match: * replaces any version"
+        raise Failure(
+            428,
+            "no_version",
+            "the header If-Match is missing, expected the version of the policies to replace",
+            hint=hint,
+        )
     if header == ANY:
         return None
     version = header.removeprefix('"').removesuffix('"')

@@ -70,7 +70,9 @@ class Endpoint:
     def _no_such_method(self, request: Request) -> Failure:
         path = request.url.path
         if not self.handlers:
-            return Failure(404, "not_found", f"{path} is not served here", hint="/api/v1/openapi.json says what is")
+            return Failure(
+                404, "not_found", f"{path} is not served here", hint="/api/v1/openapi.json lists the available paths"
+            )
         allowed = ", ".join(self.handlers)
         message = f"{path} takes {allowed}, got {request.method}"
         return Failure(405, "method_not_allowed", message, headers={"allow": allowed})
@@ -89,7 +91,7 @@ async def read_body(request: Request) -> bytes:
         async with asyncio.timeout(BODY_SECONDS):
             return await _read_stream(request)
     except TimeoutError:
-        message = f"the body was not there after {BODY_SECONDS} s"
+        message = f"the body did not arrive within {BODY_SECONDS} s"
         raise Failure(408, "slow_body", message, headers={"connection": "close"}) from None
 
 

@@ -120,10 +120,10 @@ def _unavailable_failure(error: LakeError | QueryError) -> Failure:
 QUERY_ID = "neve-query-id"
 
 
-def json_response(told: Failure | Any, query_id: str | None = None, status: int = 200) -> JSONResponse:
+def json_response(content: Failure | Any, query_id: str | None = None, status: int = 200) -> JSONResponse:
     """Return a JSON response with a document or an error, and the id of its query."""
     headers = {"cache-control": "no-store"} | ({QUERY_ID: query_id} if query_id else {})
-    if isinstance(told, Failure):
-        content = {"error": told.as_document, "id": query_id}
-        return JSONResponse(content, told.status, {**headers, **told.headers})
-    return JSONResponse(told, status, headers)
+    if isinstance(content, Failure):
+        body = {"error": content.as_document, "id": query_id}
+        return JSONResponse(body, content.status, {**headers, **content.headers})
+    return JSONResponse(content, status, headers)

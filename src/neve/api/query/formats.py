@@ -69,7 +69,7 @@ def _json_values(column: pa.Array, field: pa.Field) -> list[Any]:
         # Arrow has dates outside the range of Python's calendar.
         raise QueryError(
             f"a value of column {field.name!r} can't be written: {str(error).splitlines()[0]}",
-            hint="cast it to VARCHAR, or ask for the format arrow",
+            hint="cast it to VARCHAR, or request the format arrow",
         ) from error
     if _is_plain(column):
         return values
@@ -140,7 +140,7 @@ class ArrowFileWriter:
             schema = pa.schema(list(zip(distinct_names(schema.names), kinds, strict=True)))
         self._schema = schema
         self._writer = self._open_writer(pa.PythonFile(self._sink, mode="w"), schema)
-        return self._sink.taken()
+        return self._sink.take_bytes()
 
     def rows(self, batch: pa.RecordBatch) -> bytes:
         """Return the rows, or nothing while too few are buffered."""
@@ -150,13 +150,13 @@ class ArrowFileWriter:
         self._waiting_bytes += batch.nbytes
         if self._waiting_bytes >= self._gathered_bytes:
             self._write()
-        return self._sink.taken()
+        return self._sink.take_bytes()
 
     def end(self, _statistics: Statistics) -> bytes:
         """Return the footer, if the format has one."""
         self._write()
         self._writer.close()
-        return self._sink.taken()
+        return self._sink.take_bytes()
 
     def fail(self, _failure: Failure) -> None:
         """Return none: a truncated file must not look complete."""
@@ -185,7 +185,7 @@ class _Sink:
     def close(self) -> None:
         """Do nothing, because no file is open."""
 
-    def taken(self) -> bytes:
+    def take_bytes(self) -> bytes:
         """Return the bytes since the last call."""
         pieces, self._pieces = self._pieces, []
         return b"".join(pieces)

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 QUERIES = Counter(
     "neve_query_queries",
-    "queries that ended; engine none: before it was known what to do",
+    "Finished queries, by engine and outcome; engine none: it failed before an engine was chosen",
     ["state", "engine", "cache"],
 )
-SECONDS = Histogram("neve_query_seconds", "from the start of a query to its end", ["engine"], buckets=BUCKETS)
-READ = Counter("neve_query_read_bytes", "bytes of files that queries read", ["engine"])
-PRUNED = Counter("neve_query_pruned_bytes", "bytes of files that queries did not have to read", ["engine"])
-ROWS = Counter("neve_query_rows", "rows of results", ["engine"])
-REFUSED = Counter("neve_query_refused", "requests that were not answered, by code and limit", ["code", "limit"])
-ABANDONED = Counter("neve_query_abandoned", "queries whose client went away, or read nothing for too long")
+SECONDS = Histogram("neve_query_seconds", "Duration of queries", ["engine"], buckets=BUCKETS)
+READ = Counter("neve_query_read_bytes", "Bytes of files that queries read", ["engine"])
+PRUNED = Counter("neve_query_pruned_bytes", "Bytes of files that queries skipped", ["engine"])
+ROWS = Counter("neve_query_rows", "Rows of results", ["engine"])
+REFUSED = Counter("neve_query_refused", "Rejected requests, by code and limit", ["code", "limit"])
+ABANDONED = Counter("neve_query_abandoned", "Queries whose client disconnected or stopped reading")
 
 
 def count_ended(running: RunningQuery) -> None:

@@ -50,11 +50,11 @@ def parse_json(body: bytes) -> Any:
         document = json.loads(body.decode(), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
         json.dumps(document, ensure_ascii=False).encode()  # lone surrogates are valid text until they are encoded
     except UnicodeError:
-        raise bad_request("the body has a character that is no text, expected UTF-8") from None
+        raise bad_request("the body is not valid UTF-8") from None
     except RecursionError:
         raise bad_request("the body is nested too deeply") from None
     except ValueError as error:
-        raise bad_request(f"the body is no JSON: {error}") from None
+        raise bad_request(f"the body is not JSON: {error}") from None
     return document
 
 
@@ -72,7 +72,7 @@ def format_value(value: object) -> str:
 def _reject_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key stands twice in one object")
+        raise ValueError("a key occurs twice in one object")
     return found
 
 
@@ -128,32 +128,34 @@ class Question(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
-    sql: str = Field(min_length=1, description="one statement that reads, in DuckDB's SQL", examples=["SELECT 1"])
+    sql: str = Field(min_length=1, description="one read-only statement in DuckDB's SQL dialect", examples=["SELECT 1"])
     parameters: list[Scalar] | dict[str, Scalar] = Field(
         default_factory=list,
-        description="a list of values for `?` or `$1`, or an object of values for `$name`: texts, numbers, booleans "
+        description="a list of values for `?` or `$1`, or an object of values for `$name`: strings, numbers, booleans "
         "and nulls",
     )
-    since: UtcTime = Field(None, description="a time of RFC 3339 with its zone: rows before it are left out")
-    until: UtcTime = Field(None, description="a time of RFC 3339 with its zone: rows from it on are left out")
+    since: UtcTime = Field(None, description="an RFC 3339 time with a time zone; rows before it are excluded")
+    until: UtcTime = Field(None, description="an RFC 3339 time with a time zone; rows at or after it are excluded")
     format: Format | None = Field(
-        None, description="one of json, jsonl, csv, parquet, arrow; null: what the header `Accept` says, else json"
+        None, description="one of json, jsonl, csv, parquet, arrow; null: from the header `Accept`, else json"
     )
-    limit: int | None = Field(None, ge=1, le=2**53, description="rows, from 1, that the result is cut off after")
+    limit: int | None = Field(
+        None, ge=1, le=2**53, description="a maximum number of rows, from 1; more rows are cut off"
+    )
     timeout_seconds: float | None = Field(
         None,
         gt=0,
         le=86_400,
-        description="seconds, up to 86400, that the answer may take; the server's limit holds too",
+        description="a timeout in seconds, up to 86400; the server's limit applies too",
     )
-    partial: bool = Field(False, description="a boolean: whether files that can't be read may be left out")
+    partial: bool = Field(False, description="a boolean: skip files that can't be read")
     timezone: str = Field(
         "UTC",
         max_length=64,
-        description="a time zone by its name, such as Europe/Berlin: for times without a zone, for days, and for times "
-        "in the result",
+        description="the name of a time zone, such as Europe/Berlin, for times without a zone, days and times of the "
+        "result",
     )
-    fresh: bool = Field(False, description="a boolean: whether the result must not be one that was kept")
+    fresh: bool = Field(False, description="a boolean: bypass the result cache")
 
     def request(self, caller: Caller) -> Request:
         """Return the request for the query service."""
@@ -190,29 +192,29 @@ class Document(BaseModel):
 class ErrorDocument(Document):
     """What is wrong."""
 
-    code: str = Field(description="a short name that does not change")
-    message: str = Field(description="what failed, for people")
-    hint: str | None = Field(description="what to do about it")
-    limit: str | None = Field(description="which limit it is: concurrency, memory, seconds, scan_bytes or rows")
+    code: str = Field(description="stable error code")
+    message: str = Field(description="description of the error")
+    hint: str | None = Field(description="remedy")
+    limit: str | None = Field(description="exceeded limit: concurrency, memory, seconds, scan_bytes or rows")
 
 
 class FailureDocument(Document):
     """The answer to a request that failed."""
 
     error: ErrorDocument
-    id: str | None = Field(description="the query that it is about")
+    id: str | None = Field(description="id of the query")
 
 
 class ScanDocument(Document):
     """One table of a statement."""
 
     table: str
-    snapshot: int | None = Field(description="the snapshot that was read")
+    snapshot: int | None = Field(description="snapshot that was read")
     files: int = Field(description="files that were read")
     bytes: int = Field(description="their bytes")
-    pruned_files: int = Field(description="files that did not have to be read")
+    pruned_files: int = Field(description="files that were skipped")
     pruned_bytes: int = Field(description="their bytes")
-    predicate: str = Field(description="the condition that files were told apart by")
+    predicate: str = Field(description="condition that selected the files")
 
 
 class StatisticsDocument(Document):
@@ -221,13 +223,13 @@ class StatisticsDocument(Document):
     scans: list[ScanDocument]
     engine: str = Field(description="duckdb or spark")
     cache: str = Field(description="hit, miss or off")
-    rollup: str = Field(description="the table of rolled-up points that the answer comes from, if any")
+    rollup: str = Field(description="rollup table that answered the query, if any")
     rows: int
     planning_seconds: float
     seconds: float
-    partial: bool = Field(description="whether files were left out that could not be read")
-    truncated: bool = Field(description="whether rows were left out that `limit` was too small for")
-    notes: list[str] = Field(description="what was decided, and why")
+    partial: bool = Field(description="whether unreadable files were skipped")
+    truncated: bool = Field(description="whether rows beyond `limit` were cut off")
+    notes: list[str] = Field(description="decisions of the planner with reasons")
     files: int
     bytes: int
     pruned_files: int
@@ -238,7 +240,7 @@ class ResultColumn(Document):
     """A column of a result."""
 
     name: str
-    type: str = Field(description="as Arrow calls it")
+    type: str = Field(description="Arrow type")
 
 
 class AnswerDocument(Document):
@@ -258,7 +260,7 @@ class ColumnDocument(Document):
     """A column of a table."""
 
     name: str
-    type: str = Field(description="as Iceberg calls it")
+    type: str = Field(description="Iceberg type")
     comment: str
     required: bool
 
@@ -272,8 +274,8 @@ class TableDocument(Document):
     files: int
     bytes: int
     snapshot: int | None
-    earliest: datetime | None = Field(description="the first time in it")
-    latest: datetime | None = Field(description="the last time in it")
+    earliest: datetime | None = Field(description="earliest time")
+    latest: datetime | None = Field(description="latest time")
     columns: list[ColumnDocument]
 
 
@@ -284,14 +286,14 @@ class TablesDocument(Document):
 
 
 class QueryDocument(Document):
-    """A query that runs or ended lately."""
+    """One query that is running or ended recently."""
 
     id: str
     state: str = Field(description="running, done, failed or cancelled")
     sql: str
-    key_id: str = Field(description="the key that it was asked with")
+    key_id: str = Field(description="API key of the caller")
     started: datetime
-    error: str = Field(description="why it failed")
+    error: str = Field(description="error message")
     statistics: StatisticsDocument
 
 

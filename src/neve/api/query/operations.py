@@ -25,7 +25,7 @@ PREFIX = "/api/v1"
 BODY_FAILURES = (
     (408, "the body was too slow"),
     (413, "the body is too large"),
-    (415, "the body is no JSON"),
+    (415, "the body is not JSON"),
 )
 
 
@@ -65,7 +65,7 @@ def access_failures(scope: Scope) -> tuple[tuple[int, str], ...]:
         (401, "no key was sent"),
         (403, f"the key is unknown or revoked, or does not have the scope {scope}"),
         (500, "the server failed"),
-        (503, "the lake or the store of keys does not answer; come back after `Retry-After` seconds"),
+        (503, "the lake or the key store is unavailable; retry after `Retry-After` seconds"),
     )
 
 
@@ -77,17 +77,17 @@ EXAMPLE = {
 }
 QUERY_FAILURES = {
     400: "the body or the statement is wrong: bad_request, bad_query, unknown_table",
-    406: "no form that `Accept` names",
+    406: "no format of `Accept` is supported",
     409: "the query was cancelled before it had rows",
-    422: "the query would take more than it may have: memory, seconds, scan_bytes or rows. Sending it again won't help",
-    429: "too many queries run already; come back after `Retry-After` seconds",
+    422: "the query exceeds a limit: memory, seconds, scan_bytes or rows. A retry fails again",
+    429: "too many concurrent queries; retry after `Retry-After` seconds",
 }
 QUERY_OPERATIONS = (
     Operation(
         "post",
         "/query",
         "query",
-        "Answer a statement",
+        "Run a query",
         AnswerDocument,
         failures=tuple(QUERY_FAILURES.items()),
         body=Question,
@@ -95,12 +95,12 @@ QUERY_OPERATIONS = (
     ),
     Operation("get", "/tables", "listTables", "The tables", TablesDocument),
     Operation("get", "/tables/{name}", "describeTable", "One table", TableDocument, failures=((404, "no such table"),)),
-    Operation("get", "/queries", "listQueries", "The organization's queries that run", QueriesDocument),
+    Operation("get", "/queries", "listQueries", "Running queries of the organization", QueriesDocument),
     Operation(
         "get",
         "/queries/{id}",
         "getQuery",
-        "A query that runs or ended lately",
+        "One query that is running or ended recently",
         QueryDocument,
         failures=((404, "no such query of this organization"),),
     ),
@@ -108,7 +108,7 @@ QUERY_OPERATIONS = (
         "delete",
         "/queries/{id}",
         "cancelQuery",
-        "End a query; one that ended stays as it is",
+        "Cancel a query; no effect if it has ended",
         QueryDocument,
         status=202,
         failures=((403, "another key started it"), (404, "no such query of this organization")),

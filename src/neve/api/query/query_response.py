@@ -90,10 +90,10 @@ class QueryResponse:
             await send({"type": "http.response.body", "body": b""})
         except TimeoutError:
             ABANDONED.inc()
-            log.warning("a query's reader took nothing", seconds=READER_SECONDS, query=self._id)
+            log.warning("client stopped reading a result", seconds=READER_SECONDS, query=self._id)
         except _Truncated:
             # A response without its end is recognized as incomplete: the connection is closed in the middle.
-            log.warning("an answer was cut off", query=self._id, format=self._form)
+            log.warning("result was cut off", query=self._id, format=self._form)
 
     async def _next(self) -> bytes | None:
         """Return the next piece; an error is the last piece if the format can express it."""

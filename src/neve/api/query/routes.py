@@ -79,7 +79,7 @@ class QueryEndpoints:
         running = await self._find(request, caller)
         if running.key_id != caller.key_id and not caller.may(Scope.ADMIN):
             message = f"the query {running.id} was started with another key of the organization"
-            hint = "a key may cancel its own queries, and with the scope admin those of others"
+            hint = "a key can cancel its own queries, and with the scope admin those of other keys"
             raise Failure(403, "wrong_owner", message, hint=hint)
         for _ in range(CANCEL_ATTEMPTS):  # an engine that has not started ignores it
             if running.state != "running":
@@ -96,7 +96,7 @@ class QueryEndpoints:
         query_id: str = request.path_params["id"]
         running = await self._look(lambda: self.service.find(query_id, caller.organization))
         if running is None:
-            hint = "queries are remembered for a while only, and by the server that was asked"
+            hint = "a server lists only its own queries, for a limited time"
             raise Failure(404, "unknown_query", f"there is no query {query_id[:64]!r}", hint=hint)
         return running
 

@@ -60,7 +60,7 @@ def _read_file(path: Path, *, required: bool) -> dict[str, Any]:
         mark = error.context_mark or error.problem_mark
         raise ConfigError(f"{path} is not YAML{f' (line {mark.line + 1})' if mark else ''}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not YAML in UTF-8: {type(error).__name__}") from None
+        raise ConfigError(f"{path} is not UTF-8: {type(error).__name__}") from None
     except OSError as error:
         raise ConfigError(f"can't read {path}: {error.strerror}") from None
     if values is None:

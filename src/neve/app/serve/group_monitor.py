@@ -70,7 +70,7 @@ class GroupMonitor:
     """
 
     processes: Mapping[str, Sequence[str]]
-    household: Supervisor | None = None
+    supervisor: Supervisor | None = None
     token: str = ""
     _failures: Counter[str] = field(default_factory=Counter)
     _client: HttpClient = field(
@@ -81,21 +81,21 @@ class GroupMonitor:
 
     def look(self) -> PartsHealth:
         """Return the health of the parts of all processes."""
-        if self.household is None:
-            return PartsHealth([], ["the processes are being started"])
+        if self.supervisor is None:
+            return PartsHealth([], ["the processes are starting"])
         seen = self._of_each(self._look_at)
         return PartsHealth(
-            [part for sight in seen for part in sight.parts], [one for sight in seen for one in sight.waiting]
+            [part for health in seen for part in health.parts], [one for health in seen for one in health.waiting]
         )
 
-    def counted(self) -> bytes:
+    def collect_metrics(self) -> bytes:
         """Return the metrics of all processes, and of their states."""
-        texts = dict(self._of_each(self._counted_by))
+        texts = dict(self._of_each(self._scrape))
         return merge_metrics({**texts, GROUP: generate_latest().decode()}, self._own())
 
     def _of_each(self, ask: Callable[[PartStatus], Answer]) -> list[Answer]:
         """Query all processes at once, so that a slow one does not delay the others."""
-        statuses = self.household.statuses() if self.household else []
+        statuses = self.supervisor.statuses() if self.supervisor else []
         with ThreadPoolExecutor(max(1, len(statuses))) as pool:
             return list(pool.map(ask, statuses))
 
@@ -121,7 +121,7 @@ class GroupMonitor:
             [part_document(status.name, replace(status, name=part)) for part in self.processes[status.name]]
         )
 
-    def _counted_by(self, status: PartStatus) -> tuple[str, str]:
+    def _scrape(self, status: PartStatus) -> tuple[str, str]:
         """Return the name of a process and its metrics.
 
         Without a response the metrics are empty, and the failure is counted.
@@ -142,14 +142,10 @@ class GroupMonitor:
         return None if reply.is_truncated else reply
 
     def _own(self) -> list[Metric]:
-        up = GaugeMetricFamily("neve_serve_up", "whether a process runs", labels=[PROCESS])
-        restarts = CounterMetricFamily(
-            "neve_serve_restarts", "times that a process was started again", labels=[PROCESS]
-        )
-        failures = CounterMetricFamily(
-            "neve_serve_scrape_failures", "times that a process did not say what it had counted", labels=[PROCESS]
-        )
-        for status in self.household.statuses() if self.household else []:
+        up = GaugeMetricFamily("neve_serve_up", "1 if a process runs", labels=[PROCESS])
+        restarts = CounterMetricFamily("neve_serve_restarts", "Restarts of a process", labels=[PROCESS])
+        failures = CounterMetricFamily("neve_serve_scrape_failures", "Failed scrapes of a process", labels=[PROCESS])
+        for status in self.supervisor.statuses() if self.supervisor else []:
             up.add_metric([status.name], float(status.state == PartState.RUNNING))
             restarts.add_metric([status.name], status.restarts)
             failures.add_metric([status.name], self._failures[status.name])

@@ -45,10 +45,10 @@ class Part(Protocol):
     def name(self) -> str:
         """The name, unique in its process."""
 
-    def run(self, stop: threading.Event, say: ReportDetails) -> None:
+    def run(self, stop: threading.Event, report: ReportDetails) -> None:
         """Run until the event is set, then finish the work in progress and return; an earlier return is a failure.
 
-        `say` replaces the reported details of the part, which are JSON values. A part is started until its first
+        `report` replaces the reported details of the part, which are JSON values. A part is started until its first
         report, and running from then on. A running part that reports an `error` is unhealthy until it reports without
         one.
         """

@@ -45,7 +45,7 @@ def _check_catalog(lake: Lake) -> None:
         names = lake.table_names()
     except Exception as error:
         # Any error of the network or the server: each process that needs the catalog reports more details.
-        log.warning("catalog does not answer: only the receiver works until it does", error=str(error))
+        log.warning("catalog does not respond, only the receiver works until it does", error=str(error))
         return
     if not names:
         log.warning(NO_TABLES, hint=INIT)

@@ -87,10 +87,10 @@ def stop_with_parent(far_end: int, orphan_seconds: float = ORPHAN_SECONDS) -> No
 
     def wait() -> None:
         os.read(far_end, 1)
-        log.warning("parent is gone: stopping too", seconds=orphan_seconds)
+        log.warning("parent process ended, stopping", seconds=orphan_seconds)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(orphan_seconds)
-        log.error("ended: what was begun was not finished in time")
+        log.error("ended before running work was finished")
         sys.stderr.flush()
         os._exit(ORPHAN_EXIT_CODE)
 
@@ -115,12 +115,12 @@ class ChildProcess:
     inherited: int
     patience_seconds: float
 
-    def run(self, stop: threading.Event, say: ReportDetails) -> None:
+    def run(self, stop: threading.Event, report: ReportDetails) -> None:
         """Run the process until the event is set; raises `NeveError` if it exits by itself, or with an error."""
         process = self._spawn()
         log.info("process started", process=self.name, pid=process.pid)
         try:
-            threading.Thread(target=self._listen, args=(process, say), daemon=True).start()
+            threading.Thread(target=self._listen, args=(process, report), daemon=True).start()
             while process.poll() is None and not stop.wait(POLL_SECONDS):
                 pass
             if process.poll() is None:
@@ -130,7 +130,7 @@ class ChildProcess:
                 process.kill()
         code = process.wait()
         if code not in CLEAN_EXIT_CODES or not stop.is_set():
-            raise NeveError(f"the process {self.name} ended: {describe_exit(code)}", hint="its log says why")
+            raise NeveError(f"the process {self.name} ended: {describe_exit(code)}", hint="see its log")
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         try:
@@ -144,14 +144,14 @@ class ChildProcess:
         except OSError as error:
             raise NeveError(f"the process {self.name} can't be started: {error.strerror}") from error
 
-    def _listen(self, process: subprocess.Popen[bytes], say: ReportDetails) -> None:
+    def _listen(self, process: subprocess.Popen[bytes], report: ReportDetails) -> None:
         """Report the ready line of the process; any other output is forwarded to the logs."""
         assert process.stdout is not None  # noqa: S101 - it was started with a pipe
         with process.stdout as lines:
             for line in lines:
                 ready = _parse_line(line)
                 if ready is not None and process.poll() is None:
-                    say({**ready, "pid": process.pid})
+                    report({**ready, "pid": process.pid})
                 else:
                     sys.stderr.write(line.decode(errors="replace"))
 
@@ -160,7 +160,7 @@ class ChildProcess:
         try:
             process.wait(self.patience_seconds)
         except subprocess.TimeoutExpired:
-            log.error("process killed: it did not end in time", process=self.name, seconds=self.patience_seconds)
+            log.error("process killed, it did not end in time", process=self.name, seconds=self.patience_seconds)
             process.kill()
 
 

@@ -72,14 +72,14 @@ async def receiver_parts(settings: Settings) -> AsyncIterator[ReceiverParts]:
         pressure, otlp = await _open_zone(settings, OTLP, parts, usage)
         event_pressure, events = await _open_zone(settings, EVENTS, parts, event_usage)
         examiners, metrics, budget = await open_examiners(config, parts)
-        metrics.gauge("backlog_bytes", "bytes that wait to be ingested", lambda: pressure.backlog_bytes)
+        metrics.gauge("backlog_bytes", "Bytes that wait to be ingested", lambda: pressure.backlog_bytes)
         metrics.gauge(
             "largest_backlog_bytes",
-            "bytes that wait to be ingested of the organization that has the most",
+            "Bytes that wait to be ingested, of the organization with the largest backlog",
             lambda: usage.largest_waiting,
         )
-        metrics.gauge("groups", "groups that were made durable", lambda: otlp.groups)
-        metrics.gauge("group_seconds", "seconds spent making groups durable", lambda: otlp.seconds)
+        metrics.gauge("groups", "Groups that were synced to storage", lambda: otlp.groups)
+        metrics.gauge("group_seconds", "Seconds spent on syncing groups to storage", lambda: otlp.seconds)
         receiver = Receiver(
             config,
             settings.ingest.max_future_seconds * NANOS,
@@ -138,7 +138,7 @@ async def open_examiners(config: ReceiverConfig, parts: AsyncExitStack) -> tuple
     examiners, metrics, budget = Examiners(config), ReceiverMetrics(), Budget(config.max_inflight_bytes)
     parts.callback(examiners.close)
     await examiners.warm_up()
-    metrics.gauge("inflight_bytes", "bytes of requests that are being worked on", lambda: budget.used)
+    metrics.gauge("inflight_bytes", "Bytes of requests in flight", lambda: budget.used)
     return examiners, metrics, budget
 
 
@@ -159,9 +159,9 @@ async def _open_zone(
     await pressure.measure()
     if pressure.space_problem is not None:
         log.warning(
-            "every request is refused until there is room on the disk",
+            "all requests are rejected until the disk has free space",
             reason=pressure.space_problem,
-            hint="make room, or set raw.min_free_bytes or raw.location",
+            hint="free disk space, or set raw.min_free_bytes or raw.location",
         )
     watching = asyncio.create_task(pressure.watch())
     parts.push_async_callback(_cancel_task, watching)

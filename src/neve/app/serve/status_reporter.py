@@ -49,7 +49,7 @@ class StatusReporter:
         self._changed = threading.Event()
         self._ended = threading.Event()
         self._is_heard = True
-        self._thread = threading.Thread(target=self._tell_on, name="herald", daemon=True)
+        self._thread = threading.Thread(target=self._report_regularly, name="reporter", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
@@ -65,15 +65,15 @@ class StatusReporter:
         self._changed.set()
         self._thread.join(LAST_SECONDS)
 
-    def _tell_on(self) -> None:
+    def _report_regularly(self) -> None:
         self._try(self._board.forget_old)
         while not self._ended.is_set():
-            self._try(self._tell)
+            self._try(self._report)
             self._changed.wait(BEAT_SECONDS)
             self._changed.clear()
-        self._try(self._tell)
+        self._try(self._report)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         for status in self._statuses():
             self._board.report(status)
 
@@ -85,7 +85,7 @@ class StatusReporter:
             # Any error: the parts are not affected, and the next report is soon. It is logged once until reports
             # succeed again.
             if self._is_heard:
-                log.warning("parts can't be reported", error=str(error))
+                log.warning("status of the parts can't be stored", error=str(error))
             self._is_heard = False
 
 
@@ -98,19 +98,19 @@ def report_part(
     `details` are included in each report. As with other parts, it is unhealthy while they contain an `error`.
     """
     now = PartStatus(name=name, state=PartState.STARTED, since=now_utc())
-    herald = StatusReporter(board, lambda: [replace(now, details=details())])
+    reporter = StatusReporter(board, lambda: [replace(now, details=details())])
 
-    def tell(state: PartState, error: str = "") -> None:
+    def report(state: PartState, error: str = "") -> None:
         nonlocal now
         now = PartStatus(name=name, state=state, since=now_utc(), error=error)
-        herald.wake()
+        reporter.wake()
 
-    herald.start()
+    reporter.start()
     try:
-        yield tell
-        tell(PartState.STOPPED)
+        yield report
+        report(PartState.STOPPED)
     except BaseException as error:
-        tell(PartState.FAILED, describe_error(error))
+        report(PartState.FAILED, describe_error(error))
         raise
     finally:
-        herald.close()
+        reporter.close()

@@ -126,41 +126,41 @@ def trace_batch(name: str, take: Callable[[], BatchResult | None]) -> BatchResul
 
 
 def keep_running(
-    job: StreamJob, stop: threading.Event, told: Callable[[BaseException | None], None] = lambda _error: None
+    job: StreamJob, stop: threading.Event, report: Callable[[BaseException | None], None] = lambda _error: None
 ) -> StreamResult | None:
     """Run a stream until it is stopped; after an error, restart it at its position with backoff.
 
     Each error is reported, and none once the stream is healthy again, whether or not new data arrives.
     """
-    is_ill = False
+    is_failing = False
 
-    def failed(state: RetryCallState) -> None:
-        nonlocal is_ill
-        is_ill = True
+    def log_failure(state: RetryCallState) -> None:
+        nonlocal is_failing
+        is_failing = True
         error = state.outcome.exception() if state.outcome else None
         FAILURES.labels(job.name).inc()
         pause = state.next_action.sleep if state.next_action else 0.0
         log.error("stream failed", stream=job.name, error=str(error), pause_seconds=round(pause, 1))
-        told(error)
+        report(error)
 
-    def well() -> None:
-        nonlocal is_ill
-        if is_ill:
-            is_ill = False
+    def log_recovery() -> None:
+        nonlocal is_failing
+        if is_failing:
+            is_failing = False
             log.info("stream recovered", stream=job.name)
-            told(None)
+            report(None)
 
     attempts = Retrying(
         stop=stop_when_event_set(stop),
         sleep=sleep_using_event(stop),
         wait=wait_random_exponential(multiplier=FIRST_PAUSE_SECONDS, max=LONGEST_PAUSE_SECONDS),
         retry=retry_if_not_exception_type(PERMANENT_ERRORS),
-        before_sleep=failed,
+        before_sleep=log_failure,
         retry_error_callback=lambda _state: None,
         reraise=True,
     )
     stop_with(job, stop)
-    result: StreamResult | None = attempts(job.run, well=well)
+    result: StreamResult | None = attempts(job.run, well=log_recovery)
     return result
 
 
@@ -209,7 +209,7 @@ def sqs_bridge(settings: Settings, stop: threading.Event) -> Iterator[None]:
 
 def _no_places(organization: str, source: str) -> ConfigError:
     return ConfigError(
-        f"watch.places has no places of {organization}, expected those in which {source} may announce files",
+        f"watch.places has no places of {organization}, expected the places in which {source} may announce files",
         hint="for example watch.places: {acme: [s3://raw/acme]}; without it every event would go to quarantine",
     )
 

@@ -67,7 +67,7 @@ class PartRunner:
         self.status = PartStatus(name=part.name, state=PartState.CREATED, since=now_utc())
         self._part = part
         self._stop = threading.Event()
-        self._changed = changed
+        self._notify = changed
         self._changing = threading.Lock()
         self._backoff = Backoff(config.restart_first_seconds, config.restart_most_seconds)
         self._running_since: float | None = None
@@ -136,7 +136,7 @@ class PartRunner:
                 self._running_since = time.monotonic()
                 self._enter(PartState.RUNNING)
             elif find_problem(self.status.state, self.status.details) != before:
-                self._changed()
+                self._notify()
 
     def _fail(self, error: Exception) -> None:
         with self._changing:
@@ -161,7 +161,7 @@ class PartRunner:
         self.status = replace(
             self.status, state=check_transition(before, following), since=now_utc(), restarts=restarts
         )
-        self._changed()
+        self._notify()
 
 
 class Supervisor:
@@ -169,19 +169,19 @@ class Supervisor:
 
     def __init__(self, parts: Sequence[Part], config: ServeConfig, board: StatusBoard | None = None) -> None:
         self.config = config
-        self._herald = StatusReporter(board, self.statuses) if board else None
-        self._keepers = [PartRunner(part, config, self._changed) for part in parts]
+        self._reporter = StatusReporter(board, self.statuses) if board else None
+        self._runners = [PartRunner(part, config, self._notify) for part in parts]
 
     def start(self) -> None:
         """Start all parts, in no guaranteed order."""
-        if self._herald:
-            self._herald.start()
-        for keeper in self._keepers:
-            keeper.start()
+        if self._reporter:
+            self._reporter.start()
+        for runner in self._runners:
+            runner.start()
 
     def statuses(self) -> list[PartStatus]:
         """Return the status of each part."""
-        return [keeper.status for keeper in self._keepers]
+        return [runner.status for runner in self._runners]
 
     @property
     def is_running(self) -> bool:
@@ -191,7 +191,7 @@ class Supervisor:
     @property
     def is_empty(self) -> bool:
         """True if no part is working any more."""
-        return all(keeper.has_ended() for keeper in self._keepers)
+        return all(runner.has_ended() for runner in self._runners)
 
     def stop(self, first: Collection[str] = (), within_seconds: float | None = None) -> bool:
         """Ask all parts to stop and wait for them; return whether all ended without a failure and in time.
@@ -200,17 +200,17 @@ class Supervisor:
         can then finish the work that those parts hand over.
         """
         began, seconds = time.monotonic(), self.config.drain_seconds if within_seconds is None else within_seconds
-        early = [keeper for keeper in self._keepers if keeper.status.name in first]
-        for wave, until in ((early, began + seconds / 2), (self._keepers, began + seconds)):
-            for keeper in wave:
-                keeper.drain()
-            left = [keeper for keeper in wave if not keeper.has_ended(until - time.monotonic())]
-        for keeper in left:
-            log.error("part did not end in time", part=keeper.status.name, seconds=seconds)
-        if self._herald:
-            self._herald.close()
+        early = [runner for runner in self._runners if runner.status.name in first]
+        for wave, until in ((early, began + seconds / 2), (self._runners, began + seconds)):
+            for runner in wave:
+                runner.drain()
+            left = [runner for runner in wave if not runner.has_ended(until - time.monotonic())]
+        for runner in left:
+            log.error("part did not end in time", part=runner.status.name, seconds=seconds)
+        if self._reporter:
+            self._reporter.close()
         return all(status.state == PartState.STOPPED for status in self.statuses())
 
-    def _changed(self) -> None:
-        if self._herald:
-            self._herald.wake()
+    def _notify(self) -> None:
+        if self._reporter:
+            self._reporter.wake()

@@ -101,7 +101,7 @@ def resolve_endpoint(config: TelemetryConfig, receiver_address: str | None) -> E
         return Endpoint(config.endpoint, headers)
     if receiver_address is None:
         raise ConfigError(
-            "telemetry.endpoint is 'self', but nobody can tell where the receiver is",
+            "telemetry.endpoint is 'self', but the receiver's address is unknown",
             hint="set receiver.http and a receiver.http_port, or set telemetry.endpoint to the receiver's address",
         )
     return Endpoint(receiver_address, headers)

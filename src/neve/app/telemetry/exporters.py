@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     from neve.app.telemetry.config import Endpoint, TelemetryConfig
 
 
-SENT = Counter("neve_telemetry_sent", "own spans and log lines that were taken", ["signal"])
-DROPPED = Counter("neve_telemetry_dropped", "own spans and log lines that were not, by reason", ["signal", "reason"])
-FAILURES = Counter("neve_telemetry_failures", "requests that were not answered, or with a refusal", ["signal"])
-QUEUE = Gauge("neve_telemetry_queue", "own spans and log lines that wait to be sent", ["signal"])
+SENT = Counter("neve_telemetry_sent", "Own spans and log lines that were accepted", ["signal"])
+DROPPED = Counter(
+    "neve_telemetry_dropped", "Own spans and log lines that were dropped, by reason", ["signal", "reason"]
+)
+FAILURES = Counter("neve_telemetry_failures", "Export requests that failed or were rejected", ["signal"])
+QUEUE = Gauge("neve_telemetry_queue", "Own spans and log lines in the queue", ["signal"])
 
 BATCH = 512  # maximum number of items in a message
 TIMEOUT_SECONDS = 5.0  # for a message and OpenTelemetry's own retries
@@ -100,8 +102,8 @@ class OtlpSender:
             raise ReceiverUnavailable(f"{self._url} answers with {status}")
         if not 200 <= status < 300:
             raise MessageRejected(f"{self._url} refuses with {status}")
-        said = RESPONSES[self._signal].FromString(self._session.reply).partial_success
-        return len(items) - int(getattr(said, REJECTED[self._signal]))
+        rejected = RESPONSES[self._signal].FromString(self._session.reply).partial_success
+        return len(items) - int(getattr(rejected, REJECTED[self._signal]))
 
     def close(self) -> None:
         """Abort the exporter's retries and close its connection."""
@@ -190,12 +192,12 @@ class BoundedExporter(SpanExporter, LogRecordExporter):
             taken = self._sender.send(batch)
         except ReceiverUnavailable as error:
             FAILURES.labels(self._signal).inc()
-            self._say(str(error))
+            self._log_change(str(error))
             return False
         except Exception as error:  # rejected, or a bug: the next message may succeed
             FAILURES.labels(self._signal).inc()
             trouble = str(error) or type(error).__name__
-        self._say(trouble)
+        self._log_change(trouble)
         with self._lock:
             if self._given_up:  # they are counted as dropped already
                 return True
@@ -204,15 +206,15 @@ class BoundedExporter(SpanExporter, LogRecordExporter):
         DROPPED.labels(self._signal, "refused").inc(len(batch) - taken)
         return True
 
-    def _say(self, trouble: str) -> None:
+    def _log_change(self, trouble: str) -> None:
         """Log changes of the state, and nothing else, until the exporter is closed."""
         if self._given_up:  # the thread of a request may outlive its exporter
             return
         before, self._trouble = self._trouble, trouble
         if trouble and not before:
-            log.warning("own telemetry is not taken", signal=self._signal, error=trouble)
+            log.warning("own telemetry is not accepted", signal=self._signal, error=trouble)
         elif before and not trouble:
-            log.info("own telemetry is taken again", signal=self._signal)
+            log.info("own telemetry is accepted again", signal=self._signal)
 
 
 class SpanQueue(BatchSpanProcessor):

@@ -60,11 +60,11 @@ class OtlpLogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Queue a line."""
         try:
-            said = ReadWriteLogRecord(_log_record(record), self._resource, InstrumentationScope(record.name))
+            emitted = ReadWriteLogRecord(_log_record(record), self._resource, InstrumentationScope(record.name))
         except Exception:
             DROPPED.labels("logs", "unsayable").inc()
             return
-        self._put(said)
+        self._put(emitted)
 
 
 def _log_record(record: logging.LogRecord) -> LogRecord:
@@ -90,10 +90,14 @@ def _is_current(trace_id: Any, span_id: Any) -> bool:
     return trace_id is not None and (trace_id, span_id) == trace_ids()
 
 
-def _exception_attributes(told: Any) -> dict[str, str]:
+def _exception_attributes(error_info: Any) -> dict[str, str]:
     """Return an error as OpenTelemetry's exception attributes; structlog passes True for the current exception."""
-    error = told if isinstance(told, BaseException) else (told[1] if isinstance(told, tuple) else None)
-    if told is True:
+    error = (
+        error_info
+        if isinstance(error_info, BaseException)
+        else (error_info[1] if isinstance(error_info, tuple) else None)
+    )
+    if error_info is True:
         error = sys.exc_info()[1]
     if error is None:
         return {}

@@ -114,7 +114,7 @@ class TracingMiddleware:
             return
         status = NO_ANSWER
 
-        async def noted(message: MutableMapping[str, Any]) -> None:
+        async def send_and_note(message: MutableMapping[str, Any]) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -122,7 +122,7 @@ class TracingMiddleware:
 
         with tracer.request(scope["method"], scope["path"], headers) as span:
             try:
-                await self.application(scope, receive, noted)
+                await self.application(scope, receive, send_and_note)
             finally:
                 span.end_with(status, getattr(scope.get("route"), "path", ""))
 

@@ -60,9 +60,9 @@ class EventReceiver:
         try:
             document = json.loads(body)
         except (ValueError, RecursionError):
-            return Response("the body is no JSON", 400)
+            return Response("the body is not JSON", 400)
         if not isinstance(document, dict):
-            return Response("the body is no JSON object", 400)
+            return Response("the body is not JSON object", 400)
         now = datetime.now(UTC)
         line = json.dumps({RECEIVED_KEY: now.isoformat(), **document}, separators=(",", ":")).encode() + b"\n"
         async with self._lock:

@@ -82,7 +82,7 @@ def build_property_updates(changed: Mapping[str, str | None]) -> list[TableUpdat
 def _build_publication(table: Table, record: StagedBranch, branch: str, main: int) -> MetadataChange:
     metadata, head, now = table.metadata, find_ref_snapshot(table, branch), find_ref_snapshot(table, MAIN_BRANCH)
     if head is None or record.spec_id is None:
-        raise LakeError(f"{record.table} has no branch {branch}: it was taken back, or is not staged yet")
+        raise LakeError(f"{record.table} has no branch {branch}: it was rolled back, or is not staged yet")
     if now != main or main not in list_ancestors(table, head):
         raise TableMoved(f"main of {record.table} is at {now}, which {branch} does not come from")
     if metadata.default_spec_id not in (record.before.spec_id, record.spec_id):

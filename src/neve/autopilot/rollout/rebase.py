@@ -90,7 +90,7 @@ def list_staged_swaps(lake: Lake, record: StagedBranch) -> tuple[FileSwap, ...]:
     """Return the file swaps on an attempt's branch."""
     head = find_ref_snapshot(lake.table(record.table), record.branch)
     if head is None:
-        raise LakeError(f"{record.table} has no branch {record.branch}: it was taken back, or is merged already")
+        raise LakeError(f"{record.table} has no branch {record.branch}: it was rolled back, or is merged already")
     return tuple(list_swaps(lake, record.table, record.base, head, PINNED))
 
 

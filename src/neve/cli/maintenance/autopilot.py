@@ -133,7 +133,7 @@ def propose(context: Context, attempt_id: str, as_json: bool) -> None:
     print_text(f"{posted.action}: {posted.place}")
     if posted.patch:
         print_text(f"as a patch: {posted.patch}")
-    print_text(f"after its approval: neve autopilot merge {attempt.id}")
+    print_text(f"after approval: neve autopilot merge {attempt.id}")
 
 
 @click.command()
@@ -334,7 +334,7 @@ def recommend(context: Context, tables: tuple[str, ...], show_all: bool, as_json
         print_json([one.as_document() for one in found])
         return
     if not found:
-        print_text("no table is looked after: name some in autopilot.tables")
+        print_text("no table is configured: set autopilot.tables")
     for one in found:
         show_promises(one, show_all=show_all)
 

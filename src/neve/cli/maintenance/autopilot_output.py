@@ -29,7 +29,7 @@ def show_analysis(found: Analysis, names: Sequence[str], *, allow_literals: bool
     for source in found.sources:
         left = sum(source.left_out.values())
         print_text(
-            f"  {source.name}: {source.records:,} records, {source.queries:,} of use, {left:,} left out, "
+            f"  {source.name}: {source.records:,} records, {source.queries:,} used, {left:,} left out, "
             f"{source.unparsed:,} not understood, {sum(source.unreadable.values()):,} unreadable"
         )
     for name in names:
@@ -123,7 +123,7 @@ def show_trial(attempt: Attempt, trial: CanaryTrial) -> None:
     _show_reasons(report.reasons)
     if trial.discarded is not None:
         print_text(
-            f"  {trial.discarded.branch} was taken back, {format_count(trial.discarded.files_removed, 'file')} removed"
+            f"  {trial.discarded.branch} was rolled back, {format_count(trial.discarded.files_removed, 'file')} removed"
         )
     else:
         print_text(f"next: neve autopilot propose {attempt.id}")
@@ -133,17 +133,17 @@ def show_merge(attempt: Attempt, report: MergeReport) -> None:
     """Print a layout that was merged to main."""
     print_text(f"{attempt.table} is {attempt.after} ({report.how}, {format_duration(report.seconds)})")
     _show_reasons(report.reasons)
-    print_text(f"  to take it back: neve autopilot rollback {attempt.id}")
+    print_text(f"  to roll it back: neve autopilot rollback {attempt.id}")
 
 
 def show_outcome(outcome: Outcome | None) -> None:
     """Print the measured gain of a merge."""
     if outcome is None:
-        print_text("nothing to measure: the hot queries read nothing before")
+        print_text("nothing to measure: the frequent queries read nothing before")
         return
     kept = "as promised" if outcome.kept else "less than promised"
     print_text(
-        f"the hot queries read {outcome.delivered_pct:.1f} % less, {kept}: {outcome.promised_pct:.1f} %, at least "
+        f"the frequent queries read {outcome.delivered_pct:.1f} % less, {kept}: {outcome.promised_pct:.1f} %, at least "
         f"{outcome.promised_low_pct:.1f} %"
     )
 
@@ -160,7 +160,7 @@ def show_rollback(attempt: Attempt, report: RollbackReport | DiscardReport | Non
 def show_history(attempts: Sequence[Attempt], outcomes: Mapping[str, Outcome]) -> None:
     """Print all attempts."""
     if not attempts:
-        print_text("nothing was tried yet: `neve autopilot run --once`")
+        print_text("no attempts yet: `neve autopilot run --once` starts one")
         return
     lines = [
         (
@@ -202,7 +202,7 @@ def show_run(result: RunReport) -> None:
         f"({result.unparsed:,} not understood), {format_duration(result.seconds)}"
     )
     if result.left:
-        print_note(f"no time was left for {', '.join(result.left)}: the next run begins with what is open")
+        print_note(f"no time left for {', '.join(result.left)}: the next run begins with what is open")
 
 
 def _show_reasons(reasons: Sequence[str]) -> None:

@@ -215,7 +215,7 @@ def history(context: Context, name: str | None, limit: int, as_json: bool) -> No
         print_json([result.as_document() for result in results])
         return
     if not results:
-        print_note("no run has ended yet: `neve compact run` makes one")
+        print_note("no finished runs yet: `neve compact run` starts one")
         return
     headers = ("started", "table", "groups", "files", "bytes", "health", "seconds", "calls", "dollars", "outcome")
     rows = [
@@ -302,11 +302,11 @@ def _show_rest(planned: Plan) -> None:
         )
     if len(planned.left_alone) > SHOWN:
         print_paragraph(
-            f"… and {len(planned.left_alone) - SHOWN:,} partitions more that are left alone (`neve compact explain`)",
+            f"… and {len(planned.left_alone) - SHOWN:,} more partitions without work (`neve compact explain`)",
             2,
         )
     if planned.check_duplicates:
-        print_paragraph(f"{len(planned.check_duplicates):,} closed partitions will be looked through for duplicates", 2)
+        print_paragraph(f"{len(planned.check_duplicates):,} closed partitions will be checked for duplicates", 2)
 
 
 def _verdicts(planned: Plan, health: dict[str, float]) -> list[dict[str, Any]]:
@@ -351,7 +351,7 @@ def _health_document(health: TableHealth) -> dict[str, Any]:
 def show_result(result: CompactResult) -> None:
     """Print the result of a run."""
     for run_id in result.continued:
-        print_text(f"{result.table}: finished what run {run_id} had left")
+        print_text(f"{result.table}: finished the interrupted run {run_id} had left")
     if result.published_for_dead or result.orphans:
         print_text(
             f"  {result.published_for_dead:,} groups published that it had written, {result.orphans:,} files removed"

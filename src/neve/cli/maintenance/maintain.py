@@ -38,7 +38,7 @@ def show_steps(results: Iterable[StepResult]) -> None:
 def show_runs(runs: list[dict[str, Any]]) -> None:
     """Print the history as a table."""
     if not runs:
-        print_text("nothing is remembered; `neve maintain all` does every step")
+        print_text("no runs yet; `neve maintain all` runs every step")
         return
     rows = [
         (

@@ -69,7 +69,7 @@ def run(context: Context, levels: tuple[str, ...], since: datetime | None, steal
         for result in results:
             show_result(result)
         if levels and any(result.committed for result in results) and results[-1].level != LEVELS[-1]:
-            print_text("the levels above follow with `neve rollup run`")
+            print_text("`neve rollup run` updates the higher levels")
     if failed:
         sys.exit(1)
 
@@ -94,10 +94,10 @@ def show_result(result: LevelResult) -> None:
     else:
         print_text(f"{result.table}: nothing to do in closed windows ({result.reason})")
     for count, words in (
-        (result.duplicates, "points came more than once, and count once"),
+        (result.duplicates, "points arrived more than once and are counted once"),
         (result.without_value, "points have no value (none recorded, NaN or infinite)"),
-        (result.unknown, "points are of unknown worth: cumulative, with nothing before them to compare with"),
-        (result.left_windows, "windows stay as they are: retention may have taken some of their points"),
+        (result.unknown, "cumulative points have no earlier point to compute an increase from"),
+        (result.left_windows, "windows are unchanged because retention may have removed some of their points"),
     ):
         if count:
             print_text(f"  {count:,} {words}")

@@ -85,7 +85,7 @@ def show_result(result: BuildResult) -> None:
         print_text(f"  {result.reason}")
     if result.files_left_out:
         print_text(
-            f"  {format_count(result.files_left_out, 'file')} can't be indexed: every search opens what is not indexed"
+            f"  {format_count(result.files_left_out, 'file')} can't be indexed: every search opens unindexed files"
         )
 
 

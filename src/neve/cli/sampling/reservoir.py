@@ -156,7 +156,7 @@ def show_run(result: RunResult, config: ReservoirConfig) -> None:
             f"{result.kept:,} of {result.records:,} records kept ({share}), {format_duration(result.seconds)}"
         )
     if result.current:
-        print_text(f"{format_count(result.current, 'window')} needed nothing: the same files as when sampled")
+        print_text(f"{format_count(result.current, 'window')} unchanged since they were sampled")
     if not result.windows and not result.current:
         print_text("there is no window to sample")
     _show_remarks(result)
@@ -166,12 +166,12 @@ def _show_remarks(result: RunResult) -> None:
     repaired = sum(window.convention == "exporter" for window in result.windows)
     for count, noun, words in (
         (repaired, "window", "with ids as otel-arrow's exporter has them: repaired, written to the specification"),
-        (result.waiting, "window", "waiting to settle"),
-        (result.gone, "window", "whose files are all gone: what was kept of them stays"),
-        (result.other_policy, "window", "sampled in another way before, and left so; --again samples anew"),
-        (sum(window.counted_as_one for window in result.windows), "record", "counted as 1: its weight can't be"),
-        (sum(window.guessed for window in result.windows), "record", "without an id, whose resource is a guess"),
-        (len(result.ignored), "file", "of the source left alone: no Parquet"),
+        (result.waiting, "window", "still receiving data"),
+        (result.gone, "window", "without source files any more: their samples are kept"),
+        (result.other_policy, "window", "sampled with other settings before and unchanged; --again samples them again"),
+        (sum(window.counted_as_one for window in result.windows), "record", "counted as 1: invalid weight"),
+        (sum(window.guessed for window in result.windows), "record", "without an id: the resource was guessed"),
+        (len(result.ignored), "file", "of the source skipped: not Parquet"),
     ):
         if count:
             print_note(f"note: {format_count(count, noun)} {words}")
@@ -185,8 +185,12 @@ def _show_plan(plan: Plan, *, as_json: bool) -> None:
         return
     lines = [(str(turn.window), f"{turn.records:,}", turn.reason) for turn in plan.turns]
     print_table(("window", "records", "why"), lines, right=(1,))
-    told = ((plan.current, "need nothing"), (plan.waiting, "wait to settle"), (plan.gone, "have no files any more"))
-    others = "".join(f"; {count:,} {words}" for count, words in told if count)
+    counts = (
+        (plan.current, "need nothing"),
+        (plan.waiting, "are still receiving data"),
+        (plan.gone, "have no source files any more"),
+    )
+    others = "".join(f"; {count:,} {words}" for count, words in counts if count)
     print_text(f"{format_count(len(plan.turns), 'window')} would be sampled{others}")
 
 
@@ -197,8 +201,8 @@ def _config(context: Context, given: dict[str, Any]) -> ReservoirConfig:
     query = given.pop("query", None)
     if query is not None:
         given["query"] = query.read()
-    said = {key: value for key, value in given.items() if value not in (None, ())}
-    return ReservoirConfig(**{**context.settings.reservoir.model_dump(), **said})
+    options = {key: value for key, value in given.items() if value not in (None, ())}
+    return ReservoirConfig(**{**context.settings.reservoir.model_dump(), **options})
 
 
 def _window_document(one: SampledWindow) -> dict[str, Any]:
@@ -215,7 +219,7 @@ def _window_row(one: SampledWindow) -> tuple[str, ...]:
     return (
         *(str(Window(one.start_ns, one.seconds)), f"{one.seconds:,}", f"{one.records:,}", f"{one.kept:,}"),
         *(_format_share(one.kept, one.records), f"{len(one.files):,}", f"{one.generation + 1:,}"),
-        *(one.how, "sampled" if one.done else "a run died in it"),
+        *(one.how, "sampled" if one.done else "interrupted run"),
     )
 
 

@@ -93,53 +93,56 @@ def estimate(
     if since is not None and until is not None and until <= since:
         raise click.BadParameter(f"{until.isoformat()} is not after --since {since.isoformat()}", param_hint="--until")
     if quantiles and of is None:
-        raise click.UsageError("--quantile needs --of, the column or attribute whose quantiles are wanted")
+        raise click.UsageError("--quantile needs --of, the column or attribute to compute quantiles of")
     if picture is not None:
         check_plot(picture)
     sample = Sample.of(load_sample(context.lake, folder, SampleRequest(by, of, since, until)))
     question = Question(None if of is None else VALUE, tuple(dict.fromkeys(quantiles)), level)
-    told, beside = replace(ask(sample, question), of=of), None
+    estimates, beside = replace(ask(sample, question), of=of), None
     if truth is not None:
         first, last = (since, until) if sample.windows is None else sample.windows.period
-        beside = compare(told, Truth.of(load_truth(context.lake, truth, folder, SampleRequest(by, of, first, last))))
+        beside = compare(
+            estimates, Truth.of(load_truth(context.lake, truth, folder, SampleRequest(by, of, first, last)))
+        )
     if picture is not None:
-        plot(told, picture, _plotted_kind(told), beside=beside, limit=limit)
+        plot(estimates, picture, _plotted_kind(estimates), beside=beside, limit=limit)
     if as_json:
-        print_json((told if beside is None else beside).as_document())
+        print_json((estimates if beside is None else beside).as_document())
         return
-    show_estimates(told, beside, limit)
+    show_estimates(estimates, beside, limit)
     if picture is not None:
         print_text(f"drawn to {picture}")
 
 
-def show_estimates(told: Estimates, beside: Comparison | None, limit: int) -> None:
+def show_estimates(estimates: Estimates, beside: Comparison | None, limit: int) -> None:
     """Print the estimates of everything and of the largest groups."""
-    windows = f" of {format_count(told.windows, 'window')}" if told.windows else ""
+    windows = f" of {format_count(estimates.windows, 'window')}" if estimates.windows else ""
+    total = format_number(estimates.overall.estimates["total"].value)
     print_text(
-        f"{told.items:,} kept items{windows} stand for {format_number(told.overall.estimates['total'].value)} records; "
-        f"intervals hold the truth at {told.level * 100:g} %"
+        f"{estimates.items:,} kept items{windows} represent {total} records; "
+        f"confidence level of the intervals: {estimates.level * 100:g} %"
     )
-    values = [kind for kind in told.kinds if kind not in RECORDS]
+    values = [kind for kind in estimates.kinds if kind not in RECORDS]
     # With the truth in the table, one kind fills the width of a terminal.
     several = [[kind] for kind in values] if beside is not None else [values] if values else []
-    for kinds in ([kind for kind in told.kinds if kind in RECORDS], *several):
+    for kinds in ([kind for kind in estimates.kinds if kind in RECORDS], *several):
         print_text()
-        _show_table(told, beside, kinds, limit)
-    if len(told.groups) > limit:
-        print_text(f"and {len(told.groups) - limit:,} more groups; --limit shows more, --json lists them")
-    for remark in told.remarks:
+        _show_table(estimates, beside, kinds, limit)
+    if len(estimates.groups) > limit:
+        print_text(f"and {len(estimates.groups) - limit:,} more groups; --limit shows more, --json lists them")
+    for remark in estimates.remarks:
         print_note(f"note: {remark}")
     if beside is not None:
         _show_coverage(beside)
 
 
-def _show_table(told: Estimates, beside: Comparison | None, kinds: Sequence[str], limit: int) -> None:
+def _show_table(estimates: Estimates, beside: Comparison | None, kinds: Sequence[str], limit: int) -> None:
     """Print groups as rows and kinds of estimates as columns, each with its interval and, if known, the truth."""
-    headers = ["group" if kinds[0] in RECORDS else f"{told.of} by group", "kept"]
+    headers = ["group" if kinds[0] in RECORDS else f"{estimates.of} by group", "kept"]
     for kind in kinds:
         headers.append(UNITS.get(kind, kind))
         headers += [] if kind in PLAIN else ["interval"] if beside is None else ["interval", "truth", "off"]
-    lines = (told.overall, *told.groups[:limit])
+    lines = (estimates.overall, *estimates.groups[:limit])
     truths = [None] * len(lines) if beside is None else [beside.overall, *beside.groups[:limit]]
     rows = []
     for place, (line, truth) in enumerate(zip(lines, truths, strict=True)):
@@ -167,17 +170,19 @@ def _cells(kind: str, one: Estimate, truth: Mapping[str, Compared] | None) -> It
 
 def _show_coverage(beside: Comparison) -> None:
     print_text()
-    told = [f"{kind} {one.covered:,} of {one.intervals:,}" for kind, one in beside.covering().items() if kind != "rate"]
-    print_text(f"groups whose interval holds the truth: {', '.join(told)}")
+    covered = [
+        f"{kind} {one.covered:,} of {one.intervals:,}" for kind, one in beside.covering().items() if kind != "rate"
+    ]
+    print_text(f"groups whose interval contains the true value: {', '.join(covered)}")
     if beside.missing:
         names = ", ".join(NO_NAME if name is None else name for name in list(beside.missing)[:5])
         more = ", …" if len(beside.missing) > 5 else ""
         print_note(f"note: nothing was kept of {len(beside.missing):,} groups of the full data: {names}{more}")
 
 
-def _plotted_kind(told: Estimates) -> str:
+def _plotted_kind(estimates: Estimates) -> str:
     """Return the kind to plot: the first requested quantile, else the mean, else totals."""
-    values = [kind for kind in told.kinds if kind not in (*RECORDS, "sum")]
+    values = [kind for kind in estimates.kinds if kind not in (*RECORDS, "sum")]
     return values[1] if len(values) > 1 else values[0] if values else "total"
 
 

@@ -87,8 +87,8 @@ def _config(context: Context, given: dict[str, Any]) -> LakeSampling:
     """Return the configuration with the options of the command line applied."""
     from neve.reservoir.config import LakeSampling
 
-    said = {key: value for key, value in given.items() if value not in (None, ())}
-    return LakeSampling(**{**context.settings.reservoir.lake.model_dump(), **said})
+    options = {key: value for key, value in given.items() if value not in (None, ())}
+    return LakeSampling(**{**context.settings.reservoir.lake.model_dump(), **options})
 
 
 def _scope(since: datetime | None, until: datetime | None, org: str | None, *, again: bool) -> Scope:
@@ -124,25 +124,23 @@ def show_lake_run(result: TableRunResult) -> None:
             f"{result.files_removed:,} went, rows marked in {result.delete_files:,}; snapshot {result.snapshot}"
         )
     for count, noun, words in (
-        (result.waiting, "window", "waiting to settle"),
-        (result.left, "window", "left as it was: retention may have taken records of it"),
-        (result.counted_as_one, "record", "counted as 1: its weight can't be"),
+        (result.waiting, "window", "still receiving data"),
+        (result.left, "window", "unchanged: retention may have removed some of its records"),
+        (result.counted_as_one, "record", "counted as 1: invalid weight"),
     ):
         if count:
             print_note(f"note: {format_count(count, noun)} {words}")
     if result.mixed:
-        print_note(
-            "note: windows that did not change were sampled in another way before, and left so; --again samples anew"
-        )
+        print_note("note: unchanged windows were sampled with other settings before; --again samples them again")
 
 
 def _show_plan(plan: Plan, config: LakeSampling, *, as_json: bool) -> None:
     from neve.reservoir.results import format_planned_windows
 
-    told = format_planned_windows(plan)
+    windows = format_planned_windows(plan)
     if as_json:
-        print_json(told)
+        print_json(windows)
         return
-    lines = [(one["organization_id"], one["start"], f"{one['records']:,}") for one in told[-SHOWN:]]
+    lines = [(one["organization_id"], one["start"], f"{one['records']:,}") for one in windows[-SHOWN:]]
     print_table(("organization", "window", "records"), lines, right=(2,))
-    print_text(f"{format_count(len(told), 'window')} with {plan.records:,} records would be sampled ({config.how})")
+    print_text(f"{format_count(len(windows), 'window')} with {plan.records:,} records would be sampled ({config.how})")

@@ -105,7 +105,7 @@ def _run_in_memory(context: Context, policies: str | None, *, once: bool, as_jso
     from neve.app.tail_memory import run_memory
 
     if once:
-        raise click.UsageError("--once is for tail.storage: iceberg; memory has nothing to decide about before it runs")
+        raise click.UsageError("--once requires tail.storage: iceberg")
 
     def ready(addresses: Addresses) -> None:
         for name, address in (("OTLP/HTTP", addresses.http), ("OTLP/gRPC", addresses.grpc)):
@@ -177,10 +177,10 @@ def check(context: Context, policies: str | None, as_json: bool) -> None:
     print_text(f"{len(found.policies)} policies, {found.semantics.value} semantics, hash {found.fingerprint[:12]}")
     print_table(("policy", "type"), [(one.name, one.kind) for one in found.policies])
     print_text()
-    print_text(f"{job.source.name} is read so:")
+    print_text(f"{job.source.name} is mapped as follows:")
     lines = [(role, name, columns.units.get(role, "")) for role, name in columns.names.items()]
     print_table(("what", "column", "unit"), lines)
-    print_text(f"for decisions only these are read: {', '.join(job.source.summary.span_columns)}")
+    print_text(f"columns read for decisions: {', '.join(job.source.summary.span_columns)}")
     _show_remarks(job)
 
 
@@ -201,7 +201,7 @@ def status(context: Context, as_json: bool) -> None:
 def show_status(found: TailStatus) -> None:
     """Print the progress of a selector."""
     if not found.cycle:
-        print_text(f"the selector {found.selector} has decided nothing yet: `neve tail run --once`")
+        print_text(f"the selector {found.selector} has made no decisions yet: `neve tail run --once` runs a cycle")
     else:
         print_text(
             f"{found.selector}: cycle {found.cycle:,} at {found.last_cycle}, {found.open_traces:,} traces open, "
@@ -209,7 +209,7 @@ def show_status(found: TailStatus) -> None:
         )
         print_text(f"trace_decisions: {found.decisions:,} rows, {format_bytes(found.bytes)}")
     if found.unfinished:
-        print_text("the last cycle was killed after its decisions were committed: the next one finishes it")
+        print_text("the last cycle was interrupted after its decisions were committed; the next one finishes it")
     for one in found.destinations:
         print_text(f"  {one.name} ({one.kind}): {one.note if found.cycle else 'nothing to bring yet'}")
 
@@ -236,9 +236,9 @@ def show_cycle(result: CycleResult) -> None:
             print_text(f"    {name}: {format_count(count.traces, 'trace')}, {format_count(count.spans, 'span')}")
     for count, words in (
         (result.dropped, "dropped by a policy"),
-        (result.late, "late: more spans of them came"),
+        (result.late, "late: more spans arrived"),
         (result.revised, "revised: late spans changed the decision"),
-        (result.taken, "kept by another selector already, and not exported again"),
+        (result.taken, "kept by another selector already, not exported again"),
     ):
         if count.traces:
             print_text(f"  {format_count(count.traces, 'trace')} ({format_count(count.spans, 'span')}) {words}")
@@ -285,17 +285,15 @@ def show_exports(results: list[DeliveryResult]) -> None:
                 f"  {one.destination} took {format_count(got.accepted, 'span')} ({format_bytes(got.bytes_sent)})"
             )
         if got.rejected:
-            print_note(
-                f"  {one.destination} refused {format_count(got.rejected, 'span')} for good: {'; '.join(got.messages)}"
-            )
+            print_note(f"  {one.destination} rejected {format_count(got.rejected, 'span')}: {'; '.join(got.messages)}")
         if one.away:
-            print_note(f"  {one.destination} is away, what was kept waits for it: {one.away.message}")
+            print_note(f"  {one.destination} is unavailable, kept traces wait: {one.away.message}")
         if one.note:
             print_note(f"  {one.destination} is left to another process: {one.note}")
         if one.missing:
             print_note(
                 f"  {one.destination} did not get {format_count(one.missing, 'span')} of kept traces: "
-                "they are no longer in the table of spans, or begin at another time than it says"
+                "they are no longer in the table of spans, or their start time differs"
             )
 
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from neve.tail.explain import JudgedTrace, TraceExplanation
 
 REASONS = {
-    "inactive": "no span has come for so long",
-    "max_duration": "it is not waited for longer",
-    "root_ended": "its root span has come",
-    "memory": "there was no room for it any more",
+    "inactive": "no span arrived within the idle time",
+    "max_duration": "the maximum wait is over",
+    "root_ended": "its root span has arrived",
+    "memory": "the memory limit was reached",
 }
 
 
@@ -34,7 +34,7 @@ class TraceIdParam(click.ParamType["bytes"]):
         if isinstance(value, bytes):
             return value
         if not re.fullmatch(r"[0-9a-fA-F]{32}", str(value)):
-            self.fail(f"{value!r} is no trace id, expected 32 hexadecimal digits", param, ctx)
+            self.fail(f"{value!r} is not a trace id, expected 32 hexadecimal digits", param, ctx)
         return bytes.fromhex(value)
 
 
@@ -56,45 +56,48 @@ def explain(context: Context, trace_id: bytes, org: str | None, policies: str | 
     from neve.tail.explain import explain_trace as look
 
     owner = context.organization(org or context.settings.tail.source.organization or None)
-    told = look(build_selector(context.settings, context.lake, policies=policies), owner, trace_id)
-    if told.state == UNKNOWN:
+    explanation = look(build_selector(context.settings, context.lake, policies=policies), owner, trace_id)
+    if explanation.state == UNKNOWN:
         raise LakeError(
-            f"nothing is known of a trace {told.trace_id} of {owner}: looked into {', '.join(told.tables)}",
+            f"no data about trace {explanation.trace_id} of {owner}: searched {', '.join(explanation.tables)}",
             hint="check the id, and the organization with --org",
         )
     if as_json:
-        print_json(told.as_document())
+        print_json(explanation.as_document())
     else:
-        show_explanation(told)
+        show_explanation(explanation)
 
 
-def show_explanation(told: TraceExplanation) -> None:
+def show_explanation(explanation: TraceExplanation) -> None:
     """Print all facts about a trace."""
-    print_text(f"trace {told.trace_id} of {told.organization}: {_headline(told)}")
-    if told.now is not None:
-        _show_trace(told.now)
-    _show_open(told)
-    _show_decisions(told)
-    if told.now is not None:
-        _show_votes(told, told.now)
-    for text in told.notes:
+    print_text(f"trace {explanation.trace_id} of {explanation.organization}: {_headline(explanation)}")
+    if explanation.now is not None:
+        _show_trace(explanation.now)
+    _show_open(explanation)
+    _show_decisions(explanation)
+    if explanation.now is not None:
+        _show_votes(explanation, explanation.now)
+    for text in explanation.notes:
         print_note(f"note: {text}")
 
 
-def _headline(told: TraceExplanation) -> str:
-    if told.decisions:
-        last = next((one for one in reversed(told.decisions) if one.selector == told.selector), told.decisions[-1])
+def _headline(explanation: TraceExplanation) -> str:
+    if explanation.decisions:
+        last = next(
+            (one for one in reversed(explanation.decisions) if one.selector == explanation.selector),
+            explanation.decisions[-1],
+        )
         if last.taken_by:
             return f"kept, by the selector {last.taken_by} before {last.selector}"
         if last.kind == "late":
             first = next(
-                one for one in reversed(told.decisions) if one.selector == last.selector and one.kind != "late"
+                one for one in reversed(explanation.decisions) if one.selector == last.selector and one.kind != "late"
             )
             return f"{first.reason}; then {last.reason}"
         return last.reason
-    if told.open:
+    if explanation.open:
         return "not decided yet"
-    return "its spans are there, but no cycle has read them yet"
+    return "its spans are stored, but no cycle has read them yet"
 
 
 def _show_trace(one: JudgedTrace) -> None:
@@ -106,8 +109,8 @@ def _show_trace(one: JudgedTrace) -> None:
     )
 
 
-def _show_open(told: TraceExplanation) -> None:
-    for one in told.open:
+def _show_open(explanation: TraceExplanation) -> None:
+    for one in explanation.open:
         ready = ""
         if one.ready_at is not None:
             ready = f", ready at {_format_time(one.ready_at)} ({REASONS.get(one.ready_because, one.ready_because)})"
@@ -115,12 +118,12 @@ def _show_open(told: TraceExplanation) -> None:
             f"  open for {one.selector}: {format_count(one.span_count, 'span')}, "
             f"the last one seen at {_format_time(one.last_seen)}{ready}"
         )
-    if not told.open and not told.decisions and told.now is not None:
-        print_text(f"  ready at {_format_time(told.now.ready_at)} ({REASONS[told.now.ready_because]})")
+    if not explanation.open and not explanation.decisions and explanation.now is not None:
+        print_text(f"  ready at {_format_time(explanation.now.ready_at)} ({REASONS[explanation.now.ready_because]})")
 
 
-def _show_decisions(told: TraceExplanation) -> None:
-    if not told.decisions:
+def _show_decisions(explanation: TraceExplanation) -> None:
+    if not explanation.decisions:
         return
     print_text()
     print_table(
@@ -135,15 +138,15 @@ def _show_decisions(told: TraceExplanation) -> None:
                 ),
                 *(f"{one.span_count:,}", f"{one.adjusted_count:,.1f}" if one.adjusted_count else "", one.reason),
             )
-            for one in told.decisions
+            for one in explanation.decisions
         ],
         right=(4, 5),
     )
 
 
-def _show_votes(told: TraceExplanation, now: JudgedTrace) -> None:
+def _show_votes(explanation: TraceExplanation, now: JudgedTrace) -> None:
     print_text()
-    print_text(f"the policies now ({told.semantics}): {now.reason}")
+    print_text(f"the policies now ({explanation.semantics}): {now.reason}")
     print_table(
         ("  policy", "type", "vote", "why"),
         [(f"  {one.policy}", one.kind, one.vote.replace("_", " "), one.reason) for one in now.votes],

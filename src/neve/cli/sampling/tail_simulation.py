@@ -23,32 +23,35 @@ if TYPE_CHECKING:
 MAX_SERVICES = 8  # in the text output
 
 
-def show_simulation(told: Simulation) -> None:
+def show_simulation(simulation: Simulation) -> None:
     """Print the traces that a set of policies would have sampled."""
-    show_period(told)
-    _show_volumes(told)
-    _show_policies(told)
-    _show_errors(told)
-    _show_estimates(told)
-    for remark in told.remarks:
+    show_period(simulation)
+    _show_volumes(simulation)
+    _show_policies(simulation)
+    _show_errors(simulation)
+    _show_estimates(simulation)
+    for remark in simulation.remarks:
         print_note(f"note: {remark}")
 
 
-def show_period(told: Simulation) -> None:
+def show_period(simulation: Simulation) -> None:
     """Print the period and the number of the simulated traces."""
-    bounds = [f"{word} {moment[:19]}" for word, moment in (("since", told.since), ("until", told.until)) if moment]
+    bounds = [
+        f"{word} {moment[:19]}" for word, moment in (("since", simulation.since), ("until", simulation.until)) if moment
+    ]
     print_text(
-        f"{told.before.traces:,} traces of {told.source} {' '.join(bounds) or 'as far as it goes back'}, "
-        f"{told.before.spans:,} spans, judged in {format_duration(told.seconds)} from {told.files:,} files"
+        f"{simulation.before.traces:,} traces of {simulation.source} {' '.join(bounds) or 'as far as it goes back'}, "
+        f"{simulation.before.spans:,} spans, evaluated in {format_duration(simulation.seconds)} "
+        f"from {simulation.files:,} files"
     )
-    if told.open:
-        print_text(f"{told.open:,} more are not complete yet, and are left out")
+    if simulation.open:
+        print_text(f"{simulation.open:,} more are not complete yet and are excluded")
 
 
-def _show_volumes(told: Simulation) -> None:
-    whole = told.before
-    rows = [("all", whole), ("kept", told.kept), ("not sampled", told.not_sampled)]
-    rows += [("dropped", told.dropped)] if told.dropped.traces else []
+def _show_volumes(simulation: Simulation) -> None:
+    whole = simulation.before
+    rows = [("all", whole), ("kept", simulation.kept), ("not sampled", simulation.not_sampled)]
+    rows += [("dropped", simulation.dropped)] if simulation.dropped.traces else []
     print_text()
     headers = ("", "traces", "spans", "of spans", "bytes", "cost")
     lines = [
@@ -58,15 +61,15 @@ def _show_volumes(told: Simulation) -> None:
             f"{one.spans:,}",
             format_percent(one.spans, whole.spans),
             format_bytes(one.bytes),
-            format_cost(told, one),
+            format_cost(simulation, one),
         )
         for name, one in rows
     ]
-    shown = len(headers) if told.price else len(headers) - 1
+    shown = len(headers) if simulation.price else len(headers) - 1
     print_table(headers[:shown], [line[:shown] for line in lines], right=range(1, shown))
 
 
-def _show_policies(told: Simulation) -> None:
+def _show_policies(simulation: Simulation) -> None:
     print_text()
     headers = ("policy", "type", "decides", "traces", "spans", "of all spans")
     print_table(
@@ -78,16 +81,16 @@ def _show_policies(told: Simulation) -> None:
                 format_decision(one.decision),
                 f"{one.traces:,}",
                 f"{one.spans:,}",
-                format_percent(one.spans, told.before.spans),
+                format_percent(one.spans, simulation.before.spans),
             )
-            for one in told.policies
+            for one in simulation.policies
         ],
         right=(3, 4, 5),
     )
 
 
-def _show_errors(told: Simulation) -> None:
-    errors = told.errors
+def _show_errors(simulation: Simulation) -> None:
+    errors = simulation.errors
     print_text()
     if not errors.traces:
         print_text("no trace has an error")
@@ -126,22 +129,22 @@ def show_groups(title: str, groups: Sequence[ErrorGroup], *, apart: bool = True)
     )
 
 
-def _show_estimates(told: Simulation) -> None:
-    if not told.before.traces:
+def _show_estimates(simulation: Simulation) -> None:
+    if not simulation.before.traces:
         return
-    said = told.estimates
+    estimates = simulation.estimates
     print_text()
-    rows = [("traces", said.traces, "{:,.0f}"), ("with an error", said.error_rate, "{:.2%}")]
-    rows += [(f"latency {name}, ms", one, "{:,.1f}") for name, one in said.latency_ms.items()]
-    headers = ("what kept traces tell", "truth", "estimated", "error")
+    rows = [("traces", estimates.traces, "{:,.0f}"), ("with an error", estimates.error_rate, "{:.2%}")]
+    rows += [(f"latency {name}, ms", one, "{:,.1f}") for name, one in estimates.latency_ms.items()]
+    headers = ("estimate from kept traces", "truth", "estimated", "error")
     print_table(headers, [(name, *_estimate_cells(one, form)) for name, one, form in rows], right=(1, 2, 3))
-    if told.dropped.traces:
-        print_text("traces that a policy drops are part of the truth: nothing that is kept stands for them")
-    if said.mean_error is None:
+    if simulation.dropped.traces:
+        print_text("traces that a policy drops count as true values, but no kept trace represents them")
+    if estimates.mean_error is None:
         return
     print_text()
-    print_text(f"traces by service: {said.mean_error:.1%} off on average")
-    many = len({one.organization for one in said.services}) > 1
+    print_text(f"traces by service: {estimates.mean_error:.1%} off on average")
+    many = len({one.organization for one in estimates.services}) > 1
     print_table(
         ("  service", "truth", "kept", "estimated", "error"),
         [
@@ -153,18 +156,18 @@ def _show_estimates(told: Simulation) -> None:
                 ),
                 *_estimate_cells(one.count, "{:,.0f}")[1:],
             )
-            for one in said.services[:MAX_SERVICES]
+            for one in estimates.services[:MAX_SERVICES]
         ],
         right=(1, 2, 3, 4),
     )
-    left = len(said.services) - MAX_SERVICES + said.services_left
+    left = len(estimates.services) - MAX_SERVICES + estimates.services_left
     if left > 0:
-        print_text(f"  and {left:,} more; --json lists {len(said.services):,}")
+        print_text(f"  and {left:,} more; --json lists {len(estimates.services):,}")
 
 
-def format_cost(told: Simulation, volume: Volume) -> str:
+def format_cost(simulation: Simulation, volume: Volume) -> str:
     """Format the cost of spans, if the price is known."""
-    return f"{volume.cost:,.2f}" if told.price else ""
+    return f"{volume.cost:,.2f}" if simulation.price else ""
 
 
 def _estimate_cells(one: Estimate, form: str) -> tuple[str, str, str]:
@@ -202,28 +205,35 @@ def format_percent(part: float, whole: float) -> str:
 MAX_MOVES = 8  # in the text output
 
 
-def show_comparison(told: Comparison) -> None:
+def show_comparison(comparison: Comparison) -> None:
     """Print the traces that two sets of policies would have sampled of the same traces."""
-    new, old = told.new, told.old
+    new, old = comparison.new, comparison.old
     show_period(new)
     headers = ("", "kept traces", "share", "kept spans", "bytes", "cost", "errors missed", "mean error by service")
     lines = [(name, *_summary_cells(one)) for name, one in (("new", new), ("old", old))]
-    lines.append(("difference", *_difference_cells(told.difference), f"{new.errors.missed - old.errors.missed:+,}", ""))
+    lines.append(
+        ("difference", *_difference_cells(comparison.difference), f"{new.errors.missed - old.errors.missed:+,}", "")
+    )
     print_table(headers, lines, right=range(1, len(headers)))
-    _show_fates(told)
-    _show_moves("kept by the new policies only", [move for move in told.moves if move.kept_by == "new"])
-    _show_moves("kept by the old policies only", [move for move in told.moves if move.kept_by == "old"])
-    show_groups("errors that only the old policies keep", told.errors_lost)
-    show_groups("errors that only the new policies keep", told.errors_gained)
-    if told.left_out:
-        print_note(f"note: {told.left_out:,} traces are complete for one of them only, and are not compared")
+    _show_fates(comparison)
+    _show_moves("kept by the new policies only", [move for move in comparison.moves if move.kept_by == "new"])
+    _show_moves("kept by the old policies only", [move for move in comparison.moves if move.kept_by == "old"])
+    show_groups("errors that only the old policies keep", comparison.errors_lost)
+    show_groups("errors that only the new policies keep", comparison.errors_gained)
+    if comparison.left_out:
+        print_note(f"note: {comparison.left_out:,} traces are complete for one policy set only and are not compared")
     for remark in dict.fromkeys((*new.remarks, *old.remarks)):
         print_note(f"note: {remark}")
 
 
-def _show_fates(told: Comparison) -> None:
+def _show_fates(comparison: Comparison) -> None:
     print_text()
-    fates = (("both", told.both), ("only new", told.only_new), ("only old", told.only_old), ("neither", told.neither))
+    fates = (
+        ("both", comparison.both),
+        ("only new", comparison.only_new),
+        ("only old", comparison.only_old),
+        ("neither", comparison.neither),
+    )
     print_table(
         ("kept by", "traces", "with an error", "spans"),
         [(name, f"{fate.traces:,}", f"{fate.errors:,}", f"{fate.spans:,}") for name, fate in fates],
@@ -252,16 +262,16 @@ def _show_moves(title: str, moves: Sequence[DecisionPair]) -> None:
         print_text(f"  and {len(moves) - MAX_MOVES:,} more kinds; --json lists them")
 
 
-def _summary_cells(told: Simulation) -> tuple[str, ...]:
-    kept, mean = told.kept, told.estimates.mean_error
+def _summary_cells(simulation: Simulation) -> tuple[str, ...]:
+    kept, mean = simulation.kept, simulation.estimates.mean_error
     return (
         *(
             f"{kept.traces:,}",
-            format_percent(kept.spans, told.before.spans),
+            format_percent(kept.spans, simulation.before.spans),
             f"{kept.spans:,}",
             format_bytes(kept.bytes),
         ),
-        *(format_cost(told, kept), f"{told.errors.missed:,}", "" if mean is None else f"{mean:.1%}"),
+        *(format_cost(simulation, kept), f"{simulation.errors.missed:,}", "" if mean is None else f"{mean:.1%}"),
     )
 
 
@@ -343,13 +353,13 @@ def simulate(
     with progress_bar(enabled=not as_json) as bar:
         lake = build_source_lake(context.settings, context.lake)
         simulator = Simulator(lake, config, Period(since, until), price, progress=bar)
-        told: Simulation | Comparison = simulator.compare(new, old) if old else simulator.simulate(new)
+        result: Simulation | Comparison = simulator.compare(new, old) if old else simulator.simulate(new)
     if as_json:
-        print_json(told.as_document())
-    elif isinstance(told, Simulation):
-        show_simulation(told)
+        print_json(result.as_document())
+    elif isinstance(result, Simulation):
+        show_simulation(result)
     else:
-        show_comparison(told)
+        show_comparison(result)
 
 
 def _with_semantics(config: TailConfig, semantics: str | None) -> TailConfig:

@@ -65,7 +65,7 @@ def find_files(
                 held.append(file.path)
             elif form is None and read_name(file.path).format is None:
                 if named:
-                    raise InputError(f"{file.path} has no ending that says its format", hint=HINT)
+                    raise InputError(f"{file.path} has no known suffix", hint=HINT)
                 ignored.append(file.path)
             else:
                 files[file.path] = file

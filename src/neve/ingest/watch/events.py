@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 
-NAMES_NO_FORMAT = f"has no ending that says its format; known are {', '.join(EXTENSIONS)}, each also with .gz or .zst"
+NAMES_NO_FORMAT = f"has no known suffix; known are {', '.join(EXTENSIONS)}, each also with .gz or .zst"
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ class DeliveryQueue:
                 except DestinationUnavailable as error:
                     self._give_up(error)
                     UNAVAILABLE.labels(self._selector, self.destination.name).inc()
-                    log.warning("destination is away", destination=self.destination.name, error=error.message)
+                    log.warning("destination is unavailable", destination=self.destination.name, error=error.message)
                     break
                 self._took(parcel, delivery)
                 total, count = total + delivery, count + 1

@@ -86,11 +86,11 @@ class Announcer:
             self._tell(table, name, build_announcements(table, name, snapshot))
         return len(changes.snapshots)
 
-    def _tell(self, table: Table, name: str, told: Sequence[Announcement]) -> None:
+    def _tell(self, table: Table, name: str, announcements: Sequence[Announcement]) -> None:
         """Announce one commit, and store that it was announced."""
-        first = told[0]
+        first = announcements[0]
         try:
-            self.publish(name, told)
+            self.publish(name, announcements)
         except LakeError as error:
             raise AnnouncementsDelayed(
                 f"commits on {name} are not announced yet: {error.message}", hint=error.hint
@@ -186,8 +186,8 @@ class ChangedTables:
             if self._names:
                 self._there.set()
 
-    def taken(self, seconds: float) -> list[str]:
-        """Return the noted tables in order; empty after the timeout."""
+    def take(self, seconds: float) -> list[str]:
+        """Return the changed tables in order; empty after the timeout."""
         self._there.wait(seconds)
         with self._changing:
             names = [*self._names]
@@ -198,31 +198,31 @@ class ChangedTables:
 
 @dataclass(frozen=True)
 class AnnouncerPart:
-    """Part that checks the noted tables, and announces their new commits; `where` names the store or the bus."""
+    """Part that checks the changed tables, and announces their new commits; `where` names the store or the bus."""
 
     announcer: Announcer
-    noted: ChangedTables
+    changed_tables: ChangedTables
     where: str
     name: str = field(default="announcer")
 
-    def run(self, stop: threading.Event, say: ReportDetails) -> None:
-        """Announce commits until asked to stop, including those of all tables noted by then."""
-        said = ""
-        say({"bus": self.where})
+    def run(self, stop: threading.Event, report: ReportDetails) -> None:
+        """Announce commits until asked to stop, including those of all tables that changed by then."""
+        reported = ""
+        report({"bus": self.where})
         while True:
             last = stop.is_set()
-            names = self.noted.taken(0 if last else TURN_SECONDS)
+            names = self.changed_tables.take(0 if last else TURN_SECONDS)
             try:
                 self.announcer.look_at(names)
-                if said:
-                    said = ""
-                    say({"bus": self.where})
+                if reported:
+                    reported = ""
+                    report({"bus": self.where})
             except AnnouncementsDelayed as error:
-                self.noted.note(names)
-                if error.message != said:
-                    said = error.message
+                self.changed_tables.note(names)
+                if error.message != reported:
+                    reported = error.message
                     log.warning("commits not announced yet", error=error.message, hint=error.hint)
-                say({"error": error.message})
+                report({"error": error.message})
                 stop.wait(RETRY_SECONDS)
             if last:
                 return

@@ -96,25 +96,27 @@ PATIENCE, FINISH = 0.8, 0.5
 
 def build_parts(settings: Settings, lake: Lake, wanted: Collection[str], instance: str) -> list[Part]:
     """Build the parts of these names, which share one Spark session and one connection to the state store."""
-    house, names = (
+    builder, names = (
         _PartBuilder(with_compact_share(settings, count_cores()), _shared_lake(settings, lake), instance),
         set(wanted),
     )
     tasks = [task for task in Task if task.value in names]
     if tasks or "ingest" in names:
-        house.lake.check_spark()  # now, though Spark starts when it is first needed
-    listen_for_start_requests(house.lake)
-    parts: list[Part] = [AnnouncerPart(house.announcer, house.noted, house.where)] if names - {"tail"} else []
+        builder.lake.check_spark()  # now, though Spark starts when it is first needed
+    listen_for_start_requests(builder.lake)
+    parts: list[Part] = (
+        [AnnouncerPart(builder.announcer, builder.changed_tables, builder.where)] if names - {"tail"} else []
+    )
     if "ingest" in names:
-        parts += house.streams()
+        parts += builder.streams()
     if "scheduler" in names:
-        parts.append(house.scheduler())
+        parts.append(builder.scheduler())
     if tasks:
-        parts += house.workers(tasks)
+        parts += builder.workers(tasks)
     if Task.AUTOPILOT in tasks:
-        REGISTRY.register(HistoryCollector(History(house.documents)))
+        REGISTRY.register(HistoryCollector(History(builder.documents)))
     if "tail" in names:
-        parts.append(TailPart(settings, house.lake))
+        parts.append(TailPart(settings, builder.lake))
     return parts
 
 
@@ -151,7 +153,7 @@ class _PartBuilder:
         return Announcer(self.lake, self.documents, self._publish)
 
     @cached_property
-    def noted(self) -> ChangedTables:
+    def changed_tables(self) -> ChangedTables:
         return ChangedTables()
 
     @cached_property
@@ -168,7 +170,9 @@ class _PartBuilder:
         }
         patience = FINISH * self.settings.serve.drain_seconds
         parts = {
-            name: StreamPart(f"ingest:{name}", kinds[name], self.documents, self.noted, patience, self.instance)
+            name: StreamPart(
+                f"ingest:{name}", kinds[name], self.documents, self.changed_tables, patience, self.instance
+            )
             for name in self.settings.serve.streams
         }
         if "events" in parts:
@@ -180,7 +184,7 @@ class _PartBuilder:
         return SchedulerPart(
             self.documents,
             self.jobs,
-            self.noted,
+            self.changed_tables,
             self.lake.table_names,
             self._gather,
             scheduler,
@@ -213,14 +217,16 @@ class _PartBuilder:
             return StoreGatherer(self.pending, self.jobs)
         return BusGatherer(self.bus, self.pending, self.jobs)
 
-    def _publish(self, table: str, told: Sequence[Announcement]) -> None:
+    def _publish(self, table: str, announcements: Sequence[Announcement]) -> None:
         if self.bus is None:
-            self.pending.add(told)
+            self.pending.add(announcements)
         else:
-            self.bus.publish(topic_for(told[0].operation, table), [(one.table, one.value) for one in told])
+            self.bus.publish(
+                topic_for(announcements[0].operation, table), [(one.table, one.value) for one in announcements]
+            )
 
     def _announce(self, job: Job) -> None:
-        self.noted.note([job.table] if job.table else self.lake.table_names())
+        self.changed_tables.note([job.table] if job.table else self.lake.table_names())
 
 
 def _shared_lake(settings: Settings, lake: Lake) -> Lake:

@@ -47,7 +47,7 @@ class SchedulerPart:
 
     documents: Documents
     jobs: JobQueue
-    noted: ChangedTables
+    changed_tables: ChangedTables
     tables: Callable[[], Sequence[str]]
     gather: Callable[[], Gatherer]
     scheduler: Scheduler
@@ -56,27 +56,27 @@ class SchedulerPart:
     leave: Callable[[], None] = lambda: None
     name: str = "scheduler"
 
-    def run(self, stop: threading.Event, say: ReportDetails) -> None:
+    def run(self, stop: threading.Event, report: ReportDetails) -> None:
         """Lead until asked to stop; while another instance leads, be on standby."""
         while not stop.is_set():
             try:
-                what = f"handing out work by the service {self.instance}"
+                what = f"the scheduler of the instance {self.instance}"
                 with hold_worker_lease(self.documents, LEASE, seconds=LEASE_SECONDS, what=what) as lease:
-                    self._lead(lease, stop, say)
+                    self._lead(lease, stop, report)
             except LeaseTaken as error:
-                say({"standby": error.message})
+                report({"standby": error.message})
                 stop.wait(STANDBY_SECONDS)
             finally:
                 clear_queue()
                 self.leave()
 
-    def _lead(self, lease: Lease, stop: threading.Event, say: ReportDetails) -> None:
+    def _lead(self, lease: Lease, stop: threading.Event, report: ReportDetails) -> None:
         turns, gathering = Intervals(), self.gather()
         try:
             while not stop.is_set():
                 if turns.due("look", LOOK_SECONDS):
                     tables = self.tables()
-                    self.noted.note(tables)
+                    self.changed_tables.note(tables)
                     gathering.read(list_topics(tables))
                     self.look()
                 wanted = gathering.turn(stop)
@@ -84,7 +84,7 @@ class SchedulerPart:
                     lease.check()
                     wanted += self.scheduler.turn()
                     update_queue(self.jobs)
-                    say(gathering.said | {"leader": True})
+                    report(gathering.status | {"leader": True})
                 if turns.due("prune", PRUNE_SECONDS):
                     self.jobs.prune()
                 _log_jobs(wanted)
@@ -93,9 +93,9 @@ class SchedulerPart:
 
 
 class Gatherer(Protocol):
-    """Source of jobs from announcements; `said` is its status."""
+    """Source of jobs from announcements and their status."""
 
-    said: dict[str, object]
+    status: dict[str, object]
 
     def read(self, topics: list[str]) -> None:
         """Use these topics from now on."""
@@ -112,7 +112,7 @@ class StoreGatherer:
 
     def __init__(self, pending: PendingBatches, jobs: JobQueue) -> None:
         self._pending, self._jobs = pending, jobs
-        self.said: dict[str, object] = {}
+        self.status: dict[str, object] = {}
 
     def read(self, topics: list[str]) -> None:
         """Do nothing: the store has no topics."""
@@ -137,9 +137,9 @@ class BusGatherer:
         self._pending, self._jobs = pending, jobs
         self._topics: list[str] = []
         self._reader: Reader | None = None
-        self._boxer: Batcher | None = None
+        self._batcher: Batcher | None = None
         self._again = 0.0
-        self.said: dict[str, object] = {}
+        self.status: dict[str, object] = {}
 
     def read(self, topics: list[str]) -> None:
         """Read these topics from now on."""
@@ -148,39 +148,39 @@ class BusGatherer:
             self._topics = topics
         reader = self._reader
         if reader is not None:
-            self._guarded(lambda: update_bus_lag(reader.lag()))
+            self._run_guarded(lambda: update_bus_lag(reader.lag()))
 
     def turn(self, stop: threading.Event) -> list[Job]:
         """Collect announcements for a moment; returns no jobs while the bus is unavailable, and retries later."""
-        if self._boxer is None and time.monotonic() < self._again:
+        if self._batcher is None and time.monotonic() < self._again:
             stop.wait(TURN_SECONDS)
             return []
         found: list[Job] = []
-        self._guarded(lambda: found.extend(self._opened().turn(TURN_SECONDS)))
+        self._run_guarded(lambda: found.extend(self._open_batcher().turn(TURN_SECONDS)))
         return found
 
-    def _opened(self) -> Batcher:
-        if self._boxer is None:
+    def _open_batcher(self) -> Batcher:
+        if self._batcher is None:
             self._reader = self._bus.reader(GROUP, self._topics)
-            self._boxer = Batcher(self._reader, self._pending, self._jobs)
-        return self._boxer
+            self._batcher = Batcher(self._reader, self._pending, self._jobs)
+        return self._batcher
 
     def close(self) -> None:
         """Leave the consumer group."""
-        reader, self._reader, self._boxer = self._reader, None, None
+        reader, self._reader, self._batcher = self._reader, None, None
         if reader is not None:
             reader.close()
 
-    def _guarded(self, step: Callable[[], object]) -> None:
+    def _run_guarded(self, step: Callable[[], object]) -> None:
         try:
             step()
-            self.said = {}
+            self.status = {}
         except LeaseLost:
             raise
         except LakeError as error:
-            if not self.said:
-                log.warning("announcements can't be gathered", error=error.message, hint=error.hint)
-            self.said = {"error": f"the clock alone starts work: {error.message}"}
+            if not self.status:
+                log.warning("announcements can't be read", error=error.message, hint=error.hint)
+            self.status = {"error": f"only schedules start jobs: {error.message}"}
             self._again = time.monotonic() + AWAY_SECONDS
             self.close()
 

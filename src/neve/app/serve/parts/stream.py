@@ -38,49 +38,49 @@ class StreamPart:
     name: str
     make: Callable[[BatchCallback], StreamJob]
     documents: Documents
-    noted: ChangedTables
+    changed_tables: ChangedTables
     patience: float
     instance: str
     beside: Beside = lambda _stop: nullcontext()
 
-    def run(self, stop: threading.Event, say: ReportDetails) -> None:
+    def run(self, stop: threading.Event, report: ReportDetails) -> None:
         """Ingest until asked to stop; while another instance does, be on standby."""
         while not stop.is_set():
             try:
                 what = f"a stream of the service {self.instance}"
                 with hold_worker_lease(self.documents, self.name, seconds=LEASE_SECONDS, what=what) as lease:
-                    self._run(lease, stop, say)
+                    self._run(lease, stop, report)
             except LeaseTaken as error:
-                say({"standby": error.message})
+                report({"standby": error.message})
                 stop.wait(STANDBY_SECONDS)
 
-    def _run(self, lease: Lease, stop: threading.Event, say: ReportDetails) -> None:
+    def _run(self, lease: Lease, stop: threading.Event, report: ReportDetails) -> None:
         """Run the stream while the lease is held.
 
         The stream ends when the lease is lost. Two streams at once would cost time, but no rows.
         """
         ended = threading.Event()
         well: dict[str, object] = {"since": f"{lease.holder.since:%Y-%m-%d %H:%M:%S}"}
-        say(well)
+        report(well)
 
         def took(batch: BatchResult) -> None:
             nonlocal well
             well = batch_details(batch)
-            self._batch(batch, lease, ended, say)
+            self._batch(batch, lease, ended, report)
 
         job = self.make(took)
         threading.Thread(target=_forward_stop, args=(stop, ended), daemon=True).start()
         try:
             with use_pool("ingest"), self.beside(ended):
-                keep_running(job, ended, lambda error: say({"error": str(error)} if error else well))
+                keep_running(job, ended, lambda error: report({"error": str(error)} if error else well))
         finally:
             ended.set()
         if stop.is_set():
-            self._finish(lease, say)
+            self._finish(lease, report)
 
-    def _finish(self, lease: Lease, say: ReportDetails) -> None:
+    def _finish(self, lease: Lease, report: ReportDetails) -> None:
         """Ingest the data that was acknowledged before the end, as far as time permits."""
-        job = self.make(lambda batch: self._batch(batch, lease, threading.Event(), say))
+        job = self.make(lambda batch: self._batch(batch, lease, threading.Event(), report))
         timer = threading.Timer(self.patience, job.stop)
         timer.start()
         try:
@@ -88,10 +88,10 @@ class StreamPart:
         finally:
             timer.cancel()
 
-    def _batch(self, batch: BatchResult, lease: Lease, ended: threading.Event, say: ReportDetails) -> None:
+    def _batch(self, batch: BatchResult, lease: Lease, ended: threading.Event, report: ReportDetails) -> None:
         log_batch(batch)
-        say(batch_details(batch))
-        self.noted.note(TABLES[signal] for signal in batch.records if signal in TABLES)
+        report(batch_details(batch))
+        self.changed_tables.note(TABLES[signal] for signal in batch.records if signal in TABLES)
         try:
             lease.check()
         except LeaseLost:

@@ -32,17 +32,17 @@ class TailPart:
     lake: Lake
     name: str = "tail"
 
-    def run(self, stop: threading.Event, say: ReportDetails) -> None:
+    def run(self, stop: threading.Event, report: ReportDetails) -> None:
         """Run cycles until asked to stop; of selectors of one name, one decides and the others are on standby."""
         selector = build_selector(self.settings, self.lake)
-        account = TailReporter(say, {"policies": len(selector.policies.policies)})
+        account = TailReporter(report, {"policies": len(selector.policies.policies)})
         try:
             run_forever(
                 selector,
                 export=bool(self.settings.tail.export.destinations),
-                tell=account.decided,
-                exported=account.exported,
-                failed=account.failed,
+                tell=account.report_cycle,
+                exported=account.report_deliveries,
+                failed=account.report_failure,
                 stop=stop,
             )
         finally:
@@ -52,33 +52,33 @@ class TailPart:
 class TailReporter:
     """Status of the part: the last cycle, and the errors of the part or of a destination. Threads share it."""
 
-    def __init__(self, say: ReportDetails, told: Mapping[str, object]) -> None:
-        self._say = say
-        self._told = told
+    def __init__(self, report: ReportDetails, details: Mapping[str, object]) -> None:
+        self._report = report
+        self._details = details
         self._error = ""
         self._away: dict[str, str] = {}
         self._changing = threading.Lock()
-        say(told)
+        report(details)
 
-    def decided(self, result: CycleResult) -> None:
+    def report_cycle(self, result: CycleResult) -> None:
         """Report a successful cycle."""
         document = result.as_document()
         log.info("cycle ended", **document)
         with self._changing:
-            self._told, self._error = {"cycle": document}, ""
+            self._details, self._error = {"cycle": document}, ""
             self._tell()
 
-    def failed(self, error: NeveError) -> None:
+    def report_failure(self, error: NeveError) -> None:
         """Report a failed cycle, or one that another process runs."""
         with self._changing:
             if isinstance(error, LeaseTaken):
-                self._told, self._error = {"standby": error.message}, ""
+                self._details, self._error = {"standby": error.message}, ""
             else:
                 log.error("cycle failed", error=error.message)
                 self._error = error.message
             self._tell()
 
-    def exported(self, results: Sequence[DeliveryResult]) -> None:
+    def report_deliveries(self, results: Sequence[DeliveryResult]) -> None:
         """Report deliveries; an unavailable destination is logged when that begins and when it ends."""
         with self._changing:
             for one in results:
@@ -92,12 +92,12 @@ class TailReporter:
         if one.away is None:
             if was_away:
                 del self._away[one.destination]
-                log.warning("destination is no longer away", destination=one.destination, left_to_others=one.note)
+                log.warning("destination is available again", destination=one.destination, left_to_others=one.note)
             return
         self._away[one.destination] = one.away.message
         if not was_away:
             log.warning(
-                "destination is away",
+                "destination is unavailable",
                 destination=one.destination,
                 position=one.position,
                 error=one.away.message,
@@ -106,6 +106,6 @@ class TailReporter:
 
     def _tell(self) -> None:
         """Report the whole status; the lock must be held."""
-        away = [f"{name} is away, what was kept waits for it: {words}" for name, words in self._away.items()]
+        away = [f"{name} is unavailable, kept traces wait: {words}" for name, words in self._away.items()]
         ailments = "; ".join(filter(None, (self._error, *away)))
-        self._say({**self._told, "error": ailments} if ailments else self._told)
+        self._report({**self._details, "error": ailments} if ailments else self._details)

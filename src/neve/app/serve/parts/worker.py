@@ -114,23 +114,23 @@ class JobHandlers:
             Task.AUTOPILOT: self.autopilot,
         }[task]
 
-        def traced(job: Job, report: JobReporter) -> Outcome:
+        def run_traced(job: Job, report: JobReporter) -> Outcome:
             with span("job", task=job.task.value, table=job.table, window=job.window, job=job.id):
                 return work(job, report)
 
-        return traced
+        return run_traced
 
     def compact(self, job: Job, report: JobReporter) -> Outcome:
         """Compact a table, or a day of it."""
         from neve.compact.plan import Request  # noqa: PLC0415 - Spark's worth of imports
 
-        told = build_progress(report)
+        progress = build_progress(report)
         compactor = build_compactor(self.settings, self.lake)
         try:
             result = compactor.compact(
                 job.table,
                 Request(partitions=job.window or None),
-                progress=lambda done, total: told("groups", done, total),
+                progress=lambda done, total: progress("groups", done, total),
             )
         finally:
             compactor.documents.close()
@@ -197,7 +197,7 @@ class JobHandlers:
 
         with open_pilot(self.settings, self.lake, build_progress(report)) as pilot:
             found = build_nightly(pilot).run()
-        words = "; ".join(f"{one.table}: {one.reason}" for one in found.tables) or "no table to look after"
+        words = "; ".join(f"{one.table}: {one.reason}" for one in found.tables) or "no table to optimize"
         if found.failed:
             raise LakeError(f"autopilot: {words}")
         return Outcome(words, found.as_document())
@@ -212,7 +212,7 @@ def build_progress(report: JobReporter) -> Callable[[str, int, int], None]:
     def tell(step: str, done: int, total: int) -> None:
         report.progress(step, done, total)
         if report.cancelled and done < total:
-            raise Cancelled(f"it was told to stop at {done} of {total} of {step}")
+            raise Cancelled(f"cancelled at {done} of {total} of {step}")
 
     return tell
 
@@ -251,12 +251,12 @@ class WorkerPart:
     worker: Worker
     patience: float
 
-    def run(self, stop: threading.Event, say: ReportDetails) -> None:
+    def run(self, stop: threading.Event, report: ReportDetails) -> None:
         """Run jobs until asked to stop; a job in progress is then released to another worker, unless it ends in time.
 
         A released job may go on for a while, in a thread that ends with the process.
         """
-        say({"tasks": sorted(task.value for task in self.worker.handlers)})
+        report({"tasks": sorted(task.value for task in self.worker.handlers)})
         working: Future[None] = Future()
         threading.Thread(target=self._work, args=(stop, working), name=f"{self.name} at work", daemon=True).start()
         while not stop.wait(LOOK_SECONDS):
@@ -266,7 +266,9 @@ class WorkerPart:
             working.result(self.patience)
         except TimeoutError:
             job = self.worker.release()
-            log.warning("job given back: it did not end in time", part=self.name, job=job.id if job else None)
+            log.warning(
+                "job returned to the queue, it did not end in time", part=self.name, job=job.id if job else None
+            )
 
     def _work(self, stop: threading.Event, working: Future[None]) -> None:
         try:

@@ -85,7 +85,7 @@ def read_document(path: Path) -> dict[str, Any]:
         line = f" (line {mark.line + 1})" if mark else ""
         raise ConfigError(f"{path} is not YAML{line}: {error.problem}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not YAML in UTF-8: {type(error).__name__}") from None
+        raise ConfigError(f"{path} is not UTF-8: {type(error).__name__}") from None
     except OSError as error:
         raise ConfigError(f"can't read {path}: {error.strerror}") from None
     if not isinstance(document, dict):
