@@ -51,7 +51,7 @@ def _show_files(result: IngestResult) -> None:
     for reason, count in _count_reasons([file.reason for file in result.skipped]):
         print_text(f"          - {count} skipped: {reason}")
     for file in result.lost:
-        print_note(escape_controls(f"warning: nothing was ingested from {file.path} was taken in: {file.reason}"))
+        print_note(escape_controls(f"warning: nothing was ingested from {file.path}: {file.reason}"))
     for batch in result.failed:
         print_note(f"warning: batch {batch.path} of an interrupted run could not be finished: {batch.reason}")
     show_ignored(result.ignored, len(result.own))

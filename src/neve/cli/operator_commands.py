@@ -164,7 +164,7 @@ def resume(context: Context, pause_id: str, as_json: bool) -> None:
     if as_json:
         print_json(PauseReport.model_validate(ended).plain)
         return
-    print_text(f"{_format_pause(ended)} goes on")
+    print_text(f"{_format_pause(ended)} is resumed")
 
 
 def _format_pause(pause: Pause) -> str:

@@ -230,7 +230,7 @@ def show_cycle(result: CycleResult) -> None:
         print_text(
             f"  kept {format_count(result.sampled.traces, 'trace')} "
             f"with {format_count(result.sampled.spans, 'span')} ({share:.1%}), "
-            f"which stand for {result.estimated_traces:,.0f} traces"
+            f"which represent {result.estimated_traces:,.0f} traces"
         )
         for name, count in sorted(result.policies.items(), key=lambda one: -one[1].traces):
             print_text(f"    {name}: {format_count(count.traces, 'trace')}, {format_count(count.spans, 'span')}")

@@ -162,7 +162,7 @@ class JobHandlers:
 
         level = next((one for one in LEVELS if one.table == job.table), None)
         if level is None:
-            raise LakeError(f"{job.table} is no level of rollups, expected {', '.join(one.table for one in LEVELS)}")
+            raise LakeError(f"{job.table} is not a rollup level, expected {', '.join(one.table for one in LEVELS)}")
         rollup = build_rollup(self.settings, self.lake, build_progress(report))
         try:
             result = rollup.run_level(level)
