@@ -76,7 +76,7 @@ def test_jobs_are_listed_by_state_task_and_table(control: Control, operator: Cli
     ("query", "words"),
     [
         ("state=lost", 'state is "lost", expected one of queued, running, done, cancelled, dead'),
-        ("limit=0", 'limit is "0", expected maximum number of results, from 1 to 1000'),
+        ("limit=0", 'limit is "0", expected a maximum number of results, from 1 to 1000'),
         ("limit=ten", 'limit is "ten"'),
         ("colour=red", 'unknown key "colour", expected one of state, task, table, limit'),
         ("state=done&state=dead", '"state" is given twice in the query string'),

@@ -77,7 +77,7 @@ def test_a_taken_port_is_said_before_processes_are_started(tmp_path: Path, monke
         port = str(other.getsockname()[1])
         ended = run("serve", "--only", "receiver,api", "--health-port", "0", "--http-port", port)
     assert (ended.code, ended.data) == (1, b"")
-    assert "set receiver.http_port, or end the process that listens there" in ended.errors
+    assert "set receiver.http_port, or stop the process that listens there" in ended.errors
 
 
 @pytest.mark.parametrize("arguments", [[], ["--only", "receiver,compact"], ["--only", "compact"]])

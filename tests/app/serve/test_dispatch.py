@@ -91,7 +91,7 @@ def test_a_commit_becomes_a_job_and_the_next_leader_takes_over(lake: Lake, state
         until(lambda: any("leader" in words for words in leader.said))
         other = Running(second)
         try:
-            until(lambda: any("service host-1 " in str(words.get("standby")) for words in other.said))
+            until(lambda: any("instance host-1 " in str(words.get("standby")) for words in other.said))
             append_once(lake.table("metrics"), [], batch_id="a", operation="ingest-stream")
             announced = pending_of(SqlDocuments(state))
             Announcer(lake, first.documents, lambda _table, told: announced.add(told)).look("metrics")

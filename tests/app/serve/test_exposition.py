@@ -56,7 +56,7 @@ def test_families_of_our_own_come_first() -> None:
     up.add_metric(["api"], 1)
     other = "# HELP neve_serve_up x\n# TYPE neve_serve_up gauge\nneve_serve_up 0\n"
     assert merge_metrics({"tend": other}, [up]).decode() == (
-        "# HELP neve_serve_up whether a process runs\n# TYPE neve_serve_up gauge\n"
+        "# HELP neve_serve_up 1 if a process runs\n# TYPE neve_serve_up gauge\n"
         'neve_serve_up{process="api"} 1.0\nneve_serve_up{process="tend"} 0.0\n'
     )
 

@@ -45,7 +45,7 @@ def test_a_group_starts_while_its_catalog_is_away() -> None:
         assert look is not None
         look.join(600)
     [line] = said
-    assert (line["log_level"], line["event"].partition(":")[0]) == ("warning", "catalog does not answer")
+    assert (line["log_level"], line["event"].partition(",")[0]) == ("warning", "catalog does not respond")
     assert "can't open the rest catalog" in line["error"]
 
 

@@ -60,7 +60,7 @@ class SchedulerPart:
         """Lead until asked to stop; while another instance leads, be on standby."""
         while not stop.is_set():
             try:
-                what = f"the scheduler of the instance {self.instance}"
+                what = f"the scheduler of instance {self.instance}"
                 with hold_worker_lease(self.documents, LEASE, seconds=LEASE_SECONDS, what=what) as lease:
                     self._lead(lease, stop, report)
             except LeaseTaken as error:
