@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from neve.cli.main import main
+from tests.own_logs import own_logs
 
 
 class _Kept(io.BytesIO):
@@ -43,7 +44,8 @@ def run(*arguments: str, stdin: str = "") -> Ran:
     out, err = io.TextIOWrapper(data, encoding="utf-8"), io.TextIOWrapper(errors, encoding="utf-8")
     code: Any = 0
     given = patch.object(sys, "stdin", io.StringIO(stdin))
-    with patch.object(sys, "argv", ["neve", *arguments]), given, redirect_stdout(out), redirect_stderr(err):
+    arguments_given = patch.object(sys, "argv", ["neve", *arguments])
+    with own_logs(), arguments_given, given, redirect_stdout(out), redirect_stderr(err):
         try:
             main()
         except SystemExit as ended:

@@ -150,4 +150,4 @@ def test_it_says_where_it_listens_and_ends_when_told(tmp_path: Path, as_json: bo
             f"receiving OTLP/HTTP on http://127.0.0.1:{http} and OTLP/gRPC on 127.0.0.1:{grpc} "
             "for organization default\n"
         )
-    assert [json.loads(line)["event"].partition(":")[0] for line in errors.splitlines()] == ["stopping", "stopped"]
+    assert [json.loads(line)["event"].partition(",")[0] for line in errors.splitlines()] == ["stopping", "stopped"]

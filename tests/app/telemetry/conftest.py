@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
-import structlog
 
 from neve.api.log_config import configure_logs
 from neve.app.telemetry.config import TelemetryConfig
 from neve.app.telemetry.sdk import TelemetrySession
 from tests.api.running import LoopThread, Running, settings_for
+from tests.own_logs import own_logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,19 +40,13 @@ def receiver(loop_thread: LoopThread, tmp_path: Path) -> Iterator[Running]:
 @pytest.fixture
 def lines() -> Iterator[io.StringIO]:
     """Logs as `neve serve` configures them, and what it would write to standard error; all is as it was at the end."""
-    root, named = logging.getLogger(), [logging.getLogger(name) for name in ("", "neve", "uvicorn")]
-    handlers, levels, config = root.handlers, [one.level for one in named], structlog.get_config()
-    configure_logs()
-    structlog.configure(cache_logger_on_first_use=False)  # loggers of other tests must not remember this
-    written = io.StringIO()
-    for handler in root.handlers:
-        assert isinstance(handler, logging.StreamHandler)
-        handler.setStream(written)
-    yield written
-    structlog.configure(**config)
-    root.handlers = handlers
-    for logger, level in zip(named, levels, strict=True):
-        logger.setLevel(level)
+    with own_logs():
+        configure_logs()
+        written = io.StringIO()
+        for handler in logging.getLogger().handlers:
+            assert isinstance(handler, logging.StreamHandler)
+            handler.setStream(written)
+        yield written
 
 
 @pytest.fixture
