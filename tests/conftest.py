@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +35,9 @@ TEST_CONF = {
     "-Daws.accessKeyId=test -Daws.secretAccessKey=test",
     "spark.sql.shuffle.partitions": "1",
 }
+# pytest's prompt loads readline, which sets these for the workers of pytest-xdist: commands would print narrow tables.
+for variable in ("COLUMNS", "LINES"):
+    os.environ.pop(variable, None)
 _numbers = itertools.count()
 # Logs of tests that configure none: rich needs a CPU second to highlight the source of one traceback.
 structlog.get_config()["processors"][-1].exception_formatter = structlog.dev.plain_traceback
