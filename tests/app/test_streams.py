@@ -192,3 +192,29 @@ def test_who_stands_by_says_for_which_service(tmp_path: Path) -> None:
         first.run(threading.Event(), lambda _details: None)
     documents.close()
     assert "of the service host-1 " in said[0]
+
+
+def test_the_last_data_is_ingested_only_if_spark_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is durable in the raw zone, and a stop must not start a JVM."""
+    documents = SqlDocuments(StateStore(StateConfig(path=str(tmp_path / "state.db"))))
+    runs: list[bool] = []
+
+    class Job(Idle):
+        def run(self, *, until_caught_up: bool = False, well: Callable[[], None] = lambda: None) -> StreamResult:
+            runs.append(until_caught_up)
+            return RESULT
+
+    for started in (False, True):
+        monkeypatch.setattr("neve.app.serve.parts.stream.has_engine_started", lambda started=started: started)
+        stop = threading.Event()
+        part = StreamPart(
+            "ingest:raw",
+            lambda _tell, stop=stop: cast("StreamJob", (stop.set(), Job(0))[1]),  # type: ignore[misc]
+            documents,
+            ChangedTables(),
+            1.0,
+            "host-1",
+        )
+        part.run(stop, lambda _details: None)
+    documents.close()
+    assert runs == [False, False, True]

@@ -13,11 +13,13 @@ import zstandard
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 
+from neve.errors import EnvironmentFault
 from neve.ingest.batch_writer import Publisher
 from neve.ingest.config import IngestConfig
 from neve.ingest.stream.raw_zone import RawFeed, RawStream, select_batch
 from neve.ingest.stream.segment_job import SegmentJob
 from neve.ingest.stream.writer import StreamWriter, read_positions
+from neve.lake.lake import Lake
 from neve.raw.frame import Kind, Packing
 from neve.raw.zone import Segment
 from tests.ingest.stream.frames import frame, raw_config, receive, zone_of
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from neve.ingest.results import StreamResult
-    from neve.lake.lake import Lake
     from neve.raw.config import RawConfig
 
 
@@ -214,3 +215,40 @@ def test_a_batch_has_whole_segments_and_at_least_one() -> None:
         taken.append([segment.size for segment in batch])
         backlog = backlog[len(batch) :]
     assert taken == [[50], [10, 10], [10, 5]]
+
+
+def test_a_stop_does_not_wait_for_the_start_of_spark(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The segments stay in the zone for the next run."""
+    raw = raw_config(tmp_path)
+    receive(raw, [frame(Kind.LOGS, logs(2))])
+    job, let_go = job_of(lake, tmp_path, raw), threading.Event()
+
+    def start(_lake: Lake) -> object:
+        job.stop()
+        let_go.wait(60)
+        return object()
+
+    monkeypatch.setattr("neve.ingest.stream.job.has_engine_started", lambda: False)
+    monkeypatch.setattr(Lake, "spark", property(start))
+    assert job.run().batches == 0
+    assert len(zone_of(raw).backlog()) == 1
+    let_go.set()
+
+
+def test_a_spark_that_does_not_start_fails_the_stream(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its reason; the batch is tried again."""
+    raw = raw_config(tmp_path)
+    receive(raw, [frame(Kind.LOGS, logs(2))])
+
+    def start(_lake: Lake) -> object:
+        raise EnvironmentFault("no Java was found")
+
+    monkeypatch.setattr("neve.ingest.stream.job.has_engine_started", lambda: False)
+    monkeypatch.setattr(Lake, "spark", property(start))
+    with pytest.raises(EnvironmentFault, match="no Java was found"):
+        job_of(lake, tmp_path, raw).run()
+    assert len(zone_of(raw).backlog()) == 1

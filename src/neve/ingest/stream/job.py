@@ -11,6 +11,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -20,7 +21,7 @@ import structlog
 from neve.errors import ConfigError, EnvironmentFault, StreamFailed
 from neve.ingest.metrics import FAILURES, QUARANTINE_ROWS, count_batch
 from neve.ingest.results import BatchResult, StreamResult
-from neve.ingest.spark_crashes import engine_is_gone
+from neve.ingest.spark_crashes import engine_is_gone, has_engine_started
 from neve.lake.read.statistics import count_rows
 from neve.model.tables import QUARANTINE, SPANS
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
 
 EMBEDDED_SECONDS, CLUSTER_SECONDS = 10, 60
+START_POLL_SECONDS = 0.2
 
 log = structlog.get_logger("neve.ingest")
 
@@ -93,6 +95,26 @@ class StreamJob(ABC):
     def stop(self) -> None:
         """Stop after the current batch. Called from another thread."""
         self._stop.set()
+
+    def _start_engine(self) -> bool:
+        """Start Spark unless it runs, and return whether it runs; false if the job is stopped before."""
+        if has_engine_started():
+            return True
+        started: Future[object] = Future()
+
+        def start() -> None:
+            try:
+                started.set_result(self.lake.spark)
+            except BaseException as error:
+                started.set_exception(error)
+
+        # In a thread that a stop does not wait for: on a busy machine the JVM takes a minute.
+        threading.Thread(target=start, name=f"Spark for {self.name}", daemon=True).start()
+        while not started.done():
+            if self._stop.wait(START_POLL_SECONDS):
+                return False
+        started.result()
+        return True
 
     @abstractmethod
     def _run(self, until_caught_up: bool, well: Callable[[], None]) -> None:

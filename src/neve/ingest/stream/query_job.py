@@ -39,7 +39,7 @@ class QueryJob(StreamJob):
     stream: QueryStream
 
     def _run(self, until_caught_up: bool, well: Callable[[], None]) -> None:
-        while not self._stop.is_set():
+        while not self._stop.is_set() and self._start_engine():
             before = self.result.batches
             self._wait(self._start(until_caught_up), well)
             if until_caught_up:

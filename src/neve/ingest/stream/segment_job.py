@@ -82,6 +82,8 @@ class SegmentJob(StreamJob):
         """Ingest the next batch, and return whether there was one."""
         try:
             segments = self.stream.find()
+            if segments and not self._start_engine():
+                return False
             if segments:
                 self._count(self.observe(lambda: self.stream.take(segments)))
         except EnvironmentFault:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from neve.app.serve.streams import keep_running, log_batch
 from neve.errors import LeaseLost, LeaseTaken
+from neve.ingest.spark_crashes import has_engine_started
 from neve.lake.spark.session import use_pool
 from neve.model.signals import Signal
 from neve.state.leases import hold_worker_lease
@@ -79,7 +80,12 @@ class StreamPart:
             self._finish(lease, report)
 
     def _finish(self, lease: Lease, report: ReportDetails) -> None:
-        """Ingest the data that was acknowledged before the end, as far as time permits."""
+        """Ingest the data that was acknowledged before the end, as far as time permits.
+
+        Spark is not started for it: the data is durable, and the next start ingests it.
+        """
+        if not has_engine_started():
+            return
         job = self.make(lambda batch: self._batch(batch, lease, threading.Event(), report))
         timer = threading.Timer(self.patience, job.stop)
         timer.start()
