@@ -16,7 +16,15 @@ from neve.cli.ingest_output import show_ingest
 from neve.cli.maintenance.compact import show_result as show_compaction
 from neve.cli.maintenance.rollup import show_result as show_level
 from neve.cli.otap import show_export
-from neve.cli.output import json_option, print_json, print_json_line, print_note, print_text, progress_bar
+from neve.cli.output import (
+    json_option,
+    print_json,
+    print_json_line,
+    print_note,
+    print_paragraph,
+    print_text,
+    progress_bar,
+)
 from neve.cli.sampling.reservoir import show_run
 from neve.cli.sampling.reservoir_estimate import show_estimates
 from neve.cli.sampling.tail import show_cycle, show_exports
@@ -178,7 +186,7 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
     if as_json:
         _run_for_json(run)
         return
-    _show_step(1, "make telemetry: a shop of a dozen services, with one incident, as OTLP files of a collector")
+    _show_step(1, "Generate telemetry: OTLP files of a shop with an incident")
     facts, made = make_telemetry(run.place, time.time_ns())
     print_text(
         f"   {facts.traces:,} traces with {facts.spans:,} spans, {facts.logs:,} logs, {facts.points:,} metric points"
@@ -186,25 +194,23 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
     earlier = "" if made else " (made earlier)"
     print_text(f"   {facts.files} files, {format_bytes(facts.bytes)} in {run.place.telemetry}{earlier}")
 
-    _show_step(2, "make the tables: Iceberg, in a catalog that Spark, pyiceberg and DuckDB share")
+    _show_step(2, "Create the Iceberg tables, for Spark, pyiceberg and DuckDB")
     outcomes = run.init()
     created = sum(outcome.created for outcome in outcomes)
     print_text(f"   {created} created, {len(outcomes)} in all, at {run.settings.lake.location}")
 
-    _show_step(
-        3, "take the files in as they came, five minutes at a time: Spark decodes and writes, each table commits"
-    )
+    _show_step(3, "Ingest the files with Spark, with a commit for every five minutes")
     with progress_bar(True) as bar:
         result = run.ingest(bar)
     show_ingest(result)
 
-    _show_step(4, "ask five questions in SQL, on DuckDB, over the same tables")
+    _show_step(4, "Find the cause of the incident with five SQL queries on DuckDB")
     answers = []
     for number, (question, answer, seconds) in enumerate(run.answers(), 1):
         _show_answer(f"{number}. {question.words}", answer, seconds)
         answers.append(answer)
 
-    _show_step(5, "roll the metrics up: by minute, five minutes, hour and day; what is still open waits")
+    _show_step(5, "Roll up the metrics by minute, five minutes, hour and day")
     with progress_bar(True) as bar:
         levels = run.roll_up(facts, bar)
     for level in levels:
@@ -212,7 +218,7 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
     question, rolled, seconds = run.answer_from_rollup()
     _show_answer(question.words, rolled, seconds)
 
-    _show_step(6, "keep whole traces: errors, slow payments and one in a hundred, by a collector's own policy file")
+    _show_step(6, "Sample whole traces by the policies of an OpenTelemetry collector")
     with progress_bar(True) as bar:
         cycle, exports = run.sample(bar)
     show_cycle(cycle)
@@ -220,7 +226,7 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
     question, sample, seconds = run.answer_from_sample()
     _show_answer(question.words, sample, seconds)
 
-    _show_step(7, "keep a few logs of each service and hour as OTAP Parquet, and tell from them how many there were")
+    _show_step(7, "Sample 100 logs of each service and hour, and estimate totals from them")
     with progress_bar(True) as bar:
         sampled = run.reservoir(bar)
     if sampled.exported:
@@ -233,7 +239,7 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
 
 
 def _maintain_lake(run: Demo, facts: Facts, answers: list[pa.Table]) -> None:
-    _show_step(8, "tend the lake: small files become few, every row is counted and hashed before and after")
+    _show_step(8, "Compact the lake: merge small files into few large ones")
     with progress_bar(True) as bar:
         tended = run.compact(bar)
     for compacted in tended.results:
@@ -245,9 +251,7 @@ def _maintain_lake(run: Demo, facts: Facts, answers: list[pa.Table]) -> None:
         f"now {now.files:,} of {format_bytes(now.bytes)}"
     )
 
-    _show_step(
-        9, "let the layout follow the questions: logs are asked by the minute, so another order is tried and merged"
-    )
+    _show_step(9, "Adapt the layout of the logs to the queries of the last hour")
     with progress_bar(True) as bar:
         tuned = run.tune(facts, bar)
     _show_tuning(tuned, run.place)
@@ -313,13 +317,28 @@ def _run_for_json(run: Demo) -> None:
     print_json({"telemetry": vars(facts), **done})
 
 
+# What the output of each step proves.
+PROOFS = {
+    1: "the generator knows the cause of the incident, so that every answer below can be checked",
+    2: "one folder and one SQLite file are a complete lake, and no server is needed",
+    3: "every record arrives exactly once, and running this step again adds nothing",
+    4: "traces, metrics and logs are tables of one lake, and joins of them find the cause",
+    5: "rollups have few rows, and counters are right whether a service sends totals or differences",
+    6: "6 % of the spans contain every trace of the incident, and still tell how many traces there were",
+    7: "a small sample gives the exact number of logs of each service, as each kept log stands for a known number",
+    8: "queries open fewer files and smaller ones, and no answer changes",
+    9: "Neve tests a layout on a branch, and merges it only if the answers are equal and less is read",
+}
+
+
 def _show_step(number: int, words: str) -> None:
     click.secho(f"\n== {number}. {words}", fg="cyan", bold=True)
+    print_paragraph(f"This shows that {PROOFS[number]}.", indent=3, hanging=0)
 
 
 def _show_end(facts: Facts, place: DemoFolder, seconds: float) -> None:
     start, end = (_format_clock(at) for at in (facts.incident_start_unix_nano, facts.incident_end_unix_nano))
-    print_text(f"\nthe generator's own record: {facts.incident_service} was ill from {start} to {end} UTC,")
+    print_text(f"\nthe generator's own record: {facts.incident_service} failed from {start} to {end} UTC,")
     print_text(f"when {facts.failed_in_window} of its {facts.requests_in_window} requests failed")
     print_text(f"\ndone in {format_duration(seconds)}. Go on with the same lake, for example:")
     print_text(f"   {command_name()} -c {place.config} tables")

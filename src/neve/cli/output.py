@@ -91,7 +91,7 @@ def word_width(cells: Iterable[str]) -> int:
     return min(LONGEST_WORD, max((len(word) for cell in cells for word in cell.split()), default=1))
 
 
-def print_paragraph(text: str, indent: int = 0) -> None:
+def print_paragraph(text: str, indent: int = 0, hanging: int = 4) -> None:
     """Print text that may be longer than a line of the terminal: it is folded between words, further lines indented."""
     import textwrap
 
@@ -102,7 +102,7 @@ def print_paragraph(text: str, indent: int = 0) -> None:
     form = textwrap.TextWrapper(
         screen_width(),
         initial_indent=margin,
-        subsequent_indent=f"{margin}    ",
+        subsequent_indent=margin + " " * hanging,
         break_long_words=False,
         break_on_hyphens=False,
     )

@@ -11,7 +11,7 @@ import click
 
 from neve.cli.output import print_error, print_note, print_table, print_text, show_in_pager
 from neve.cli.terminal.cells import find_zone
-from neve.cli.terminal.result_view import ResultView
+from neve.cli.terminal.result_view import ResultView, sort_columns
 from neve.errors import NeveError
 from neve.query.request import UTC_ZONE
 from neve.text import format_count
@@ -48,7 +48,7 @@ SET_ZONE = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 SIGNAL_TABLES = ("spans", "logs", "metrics")
-SHOWN_COLUMNS = 5  # of each table in the list of tables
+SHOWN_COLUMNS = 4  # of each table in the list of tables
 
 
 @dataclass
@@ -109,7 +109,7 @@ class Prompt:
         ]
 
         def draw() -> None:
-            print_table(("table", "columns", "first columns"), rows, right=(1,))
+            print_table(("table", "columns", "for example"), rows, right=(1,))
 
         show_in_pager(draw) if self.view.paged else draw()
         print_note(f"{format_count(len(rows), 'table')}; \\d TABLE lists the columns of one")
@@ -159,8 +159,9 @@ class Prompt:
 
 
 def _list_first(columns: Sequence[str]) -> str:
-    more = ", …" if len(columns) > SHOWN_COLUMNS else ""
-    return ", ".join(columns[:SHOWN_COLUMNS]) + more
+    """List the columns that `SELECT *` shows first."""
+    more = "…" if len(columns) > SHOWN_COLUMNS else ""
+    return ", ".join(columns[place] for place in sort_columns(columns)[:SHOWN_COLUMNS]) + more
 
 
 def _make_completer(names: Mapping[str, Sequence[str]]) -> Completer:
