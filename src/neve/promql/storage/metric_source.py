@@ -34,6 +34,7 @@ _VALUES = {
     "exponential_histogram": ("scale", "count", "sum", "zero_count", "zero_threshold", "positive", "negative"),
     "summary": ("quantile_values", "count", "sum"),
 }
+_INTEGERS = ("time_unix_nano", "start_time_unix_nano", "flags")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_MS = 253_402_300_799_000  # the end of the year 9999
 _NANOS = 1_000_000
@@ -117,16 +118,15 @@ class MetricSource:
         self, kind: str, choices: list[_Choice], matchers: Sequence[Matcher], window: TimeWindow
     ) -> Iterator[Column]:
         metrics = sorted({one.metric.name for one in choices})
-        lists = [*("time_unix_nano", "start_time_unix_nano", "flags"), *_VALUES[kind]]
-        columns = ", ".join(f"list({name} ORDER BY time_unix_nano) AS {name}" for name in lists)
+        fields = ", ".join(f"'{name}': {name}" for name in (*_INTEGERS, *_VALUES[kind]))
         sql = (
-            f"SELECT {_IDENTITY}, attributes, resource_attrs, {columns} FROM metrics "  # noqa: S608  # parameters
+            f"SELECT {_IDENTITY}, attributes, resource_attrs, list({{{fields}}}) AS points FROM metrics "  # noqa: S608  # parameters
             f"WHERE metric_type = ? AND metric_name IN ({_marks(metrics)}) GROUP BY ALL"
         )
-        for row in _rows(self.run(sql, [kind, *metrics], window)):
+        for row, columns in _rows(self.run(sql, [kind, *metrics], window)):
             metric = _read_metric(row)
             base = base_labels(_mapping(row["attributes"]), _mapping(row["resource_attrs"]))
-            points = _read_points(row, kind, metric)
+            points = _read_points(columns, kind, metric)
             for choice in choices:
                 if choice.metric == metric and _matches(base, matchers, exact=False):
                     named = set_label(base, METRIC_NAME, choice.shown)
@@ -134,10 +134,37 @@ class MetricSource:
                     yield from (one for one in expanded if _matches(one.labels, matchers, exact=True))
 
 
-def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Yield the rows one by one, so that only one series is a Python object at a time."""
-    for batch in table.to_batches(max_chunksize=64):
-        yield from batch.to_pylist()
+def _rows(table: pa.Table) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield the rows, and the columns of their points in order of time."""
+    for batch in table.to_batches(max_chunksize=256):
+        points = batch.column("points")
+        low = points.offsets.to_numpy()
+        flat = points.values.slice(low[0], low[-1] - low[0])
+        columns = {field.name: _column(field.name, flat.field(field.name)) for field in flat.type}
+        for index, row in enumerate(batch.drop_columns(["points"]).to_pylist()):
+            some = slice(int(low[index] - low[0]), int(low[index + 1] - low[0]))
+            yield row, _sort({name: values[some] for name, values in columns.items()})
+
+
+def _column(name: str, values: pa.Array) -> Any:
+    """Return numbers as an array, where null is 0 or masked among values, and other columns as Python objects."""
+    if name in _INTEGERS:
+        return values.fill_null(0).to_numpy()
+    if name != "value":
+        return values.to_pylist()
+    mask = np.array(values.is_null().to_numpy(zero_copy_only=False), np.bool_)
+    return np.ma.MaskedArray(values.fill_null(0.0).to_numpy(), mask)
+
+
+def _sort(columns: dict[str, Any]) -> dict[str, Any]:
+    times = columns["time_unix_nano"]
+    if (np.diff(times) >= 0).all():
+        return columns
+    order = np.argsort(times, kind="stable")
+    return {
+        name: values[order] if isinstance(values, np.ndarray) else [values[place] for place in order.tolist()]
+        for name, values in columns.items()
+    }
 
 
 def split_matchers(matchers: Sequence[Matcher]) -> tuple[list[Matcher], list[Matcher]]:
@@ -165,11 +192,10 @@ def _read_metric(row: dict[str, Any]) -> Metric:
     return Metric(row["metric_name"], row["metric_type"] or "", row["unit"] or "", bool(row["is_monotonic"]), is_delta)
 
 
-def _read_points(row: dict[str, Any], kind: str, metric: Metric) -> Points:
-    times = np.array(row["time_unix_nano"], np.int64) // _NANOS
-    starts = np.array([one or 0 for one in row["start_time_unix_nano"]], np.int64) // _NANOS
-    flags = np.array([one or 0 for one in row["flags"]], np.int64)
-    return Points(times, starts, flags, metric.is_delta, {name: row[name] for name in _VALUES[kind]})
+def _read_points(columns: dict[str, Any], kind: str, metric: Metric) -> Points:
+    times, starts, flags = (columns[name] for name in _INTEGERS)
+    values = {name: columns[name] for name in _VALUES[kind]}
+    return Points(times // _NANOS, starts // _NANOS, flags, metric.is_delta, values)
 
 
 def _clip(column: Column, start_ms: int, end_ms: int) -> Column:

@@ -12,7 +12,7 @@ from neve.lexical.literals import format_float
 from neve.promql.histograms.arithmetic import combine_all
 from neve.promql.histograms.native import Histogram, make_buckets
 from neve.promql.labels import Labels, set_label
-from neve.promql.series import STALE, Floats, Integers, Samples, SeriesSet
+from neve.promql.series import STALE, Bools, Floats, Integers, Samples, SeriesSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ class Points:
     starts_ms: Integers
     flags: Integers
     is_delta: bool
-    columns: dict[str, Sequence[Any]]
+    columns: dict[str, Any]  # lists, or masked arrays of numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +64,19 @@ def expand(points: Points, kind: str, part: str, labels: Labels) -> Iterator[Col
         yield _floats(points, points.columns["value"], labels)
 
 
-def _numbers(values: Sequence[Any]) -> Floats:
-    return np.array([math.nan if value is None else value for value in values], np.float64)
-
-
-def _floats(points: Points, values: Sequence[Any], labels: Labels) -> Column:
-    """Return floats. Points without a value are stale marks if they say so, else they are left out."""
+def _numbers(values: Any) -> tuple[Floats, Bools]:
+    """Return numbers, and which of them are missing."""
+    if isinstance(values, np.ma.MaskedArray):
+        return values.data, np.ma.getmaskarray(values)
     missing = np.array([value is None for value in values], np.bool_)
+    return np.array([math.nan if value is None else value for value in values], np.float64), missing
+
+
+def _floats(points: Points, values: Any, labels: Labels) -> Column:
+    """Return floats. Points without a value are stale marks if they say so, else they are left out."""
+    numbers, missing = _numbers(values)
     is_stale = (points.flags & _NO_VALUE) != 0
     kept = is_stale | ~missing
-    numbers = _numbers(values)
     if points.is_delta:
         numbers = np.cumsum(np.where(is_stale | missing, 0.0, numbers))
     numbers = np.where(is_stale, STALE, numbers)
