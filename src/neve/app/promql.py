@@ -6,17 +6,26 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from neve.lake.calendar import now_utc
+from neve.promql.engine import Engine
+from neve.promql.language.syntax import METRIC_NAME
 from neve.promql.storage.metric_source import MetricSource
 from neve.query.request import Request, TimeRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from neve.promql.engine import Result
+    from neve.promql.histograms.native import Histogram
     from neve.promql.storage.metric_source import TimeWindow
     from neve.query.execution import RunningQuery
     from neve.query.service import QueryService
 
-__all__ = ["open_series"]
+__all__ = ["evaluate", "open_series", "tabulate"]
+
+MIN_STEP_MS = 15_000
+DEFAULT_STEPS = 250
+_TIME = pa.timestamp("us", "UTC")
 
 
 def open_series(
@@ -36,3 +45,48 @@ def open_series(
             ended(running)
 
     return MetricSource(run)
+
+
+def evaluate(service: QueryService, request: Request, step_ms: int | None = None) -> Result:
+    """Evaluate the PromQL in a request: with a start of its time range at each step, else at its end or now."""
+    until = request.time.until or now_utc()
+    end = int(until.timestamp() * 1000)
+    engine = Engine(open_series(service, request.organization, request.key_id))
+    if request.time.since is None:
+        return engine.query(request.sql, end)
+    start = int(request.time.since.timestamp() * 1000)
+    step = step_ms or max(MIN_STEP_MS, (end - start) // DEFAULT_STEPS // 1000 * 1000)
+    return engine.query_range(request.sql, start, end, step)
+
+
+def tabulate(result: Result) -> pa.Table:
+    """Return a result as a table: a column for each label, the time, the value, and native histograms as text."""
+    if result.text is not None:
+        return pa.table({"value": [result.text]})
+    if result.scalar is not None:
+        times, values = [result.scalar[0]], [result.scalar[1]]
+        return pa.table({"timestamp": _times(times), "value": pa.array(values, pa.float64())})
+    names = sorted(
+        {name for one in result.series for name, _ in one.labels}, key=lambda name: (name != METRIC_NAME, name)
+    )
+    rows: list[tuple[dict[str, str], int, float | None, Histogram | None]] = []
+    for one in result.series:
+        labels = dict(one.labels)
+        rows += [(labels, time, value, None) for time, value in one.floats]
+        rows += [(labels, time, None, histogram) for time, histogram in one.histograms]
+    columns = {_column_name(name): pa.array([row[0].get(name) for row in rows], pa.string()) for name in names}
+    columns["timestamp"] = _times([row[1] for row in rows])
+    columns["value"] = pa.array([row[2] for row in rows], pa.float64())
+    if any(one.histograms for one in result.series):
+        columns["histogram"] = pa.array([None if row[3] is None else str(row[3]) for row in rows], pa.string())
+    return pa.table(columns)
+
+
+def _column_name(label: str) -> str:
+    if label == METRIC_NAME:
+        return "metric"
+    return f"label_{label}" if label in {"metric", "timestamp", "value", "histogram"} else label
+
+
+def _times(milliseconds: Sequence[int]) -> pa.Array:
+    return pa.array([one * 1000 for one in milliseconds], pa.int64()).cast(_TIME)

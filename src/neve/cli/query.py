@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from neve.cli.output import org_option, print_note, print_text, screen_width
-from neve.cli.query_target import LocalTarget
+from neve.cli.query_target import LocalTarget, PromQLTarget
 from neve.cli.terminal.cells import find_zone
 from neve.cli.terminal.prompt import Prompt
 from neve.cli.terminal.result_view import ResultView
@@ -62,6 +62,8 @@ IMAGES = (".png", ".svg")
 )
 @click.option("--fresh", is_flag=True, help="Bypass the result cache.")
 @click.option("--partial", "partly", is_flag=True, help="Skip unreadable files instead of failing.")
+@click.option("--promql", is_flag=True, help="Read the argument as PromQL; with --since at each step, else at --until.")
+@click.option("--step", metavar="DURATION", help="Step of --promql, for example 1m.  [default: 250 steps]")
 @click.option("--explain", is_flag=True, help="Show the files that would be read and why, instead of the result.")
 @click.option("--timing", is_flag=True, help="Print statistics of the query on standard error.")
 @click.option(
@@ -88,6 +90,8 @@ def query(
     timeout: float | None,
     fresh: bool,
     partly: bool,
+    promql: bool,
+    step: str | None,
     explain: bool,
     timing: bool,
     vertical: bool,
@@ -110,6 +114,7 @@ def query(
       neve query --since 2026-01-31 "SELECT * FROM logs WHERE has_term(message, :word)" -p word=exhausted
       neve query --explain "SELECT count(*) FROM spans WHERE trace_id = unhex('5b8aa5a2d2c872e8321cf37308d69df2')"
       neve query --plot "SELECT date_trunc('minute', timestamp) AS t, count(*) AS n FROM spans GROUP BY 1 ORDER BY 1"
+      neve query --promql "sum by (job) (rate(http_requests_total[5m]))" --since 2026-01-31 --plot
       neve query --server http://127.0.0.1:8480
     """
     from neve.query.request import Request, TimeRange
@@ -124,7 +129,11 @@ def query(
             f"--org is {org!r}, expected none together with --server: the key selects the organization",
             hint="omit --org, and pass a key of that organization with --key",
         )
-    asked = _remote_target(server, key) if server else _local_target(context)
+    if promql or step:
+        _check_promql(sql, promql=promql, server=server, is_measured=explain or timing or bool(parameters))
+    asked: QueryTarget = _remote_target(server, key) if server else _local_target(context)
+    if promql and isinstance(asked, LocalTarget):
+        asked = PromQLTarget(asked.service, _parse_step(step), lambda text: print_note(f"note: {text}"))
     organization = "" if server else context.organization(org)
     request = Request(
         sql or "",
@@ -162,6 +171,36 @@ def query(
         Prompt(asked, request, answer, timing=timing, view=view, plot=draw).run()
         return
     answer(request.asking(f"EXPLAIN {sql}") if explain else request, timing)
+
+
+def _check_promql(sql: str | None, *, promql: bool, server: str | None, is_measured: bool) -> None:
+    """Reject options that PromQL does not have."""
+    if not promql:
+        raise QueryError("--step is for PromQL", hint="add --promql, or leave out --step")
+    if sql is None:
+        raise QueryError(
+            "--promql needs an expression", hint='for example --promql "sum(rate(http_requests_total[5m]))"'
+        )
+    if server:
+        hint = "request /prometheus/api/v1/query of the server, or leave out --server"
+        raise QueryError("--promql runs in this process, not on a server", hint=hint)
+    if is_measured:
+        raise QueryError("--explain, --timing and --param are for SQL", hint="leave them out")
+
+
+def _parse_step(text: str | None) -> int | None:
+    """Return a step in milliseconds."""
+    from neve.lexical.literals import LiteralError, parse_duration
+
+    if text is None:
+        return None
+    try:
+        milliseconds = parse_duration(text)
+    except LiteralError:
+        milliseconds = 0
+    if milliseconds <= 0:
+        raise QueryError(f"--step is {text!r}, expected a duration such as 30s, 1m or 1h30m")
+    return milliseconds
 
 
 def _choose_format(form: str | None, output: str | None, *, plot: bool) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from neve.promql.engine import Result as PromQLResult
     from neve.query.execution import RunningQuery
     from neve.query.request import Request
     from neve.query.service import QueryService
@@ -57,6 +58,33 @@ class Answer:
 
     reader: pa.RecordBatchReader
     statistics: Callable[[], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class PromQLTarget:
+    """Evaluates PromQL in this process, in another thread as above."""
+
+    service: QueryService
+    step_ms: int | None
+    note: Callable[[str], None]
+
+    def ask(self, request: Request) -> Answer:
+        """Return the answer to a request. Warnings and infos are notes."""
+        from neve.app.promql import evaluate, tabulate
+        from neve.query.engine_errors import planning_errors
+
+        def work() -> PromQLResult:
+            with planning_errors():
+                return evaluate(self.service, request, self.step_ms)
+
+        result = wait_for(work, lambda: None)
+        for text in (*result.warnings, *result.infos):
+            self.note(text)
+        return Answer(tabulate(result).to_reader(), dict)
+
+    def names(self) -> dict[str, list[str]]:
+        """Return no tables: PromQL has none."""
+        return {}
 
 
 class QueryTarget(Protocol):
