@@ -17,7 +17,8 @@ import yaml
 from bench.report import Report
 from bench.search import lake_of
 
-NAME, COMMITS, ROUNDS = "start", 24, 3
+NAME, COMMITS = "start", 24
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 COUNT = "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY ALL"
 COMMANDS = {
     "help": ("--help",),

@@ -13,7 +13,6 @@ from neve.lake.calendar import now_utc
 from neve.lake.time_ranges import BEGINNING, micros_of
 from neve.maintain.retention_plan import rule_for, rules_for
 from neve.model.rollups import LEVELS
-from neve.rollup.job import LAG, Rollup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from neve.app.settings import Settings
     from neve.lake.lake import Lake
     from neve.lake.read.incremental import Frozen
-    from neve.rollup.job import Progress
+    from neve.rollup.job import Progress, Rollup
     from neve.state.documents import Documents
 
 log = structlog.get_logger("neve.rollup")
@@ -37,6 +36,8 @@ def build_rollup(
     clock: Callable[[], datetime] = now_utc,
 ) -> Rollup:
     """Build the rollups of a lake; `steal` takes the lease of another run that is known to be dead."""
+    from neve.rollup.job import Rollup  # noqa: PLC0415 - queries need only the rules of retention
+
     return Rollup(
         lake,
         settings.rollup,
@@ -54,6 +55,8 @@ def refresh_lag(settings: Settings, lake: Lake, documents: Documents) -> None:
     One process of a lake does it, and reads metadata alone. An unknown lag is NaN and is logged: a metric is no reason
     to fail.
     """
+    from neve.rollup.job import LAG, Rollup  # noqa: PLC0415 - as above
+
     try:
         Rollup(lake, settings.rollup, documents).watch_lag()
     except Exception as error:
@@ -65,6 +68,8 @@ def refresh_lag(settings: Settings, lake: Lake, documents: Documents) -> None:
 
 def clear_lag() -> None:
     """Remove the metrics of rollup lag, because another process reports them now."""
+    from neve.rollup.job import LAG  # noqa: PLC0415 - as above
+
     LAG.clear()
 
 
