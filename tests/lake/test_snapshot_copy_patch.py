@@ -1,4 +1,4 @@
-"""Copies of metadata share what can't change."""
+"""Copies of metadata share what can't change, and a transaction makes few of them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.lake
 def test_a_copy_has_the_same_snapshots(tmp_path: Path) -> None:
     """And what is committed through such copies is what was to be committed."""
     patch_snapshot_copies()
@@ -33,6 +34,26 @@ def test_a_copy_has_the_same_snapshots(tmp_path: Path) -> None:
         assert all(one is other for one, other in zip(copies, originals, strict=True))
     assert [one.summary["n"] for one in metadata.snapshots if one.summary] == ["0", "1", "2"]
     assert len({one.snapshot_id for one in metadata.snapshots}) == 3
+
+
+@pytest.mark.lake
+def test_a_transaction_shows_each_of_its_states(tmp_path: Path) -> None:
+    """Metadata is computed once for a state and anew after each update; the table is unchanged until the end."""
+    patch_snapshot_copies()
+    table = catalog_in(tmp_path).create_table("t.texts", pa.schema([("text", pa.string())]))
+    with table.transaction() as transaction:
+        before = transaction.table_metadata
+        assert before is not table.metadata
+        assert before == table.metadata
+        assert transaction.table_metadata is before
+        transaction.set_properties(owner="ann")
+        first = transaction.table_metadata
+        assert transaction.table_metadata is first
+        transaction.set_properties(owner="bob")
+        shown = [metadata.properties.get("owner") for metadata in (before, first, transaction.table_metadata)]
+        assert shown == [None, "ann", "bob"]
+        assert "owner" not in table.metadata.properties
+    assert table.refresh().properties["owner"] == "bob"
 
 
 @pytest.mark.parametrize("kind", SHARED_CLASSES)
