@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["tests.parts.fixtures", "tests.cpu_report", "tests.property_profiles"]
+pytest_plugins = ["tests.parts.fixtures", "tests.cpu_report", "tests.property_profiles", "tests.lake_mark"]
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 # A small, quick JVM: start-up costs more than throughput in tests.
@@ -104,7 +104,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
 
 
 @pytest.fixture
-def make_lake(tmp_path: Path) -> Callable[..., Lake]:
+def make_lake(tmp_path: Path, iceberg: None) -> Callable[..., Lake]:
     """Lakes with a SQLite catalog in a temporary folder; Spark knows each by a name of its own."""
 
     def make(folder: Path = tmp_path, *, init: bool = True) -> Lake:

@@ -1,4 +1,6 @@
-"""The option `--cpu-report` of pytest: CPU seconds of a run and of its most expensive files.
+"""The option `--cpu-report` of pytest: CPU seconds of a run, of its most expensive files and of slow tests.
+
+Slow tests are listed if they are not marked so.
 
 Wall time depends on what else a machine does. CPU time counts the process of pytest or its workers, and the processes
 that tests started and waited for.
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 MOST_EXPENSIVE = 10
+SLOW_SECONDS = 0.4  # from which on a test is marked slow
+LEFT_OUT = frozenset({"slow", "lake"})  # marks of tests that may be expensive
 OUTPUT_KEY = "cpu"
 
 
@@ -49,6 +53,7 @@ class CpuReport:
 
     def __init__(self) -> None:
         self.by_file: dict[str, float] = defaultdict(float)
+        self.by_test: dict[str, float] = defaultdict(float)
         self.tests: Counter[str] = Counter()
         self.collection = 0.0
         self.workers = 0.0
@@ -70,7 +75,10 @@ class CpuReport:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Sum by file."""
         file = report.nodeid.partition("::")[0]
-        self.by_file[file] += getattr(report, "cpu_seconds", 0.0)
+        used = getattr(report, "cpu_seconds", 0.0)
+        self.by_file[file] += used
+        if report.when == "call" and not LEFT_OUT.intersection(report.keywords):
+            self.by_test[report.nodeid] += used
         self.tests[file] += report.when == "call"
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -102,3 +110,6 @@ class CpuReport:
         yield f"{self.collection:8.1f} imports and collection"
         for file, seconds in heapq.nlargest(MOST_EXPENSIVE, self.by_file.items(), key=itemgetter(1)):
             yield f"{seconds:8.1f} {file}, {self.tests[file]} tests"
+        slow = {test: seconds for test, seconds in self.by_test.items() if seconds > SLOW_SECONDS}
+        for test, seconds in heapq.nlargest(MOST_EXPENSIVE, slow.items(), key=itemgetter(1)):
+            yield f"{seconds:8.1f} {test}"

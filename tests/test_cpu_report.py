@@ -28,9 +28,9 @@ def test_in_a_child():
 """
 
 
-def report_of(node: str, seconds: float, when: str = "call") -> pytest.TestReport:
+def report_of(node: str, seconds: float, when: str = "call", mark: str = "slow") -> pytest.TestReport:
     """A report with a measurement, as a worker sends it."""
-    return pytest.TestReport(node, (node, 1, node), {}, "passed", None, when, cpu_seconds=seconds)  # type: ignore[arg-type]
+    return pytest.TestReport(node, (node, 1, node), {mark: 1}, "passed", None, when, cpu_seconds=seconds)  # type: ignore[arg-type]
 
 
 def test_seconds_are_summed_by_file() -> None:
@@ -41,6 +41,16 @@ def test_seconds_are_summed_by_file() -> None:
     for name in ("one", "two[::]"):
         report.pytest_runtest_logreport(report_of(f"b.py::{name}", 2.0))
     assert list(report.lines(9.0))[2:] == ["     4.0 b.py, 2 tests", "     3.0 a.py, 1 tests"]
+
+
+def test_slow_tests_without_a_mark_are_listed() -> None:
+    """By what they do themselves: the first test of a file pays for the fixtures of all."""
+    report = CpuReport()
+    report.pytest_runtest_logreport(report_of("a.py::quick", 0.3, mark=""))
+    report.pytest_runtest_logreport(report_of("a.py::quick", 7.0, "setup", mark=""))
+    for name, mark in (("slow", ""), ("marked", "slow"), ("lake", "lake")):
+        report.pytest_runtest_logreport(report_of(f"a.py::{name}", 0.5, mark=mark))
+    assert list(report.lines(9.0))[3:] == ["     0.5 a.py::slow"]
 
 
 def test_workers_are_added() -> None:

@@ -34,6 +34,7 @@ def described(lake: Lake, table: str) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.lake
 def test_copied_tables_equal_created_ones(tmp_path: Path) -> None:
     """The metadata of every table is the same but for its location, id and time, and nothing is left to change."""
     copied, created = lake_at(tmp_path / "copied"), lake_at(tmp_path / "created")
@@ -49,6 +50,7 @@ def test_copied_tables_equal_created_ones(tmp_path: Path) -> None:
     assert not any(changes for _table, changes in find_pending_changes(copied))
 
 
+@pytest.mark.lake
 def test_catalog_rows_are_equal(tmp_path: Path) -> None:
     """The catalog has the same tables and namespaces under the name of the lake's catalog."""
     copied, created = lake_at(tmp_path / "copied"), lake_at(tmp_path / "created")
@@ -66,6 +68,7 @@ def test_catalog_rows_are_equal(tmp_path: Path) -> None:
         assert rows[0] == rows[1]
 
 
+@pytest.mark.lake
 def test_two_lakes_share_nothing(tmp_path: Path) -> None:
     """A commit to one lake leaves the other empty, and their tables have different ids."""
     one, other = lake_at(tmp_path / "one"), lake_at(tmp_path / "other")
@@ -77,6 +80,7 @@ def test_two_lakes_share_nothing(tmp_path: Path) -> None:
     assert one.table("logs").metadata.table_uuid != other.table("logs").metadata.table_uuid
 
 
+@pytest.mark.lake
 def test_only_tables_that_are_named_are_created(tmp_path: Path) -> None:
     """Later calls add others and keep what is there."""
     lake = lake_at(tmp_path)

@@ -247,6 +247,7 @@ def test_an_open_port_answers_to_loopback_names(house: House, port: str, host: s
     ] == [200, 200]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("port", PORTS)
 def test_a_port_with_keys_wants_one_everywhere(house: House, port: str) -> None:
     """Without a key nothing but what is public answers, and each path takes the scopes that it says and no others."""

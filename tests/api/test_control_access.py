@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pytest
 import structlog
 
 from neve.api.api_server import open_query_api
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tests.api.running import Reply
 
 
+@pytest.mark.slow
 def test_only_a_key_that_may_operate_is_let_in(control: Control) -> None:
     """No key, an unknown one and one that may only write and read are told apart; operating is no licence to read."""
     state = StateStore(control.settings.state)
@@ -75,6 +77,7 @@ def test_methods_that_there_are_not(operator: Client) -> None:
     assert (error_of(reply)[:2], reply.headers["allow"]) == ((405, "method_not_allowed"), "GET, POST")
 
 
+@pytest.mark.slow
 def test_the_api_process_has_all_of_it(control: Control) -> None:
     """Queries and control behind one port, and words for what is neither."""
     settings = control.settings.model_copy(update={"query": QueryConfig(port=0)})

@@ -93,6 +93,7 @@ def test_json_says_values_as_plain_does(table: pa.Table, piece: int) -> None:
     assert document["statistics"]["rows"] == table.num_rows
 
 
+@pytest.mark.slow
 @given(results(), st.sampled_from([1, 64, 1 << 20]))
 def test_json_lines_say_the_same(table: pa.Table, piece: int) -> None:
     """An object a line, whatever the columns are called."""
@@ -103,6 +104,7 @@ def test_json_lines_say_the_same(table: pa.Table, piece: int) -> None:
     ]
 
 
+@pytest.mark.slow
 @given(results(), st.sampled_from([1, 1 << 20]))
 def test_arrow_keeps_everything(table: pa.Table, piece: int) -> None:
     """Types and values."""

@@ -60,7 +60,7 @@ bodies = st.fixed_dictionaries(
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+def client(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Iterator[Client]:
     """Asks a small lake."""
     service = QueryService(make_lake(tmp_path_factory.mktemp("lake")), QueryConfig(threads=1, timeout_seconds=10))
     with serving(service) as found:

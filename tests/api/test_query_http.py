@@ -46,7 +46,7 @@ LONG = "SELECT sum(i * j) FROM range(10000000) a(i), range(1000000) b(j)"
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Lake:
     """The lake of two organizations."""
     return make_lake(tmp_path_factory.mktemp("lake"))
 
@@ -300,6 +300,7 @@ def test_a_lake_that_is_away_is_said_without_its_address(
             assert "retry-after" in reply.headers
 
 
+@pytest.mark.lake
 def test_a_catalog_that_is_away_is_said(tmp_path: Path) -> None:
     """While a query is planned, and before the names of tables are known; that is worth coming back for."""
     lake = make_lake(tmp_path)
@@ -316,6 +317,7 @@ def test_a_catalog_that_is_away_is_said(tmp_path: Path) -> None:
     service.close()
 
 
+@pytest.mark.lake
 @pytest.mark.parametrize("ending", ["metadata.json", "avro"])
 def test_metadata_that_is_away_is_said(tmp_path: Path, ending: str) -> None:
     """That a snapshot expired, or that a store is not mounted."""
@@ -343,6 +345,7 @@ def test_a_statement_that_is_too_deep_is_the_askers_matter(
     assert reply.json["error"]["message"] == "the statement is nested too deeply"
 
 
+@pytest.mark.lake
 def test_what_does_not_fit_into_memory_is_kept_from_others_and_bounded(tmp_path: Path) -> None:
     """In a folder of its own, for its owner only, that goes with the service."""
     spilled, mine = Path(tempfile.gettempdir()), f"neve-query-{os.getpid()}-*"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+def client(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Iterator[Client]:
     """Asks a small lake."""
     service = QueryService(make_lake(tmp_path_factory.mktemp("lake")), QueryConfig())
     with serving(service) as found:

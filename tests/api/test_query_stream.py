@@ -188,6 +188,7 @@ def test_a_bug_before_the_first_row_is_an_internal_error() -> None:
     assert b"division" not in reply.body
 
 
+@pytest.mark.slow
 def test_a_large_batch_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """What goes out at a time is about as much as the form asks for."""
     sizes: list[int] = []

@@ -233,6 +233,7 @@ sys.exit(run_worker(settings, build_lake(settings), ["compact"], "one", print))
 """
 
 
+@pytest.mark.slow
 def test_a_process_ends_while_its_parts_are_made(tmp_path: Path) -> None:
     """At once and well, as those of Spark take long."""
     command = [sys.executable, "-c", MAKING, str(tmp_path / "state.db")]

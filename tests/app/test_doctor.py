@@ -72,6 +72,7 @@ def test_a_configuration_file_is_named() -> None:
     assert look()["configuration"] == Finding("configuration", "ok", str(Path("neve.yaml").resolve()))
 
 
+@pytest.mark.lake
 def test_tables_that_are_there_are_compared_with_the_release() -> None:
     """Up to date after init; a table that lacks a column was made by an older release."""
     lake = build_lake(load_settings(None, {}))
@@ -110,6 +111,7 @@ def test_a_warehouse_that_cannot_be_written_to_is_wrong(monkeypatch: pytest.Monk
     assert "lake.warehouse" in str(finding.remedy)
 
 
+@pytest.mark.slow
 def test_duckdb_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the extensions of the installed packages."""
     monkeypatch.setattr("duckdb.connect", connect)
@@ -124,6 +126,7 @@ def test_the_free_space_of_the_warehouse_is_said(tmp_path: Path) -> None:
     assert finding.detail.endswith(" GB free")
 
 
+@pytest.mark.lake
 def test_a_folder_with_a_space_in_its_name_holds_the_lake(tmp_path: Path) -> None:
     """The tables are made where the user said, and the doctor says that place."""
     settings = load_settings(None, {"NEVE_LAKE__WAREHOUSE": str(tmp_path / "my lake")})

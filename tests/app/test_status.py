@@ -35,7 +35,7 @@ NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
+def control(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Iterator[Control]:
     """The control of a small lake with work in every state."""
     with controlled(tmp_path_factory.mktemp("lake")) as found:
         running_job(found.documents)

@@ -34,7 +34,7 @@ SMALL = {"min_table_bytes": 0, "sample_rows": 2000, "payback_days": 1e9}
 
 
 @pytest.fixture
-def folder(elsewhere: Path) -> Path:
+def folder(elsewhere: Path, iceberg: None) -> Path:
     """A lake with orders, a log of queries about them, and this folder's neve.yaml."""
     said = settings_of(elsewhere)
     lake = Lake(LakeConfig.model_validate(said["lake"]), CatalogConfig.model_validate(said["catalog"]))

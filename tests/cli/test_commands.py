@@ -19,6 +19,7 @@ def by_variables(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return elsewhere
 
 
+@pytest.mark.lake
 def test_init_makes_the_tables_once(by_variables: Path) -> None:
     """The second run finds them; the files are where the variables say."""
     first, second = run("init"), run("init", "--json")
@@ -30,6 +31,7 @@ def test_init_makes_the_tables_once(by_variables: Path) -> None:
     assert list((by_variables / "w").rglob("*.metadata.json"))
 
 
+@pytest.mark.lake
 def test_the_doctor_says_what_is_wrong_and_exits_with_1(by_variables: Path) -> None:
     """As text and as JSON; after init nothing is wrong, and notes are no errors."""
     ill, ill_json = run("doctor"), run("doctor", "--json")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def folder(elsewhere: Path) -> Path:
+def folder(elsewhere: Path, iceberg: None) -> Path:
     """A lake whose logs are fourteen small files, and this folder's neve.yaml."""
     said = settings_of(elsewhere)
     lake = Lake(LakeConfig.model_validate(said["lake"]), CatalogConfig.model_validate(said["catalog"]))

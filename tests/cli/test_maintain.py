@@ -28,7 +28,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def folder(elsewhere: Path) -> Path:
+def folder(elsewhere: Path, iceberg: None) -> Path:
     """A filled lake with rules of retention, an orphan of 2023, and this folder's neve.yaml."""
     make_lake(elsewhere)
     rules = [{"days": 30}, {"organization": "globex", "days": 0}, {"table": "spans", "days": 36_000}]

@@ -26,7 +26,7 @@ POLICIES = [
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+def tables(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> dict[str, dict[str, str]]:
     """Where a lake is, whose tables nobody changes."""
     folder = tmp_path_factory.mktemp("planned")
     where = {"lake": {"warehouse": str(folder / "w")}, "catalog": {"path": str(folder / "c.db")}}

@@ -120,6 +120,7 @@ def test_a_statement_from_standard_input(config: str) -> None:
     assert (ended.code, ended.json) == (0, {"n": 2})
 
 
+@pytest.mark.slow
 def test_options_of_a_question(config: str) -> None:
     """Parameters by name, bounds of time, what would be read, and what it took."""
     by_name = run(
@@ -164,6 +165,7 @@ def test_a_number_where_text_is_expected(config: str, sql: str) -> None:
     assert run("-c", config, "query", sql, "-p", 'w="500"').code == 0
 
 
+@pytest.mark.slow
 def test_what_would_steer_a_terminal_is_shown(config: str) -> None:
     """In tables and in errors; ends of lines stay, and files for programs have what there is."""
     sql = "SELECT chr(27) || '[2J' || chr(155) || chr(13) || 'a' || chr(10) || 'b' AS x"

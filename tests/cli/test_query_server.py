@@ -25,7 +25,7 @@ LATE = "SELECT CASE WHEN i < 5000000 THEN 1 ELSE CAST('no ' || i AS INTEGER) END
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Iterator[str]:
     """A server of a lake."""
     service = QueryService(make_lake(tmp_path_factory.mktemp("far")), QueryConfig(threads=1))
     with serving(service) as client:

@@ -41,7 +41,7 @@ def ctrl_c() -> Iterator[None]:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[LocalTarget]:
+def here(tmp_path: Path, iceberg: None) -> Iterator[LocalTarget]:
     """A service of this process."""
     service = QueryService(make_lake(tmp_path), QueryConfig(threads=1), limits=no_limits)
     yield LocalTarget(service)

@@ -27,7 +27,7 @@ NEVER = "nothing rolled up yet: no run, or no closed window with rows"
 
 
 @pytest.fixture
-def folder(elsewhere: Path) -> Path:
+def folder(elsewhere: Path, iceberg: None) -> Path:
     """A lake with a few points, and this folder's neve.yaml."""
     said = settings_of(elsewhere)
     lake = Lake(LakeConfig.model_validate(said["lake"]), CatalogConfig.model_validate(said["catalog"]))

@@ -69,6 +69,7 @@ def test_a_part_that_there_is_not_is_refused(names: str) -> None:
     assert "expected some of receiver, api, ingest, scheduler, compact, maintain" in ended.errors
 
 
+@pytest.mark.lake
 def test_a_taken_port_is_said_before_processes_are_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the group itself, which would otherwise start one again and again."""
     monkeypatch.chdir(tmp_path)
@@ -80,6 +81,7 @@ def test_a_taken_port_is_said_before_processes_are_started(tmp_path: Path, monke
     assert "set receiver.http_port, or stop the process that listens there" in ended.errors
 
 
+@pytest.mark.lake
 @pytest.mark.parametrize("arguments", [[], ["--only", "receiver,compact"], ["--only", "compact"]])
 def test_a_wrong_policy_is_said_before_processes_are_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
@@ -95,6 +97,7 @@ def test_a_wrong_policy_is_said_before_processes_are_started(
     assert "night.yaml: policy 'night': tasks.compact.cron" in ended.errors
 
 
+@pytest.mark.lake
 def test_a_bus_that_does_not_fit_is_said_before_processes_are_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,7 +127,7 @@ def served(folder: Path) -> Iterator[Service]:
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Iterator[Service]:
     """A group that the tests of this module share, in their order."""
     with served(tmp_path_factory.mktemp("group")) as running:
         yield running
@@ -213,6 +213,7 @@ def test_all_of_it_ends_when_told(service: Service) -> None:
     documents.close()
 
 
+@pytest.mark.lake
 def test_no_process_outlives_the_first_one(tmp_path: Path) -> None:
     """When it is killed, the others notice, and drain as if they were told to."""
     with served(tmp_path) as service:

@@ -234,7 +234,7 @@ def test_it_comes_from_the_store_and_the_catalog(config: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+def server(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Iterator[tuple[str, str]]:
     """A server that asks for keys, and a key that may operate."""
     with controlled(tmp_path_factory.mktemp("far")) as control:
         running_job(control.documents)

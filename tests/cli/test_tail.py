@@ -33,7 +33,7 @@ POLICIES = {
 
 
 @pytest.fixture
-def folder(elsewhere: Path) -> Path:
+def folder(elsewhere: Path, iceberg: None) -> Path:
     """A lake with some traces, a policy file and this folder's neve.yaml."""
     said = settings_of(elsewhere)
     lake = Lake(LakeConfig.model_validate(said["lake"]), CatalogConfig.model_validate(said["catalog"]))

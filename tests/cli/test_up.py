@@ -58,6 +58,7 @@ def test_a_service_keeps_everything_in_the_demos_folder(tmp_path: Path) -> None:
     assert settings.compact.hot_seconds > 0, "the files that are being written would be rewritten"
 
 
+@pytest.mark.lake
 def test_a_lake_is_made_where_there_is_none(tmp_path: Path) -> None:
     """With its tables, and nothing in them; the demo's own configuration stays the demo's."""
     config = prepare(tmp_path / "demo")
@@ -66,6 +67,7 @@ def test_a_lake_is_made_where_there_is_none(tmp_path: Path) -> None:
     assert load_settings(str(tmp_path / "demo" / "neve.yaml"), {}).compact.hot_seconds == 0
 
 
+@pytest.mark.slow
 def test_a_service_that_does_not_start_is_an_error_that_names_its_log(tmp_path: Path) -> None:
     """Instead of a wait without end."""
     log = tmp_path / "serve.log"
@@ -119,6 +121,7 @@ def test_who_is_late_is_named_by_what_the_group_says_last() -> None:
     assert explain_delay(late) == "waiting for api, tend"
 
 
+@pytest.mark.lake
 def test_it_is_stopped_before_it_listens(tmp_path: Path) -> None:
     """The service that was started ends, and nothing is told."""
     stopped = threading.Event()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ def table(records: list[tuple[int, str | None]]) -> pa.Table:
     )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(records=st.lists(RECORD, max_size=30), cut=st.integers(0, 30), seed=st.integers(0, 99))
 def test_order_and_pieces_make_no_difference(records: list[tuple[int, str | None]], cut: int, seed: int) -> None:
@@ -38,6 +40,7 @@ def test_order_and_pieces_make_no_difference(records: list[tuple[int, str | None
     )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(records=st.lists(RECORD, min_size=1, max_size=20), data=st.data())
 def test_another_row_is_another_fingerprint(records: list[tuple[int, str | None]], data: st.DataObject) -> None:

@@ -85,6 +85,7 @@ def test_the_fixture_is_small() -> None:
     assert (ARCHIVES / f"{NAME}.tar.xz").stat().st_size < MOST_BYTES
 
 
+@pytest.mark.slow
 def test_the_rows_of_every_table_are_the_same(release: Release, old_lake: Lake) -> None:
     """Each table is read through this release's catalog, and has the rows that the earlier one wrote."""
     expected = release.expected["tables"]
@@ -106,6 +107,7 @@ def test_tables_only_gain_columns(old_lake: Lake) -> None:
     assert {name: paths for name, paths in added.items() if paths} == dict.fromkeys(WITH_SPANS, ADDED)
 
 
+@pytest.mark.lake
 def test_init_adds_columns_without_a_rewrite(release: Release, tmp_path: Path) -> None:
     """No file and no snapshot changes, and the rows are the same, with nulls in the new columns."""
     lake = build_lake(load_settings(str(extract(NAME, tmp_path).config)))
@@ -122,6 +124,7 @@ def test_init_adds_columns_without_a_rewrite(release: Release, tmp_path: Path) -
         )
 
 
+@pytest.mark.lake
 def test_decisions_on_old_spans_say_that_their_order_is_unknown(tmp_path: Path) -> None:
     """A trace with a span of the earlier release and one of this release; a trace of this release has an order."""
     lake = build_lake(load_settings(str(extract(NAME, tmp_path).config)))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from tests.contracts.consumers import Windows
 
+pytestmark = pytest.mark.lake
+
 FIRST = floor(micros_of(START), MINUTE)
 STEPS = st.one_of(
     st.tuples(st.just("append"), st.integers(0, 3)),

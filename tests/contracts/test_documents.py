@@ -184,6 +184,7 @@ def test_many_documents_come_page_by_page(documents: Documents) -> None:
     assert first + [key for key, _ in entries] == keys[:PAGE] + keys[PAGE + 1 :]
 
 
+@pytest.mark.slow
 def test_a_document_may_be_large(documents: Documents) -> None:
     """A plan with thousands of files, swapped as any other."""
     plan: dict[str, object] = {"files": [{"path": f"s3://lake/{n:06}-é" * 4, "bytes": n} for n in range(30_000)]}
@@ -231,6 +232,7 @@ def test_one_thread_wins_a_swap(store: StateConfig) -> None:
         documents.close()
 
 
+@pytest.mark.slow
 def test_processes_race_as_threads_do(store: StateConfig, documents: Documents) -> None:
     """One wins a swap that all try, and no increment of any is lost."""
     printed = race(store, "a", "b", "c")

@@ -245,6 +245,7 @@ def test_threads_that_come_first_together_agree(config: StateConfig) -> None:
     state.close()
 
 
+@pytest.mark.slow
 def test_processes_that_come_first_together_agree(config: StateConfig, keys: Keys) -> None:
     """As threads do."""
     command = [sys.executable, "-c", CREATE, config.model_dump_json(exclude={"password"})]

@@ -151,6 +151,7 @@ def test_one_of_many_at_once_wins(store: StateConfig) -> None:
     assert sum(f"is held by {winner} since" in words for words in said) == 5
 
 
+@pytest.mark.slow
 def test_a_killed_holder_is_followed_after_its_time(store: StateConfig, documents: Documents) -> None:
     """And not before, by the store's clock."""
     command = [sys.executable, "-c", OPENED + HOLD, argument(store), NAME, str(SHORT)]

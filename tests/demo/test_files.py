@@ -6,6 +6,7 @@ import base64
 import gzip
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
@@ -67,6 +68,7 @@ def test_all_points_are_in_the_files(telemetry: Telemetry) -> None:
     assert count == telemetry.points
 
 
+@pytest.mark.slow
 def test_log_lines_are_the_standard_json(telemetry: Telemetry, logs: list[Log]) -> None:
     """Each line is a request in OTLP's JSON: the official class reads it once the ids are as it wants them."""
     parsed = [ParseDict(with_base64_ids(line), ExportLogsServiceRequest()) for line in read_log_lines(telemetry.out)]

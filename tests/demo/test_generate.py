@@ -20,6 +20,7 @@ def contents(telemetry: Telemetry) -> dict[str, bytes]:
     return {str(path.relative_to(telemetry.out)): path.read_bytes() for path in telemetry.files}
 
 
+@pytest.mark.slow
 def test_the_same_seed_makes_the_same_bytes(telemetry: Telemetry, tmp_path: Path) -> None:
     """A second run with the same arguments writes the same files and finds the same truth."""
     again = write(tmp_path)

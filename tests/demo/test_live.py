@@ -68,6 +68,7 @@ def test_drafts_that_differ_elsewhere_are_refused(drafts: tuple[bytes, bytes]) -
         MessageTemplate.of(lambda ink: drafts[ink is DraftMode.TURNED])
 
 
+@pytest.mark.slow
 def test_logs_are_the_same_in_both_encodings(logs: list[Log]) -> None:
     """Every body and attribute, as a receiver reads them."""
     message, text = logs_message(logs).SerializeToString(), json.dumps(logs_request(logs)).encode()
@@ -90,6 +91,7 @@ def test_a_rate_of_nothing_is_refused() -> None:
         Pace(0)
 
 
+@pytest.mark.slow
 def test_every_record_is_one_that_neve_takes_and_has_the_key_that_the_tape_says(tape: Playback) -> None:
     """Of all three signals, over more than one lap, no two with the same."""
     for signal in Signal:
@@ -104,6 +106,7 @@ def test_every_record_is_one_that_neve_takes_and_has_the_key_that_the_tape_says(
         assert len(set(found)) == len(found) >= 2 * RECORDS
 
 
+@pytest.mark.slow
 def test_records_are_of_the_moment_in_which_they_are_sent(tape: Playback) -> None:
     """None is of the future; most are a second old at most, and the rate is what was asked for."""
     for signal in Signal:

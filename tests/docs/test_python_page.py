@@ -16,6 +16,7 @@ from neve.lake.commit.append import append_once
 from neve.lake.write.table_writer import Target, write_files
 from neve.predicate import filters
 from tests.docs.python_page import Example, documented_names, load_examples
+from tests.empty_tables import create_empty_tables
 from tests.telemetry import MAKERS, decoded, logs
 
 if TYPE_CHECKING:
@@ -44,13 +45,13 @@ def by_name(example: Example) -> str:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, iceberg: None) -> Path:
     """A working directory with a small lake, a message of logs, and a Trino coordinator that answers at once."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(neve.QueryLogAnalyzer, "extract_trino_query_patterns", lambda _self: [LOGGED])
     (tmp_path / "logs.binpb").write_bytes(logs())
     with open_lake() as opened:
-        opened.init_tables()
+        create_empty_tables(opened.lake)
         fill(opened.lake)
     return tmp_path
 

@@ -22,6 +22,8 @@ from tests.otlp.damage import whole
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 # As many inputs as about two seconds of a processor take.
 INPUTS = {"receiver": 150, "decoders": 120, "files": 80, "segments": 40, "values": 1500, "query": 100}
 # Inputs that raised something else than an error that their target documents.

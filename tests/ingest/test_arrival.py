@@ -42,7 +42,7 @@ MILLISECOND = 1_000_000
 
 
 @pytest.fixture
-def assignment(tmp_path: Path) -> Assignment:
+def assignment(tmp_path: Path, iceberg: None) -> Assignment:
     """A batch that is written to the tables of a lake in a folder."""
     lake = Lake(LakeConfig(warehouse=str(tmp_path / "w")), CatalogConfig(path=str(tmp_path / "c.db")))
     init_tables(lake)

@@ -165,6 +165,7 @@ def test_a_message_that_is_no_text_is_kept_as_text() -> None:
     assert [row["message"] for row in logs({"message": {"a": 1}}, {"message": 5})] == ['{"a":1}', "5"]
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
 @given(
     st.lists(

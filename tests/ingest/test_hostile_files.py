@@ -40,6 +40,7 @@ def zstd(size: int) -> bytes:
     return bytes(pa.compress(bytes(size), "zstd", asbytes=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ending", "raw"), [(".gz", gzip.compress(bytes(64 * MB))), (".zst", zstd(64 * MB))])
 def test_unpacking_ends_at_the_bound(ending: str, raw: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bomb of kilobytes is not opened to its end: the bytes that Arrow holds stay near the bound."""
@@ -103,6 +104,7 @@ def test_a_value_of_a_dictionary_is_counted_each_time() -> None:
         reader.read(Format.PARQUET, sink.getvalue())
 
 
+@pytest.mark.slow
 def test_a_repeated_value_in_parquet_is_counted_each_time() -> None:
     """A dictionary makes millions of long texts small; in memory each of them is whole."""
     text = pa.array(["x" * 10_000]).dictionary_encode()

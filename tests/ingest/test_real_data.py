@@ -37,6 +37,7 @@ def test_the_standards_own_examples_survive(shared_data: Path, name: str, signal
     assert canonical(signal, back) == canonical(signal, first)
 
 
+@pytest.mark.slow
 def test_a_real_shops_spans_are_all_there(shared_data: Path) -> None:
     """85,000 spans of 1,882 traces, one OTLP JSON message a line."""
     data = gzip.decompress((shared_data / "tail" / "spans.otlp.jsonl.gz").read_bytes())

@@ -106,6 +106,7 @@ def test_equal_lines_of_a_later_batch_are_rows() -> None:
     assert [table.take([wire((LINE, LINE))]), table.take([wire((LINE,))]), table.take([wire((LINE,))])] == [2, 1, 0]
 
 
+@pytest.mark.slow
 @given(messages=messages_of(coarse_lines | fine_lines.map(lambda line: (*line[:3], NOW + 1007))), data=st.data())
 def test_rows_are_the_first_deliveries(messages: list[Message], data: st.DataObject) -> None:
     """Whatever is sent again, in whatever order and in whatever company, adds nothing; nothing is missing.
@@ -123,6 +124,7 @@ def test_rows_are_the_first_deliveries(messages: list[Message], data: st.DataObj
     assert table.rows == Counter(line for message in messages for line in message)
 
 
+@pytest.mark.slow
 @given(messages=messages_of(coarse_lines), data=st.data())
 def test_ids_do_not_depend_on_neighbours_in_a_batch(messages: list[Message], data: st.DataObject) -> None:
     """A message decoded alone has the ids that it has among others, also when one of them breaks the decoder."""
@@ -131,6 +133,7 @@ def test_ids_do_not_depend_on_neighbours_in_a_batch(messages: list[Message], dat
     assert ids([wire(message) for message in order]) == [each for message in order for each in alone[message]]
 
 
+@pytest.mark.slow
 @given(
     lines=st.lists(
         st.tuples(services, bodies, seconds, st.integers(NOW + 257, NOW + 10**5)), min_size=1, max_size=8, unique=True
@@ -154,6 +157,7 @@ def test_coarse_times_in_another_batching_are_never_lost() -> None:
     assert table.take([wire((LINE,)), wire((other,))]) == 2
 
 
+@pytest.mark.slow
 @given(
     milliseconds=st.integers(946_684_800_000, NOW // MILLISECOND),
     by=st.sampled_from([lambda ms: int(ms / 1000 * 1e9), lambda ms: int(ms * 1e6), lambda ms: round(ms / 1000 * 1e9)]),

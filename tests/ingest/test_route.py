@@ -34,7 +34,7 @@ def rows_over_days(signal: Signal, days: list[int]) -> pa.Table:
 
 
 @pytest.fixture(scope="module")
-def targets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Target]:
+def targets(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> dict[str, Target]:
     """Every table of a lake, as tasks see it."""
     from neve.lake.config import CatalogConfig, LakeConfig
     from neve.lake.lake import Lake

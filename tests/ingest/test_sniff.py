@@ -88,6 +88,7 @@ def test_other_text_is_not_otlp_json(text: bytes) -> None:
     assert find_json_signal(text) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", list(Signal))
 @FEW
 @given(data=st.data())

@@ -43,6 +43,7 @@ def epochs(unit: str) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(FIRST * scale, LAST * scale), min_size=1, max_size=40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["auto", "named"])
 @pytest.mark.parametrize("unit", NANOS)
 @MOST
@@ -73,6 +74,7 @@ def test_an_epoch_may_have_a_fraction() -> None:
     ]
 
 
+@pytest.mark.slow
 @MOST
 @given(
     st.lists(

@@ -162,7 +162,7 @@ class WorkingLong(Working):
     """The same, for long."""
 
 
-TestWorking = Working.TestCase
+TestWorking = pytest.mark.slow(Working.TestCase)
 TestWorking.settings = settings(max_examples=12, stateful_step_count=30)
 TestWorkingLong = pytest.mark.long(WorkingLong.TestCase)
 TestWorkingLong.settings = settings(max_examples=100, stateful_step_count=50)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,8 +22,6 @@ from tests.compact.tables import documents_in
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from neve.jobs.job import Job
 
@@ -162,6 +161,7 @@ def test_the_clock_of_the_store_is_the_default(tmp_path: Path) -> None:
     assert before <= last <= house.documents.now()
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     rule=st.sampled_from([{"every": "10m"}, {"every": "1h", "cron": "*/20 * * * *"}, {"cron": "0 */3 * * *"}]),

@@ -20,7 +20,7 @@ ROWS = 3000
 
 
 @pytest.fixture
-def tags(tmp_path: Path) -> Table:
+def tags(tmp_path: Path, iceberg: None) -> Table:
     """A table whose texts are in a map."""
     return catalog_in(tmp_path).create_table(
         "t.tags", pa.schema([("text", pa.string()), ("tags", pa.map_(pa.string(), pa.string()))])

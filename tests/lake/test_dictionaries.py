@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,6 +61,7 @@ def test_dictionaries_that_fit_are_not_touched() -> None:
     assert shrink_dictionaries(WHOLE) is WHOLE
 
 
+@pytest.mark.lake
 def test_many_small_files_are_no_larger_than_one(tmp_path: Path) -> None:
     """Each file has the texts of its own rows, not those of all."""
     rows = pa.table({"text": pa.array([f"a text of some length {number}" for number in range(ROWS)]).cast(TEXTS)})

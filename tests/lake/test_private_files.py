@@ -57,6 +57,7 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
+@pytest.mark.lake
 def test_a_new_lake_is_for_its_user_alone(tmp_path: Path) -> None:
     """Its folder is closed, and so are catalog, warehouse, log and state, whichever comes first."""
     folder = tmp_path / "new" / "lake"
@@ -71,6 +72,7 @@ def test_a_new_lake_is_for_its_user_alone(tmp_path: Path) -> None:
     assert mode(folder / "logs" / "spark.log") == 0o600
 
 
+@pytest.mark.lake
 def test_what_a_user_made_keeps_its_mode(tmp_path: Path) -> None:
     """Whoever shares a lake with a group knows why."""
     folder = tmp_path / "lake"
@@ -82,6 +84,7 @@ def test_what_a_user_made_keeps_its_mode(tmp_path: Path) -> None:
     assert (mode(folder), mode(folder / "warehouse"), mode(folder / "catalog.db")) == (0o750, 0o750, 0o640)
 
 
+@pytest.mark.lake
 def test_workers_of_a_cluster_are_not_locked_out(tmp_path: Path) -> None:
     """They may run as other users, and write to the warehouse."""
     folder = tmp_path / "lake"
@@ -126,6 +129,7 @@ def test_network_file_systems_are_known(tmp_path: Path, path: str, kind: str, ne
     assert find_file_system(type(tmp_path)(path), tmp_path / "nothing") == ""
 
 
+@pytest.mark.lake
 def test_sqlite_on_a_network_file_system_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a line in the log at the start, once for each file, and by the doctor."""
     monkeypatch.setattr("neve.local_folders.find_file_system", lambda _path: "nfs4")

@@ -38,6 +38,7 @@ def applied(known: TableState, policy: ExpirePolicy) -> tuple[TableState, Expire
     return expired(known, plan), plan
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None, derandomize=True)
 @given(histories(), policies)
 def test_whatever_the_history_nothing_needed_goes(known: TableState, policy: ExpirePolicy) -> None:
@@ -57,6 +58,7 @@ def test_whatever_the_history_nothing_needed_goes(known: TableState, policy: Exp
     assert {stream: one.summary[POSITIONS] for stream, one in found.items()} == positions
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None, derandomize=True)
 @given(histories(), policies)
 def test_planning_again_finds_nothing(known: TableState, policy: ExpirePolicy) -> None:

@@ -124,6 +124,7 @@ def test_rows_without_an_organization_are_named_beside_others() -> None:
     assert plan.deletions == (Deletion((None, "globex"), before, True, 2, 20, 2000),)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(
     st.lists(st.tuples(OWNERS, st.integers(0, 20 * 86_400), st.booleans()), max_size=20),

@@ -76,6 +76,7 @@ def test_an_undamaged_message_is_accepted(signal: Signal) -> None:
     assert decode(signal, [WHOLE[signal]], INTAKE).batch.num_rows > 5
 
 
+@pytest.mark.slow
 @each_signal
 def test_damage_costs_what_it_hits(signal: Signal) -> None:
     """Flipped bits, cuts and insertions anywhere: each record is accounted for, and every kind of refusal is met."""
@@ -86,6 +87,7 @@ def test_damage_costs_what_it_hits(signal: Signal) -> None:
     assert {"malformed_message", "malformed_record", "malformed_context"} <= set(reasons)
 
 
+@pytest.mark.slow
 @each_signal
 def test_another_signal_is_no_error(signal: Signal) -> None:
     """Messages that came to the wrong door, whole and damaged."""
@@ -96,6 +98,7 @@ def test_another_signal_is_no_error(signal: Signal) -> None:
             check(signal, damaged(seeded, WHOLE[other]))
 
 
+@pytest.mark.slow
 @each_signal
 def test_neighbours_of_damage_are_kept(signal: Signal) -> None:
     """Messages that are decoded together with damaged ones give the rows that they give alone."""

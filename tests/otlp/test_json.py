@@ -20,6 +20,7 @@ def _bytes(message: Message) -> bytes:
     return message.SerializeToString(deterministic=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", list(Signal))
 @THOROUGH
 @given(data=st.data())

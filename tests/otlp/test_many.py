@@ -49,6 +49,7 @@ def test_what_only_the_reader_refuses_is_found_among_many(monkeypatch: pytest.Mo
     assert sorted(find_malformed(SPAN, pa.array(wires, pa.binary()))) == list(range(0, len(wires), 2))
 
 
+@pytest.mark.slow
 def test_a_message_of_malformed_records_takes_seconds() -> None:
     """Measured: 1 s for 200,000. Every one is refused with its reason and its bytes."""
     count = 20_000

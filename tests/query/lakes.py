@@ -1,5 +1,6 @@
 """A small lake of two organizations, made without a JVM."""
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Gauge, Metric, NumberData
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
+from neve.lake.catalog import sqlite_path
 from neve.lake.commit.append import append_once
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
@@ -42,6 +44,16 @@ def make_lake(folder: Path) -> Lake:
     put(lake, OTHER, Signal.TRACES, spans(b"\xff" * 16))
     put(lake, OTHER, Signal.LOGS, logs("secret"))
     return lake
+
+
+def fork_lake(lake: Lake, folder: Path) -> Lake:
+    """A lake with the tables of another, and a catalog of its own: what changes in one does not change in the other.
+
+    They share the folder of files, so that nobody may remove files of either.
+    """
+    path = folder / "catalog.db"
+    shutil.copyfile(sqlite_path(lake.catalog_config), path)
+    return Lake(lake.lake, lake.catalog_config.model_copy(update={"path": str(path)}), lake.s3)
 
 
 def put(lake: Lake, organization: str, signal: Signal, message: Message, *, batch: str = "") -> None:

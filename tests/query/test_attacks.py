@@ -73,6 +73,7 @@ def test_an_answer_has_the_askers_rows_only(sql: str, lake: Lake, session: DuckD
     assert "root:" not in said
 
 
+@pytest.mark.slow
 def test_answers_are_not_only_errors(lake: Lake, session: DuckDBPyConnection) -> None:
     """The test above proves something because most of its statements are answered with rows."""
     rows = 0
@@ -129,6 +130,7 @@ def selects(draw: st.DrawFn, depth: int = 2) -> str:
     return text
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(selects())
 @example("WITH a AS (SELECT 1 AS x FROM spans) SELECT * FROM a UNION ALL SELECT 1 AS x FROM logs")

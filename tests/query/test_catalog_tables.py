@@ -82,6 +82,7 @@ def test_describe_is_a_table_of_a_query(service: QueryService) -> None:
     assert {"column_name": "organization_id", "column_type": "VARCHAR"} in rows
 
 
+@pytest.mark.slow
 def test_a_summary_is_of_the_askers_rows(service: QueryService) -> None:
     """A row for each column, counted over the rows of the organization."""
     for organization in (ACME, OTHER):
@@ -96,6 +97,7 @@ def test_a_summary_is_of_the_askers_rows(service: QueryService) -> None:
     assert ask(service, "SELECT count(*) AS n FROM (SUMMARIZE spans)")[0]["n"] == len(SCHEMAS["spans"].names)
 
 
+@pytest.mark.slow
 def test_a_summary_of_a_query_is_of_the_askers_rows(service: QueryService) -> None:
     """With the columns of a table's summary, a row for each column of the query, and the counts of its rows."""
     query = "SELECT service_name, severity_number * 1.5 AS score FROM logs WHERE severity_number > 0"

@@ -57,6 +57,7 @@ def answer(session: duckdb.DuckDBPyConnection, statement: Statement, columns: fr
     return found.schema, str(found.to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", [sql for sql in STATEMENTS if not any(word in sql for word in BY_CHANCE)])
 def test_other_columns_make_no_difference(session: duckdb.DuckDBPyConnection, sql: str) -> None:
     """Neither to rows, nor to names and types of the result, nor to what an error says."""
@@ -65,6 +66,7 @@ def test_other_columns_make_no_difference(session: duckdb.DuckDBPyConnection, sq
         assert answer(session, statement, columns_of(statement)) == answer(session, statement, None)
 
 
+@pytest.mark.slow
 def test_most_statements_name_their_columns() -> None:
     """The test above proves something because most of its statements leave columns out."""
     found = [columns_of(parse(sql, SCHEMAS)) for sql in STATEMENTS]

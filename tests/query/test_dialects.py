@@ -31,7 +31,7 @@ CHANGED = {
 
 
 @pytest.fixture(scope="module")
-def rich_lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def rich_lake(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Lake:
     """A lake of two organizations with all that is hard."""
     folder = tmp_path_factory.mktemp("dialects")
     lake = Lake(
@@ -129,6 +129,7 @@ def test_differences_of_values_are_found() -> None:
     assert differences(one, pa.table({"a": ["1.0", "2.0", None]}), ordered=False)
 
 
+@pytest.mark.slow
 def test_there_are_enough_queries() -> None:
     """Each with a name of its own, and all of them portable."""
     assert len({name for name, _ in ALL}) == len(ALL) >= 170

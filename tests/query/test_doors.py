@@ -66,7 +66,7 @@ class HttpDoor:
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def lake(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Iterator[Lake]:
     """A lake with canaries, asked from the folder that relative paths are relative to."""
     folder = tmp_path_factory.mktemp("canary")
     with pytest.MonkeyPatch.context() as patch:

@@ -26,8 +26,7 @@ from neve.query.planning.scans import Scan
 from neve.query.planning.tenancy import TENANT
 from neve.query.request import TimeRange
 from tests.query.deleting import commit_deletes, delete_rows, deletion_vector, equality_deletes
-from tests.query.lakes import ACME, OTHER
-from tests.query.lakes import make_lake as make_small_lake
+from tests.query.lakes import ACME, OTHER, fork_lake
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,9 +66,9 @@ def append(table: Table, rows: list[dict[str, Any]], batch: str) -> list[DataFil
 
 
 @pytest.fixture(scope="module")
-def spans(tmp_path_factory: pytest.TempPathFactory) -> Table:
+def spans(lake: Lake, tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Table:
     """Spans of two organizations over four days, in six commits."""
-    table = make_small_lake(tmp_path_factory.mktemp("files")).table("spans")
+    table = fork_lake(lake, tmp_path_factory.mktemp("files")).table("spans")
     for batch in range(6):
         rows = [
             span(name, batch * 16 + number % 5, batch * 7 + number) for name in (ACME, OTHER) for number in range(9)
@@ -79,9 +78,9 @@ def spans(tmp_path_factory: pytest.TempPathFactory) -> Table:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Table:
+def own(lake: Lake, tmp_path: Path, iceberg: None) -> Table:
     """A table of spans that a test may change."""
-    table = make_small_lake(tmp_path).table("spans")
+    table = fork_lake(lake, tmp_path).table("spans")
     append(table, [span(ACME, hour, hour) for hour in (0, 30, 60)], "own")
     return table
 
@@ -163,11 +162,12 @@ def test_a_table_without_a_snapshot_has_no_files(lake: Lake) -> None:
     assert plan(lake.table("quarantine")) == FilePlan("quarantine", None, (), 0, 0, 0)
 
 
-def test_a_table_without_the_column_of_the_organization_is_not_read(tmp_path: Path) -> None:
+@pytest.mark.lake
+def test_a_table_without_the_column_of_the_organization_is_not_read(lake: Lake, tmp_path: Path) -> None:
     """Nothing is there to tell rows apart by."""
-    lake = make_small_lake(tmp_path)
+    own = fork_lake(lake, tmp_path)
     rows = pa.table({"timestamp": pa.array([0], pa.timestamp("us", tz="UTC"))})
-    table = lake.catalog.create_table("telemetry.things", rows.schema)
+    table = own.catalog.create_table("telemetry.things", rows.schema)
     table.append(rows)
     with pytest.raises(QueryError, match="the table things has no column organization_id"):
         plan(table)

@@ -10,7 +10,7 @@ from neve.errors import TableMissing
 from neve.lake.lake import Lake
 from neve.model.signals import Signal
 from neve.query.tables import TableLoader
-from tests.query.lakes import ACME, logs, make_lake, put
+from tests.query.lakes import ACME, fork_lake, logs, put
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Lake:
+def own(lake: Lake, tmp_path: Path, iceberg: None) -> Lake:
     """A lake that a test may change."""
-    return make_lake(tmp_path)
+    return fork_lake(lake, tmp_path)
 
 
 @pytest.fixture

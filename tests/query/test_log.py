@@ -46,7 +46,7 @@ def new_lake(folder: Path) -> Lake:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
+def lake(tmp_path: Path, iceberg: None) -> Lake:
     """A lake with the table of queries."""
     made = new_lake(tmp_path)
     create_empty_tables(made, (QUERIES,))
@@ -177,6 +177,7 @@ def test_two_servers_write_to_one_table(lake: Lake, tmp_path: Path) -> None:
     assert numbers(lake) == list(range(30))
 
 
+@pytest.mark.lake
 def test_a_lake_that_comes_back_gets_everything(tmp_path: Path, lost: Callable[[], float]) -> None:
     """Whoever asks does not wait meanwhile: all entries are taken while there is no table."""
     away = new_lake(tmp_path)

@@ -30,8 +30,7 @@ from neve.query.request import Request, TimeRange
 from neve.query.service import QueryService, run_query
 from neve.query.sql.duckdb_statement import DuckDBStatement
 from tests.query.attacks import ANSWERED
-from tests.query.lakes import ACME, OTHER
-from tests.query.lakes import make_lake as make_small_lake
+from tests.query.lakes import ACME, OTHER, fork_lake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,15 +142,16 @@ def test_a_plan_of_another_organization_is_not_believed(lake: Lake, spans: Table
     engine.close()
 
 
-def test_a_table_that_is_partitioned_otherwise_has_no_owners(tmp_path: Path) -> None:
+@pytest.mark.lake
+def test_a_table_that_is_partitioned_otherwise_has_no_owners(lake: Lake, tmp_path: Path) -> None:
     """Files of several organizations are read with the condition, those from before without it; rows are right."""
-    lake = make_small_lake(tmp_path)
-    table = lake.table("spans")
+    own = fork_lake(lake, tmp_path)
+    table = own.table("spans")
     with table.update_spec() as update:
         for field in table.spec().fields:
             update.remove_field(field.name)
         update.add_field("organization_id", BucketTransform(1), "organization_bucket")
-    table = lake.table("spans")
+    table = own.table("spans")
     columns = {
         "organization_id": [ACME, OTHER, ACME],
         "timestamp": [datetime(2025, 10, 9, tzinfo=UTC)] * 3,
@@ -163,11 +163,11 @@ def test_a_table_that_is_partitioned_otherwise_has_no_owners(tmp_path: Path) -> 
         schema=SPANS.schema,
     )
     append_once(table, write_files(Target.of(table), rows), batch_id="mixed", operation="test")
-    table = lake.table("spans")
+    table = own.table("spans")
     assert {file.owner for file in plan(table, ACME).files} == {ACME, None}
     for organization, number in ((ACME, 2), (OTHER, 1)):
         answer = run_query(
-            lake,
+            own,
             QueryConfig(threads=1),
             "SELECT organization_id, count(*) FILTER (service_name = 'mixed') AS mixed, count(*) AS n "
             "FROM spans GROUP BY 1",
@@ -186,6 +186,7 @@ def service(lake: Lake) -> Iterator[QueryService]:
     made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", ANSWERED)
 def test_the_service_gives_the_askers_rows_only(service: QueryService, sql: str) -> None:
     """Hostile statements, answered from the files themselves: nothing of the other organization is in any answer."""

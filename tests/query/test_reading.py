@@ -40,8 +40,7 @@ from neve.query.planning.file_planner import FilePlan, FilePlanner
 from neve.query.planning.scans import Scan
 from neve.query.request import TimeRange
 from tests.query.deleting import delete_rows
-from tests.query.lakes import ACME, OTHER
-from tests.query.lakes import make_lake as make_small_lake
+from tests.query.lakes import ACME, OTHER, fork_lake
 from tests.query.test_files import START, append, span
 
 if TYPE_CHECKING:
@@ -64,9 +63,9 @@ def plain() -> duckdb.DuckDBPyConnection:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Table:
+def own(lake: Lake, tmp_path: Path, iceberg: None) -> Table:
     """A table of spans that a test may change."""
-    table = make_small_lake(tmp_path).table("spans")
+    table = fork_lake(lake, tmp_path).table("spans")
     append(table, [span(ACME, hour, hour) for hour in range(40)], "own")
     return table
 
@@ -142,9 +141,12 @@ def test_the_range_of_time_is_looked_for_only_where_it_may_fail(own: Table, plai
     assert found == 30
 
 
-def test_an_organization_is_text_whatever_it_looks_like(tmp_path: Path, plain: duckdb.DuckDBPyConnection) -> None:
+@pytest.mark.lake
+def test_an_organization_is_text_whatever_it_looks_like(
+    lake: Lake, tmp_path: Path, plain: duckdb.DuckDBPyConnection
+) -> None:
     """Names of folders are not read as values, quotes are quoted and signs of patterns are no patterns."""
-    table = make_small_lake(tmp_path).table("spans")
+    table = fork_lake(lake, tmp_path).table("spans")
     names = ["007", "it's", "a*b", "[x]", "a/b", "1' OR '1'='1", "", "ü"]
     append(table, [span(name, 1, 1) for name in names], "names")
     for name in names:
@@ -247,9 +249,12 @@ def test_only_the_columns_that_are_asked_for_are_read(own: Table, plain: duckdb.
     assert "trace_id" not in read
 
 
-def test_conditions_of_a_statement_reach_the_files(tmp_path: Path, plain: duckdb.DuckDBPyConnection) -> None:
+@pytest.mark.lake
+def test_conditions_of_a_statement_reach_the_files(
+    lake: Lake, tmp_path: Path, plain: duckdb.DuckDBPyConnection
+) -> None:
     """So that row groups are left out by their statistics, also of files with deleted rows."""
-    table = make_small_lake(tmp_path).table("spans")
+    table = fork_lake(lake, tmp_path).table("spans")
     append(table, [span(ACME, 0, number) for number in range(500)], "many")
     largest = max(
         (task.file for task in table.scan().plan_files() if task.file.partition[0] == ACME),
@@ -282,9 +287,10 @@ TYPES = Schema(
 )
 
 
-def test_every_type(tmp_path: Path, plain: duckdb.DuckDBPyConnection) -> None:
+@pytest.mark.lake
+def test_every_type(lake: Lake, tmp_path: Path, plain: duckdb.DuckDBPyConnection) -> None:
     """Values come back as they were written."""
-    table = make_small_lake(tmp_path).catalog.create_table("telemetry.types", TYPES)
+    table = fork_lake(lake, tmp_path).catalog.create_table("telemetry.types", TYPES)
     row: dict[str, Any] = {
         "organization_id": ACME,
         "flag": True,

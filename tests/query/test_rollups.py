@@ -288,6 +288,7 @@ def _disjoint(parts: Sequence[Any]) -> list[tuple[int, int]]:
     return joined
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2), questions(), coverages())
 def test_answers_are_those_of_points(seed: int, sql: str, covered: list[Coverage]) -> None:
@@ -301,6 +302,7 @@ def test_answers_are_those_of_points(seed: int, sql: str, covered: list[Coverage
     assert_same(there.spoilt(covered).ask(text_of(routed)), there.ask(text_of(statement)))
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2), questions(), moments(), moments())
 def test_the_bounds_of_a_request_cut_no_window(seed: int, sql: str, one: int, other: int) -> None:

@@ -99,6 +99,7 @@ def answer(database: duckdb.DuckDBPyConnection, sql: str) -> Counter[str] | None
 FREE = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.slow
 @FREE
 @given(rows=tables, condition=conditions())
 def test_no_row_of_an_answer_is_pruned(
@@ -130,6 +131,7 @@ def pruned_answer(
     return answer(database, write(tree))
 
 
+@pytest.mark.slow
 @FREE
 @given(first=tables, second=tables, sql=joined() | nested())
 def test_pruning_changes_no_answer(
@@ -283,6 +285,7 @@ def test_words_that_must_be_there(condition: str, words: set[str]) -> None:
     assert dict(scan(f"SELECT * FROM t WHERE {condition}").tokens) == ({"s": frozenset(words)} if words else {})
 
 
+@pytest.mark.slow
 def test_a_long_list_becomes_a_range() -> None:
     """Iceberg looks at two hundred values one by one, and at no more."""
     members = ", ".join(map(str, range(1000)))
@@ -291,6 +294,7 @@ def test_a_long_list_becomes_a_range() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_no_deep_tree() -> None:
     """Hundreds of alternatives are as good as one."""
     condition = " OR ".join(f"n = {number}" for number in range(500))

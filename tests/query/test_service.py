@@ -6,6 +6,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,7 +26,7 @@ from neve.query.planning.tenancy import check_snapshot
 from neve.query.planning_turns import PlanningTurns
 from neve.query.request import Request, TimeRange
 from neve.query.service import Ports, QueryService
-from tests.query.lakes import ACME, OTHER, logs, make_lake, put
+from tests.query.lakes import ACME, OTHER, fork_lake, logs, make_lake, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,9 +40,13 @@ LONG = "SELECT count(*) FROM range(3000000) AS a(x), range(300000) AS b(y) WHERE
 
 
 @pytest.fixture
-def own_lake(tmp_path: Path) -> Lake:
-    """A lake that a test may change."""
-    return make_lake(tmp_path)
+def own_lake(request: pytest.FixtureRequest, lake: Lake, tmp_path: Path, iceberg: None) -> Lake:
+    """A lake that a test may change, with files of its own for a test that removes some."""
+    make: Callable[[Path], Lake] = getattr(request, "param", partial(fork_lake, lake))
+    return make(tmp_path)
+
+
+removes_files = pytest.mark.parametrize("own_lake", [make_lake], ids=["own files"], indirect=True)
 
 
 @pytest.fixture(params=["in this process", "in workers"])
@@ -279,6 +284,7 @@ def files_of(lake: Lake, table: str) -> list[Path]:
     return [Path(task.file.file_path.removeprefix("file://")) for task in lake.table(table).scan().plan_files()]
 
 
+@removes_files
 def test_a_snapshot_that_goes_away_is_asked_for_anew(
     own_lake: Lake, make_service: Callable[..., QueryService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,6 +307,7 @@ def test_a_snapshot_that_goes_away_is_asked_for_anew(
     assert len(calls) == 2
 
 
+@removes_files
 def test_files_that_are_gone_for_good(own_lake: Lake, make_service: Callable[..., QueryService]) -> None:
     """An error, or what can be read where that is asked for; nothing at all is an error again."""
     service = make_service()

@@ -140,6 +140,7 @@ def test_depth_within_the_bound_is_read(depth: int) -> None:
         assert write_for_duckdb(statement, dict.fromkeys(find_lake_tables(statement.tree), "(SELECT 1)"))
 
 
+@pytest.mark.slow
 def test_depth_beyond_the_bound_is_refused_in_words() -> None:
     """As is a length beyond it; long chains of one operator are no depth."""
     assert "more than 200 levels deep" in refused("SELECT " + "(" * 201 + "1" + ")" * 201).message

@@ -59,6 +59,7 @@ def test_a_key_has_a_day_of_its_own_beside_that_of_its_organization() -> None:
         usage.charge(("acme", "a"), 6, limits_for(config, "acme", "a"))
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from("ab"), st.integers(0, 50)), max_size=12))
 def test_servers_count_together(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str, int]]) -> None:

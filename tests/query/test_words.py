@@ -18,6 +18,7 @@ def list_characters() -> list[str]:
     return [chr(number) for number in range(1, sys.maxunicode + 1) if not 0xD800 <= number < 0xE000]
 
 
+@pytest.mark.slow
 @given(st.lists(st.none() | texts))
 def test_both_ways_find_the_same_words(some: list[str | None]) -> None:
     """In an array, and in each text by itself."""
@@ -27,6 +28,7 @@ def test_both_ways_find_the_same_words(some: list[str | None]) -> None:
     assert set(found) == expected
 
 
+@pytest.mark.slow
 def test_every_character_is_the_same_both_ways() -> None:
     """Also those that only newer versions of Unicode know."""
     characters = list_characters()

@@ -184,6 +184,7 @@ def test_an_expression_means_what_was_written(plain: duckdb.DuckDBPyConnection, 
     assert answer(plain, write_for_duckdb(parse(sql, {}), {})) == answer(plain, sql)
 
 
+@pytest.mark.slow
 def test_every_function_means_what_was_written(plain: duckdb.DuckDBPyConnection) -> None:
     """DuckDB has examples of its functions; nearly all of those that may be called are read."""
     examples = plain.execute("SELECT DISTINCT function_name, unnest(examples) FROM duckdb_functions()").fetchall()

@@ -60,6 +60,7 @@ def test_anything_else_is_unpackable(packing: Packing, pack: Callable[[bytes], b
             decompress_payload(body, packing)
 
 
+@pytest.mark.slow
 @each_packer
 def test_no_piece_is_large(packing: Packing, pack: Callable[[bytes], bytes]) -> None:
     """However well it was packed: whoever takes pieces can stop between two of them."""

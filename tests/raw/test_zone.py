@@ -96,6 +96,7 @@ def test_a_segment_is_sealed_when_it_is_old(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_what_a_dead_writer_left_open_is_sealed(tmp_path: Path) -> None:
     """With all that was acknowledged, and without the frame that it was killed in."""
     subprocess.run([sys.executable, "-c", WRITER_THAT_DIES, str(tmp_path), "die"], check=False, capture_output=True)
@@ -107,6 +108,7 @@ def test_what_a_dead_writer_left_open_is_sealed(tmp_path: Path) -> None:
     assert [frame.received_unix_nano for frame in frames(zone(tmp_path))] == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_living_writer_is_left_alone(tmp_path: Path) -> None:
     """Another process sees by its lock that it lives."""
     command = [sys.executable, "-c", WRITER_THAT_DIES, str(tmp_path), "live"]

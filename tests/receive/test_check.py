@@ -57,6 +57,7 @@ def spoil(draw: Any, signal: Signal, record: Any) -> None:
         record.time_unix_nano = draw(bad_times)
 
 
+@pytest.mark.slow
 @each_signal
 @quickly
 @given(data=st.data())

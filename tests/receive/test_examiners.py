@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 INTAKE = Intake("acme", NOW)
 LARGE = traces(400)  # over 16 kB
 

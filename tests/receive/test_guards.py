@@ -113,6 +113,7 @@ def test_unknown_keys_push_no_good_one_out(monkeypatch: pytest.MonkeyPatch) -> N
     assert (ask(door, "good"), book.looks) == ("acme", looks)
 
 
+@pytest.mark.slow
 def test_unknown_keys_are_looked_up_only_so_often() -> None:
     """Then they wait; a key that was good before is looked up all the same, and a new one when its turn comes."""
     book, now = Book(good="acme", new="umbrella"), [0.0]
@@ -130,6 +131,7 @@ def test_unknown_keys_are_looked_up_only_so_often() -> None:
     assert ask(door, "new") == "umbrella"
 
 
+@pytest.mark.slow
 def test_who_tries_out_keys_keeps_out_itself() -> None:
     """A good key that was never seen is looked up while another address tries out as many as it may, from the start."""
     book, now = Book(good="acme"), [0.0]
@@ -142,6 +144,7 @@ def test_who_tries_out_keys_keeps_out_itself() -> None:
     assert ask(door, "good", "192.0.2.7") == "acme"
 
 
+@pytest.mark.slow
 def test_many_addresses_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """What all of them together may try out; and only so many are remembered."""
     monkeypatch.setattr("neve.receive.authentication.MAX_PEERS", 10)
@@ -152,6 +155,7 @@ def test_many_addresses_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (book.looks, len(door._new_of)) == (NEW_PER_SECOND * NEW_BURST_SECONDS, 10)
 
 
+@pytest.mark.slow
 def test_good_keys_cost_nothing() -> None:
     """A receiver that was just started learns a thousand of them at once."""
     names = {f"key-{number}": "acme" for number in range(1000)}

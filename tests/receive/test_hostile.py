@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from neve.model.signals import Signal
 from neve.receive.check import check_message
 from neve.receive.refusal import Refusal
@@ -15,6 +17,7 @@ MANY = b"\x13" * 1_000_000  # groups in groups, which nobody sends
 BODIES = (MANY, traces(GOOD, resource=MANY), traces(MANY), traces(GOOD + field(9, MANY)), traces(GOOD, ENDLESS))
 
 
+@pytest.mark.slow
 def test_hostile_bodies_are_refused_and_the_process_lives() -> None:
     """In a process of its own, which a mistake would end. What the check steps over, ingestion refuses."""
     code = "from tests.receive.test_hostile import check_all; check_all()"

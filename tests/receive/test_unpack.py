@@ -97,6 +97,7 @@ def test_the_limit_itself_is_allowed_and_a_byte_more_is_not(packing: Packing, pa
     assert caught.value.verdict is Verdict.TOO_LARGE
 
 
+@pytest.mark.slow
 @each_real_packer
 def test_a_bomb_is_stopped_early(packing: Packing, pack: Callable[[bytes], bytes]) -> None:
     """120 MB of zeros never come to be: not much more than the limit is held at a time."""
@@ -143,6 +144,7 @@ def stream_zstd(data: bytes) -> bytes:
     return packer.compress(data) + packer.flush()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("packing", "pack"), [*PACKERS[1:4], (Packing.ZSTD, stream_zstd)], ids=["gzip", "zstd", "zlib", "zstd stream"]
 )

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from functools import reduce
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,6 +71,7 @@ def test_other_bounds_count_exactly_on_those_in_common(parts: list[tuple[list[fl
     assert plain(reduce(lambda sofar, one: merged([sofar, one]), histograms)) == expected
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(values, bounds, st.integers(0, 2)), min_size=1, max_size=6))
 def test_groups_are_merged_apart(parts: list[tuple[list[float], list[float], int]]) -> None:
     """Bounds of one group say nothing of another's; a group without a histogram has none afterwards."""

@@ -357,6 +357,7 @@ def test_merged_rows() -> None:
     assert row == direct
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(points=histories())
 def test_a_table_gives_the_same_rows(points: list[dict[str, Any]]) -> None:

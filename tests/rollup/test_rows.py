@@ -22,6 +22,7 @@ CONFIGS = (
 MINUTE, FIVE, HOUR, DAY = LEVELS
 
 
+@pytest.mark.slow
 @given(histories(), st.sampled_from(CONFIGS))
 @settings(max_examples=50, deadline=None)
 def test_rows_are_those_of_the_reference(points: list[dict[str, Any]], config: RollupConfig) -> None:

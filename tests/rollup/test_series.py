@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ def names(rows: pa.MapArray) -> list[tuple[int, ...]]:
     return [tuple(name) for name in hash_names([Entries.of(rows).hashes]).tolist()]
 
 
+@pytest.mark.slow
 @given(st.lists(maps, min_size=1, max_size=6), st.data())
 def test_order_is_no_matter(rows: list[dict[str, str | None]], data: st.DataObject) -> None:
     """Nor is the row that a map is in, nor what lies around it in the same column."""

@@ -37,6 +37,7 @@ def increases(points: list[dict[str, Any]]) -> dict[str, float]:
 happenings = st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(1, 50)), min_size=3, max_size=20)
 
 
+@pytest.mark.slow
 @given(happenings, st.sampled_from((15, 60)), st.booleans())
 def test_totals_and_differences_tell_the_same(changes: list[dict[str, int]], step: int, restarts: bool) -> None:
     """A process that tells all its series at each step; one that restarts in the middle begins anew."""

@@ -24,7 +24,7 @@ __all__ = ["elsewhere"]
 
 
 @pytest.fixture
-def lake(elsewhere: Path) -> Lake:
+def lake(elsewhere: Path, iceberg: None) -> Lake:
     """A lake with a file that is indexed and one that is not, and this folder's neve.yaml."""
     said = settings_of(elsewhere)
     made = Lake(LakeConfig.model_validate(said["lake"]), CatalogConfig.model_validate(said["catalog"]))

@@ -162,6 +162,7 @@ def compare(lake: Lake, count: int, files: int, questions: int) -> float:
     return left_out
 
 
+@pytest.mark.slow
 def test_the_plain_search_is_that_of_every_line() -> None:
     """The needle only saves time: each pattern finds the same lines without it."""
     lines = make_lines(2_000, 4)

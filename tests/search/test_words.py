@@ -30,6 +30,7 @@ def test_words_of_a_text(text: str, words: set[str]) -> None:
     assert tokenize(text) == words
 
 
+@pytest.mark.slow
 @given(TEXTS)
 def test_many_texts_have_the_words_of_each(texts: list[str | None]) -> None:
     """Nothing is lost and nothing is made up, however the array is cut."""

@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def desk(tmp_path: Path, iceberg: None) -> Desk:
     """A lake without a JVM, and a selector on it."""
     return Desk(tail_lake(tmp_path), tmp_path)

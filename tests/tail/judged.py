@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -67,7 +68,7 @@ class Spans:
         """All rows."""
         return pa.concat_tables(self.runs)
 
-    @property
+    @cached_property
     def trace_ids(self) -> set[str]:
         """The ids of the traces that are in the table, in hex."""
         return {one.hex() for one in self.rows.column("trace_id").to_pylist()}

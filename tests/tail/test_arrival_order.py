@@ -30,12 +30,14 @@ def test_one_run_decides_as_the_collector(name: str) -> None:
     assert _judge(name, 1) == _recorded(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_ORDER)
 def test_several_cycles_decide_as_the_collector(name: str) -> None:
     """Cycles that each see a part of a trace, in its order, decide as one that sees all of it."""
     assert _judge(name, RUNS) == _recorded(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_COUNT)
 def test_repeats_in_later_runs_are_not_counted(name: str) -> None:
     """A count differs from the collector's only for traces with a repeat in a later run, which leaves no trace."""
@@ -57,6 +59,7 @@ def test_an_unknown_order_is_in_the_reason() -> None:
     }
 
 
+@pytest.mark.slow
 def test_documented_semantics_do_not_depend_on_the_order() -> None:
     """By the documentation, the bounds are of the whole trace, and repeats are one span."""
     for name in ("upper-100", "count-min"):

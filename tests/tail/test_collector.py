@@ -64,6 +64,7 @@ def _recorded(name: str) -> dict[str, tuple[str, str | None]]:
     return {one: (verdict.decision, verdict.policy or None) for one, verdict in verdicts.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [case.name for case in real.cases()])
 def test_decisions_on_real_traces_are_those_of_the_collector(shared_data: Path, name: str) -> None:
     """1,882 traces of a real system, whose spans came in several messages."""

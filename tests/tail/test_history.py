@@ -6,6 +6,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -90,6 +91,7 @@ def _policy(spans: list[Span]) -> str | None:
     return "slow" if int(round((last - first) * 10**9) / 10**6) > 1000 else None
 
 
+@pytest.mark.lake
 @settings(max_examples=3, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(histories())
 def test_cycles_decide_like_one_who_looks_at_everything(history: list[tuple[float, list[Span]]]) -> None:
@@ -112,6 +114,7 @@ def test_cycles_decide_like_one_who_looks_at_everything(history: list[tuple[floa
         assert desk.open() == []
 
 
+@pytest.mark.lake
 def test_a_trace_of_one_id_in_two_organizations_is_two() -> None:
     """What is open in the one does not make the other forget what it decided."""
     with tempfile.TemporaryDirectory() as folder:

@@ -129,6 +129,7 @@ def test_a_process_that_is_killed_is_started_again(lifeline: ParentPipe) -> None
     assert household.stop()
 
 
+@pytest.mark.slow
 def test_no_process_outlives_its_parent() -> None:
     """However the parent ends, its children are told to stop, and can finish what they have begun."""
     with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
@@ -138,6 +139,7 @@ def test_no_process_outlives_its_parent() -> None:
         assert parent.stdout.read().endswith("finished\n")  # the child's own words: it held the pipe for longest
 
 
+@pytest.mark.slow
 def test_an_orphan_that_does_not_end_is_ended() -> None:
     """Whoever takes its parent's place waits for what it holds."""
     parents = PARENT.replace(repr(CHILD), repr(HASTY))

@@ -8,6 +8,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from neve.app.serve import group_monitor
@@ -18,8 +19,6 @@ from tests.app.serve.little import QUICK, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pytest
 
     from neve.http_client import HttpReply
 
@@ -100,6 +99,7 @@ def give_time_to_all_but_hung(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return hung
 
 
+@pytest.mark.slow
 def test_what_processes_say_is_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts, pressure and metrics of all; what is killed or hangs is said, and hides nothing of the others."""
     hung = give_time_to_all_but_hung(monkeypatch)

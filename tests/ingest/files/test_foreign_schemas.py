@@ -153,6 +153,7 @@ def check_clickhouse_span(found: Messages, time: int) -> None:
     assert link["trace_state"] == "x=y"
 
 
+@pytest.mark.slow
 def test_clickhouse_spans() -> None:
     """Durations are nanoseconds, and events and links come back together from their lists."""
     found = read("export.parquet", parquet(CLICKHOUSE_SPANS))

@@ -50,6 +50,7 @@ def test_a_span_with_an_id_that_is_none_is_refused_with_the_value(text: str) -> 
         assert bad.detail == f"{name} is {text!r}, expected 16 hex digits, or base64 of 8 bytes"
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=34), min_size=1, max_size=20))
 def test_any_text_as_id_of_a_log_gives_an_id_or_stays_an_attribute(texts: list[str]) -> None:

@@ -252,6 +252,7 @@ def test_an_empty_log_file_has_no_records() -> None:
     assert (len(found.messages), found.rejected) == (0, ())
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from([*SAMPLES.values(), "", " a", "Caused by: b", "}", "x", "\t"]), max_size=12))
 def test_no_line_is_lost(given_lines: list[str]) -> None:

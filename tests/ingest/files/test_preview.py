@@ -66,6 +66,7 @@ def test_a_preview_names_ignored_files(folder: Path) -> None:
     assert [path.rsplit("/", 1)[-1] for path in found.own] == ["b.log"]
 
 
+@pytest.mark.slow
 def test_a_preview_reads_a_bounded_number_of_files(tmp_path: Path) -> None:
     """The others are counted."""
     for number in range(MAX_FILES + 3):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
 
 
+@pytest.mark.slow
 def test_the_frame_that_ends_a_process_is_found() -> None:
     """Among others, which are decoded by a new process."""
     frames = list(
@@ -58,6 +59,7 @@ def test_nothing_is_condemned_where_no_process_starts(monkeypatch: pytest.Monkey
         killers_of([(0, frame(Kind.LOGS, logs(2)))], IngestConfig())
 
 
+@pytest.mark.slow
 def test_nothing_is_condemned_where_harmless_frames_end_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each child shows first that it can decode one."""
     ask = Child.ask

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import tracemalloc
-from typing import TYPE_CHECKING
+
+import pytest
 
 from neve.ingest.config import IngestConfig
 from neve.ingest.stream import raw_frames as module
@@ -14,9 +15,6 @@ from neve.raw.frame import Encoding, Kind, Packing
 from tests.ingest.stream.frames import frame
 from tests.receive.doubles import field
 from tests.telemetry import logs
-
-if TYPE_CHECKING:
-    import pytest
 
 MB = 1024 * 1024
 CONFIG = IngestConfig()
@@ -28,6 +26,7 @@ def packed(size: int) -> bytes:
     return gzip.compress(field(1, field(2, field(2, body))))
 
 
+@pytest.mark.slow
 def test_never_more_than_a_run_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forty frames of a few kilobytes that hold 4 MB each: what is alive is a run, not 160 MB."""
     monkeypatch.setattr(module, "RUN_BYTES", 8 * MB)

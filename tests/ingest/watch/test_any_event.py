@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ def test_garbage_is_at_most_an_input_error(data: bytes) -> None:
             assert file.path.encode()
 
 
+@pytest.mark.slow
 @given(st.lists(VALUES), st.integers(0, 5))
 def test_garbage_beside_a_good_record_costs_itself_only(garbage: list[Any], place: int) -> None:
     """Wherever it stands; nothing goes unaccounted for."""

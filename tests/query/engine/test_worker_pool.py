@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from neve.lake.lake import Lake
 
+pytestmark = pytest.mark.slow
+
 COUNT = "SELECT count(*) AS n FROM spans"
 LONG = "SELECT count(*) FROM range(3000000) AS a(x), range(300000) AS b(y) WHERE (x * y) % 7 = 3"
 

@@ -20,6 +20,7 @@ def covered(estimates: list[Estimate], truth: float) -> float:
     return float(np.mean([one.covers(truth) for one in estimates]))
 
 
+@pytest.mark.slow
 def test_the_share_of_a_part() -> None:
     """A part of one sample as a share of all of it, over many samples."""
     draws, mine = priority(heavy_tails(0), 400, 12), np.random.default_rng(3).random(NUMBER) < 0.3
@@ -31,6 +32,7 @@ def test_the_share_of_a_part() -> None:
     assert 0.93 <= covered(shares, float(draws.weights[mine].sum() / draws.weights.sum())) <= 0.97
 
 
+@pytest.mark.slow
 def test_windows_add_up() -> None:
     """Many small draws as one total: its error is that of the sum."""
     weights = heavy_tails(0)[:200]

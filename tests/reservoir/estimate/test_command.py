@@ -91,6 +91,7 @@ def test_json_has_everything() -> None:
     assert told["covering"]["total"]["intervals"] == len(NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--of", "duration"), ("--of", "duration", "--quantile", "0.5")])
 def test_a_plot_is_drawn(tmp_path: Path, options: tuple[str, ...]) -> None:
     """Of totals, of means or of the quantile, and said."""

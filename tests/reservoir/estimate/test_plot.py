@@ -33,6 +33,7 @@ def texts(path: Path) -> list[str]:
     return re.findall(r"<!-- (.*?) -->", path.read_text())
 
 
+@pytest.mark.slow
 def test_an_svg_is_the_same_each_time_and_says_what_it_shows(told: Comparison, tmp_path: Path) -> None:
     """Names, the axis with its unit, the level; no date."""
     one, two = tmp_path / "one.svg", tmp_path / "two.SVG"
@@ -46,6 +47,7 @@ def test_an_svg_is_the_same_each_time_and_says_what_it_shows(told: Comparison, t
     assert any(text.startswith("records") for text in found)
 
 
+@pytest.mark.slow
 def test_a_png_is_one(told: Comparison, tmp_path: Path) -> None:
     """Of a size to look at, the same each time, and no taller than its groups need."""
     paths = [tmp_path / "one.png", tmp_path / "two.png", tmp_path / "few.png"]
@@ -66,6 +68,7 @@ def test_a_quantile_says_of_what_and_how_many_groups_are_left(told: Comparison, 
     assert "truth" not in texts(path)
 
 
+@pytest.mark.slow
 def test_limits_that_are_infinite_can_be_drawn(told: Comparison, tmp_path: Path) -> None:
     """They go to the edge."""
     assert any(math.isinf(line.estimates["p99.9"].high) for line in told.estimates.groups)
@@ -110,6 +113,7 @@ def test_without_matplotlib_it_is_said_how_to_install_it(monkeypatch: pytest.Mon
     assert missing.value.hint == "pip install 'neve[plot]'"
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_written_is_said(told: Comparison, tmp_path: Path) -> None:
     """With its name."""
     with pytest.raises(LakeError, match="no-such-folder"):

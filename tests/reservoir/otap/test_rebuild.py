@@ -92,6 +92,7 @@ def check(base: Path, records: list[Any], kept: set[int], signal: str, way: Numb
         assert all(before[one.name] in (None, one.id) for one in found)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(logs, min_size=1, max_size=8).map(named), st.data(), ways, st.booleans())
 def test_logs_keep_what_hangs_on_them(
@@ -104,6 +105,7 @@ def test_logs_keep_what_hangs_on_them(
         check(base, records, kept, "logs", way)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(spans, min_size=1, max_size=6).map(named), st.data(), ways)
 def test_spans_keep_their_events_and_links(records: list[Span], data: st.DataObject, way: Numbering) -> None:
@@ -114,6 +116,7 @@ def test_spans_keep_their_events_and_links(records: list[Span], data: st.DataObj
         check(base, records, kept, "spans", way)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(logs, min_size=3, max_size=9), st.integers(1, 4), st.data(), ways)
 def test_ids_of_the_exporter_become_those_of_the_specification(

@@ -248,6 +248,7 @@ def test_names_follow_datadogs_rules(
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(any_batch)
 def test_any_span_can_be_said(batch: pa.RecordBatch) -> None:

@@ -35,6 +35,7 @@ def read_folder(folder: Path) -> list[pa.RecordBatch]:
     return [read_back(path.name, path.read_bytes()) for path in sorted(folder.iterdir())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["proto", "json"])
 @pytest.mark.parametrize("compression", ["auto", "gzip", "zstd", "none"])
 @settings(max_examples=12)

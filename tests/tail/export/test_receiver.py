@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from neve.raw.frame import Packing
 from neve.receive.budget import Budget
 from neve.receive.receiver import unpack
@@ -16,6 +18,7 @@ def received(receiver: Running) -> list[bytes]:
     return [unpack(frame.payload, frame.packing, 2**26, Budget(2**30).hold()) for frame in receiver.frames()]
 
 
+@pytest.mark.slow
 def test_the_receiver_has_what_was_delivered(tmp_path: Path) -> None:
     """And divides with the sender where a message is larger than it takes."""
     batch = kept_traces(200, 4)

@@ -15,6 +15,7 @@ from tests.tail.export.batches import any_batch, kept_traces
 counts = st.none() | st.floats(1, 1e12) | st.integers(1, 10**9).map(float)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(any_batch, st.data())
 def test_the_count_replaces_what_was_there_and_nothing_else(batch: pa.RecordBatch, data: st.DataObject) -> None:

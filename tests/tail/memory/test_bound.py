@@ -87,6 +87,7 @@ def test_what_the_process_takes() -> None:
         assert alone.submit(far_more_than_fits).result() < 2 * 8 * MB
 
 
+@pytest.mark.slow
 def test_the_first_seen_go_first() -> None:
     """Those that stay are the newest, and each decision says why it was made."""
     desk, chance = Desk(buffer_mb=1), np.random.default_rng(2)
@@ -103,6 +104,7 @@ def test_the_first_seen_go_first() -> None:
     assert all(row["span_count"] == 5 for row in (*early, *left))
 
 
+@pytest.mark.slow
 def test_a_trace_larger_than_all_memory() -> None:
     """It is decided by what came of it; the rest follows the decision, and all of a kept one arrives."""
     desk = Desk(buffer_mb=1)
@@ -119,6 +121,7 @@ def test_a_trace_larger_than_all_memory() -> None:
     assert any("traces that fill much of tail.buffer_mb alone" in remark for remark in said)
 
 
+@pytest.mark.slow
 def test_one_feed_larger_than_all_memory() -> None:
     """Is taken piece by piece."""
     desk = Desk(policies({"name": "all", "type": "always_sample"}), buffer_mb=1)

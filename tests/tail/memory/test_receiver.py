@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grpc  # type: ignore[import-untyped]
+import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from neve.app.tail_memory import MemoryRun
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 QUICK = {"inactivity_seconds": 0.3, "interval_seconds": 0.1, "storage": "memory", "percentage": 100}

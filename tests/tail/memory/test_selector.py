@@ -65,6 +65,7 @@ def test_late_spans_may_change_a_decision() -> None:
     assert "2 spans of them that came before are not held any more" in result.remarks[0]
 
 
+@pytest.mark.slow
 def test_a_destination_that_is_away() -> None:
     """It holds up no other, and gets what was kept for it when it is back, in order."""
     places = [Place("here"), Place("there", away=True)]
@@ -80,6 +81,7 @@ def test_a_destination_that_is_away() -> None:
     assert places[1].spans == places[0].spans
 
 
+@pytest.mark.slow
 def test_what_can_not_be_held_for_a_destination() -> None:
     """Is counted and said, and the rest is delivered later."""
     desk = Desk(policies({"name": "all", "type": "always_sample"}), buffer_mb=1)
@@ -114,6 +116,7 @@ def test_everything_is_decided_at_the_end() -> None:
         desk.feed([Span(3, 1)])
 
 
+@pytest.mark.slow
 def test_the_oldest_decisions_are_forgotten() -> None:
     """Where there are too many: late spans of those begin a trace anew."""
     desk = Desk(most_remembered=10)
@@ -183,6 +186,7 @@ def test_a_cycle_that_fails_leaves_everything_as_it_was() -> None:
     assert len(desk.place.spans) == 4
 
 
+@pytest.mark.slow
 def test_many_threads_feed_while_it_decides() -> None:
     """Every span is decided about once."""
     desk = Desk(policies({"name": "all", "type": "always_sample"}), buffer_mb=1, inactivity_seconds=1)
@@ -207,6 +211,7 @@ def test_many_threads_feed_while_it_decides() -> None:
     )
 
 
+@pytest.mark.lake
 def test_decisions_in_the_lake(tmp_path: Path) -> None:
     """The rows that a cycle gives are in the table; a new process counts its cycles on."""
     lake = tail_lake(tmp_path)
@@ -226,6 +231,7 @@ def test_decisions_in_the_lake(tmp_path: Path) -> None:
         LakeDesk(lake, tmp_path).run(at=900)
 
 
+@pytest.mark.lake
 def test_a_selector_of_a_table_is_not_taken_over(tmp_path: Path) -> None:
     """Its name stands for the table that it read."""
     desk = LakeDesk(tail_lake(tmp_path), tmp_path)
@@ -235,6 +241,7 @@ def test_a_selector_of_a_table_is_not_taken_over(tmp_path: Path) -> None:
         Desk(log=DecisionLog(desk.lake, "tail"))
 
 
+@pytest.mark.lake
 def test_a_lake_that_can_not_be_written_to(tmp_path: Path) -> None:
     """Stops no decision: they wait, and are written with the next."""
     lake = tail_lake(tmp_path)

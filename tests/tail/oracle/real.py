@@ -17,6 +17,7 @@ DECISIONS = HERE / "real_decisions.json"
 TRACE_ID = re.compile(rb'"traceId": "([0-9a-f]{32})"')
 
 
+@cache
 def cases() -> list[Case]:
     """Return the cases for real traces."""
     return read_cases(POLICIES)

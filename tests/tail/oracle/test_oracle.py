@@ -22,6 +22,7 @@ TYPES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_recording_is_of_these_traces_and_cases() -> None:
     """A change of the traces or the cases without a new recording is noticed without the collector."""
     assert cases.decisions().digest == cases.digest()
@@ -29,6 +30,7 @@ def test_recording_is_of_these_traces_and_cases() -> None:
     assert sorted(cases.decisions().judged) == sorted(case.name for case in cases.cases())
 
 
+@pytest.mark.slow
 def test_every_policy_type_of_the_collector_is_asked() -> None:
     """No type is left out, and each is seen to sample some traces and not others."""
     accepted = cases.recorded()
@@ -42,6 +44,7 @@ def test_every_policy_type_of_the_collector_is_asked() -> None:
     assert all(outcomes >= {"sampled", "not_sampled"} for outcomes in told.values())
 
 
+@pytest.mark.slow
 def test_refusals_are_told_from_decisions() -> None:
     """What the collector refuses at start is named so, with a reason, and has no decisions."""
     assert set(cases.refused()) == {case.name for case in cases.cases() if case.name.startswith("refused-")}
@@ -58,6 +61,7 @@ def test_decisions_belong_to_their_traces() -> None:
     assert cases.decisions().judged["default-set"].verdicts.keys() == spans.keys()
 
 
+@pytest.mark.slow
 def test_only_single_spans_compare_where_errors_depend_on_the_order() -> None:
     """A case in which an error ends the evaluation compares only traces of one span."""
     by_name = {case.name: case for case in cases.cases()}

@@ -160,6 +160,7 @@ def redrawn(count: int, windows: int, seed_of: int) -> Any:
     return traces(ids=ids, facts=facts, ready_us=ready, head_threshold=head, randomness=drawn, keys=keys, **same)
 
 
+@pytest.mark.slow
 @seed(1)
 @settings(max_examples=40)
 @given(

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, seed, settings
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from neve.tail.policy.evaluate.verdicts import Verdicts
 
 
+@pytest.mark.slow
 @seed(1)
 @settings(max_examples=100)
 @given(
@@ -52,6 +54,7 @@ def test_decisions_are_those_of_a_plain_interpreter(
     assert all(text.startswith(words[each]) for text, each in zip(reasons, verdicts.decision.tolist(), strict=True))
 
 
+@pytest.mark.slow
 @seed(2)
 @settings(max_examples=60)
 @given(

@@ -13,6 +13,7 @@ from tests.tail.policy.rows import Rows, Span
 from tests.tail.policy.strategies import several
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", ["span", "spanevent"])
 @given(data=st.data(), spans=several)
 @settings(max_examples=30, deadline=None)

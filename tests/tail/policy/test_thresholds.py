@@ -125,6 +125,7 @@ MEMBERS = st.one_of(
 ROUGH_STATES = st.lists(st.tuples(SPACE, MEMBERS, SPACE).map("".join), max_size=4).map(",".join)
 
 
+@pytest.mark.slow
 @seed(5)
 @given(st.lists(ROUGH_STATES | st.none(), min_size=1, max_size=20))
 def test_sql_reads_ot_as_python_does(states: list[str | None]) -> None:

@@ -101,6 +101,7 @@ def errors_of(counts: Any, truth: Any) -> Any:
     return np.abs(counts.mean(axis=0) - truth) / (counts.std(axis=0, ddof=1) / np.sqrt(SEEDS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", SETS)
 def test_estimates_by_service_are_unbiased(named: str) -> None:
     """The mean over many seeds is within its interval for each service; that of kept traces is far out of it."""
@@ -109,6 +110,7 @@ def test_estimates_by_service_are_unbiased(named: str) -> None:
     assert (errors_of(naive, truth) > 10 * CRITICAL).all()
 
 
+@pytest.mark.slow
 def test_what_senders_sampled_is_counted_too() -> None:
     """Half of the traces were sampled at three quarters before they came."""
     weighted, naive, truth = estimates(SETS["everything"], head_sampled=True)

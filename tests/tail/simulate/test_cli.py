@@ -37,7 +37,7 @@ NEW, OLD = (SLOW, LIMIT, DROP), (ERRORS, REST)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Path:
     """A lake on which a selector has worked, two files of policies, and a neve.yaml."""
     made = tmp_path_factory.mktemp("tail")
     said = settings_of(made)

@@ -52,7 +52,7 @@ SETS = {
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def filled(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Lake:
     """A lake with some traces, in three commits."""
     from neve.lake.config import CatalogConfig, LakeConfig
     from neve.lake.lake import Lake
