@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from neve.api.ports import await_ports
 from neve.app.settings import Settings
 from neve.errors import EnvironmentFault
+from tests.api.running import until
 
 HOST = "127.0.0.1"
 
@@ -31,8 +32,13 @@ def test_a_port_that_is_left_soon_is_waited_for() -> None:
     """The processes of a service that was killed let go of theirs a little later."""
     former = held()
     port = former.getsockname()[1]
-    threading.Timer(0.7, former.close).start()
     with capture_logs() as said:
+
+        def leave() -> None:
+            until(lambda: said)
+            former.close()
+
+        threading.Thread(target=leave, daemon=True).start()
         claimed = await_ports(settings_at(port), ["api"], within_seconds=600)
     assert claimed["NEVE_QUERY__PORT"] == str(port)
     assert [line["event"] for line in said] == ["waiting for a port in use"]

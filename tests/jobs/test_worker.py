@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from neve.state.sql_documents import SqlDocuments
 
 PATIENCE = 600.0
-LEASE = 3.0  # a worker that stands still for most of it would lose its job
+LEASE = 6.0  # a worker that stands still for most of it would lose its job
 IDLE = 0.01
 
 

@@ -143,7 +143,7 @@ def test_records_without_a_time_are_never_taken_for_resends(spark_lake: Lake, tm
 def test_a_stream_without_data_is_healthy_and_needs_no_spark(lake: Lake, tmp_path: Path) -> None:
     """It reports so after its first look at the zone."""
     job = job_of(lake, tmp_path, raw_config(tmp_path), commit_seconds=1)
-    late = threading.Timer(60, job.stop)
+    late = threading.Timer(600, job.stop)
     late.start()
     said: list[str] = []
 
