@@ -17,6 +17,8 @@ REV ?= HEAD~1
 # Workers and the commands that tests start compile each module once, not each of them again.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Each worker has half of the tests and steals from the other at the end: files with shared fixtures stay together.
+WORKERS := -n 2 --dist worksteal
 LOCAL := not spark and not parts and not e2e and not kills and not long
 FAST := not lake and not slow and $(LOCAL)
 
@@ -50,20 +52,20 @@ up: setup ## the demo's lake in service, with a shop that sends live, until Ctrl
 
 # One Spark session, servers that are waited for, and the commands of a newcomer leave cores idle: they run side by side.
 test: setup ## the tests: those without a JVM first, then those on Spark, and beside them real parts and end to end; test-kills and test-long stand apart
-	@$(BIN)/python -m pytest -q -n 2 -m "$(LOCAL)"
+	@$(BIN)/python -m pytest -q $(WORKERS) -m "$(LOCAL)"
 	@$(BIN)/python -m pytest -q -p no:cacheprovider -m "e2e and not kills and not long" > .make/e2e.log 2>&1 & e2e=$$!; \
 	$(BIN)/python -m pytest -q -p no:cacheprovider -m "parts and not spark and not e2e and not kills and not long" > .make/served.log 2>&1 & served=$$!; \
 	$(BIN)/python -m pytest -q -m "spark and not e2e and not kills and not long"; failed=$$?; \
 	wait $$served || failed=1; cat .make/served.log; wait $$e2e || failed=1; cat .make/e2e.log; exit $$failed
 
 test-fast: $(READY) ## the quick tests, which need neither a JVM nor a lake, with a third of the examples of each property
-	@$(BIN)/python -m pytest -q -n 2 -m "$(FAST)" --hypothesis-profile=$(PROFILE) --cpu-report
+	@$(BIN)/python -m pytest -q $(WORKERS) -m "$(FAST)" --hypothesis-profile=$(PROFILE) --cpu-report
 
 test-slow: $(READY) ## the tests without a JVM that commit to Iceberg tables, or take more than 0.3 CPU seconds
-	@$(BIN)/python -m pytest -q -n 2 -m "(lake or slow) and $(LOCAL)" --hypothesis-profile=$(PROFILE) --cpu-report
+	@$(BIN)/python -m pytest -q $(WORKERS) -m "(lake or slow) and $(LOCAL)" --hypothesis-profile=$(PROFILE) --cpu-report
 
 test-cpu: $(READY) ## the tests that need no JVM, and their CPU seconds in total and by file
-	@$(BIN)/python -m pytest -q -n 2 -m "$(LOCAL)" --hypothesis-profile=$(PROFILE) --cpu-report
+	@$(BIN)/python -m pytest -q $(WORKERS) -m "$(LOCAL)" --hypothesis-profile=$(PROFILE) --cpu-report
 
 test-spark: setup ## the tests that share one Spark session, and those that start real parts
 	@$(BIN)/python -m pytest -q -m "(spark or parts) and not e2e and not kills and not long"
