@@ -61,7 +61,7 @@ test: setup ## the tests: those without a JVM first, then those on Spark, and be
 test-fast: $(READY) ## the quick tests, which need neither a JVM nor a lake, with a third of the examples of each property
 	@$(BIN)/python -m pytest -q $(WORKERS) -m "$(FAST)" --hypothesis-profile=$(PROFILE) --cpu-report
 
-test-slow: $(READY) ## the tests without a JVM that commit to Iceberg tables, or take more than 0.3 CPU seconds
+test-slow: $(READY) ## the tests without a JVM that commit to Iceberg tables, or take more than 0.2 CPU seconds
 	@$(BIN)/python -m pytest -q $(WORKERS) -m "(lake or slow) and $(LOCAL)" --hypothesis-profile=$(PROFILE) --cpu-report
 
 test-cpu: $(READY) ## the tests that need no JVM, and their CPU seconds in total and by file

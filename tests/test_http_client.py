@@ -153,6 +153,7 @@ def test_a_huge_reply_is_not_read() -> None:
     assert server.connections == 2
 
 
+@pytest.mark.slow
 def test_a_packed_bomb_is_not_unpacked() -> None:
     """The bound is one of unpacked bytes."""
     bomb = gzip.compress(bytes(50_000_000))

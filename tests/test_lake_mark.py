@@ -7,12 +7,12 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.lake_mark import ADVICE
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from neve.lake.lake import Lake
 
@@ -53,6 +53,7 @@ def test_shared(shared):
 """
 
 
+@pytest.mark.slow
 def test_tests_that_change_tables_must_be_marked(tmp_path: Path) -> None:
     """By a mark or by a fixture; a lake of the session needs none, and code that handles errors hides nothing."""
     (tmp_path / "test_cases.py").write_text(CASES)

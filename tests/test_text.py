@@ -151,6 +151,7 @@ def test_an_age_is_the_time_since_a_moment() -> None:
     assert format_age(None, NOW) == ""
 
 
+@pytest.mark.slow
 def test_units_are_named_in_one_place() -> None:
     """No other module formats bytes on its own, and none writes KB, which means 1000 to some and 1024 to others."""
     found = {

@@ -27,6 +27,7 @@ GETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "schema"), GETS.items())
 def test_answers_are_as_described(control: Control, operator: Client, path: str, schema: str) -> None:
     """With work in every state."""

@@ -154,6 +154,7 @@ def test_announcements_count_against_the_quota(start: Callable[..., Running], ke
     assert reply.status == 429
 
 
+@pytest.mark.slow
 def test_a_full_zone_of_events_leaves_otlp_ready(
     loop_thread: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def _over_grpc(channel: grpc.Channel, signal: str, body: bytes) -> str:
     return "OK"
 
 
+@pytest.mark.slow
 def test_garbage_on_the_wire_harms_nobody(open_receiver: Running) -> None:
     """Bytes that are no HTTP/1.1 and no HTTP/2, or nearly."""
     seeded = random.Random(7)

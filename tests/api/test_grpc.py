@@ -120,6 +120,7 @@ def holds(receiver: Running, size: int) -> bool:
     return receiver.counted("neve_receiver_inflight_bytes") == size
 
 
+@pytest.mark.slow
 def test_a_slow_disk_becomes_pressure(start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages of callers who gave up still wait for the disk and count; more come with a time to come back."""
     receiver = start(max_inflight_bytes=1024 * 1024, max_message_bytes=512 * 1024, retry_after_seconds=7)

@@ -242,6 +242,7 @@ def test_a_connection_survives_a_refusal(start: Callable[..., Running]) -> None:
     connection.close()
 
 
+@pytest.mark.slow
 def test_more_than_the_budget_is_told_to_come_back(start: Callable[..., Running]) -> None:
     """429 with a time while others are being worked on; when they are gone, it is taken."""
     receiver = start(max_inflight_bytes=MB, max_message_bytes=MB // 2, retry_after_seconds=7, grpc=False)

@@ -83,6 +83,7 @@ def strict(text: bytes | str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
+@pytest.mark.slow
 @given(results(), st.sampled_from([1, 64, 1 << 20]))
 def test_json_says_values_as_plain_does(table: pa.Table, piece: int) -> None:
     """As lists in one object; cutting makes no difference."""

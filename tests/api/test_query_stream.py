@@ -207,6 +207,7 @@ def test_a_large_batch_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(sizes) > 50
 
 
+@pytest.mark.slow
 def test_queries_that_wait_do_not_hold_up_others() -> None:
     """More of them than there are threads to begin with: those that run go on, and the rest is looked at."""
     service = ScriptedService(lambda script: endless(script) if len(service.scripts) == 1 else stuck(script))

@@ -90,6 +90,7 @@ def test_policies_load_the_whole_model(tmp_path: Path) -> None:
     assert load_lazily(str(file), {}) == load_settings(str(file), {})
 
 
+@pytest.mark.slow
 def test_only_sections_in_use_are_imported() -> None:
     """Those of others cost a command nothing."""
     ended = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)

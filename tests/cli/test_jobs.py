@@ -31,6 +31,7 @@ def control(config: str) -> Iterator[Control]:
         yield found
 
 
+@pytest.mark.slow
 def test_jobs_are_listed(config: str, control: Control) -> None:
     """By state, task and table, as text and as JSON."""
     running, done, dead = (make(control.documents) for make in (running_job, done_job, dead_job))

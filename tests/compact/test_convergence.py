@@ -74,6 +74,7 @@ def tended(table: ModelTable, strategy: str, layout: Layout, config: CompactConf
     return Tended(table, strategy, config, facts(TARGET, layout, "ts"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ALL)
 @seed(1)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -122,6 +123,7 @@ def test_small_groups_and_limits_only_take_longer(
     assert not care.plan().groups
 
 
+@pytest.mark.slow
 @seed(4)
 @settings(max_examples=60, deadline=None)
 @given(table=tables(), strategy=st.sampled_from(ALL), layout=st.sampled_from(LAYOUTS))

@@ -28,6 +28,7 @@ def test_the_same_seed_makes_the_same_bytes(telemetry: Telemetry, tmp_path: Path
     assert again.truth == telemetry.truth
 
 
+@pytest.mark.slow
 def test_another_seed_makes_other_bytes(telemetry: Telemetry, tmp_path: Path) -> None:
     """A run with another seed tells the same story with other traces."""
     other = generate(tmp_path, seed=8, start_unix_nano=START, minutes=3, traces_per_minute=20)

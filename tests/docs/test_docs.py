@@ -78,6 +78,7 @@ def parse(arguments: list[str]) -> None:
         command.make_context(command.name, arguments, parent=context.parent)
 
 
+@pytest.mark.slow
 def test_no_generated_page_is_stale() -> None:
     """The pages in the repository are what the code makes of them; `make docs` writes them anew."""
     assert stale() == []
@@ -163,6 +164,7 @@ def test_every_table_and_column_is_documented() -> None:
             assert name in layout, f"{table.name}.{name}"
 
 
+@pytest.mark.slow
 def test_relative_links_lead_somewhere() -> None:
     """Every link inside the repository points to a file that exists, and to a heading that the file has."""
     links = [(str(path), target) for path in FILES for target in relative_links(read(path))]

@@ -65,6 +65,7 @@ def test_a_line_with_a_key_twice_costs_itself_only() -> None:
     assert "ok" in messages(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [

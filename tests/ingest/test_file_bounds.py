@@ -35,6 +35,7 @@ def parquet(table: pa.Table, **options: Any) -> bytes:
     return file.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [4096, 1_000_000])
 def test_a_large_value_of_many_rows_is_counted_before_it_is_copied(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     """A file of a few hundred bytes may hold gigabytes of one repeated text."""

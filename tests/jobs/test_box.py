@@ -72,6 +72,7 @@ commits = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(commits, st.randoms(use_true_random=False))
 def test_what_comes_twice_counts_once(announcements: list[Announcement], random: Random) -> None:
     """In whatever order commits come, and however often, a box holds each once; and so does the store's copy of it."""

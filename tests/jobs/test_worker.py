@@ -228,6 +228,7 @@ def test_a_long_job_stays_its_workers_and_tells_how_far_it_is(jobs: JobQueue) ->
         until(lambda: state_of(jobs, job) is JobState.DONE)
 
 
+@pytest.mark.slow
 def test_a_cancelled_job_gives_up(jobs: JobQueue) -> None:
     """Its handler hears of it, and it is not tried again."""
     job = jobs.want(Task.COMPACT, "logs", reason="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def changes(draw: st.DrawFn, most: int = 8) -> dict[str, Ranges]:
     return draw(st.dictionaries(st.text(max_size=8).filter(lambda name: name != EVERYONE), made, max_size=4))
 
 
+@pytest.mark.slow
 @given(changes())
 def test_few_words_say_all(changed: dict[str, Ranges]) -> None:
     """As long as it is short, nothing is lost and nothing is added."""

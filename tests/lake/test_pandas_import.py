@@ -30,6 +30,7 @@ import pandas
 """
 
 
+@pytest.mark.slow
 def test_pandas_is_imported_when_it_is_needed() -> None:
     """Arrow and pyiceberg work without it, and with it afterwards."""
     ended = subprocess.run([sys.executable, "-c", DEFERRED], capture_output=True, text=True, check=True)

@@ -112,6 +112,7 @@ def test_each_file_that_nobody_knows_has_a_reason() -> None:
 paths = st.text("ab/", min_size=1, max_size=6).map(lambda text: f"/t/{text}x")
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(paths, st.integers(0, 200))), st.frozensets(paths), st.frozensets(paths))
 def test_nothing_known_young_or_protected_is_ever_removed(

@@ -170,6 +170,7 @@ def test_wrong_types_are_named(tmp_path: Path) -> None:
     assert found.example.startswith("id is int64, expected uint32 in ")
 
 
+@pytest.mark.slow
 def test_order_holds_from_piece_to_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file is read in pieces; what is out of order, or twice, across two of them is found as well."""
     monkeypatch.setattr("neve.otap.check.PIECE_ROWS", 1)

@@ -128,6 +128,7 @@ def test_deep_text_does_not_end_the_process(text: str, refused: int) -> None:
     assert {0, 2} <= set(among.index)
 
 
+@pytest.mark.slow
 @each_signal
 @often
 @given(text=st.binary(max_size=60))
@@ -136,6 +137,7 @@ def test_any_bytes(signal: Signal, text: bytes) -> None:
     transcode(signal, text)
 
 
+@pytest.mark.slow
 @each_signal
 @often
 @given(value=values)
@@ -161,6 +163,7 @@ def test_any_value_in_the_place_of_another(signal: Signal, data: st.DataObject) 
     transcode(signal, json.dumps(document).encode())
 
 
+@pytest.mark.slow
 @each_signal
 def test_any_damage(signal: Signal) -> None:
     """Bits flipped, bytes cut off, put in and doubled, in one of three documents."""

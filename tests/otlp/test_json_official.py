@@ -100,6 +100,7 @@ def read(signal: Signal, text: str) -> bytes | None:
     return bytes(CLASSES[signal].FromString(wire).SerializeToString(deterministic=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", list(Signal))
 @OFTEN
 @given(data=st.data())
@@ -118,6 +119,7 @@ def test_one_odd_value_is_read_or_refused_as_by_protobuf(signal: Signal, data: s
     assert read(signal, text) == official(signal, document)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", list(Signal))
 @OFTEN
 @given(data=st.data())

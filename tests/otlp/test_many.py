@@ -61,6 +61,7 @@ def test_a_message_of_malformed_records_takes_seconds() -> None:
     assert decode(Signal.TRACES, [decoded.rejected[-1].payload], INTAKE).rejected[0].payload == traces(BAD)
 
 
+@pytest.mark.slow
 def test_a_metric_of_refused_points_takes_seconds() -> None:
     """Each comes back in a metric of its own, which is not read anew for each."""
     points = field(1, b"") * 20_000
@@ -106,6 +107,7 @@ def test_a_length_without_end_is_malformed(capfd: pytest.CaptureFixture[str]) ->
     assert capfd.readouterr().err.count("panicked") <= 3
 
 
+@pytest.mark.slow
 def test_groups_in_groups_do_not_end_the_process() -> None:
     """The reader recurses into groups, which nobody sends, and a million of them would overflow its stack."""
     # In a process of its own: a mistake here would end the tests without a word.

@@ -106,6 +106,7 @@ def test_the_deepest_value_goes_everywhere(place: str, kind: str) -> None:
     assert [CLASSES[signal].FromString(wire) for wire in read.messages.to_pylist()] == [message]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [MAX_LEVELS + 1, 60, 10_000])
 @each_kind
 @each_place

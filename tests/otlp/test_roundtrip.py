@@ -28,6 +28,7 @@ def same_after_a_round_trip(signal: Signal, messages: list[Message]) -> None:
     assert canonical(signal, back) == canonical(signal, joined)
 
 
+@pytest.mark.slow
 @THOROUGH
 @given(st.lists(MESSAGES[Signal.TRACES], min_size=1, max_size=2))
 def test_spans_come_back_as_they_went_in(messages: list[Message]) -> None:
@@ -35,6 +36,7 @@ def test_spans_come_back_as_they_went_in(messages: list[Message]) -> None:
     same_after_a_round_trip(Signal.TRACES, messages)
 
 
+@pytest.mark.slow
 @THOROUGH
 @given(st.lists(MESSAGES[Signal.LOGS], min_size=1, max_size=2))
 def test_logs_come_back_as_they_went_in(messages: list[Message]) -> None:
@@ -42,6 +44,7 @@ def test_logs_come_back_as_they_went_in(messages: list[Message]) -> None:
     same_after_a_round_trip(Signal.LOGS, messages)
 
 
+@pytest.mark.slow
 @THOROUGH
 @given(st.lists(MESSAGES[Signal.METRICS], min_size=1, max_size=2))
 def test_metrics_come_back_as_they_went_in(messages: list[Message]) -> None:
@@ -49,6 +52,7 @@ def test_metrics_come_back_as_they_went_in(messages: list[Message]) -> None:
     same_after_a_round_trip(Signal.METRICS, messages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", list(Signal))
 @settings(THOROUGH, max_examples=30)
 @given(data=st.data())

@@ -104,6 +104,7 @@ def read_by_estimates(sql: str, spec: PartitionSpec, entries: list[FileEntry]) -
     return {entries[place].file_path for place in np.flatnonzero(matches)}
 
 
+@pytest.mark.slow
 @example(rows=[], spec=SPECS[4], condition="big = 1e300")
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=tables, spec=st.sampled_from(SPECS), condition=conditions())

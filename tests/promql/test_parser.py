@@ -119,6 +119,7 @@ def test_errors(text: str, message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["(" * 5000 + "1" + ")" * 5000, "-" * 5000 + "x", "x" + " + x" * 5000, "x" * 200_000])
 def test_hostile_size(text: str) -> None:
     """Deep and long expressions are rejected, without a traceback of the interpreter."""
@@ -163,6 +164,7 @@ def extend(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     ).filter(lambda node: not isinstance(node, Subquery))
 
 
+@pytest.mark.slow
 @given(st.recursive(SELECTORS, extend, max_leaves=6))
 def test_print_and_parse(node: Node) -> None:
     """The text of a tree is parsed to an equal tree."""

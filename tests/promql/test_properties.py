@@ -19,6 +19,7 @@ VALUES = st.floats(-1e9, 1e9)
 ANY_VALUES = st.floats(width=64)
 
 
+@pytest.mark.slow
 @given(st.floats(0.001, 1e6), st.integers(3, 20), st.integers(2, 60))
 def test_rate_of_a_line(slope: float, count: int, gap_seconds: int) -> None:
     """A counter that grows steadily has its slope as rate, at every step and range with samples."""
@@ -49,6 +50,7 @@ def test_aggregation_of_one(values: list[float]) -> None:
         assert np.array_equal(found, plain, equal_nan=True), text
 
 
+@pytest.mark.slow
 @given(st.lists(st.none() | VALUES, min_size=1, max_size=12), st.integers(1, 5), st.integers(0, 3))
 def test_instant_and_range(values: list[float | None], step: int, start: int) -> None:
     """Each step of a range query equals an instant query at its time."""

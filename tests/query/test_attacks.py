@@ -59,6 +59,7 @@ def test_a_statement_that_changes_something_is_refused(sql: str, kind: str) -> N
         assert caught.value.message == f"got a statement of type {kind}, expected one that only reads"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", ANSWERED)
 def test_an_answer_has_the_askers_rows_only(sql: str, lake: Lake, session: DuckDBPyConnection) -> None:
     """Whatever the statement says, no other organization's row and no file of the machine is in its answer."""
@@ -175,6 +176,7 @@ def read_by_duckdb(connection: DuckDBPyConnection, sql: str) -> tuple[set[str], 
     return tables, functions
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_texts_and_names_come_through_unchanged(plain: DuckDBPyConnection, value: str, name: str) -> None:

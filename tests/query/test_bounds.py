@@ -124,6 +124,7 @@ def value(service: QueryService, sql: str) -> Any:
     return next(iter(rows[0].values()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NESTED)
 def test_what_an_engine_would_write_many_times_is_answered_or_refused_at_once(service: QueryService, name: str) -> None:
     """However deep it is nested; a little of it is answered, and the refusal is no limit of what it took."""
@@ -135,6 +136,7 @@ def test_what_an_engine_would_write_many_times_is_answered_or_refused_at_once(se
             assert not isinstance(error, LimitExceeded)  # noqa: PT017 - either is right, but for this
 
 
+@pytest.mark.slow
 def test_a_refusal_names_what_is_repeated_and_the_bound() -> None:
     """So that its reader knows what to change."""
     with pytest.raises(QueryError, match=f"more than {MAX_PARTS:,} parts, with the copies that round_even makes"):

@@ -50,6 +50,7 @@ def test_tables_are_those_of_the_lake(service: QueryService) -> None:
     assert {(row["table_schema"], row["table_type"]) for row in rows} == {(NAMESPACE, "BASE TABLE")}
 
 
+@pytest.mark.slow
 def test_columns_are_those_of_the_tables(service: QueryService) -> None:
     """In their order, with types as the engine has them."""
     rows = ask(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pytest
 
 from neve.query.config import QueryConfig
 from neve.query.request import Request
@@ -21,6 +22,7 @@ QUERIES = re.findall(r"<!-- query -->\n```sql\n(.*?)```", PAGE.read_text(), re.D
 ROWS = (1, 1, 1, 1, 1, 0, 1, 1)  # of each, on the small lake
 
 
+@pytest.mark.slow
 def test_every_statement_of_the_page(lake: Lake) -> None:
     """In their order."""
     service = QueryService(lake, QueryConfig(threads=1), limits=no_limits)

@@ -17,16 +17,18 @@ from neve.query.sql.hints import COLUMN_HINTS, FUNCTION_HINTS, LANGUAGES, duckdb
 from neve.query.sql.identifiers import KNOWN
 from neve.query.sql.statement import parse
 from tests.query.engines import SCHEMAS
-from tests.query.lakes import ACME, make_lake
+from tests.query.lakes import ACME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from neve.lake.lake import Lake
+
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryService]:
+def service(lake: Lake) -> Iterator[QueryService]:
     """A service over a small lake."""
-    service = QueryService(make_lake(tmp_path_factory.mktemp("hints")), QueryConfig(), limits=no_limits)
+    service = QueryService(lake, QueryConfig(), limits=no_limits)
     yield service
     service.close()
 
@@ -159,6 +161,7 @@ def test_an_engines_error_shows_what_the_user_wrote() -> None:
     assert explain_engine_error(other, "SELECT 1", {}) is other
 
 
+@pytest.mark.slow
 def test_long_words_and_lines_are_cheap() -> None:
     """A statement of the greatest length is refused quickly, with a part of its line."""
     began = time.thread_time()

@@ -52,7 +52,7 @@ PIVOTS = (
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Lake:
     """Spans and logs of two organizations."""
     lake = make_lake(tmp_path_factory.mktemp("pivots"))
     for owner in (ACME, OTHER):

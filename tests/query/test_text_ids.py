@@ -105,7 +105,7 @@ def test_digits_of_another_length_are_refused() -> None:
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryService]:
+def service(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Iterator[QueryService]:
     """Spans of sixty traces over two days, of two organizations."""
     lake = make_lake(tmp_path_factory.mktemp("ids"))
     for owner in (ACME, OTHER):

@@ -63,6 +63,7 @@ def test_words_of_an_index_are_said() -> None:
     assert format_predicate(either, (("m", frozenset({"x"})),)) == "(a = 1 OR b = 2) AND has_term(m, 'x')"
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=tables, condition=conditions())
 def test_the_words_mean_what_the_expression_does(

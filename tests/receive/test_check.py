@@ -158,6 +158,7 @@ def test_a_large_message_is_counted_like_a_small_one(signal: Signal, monkeypatch
     assert small.records == 52
 
 
+@pytest.mark.slow
 def test_empty_records_are_counted_before_they_are_parsed() -> None:
     """A record may be two bytes on the wire: millions of them are refused, not unfolded."""
     with pytest.raises(Refusal, match="has 4000000 records"):

@@ -60,6 +60,7 @@ def test_neither_order_nor_parts_matter(items: Items, k: int, random: object) ->
     assert _keys(sample_exact_total(shuffled, k, SALT)) == _keys(sample_exact_total(items, k, SALT))
 
 
+@pytest.mark.slow
 @given(POPULATIONS, SIZES)
 @settings(max_examples=200)
 def test_exact_total_is_the_definition(items: Items, k: int) -> None:

@@ -60,6 +60,7 @@ def test_the_same_bounds_count_exactly(parts: list[list[float]], ends: list[floa
     assert plain(merged([of(part, ends) for part in parts])) == ([*ends, math.inf], counted(everything, ends))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(values, bounds), min_size=1, max_size=5))
 def test_other_bounds_count_exactly_on_those_in_common(parts: list[tuple[list[float], list[float]]]) -> None:
     """No count is guessed, and the order of merges is no matter."""

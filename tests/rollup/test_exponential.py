@@ -117,6 +117,7 @@ def test_merging_adds_up_at_the_smallest_scale(histograms: list[ExponentialHisto
     assert found == (scale, sum(int(one.zero_count[0]) for one in histograms), 0.0, *expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [shapes, wide], ids=["scales", "thresholds"])
 @given(data=st.data())
 def test_the_order_of_merges_is_no_matter(kind: st.SearchStrategy[ExponentialHistograms], data: st.DataObject) -> None:
@@ -128,6 +129,7 @@ def test_the_order_of_merges_is_no_matter(kind: st.SearchStrategy[ExponentialHis
     assert plain(merged(data.draw(st.permutations(histograms)))) == at_once
 
 
+@pytest.mark.slow
 @given(st.lists(wide, min_size=1, max_size=5))
 def test_a_threshold_takes_in_what_lies_below(histograms: list[ExponentialHistograms]) -> None:
     """No value is lost; no bucket begins below the threshold; it is a bucket's end or one of those given."""
@@ -142,6 +144,7 @@ def test_a_threshold_takes_in_what_lies_below(histograms: list[ExponentialHistog
     assert threshold in given_ones or any(math.isclose(threshold, end) for end in ends)
 
 
+@pytest.mark.slow
 @given(st.lists(shapes, min_size=1, max_size=4), st.lists(shapes, min_size=1, max_size=4))
 def test_what_was_added_can_be_taken_away(some: list[ExponentialHistograms], more: list[ExponentialHistograms]) -> None:
     """What is left is the rest at the smaller scale; the other way round, more is taken than there was."""
@@ -173,6 +176,7 @@ def test_quantiles_are_within_the_relative_error(groups: list[list[float]], plac
             assert math.isnan(quantile)
 
 
+@pytest.mark.slow
 @given(st.lists(shapes, min_size=1, max_size=5), st.data())
 def test_chosen_and_placed(histograms: list[ExponentialHistograms], data: st.DataObject) -> None:
     """Some of them in another order are the same histograms; placed among others, they are at their places."""

@@ -25,6 +25,7 @@ def test_no_word_is_missed(words: frozenset[str], rate: float) -> None:
     assert may_hold(filled, words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1_000, 100_000])
 @pytest.mark.parametrize("rate", [0.01, 0.1])
 def test_few_other_words_are_claimed(count: int, rate: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,6 +80,7 @@ def test_the_reason_tells_both() -> None:
     assert planned.indexed == ("a",)
 
 
+@pytest.mark.slow
 @given(st.frozensets(PATHS), st.integers(5, 35))
 def test_a_task_is_of_one_organization_and_not_too_large(paths: frozenset[str], most: int) -> None:
     """And every file is in one of them."""

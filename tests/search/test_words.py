@@ -49,6 +49,7 @@ def test_words_are_those_of_a_plain_definition(text: str) -> None:
     assert tokenize(text) == {word for word in lowered if word}
 
 
+@pytest.mark.slow
 @given(TEXTS)
 def test_an_index_holds_all_words_and_every_run_of_ascii(texts: list[str | None]) -> None:
     """An engine that knows fewer letters finds what it takes for a word."""

@@ -23,6 +23,7 @@ RUNS = 5
 MS = 1_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_one_run_decides_as_the_collector(name: str) -> None:
     """Spans of one run, stored in another order and without their repeats, are judged as they arrived."""
@@ -47,6 +48,7 @@ def test_repeats_in_later_runs_are_not_counted(name: str) -> None:
     assert len(_repeated_later()) < len(recorded)
 
 
+@pytest.mark.slow
 def test_an_unknown_order_is_in_the_reason() -> None:
     """Rows of an older release have no order: the reason says so where the decision depends on it, and only there."""
     policies = read_policies(CASES["upper-20"].body, Semantics.OTELCOL)

@@ -130,6 +130,7 @@ def test_what_processes_say_is_put_together(monkeypatch: pytest.MonkeyPatch) -> 
         assert numbers(watch, "neve_things_total") == {"receiver": 3}
 
 
+@pytest.mark.slow
 def test_who_counts_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than for a look, as some of what is counted is looked up in storage."""
     monkeypatch.setattr(group_monitor, "LOOK_SECONDS", 0.5)

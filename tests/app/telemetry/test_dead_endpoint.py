@@ -68,6 +68,7 @@ def test_a_receiver_that_never_answers_is_not_waited_for(start: Start, monkeypat
         assert dropped("traces", "stopped") - stopped == 1
 
 
+@pytest.mark.slow
 def test_what_waited_is_sent_when_the_receiver_is_there(loop_thread: LoopThread, tmp_path: Path, start: Start) -> None:
     """A group starts in any order: whoever speaks before the receiver listens is heard."""
     port = free_port()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 import structlog
 
 from neve.app.telemetry.tracing import span
@@ -24,6 +25,7 @@ def commit(number: int) -> None:
         structlog.get_logger("neve.ingest").info("batch committed", batch=number)
 
 
+@pytest.mark.slow
 def test_each_commit_of_own_telemetry_makes_as_much_as_the_last(receiver: Running, start: Start) -> None:
     """A span and a line come out of every round, which are all that the next one takes in."""
     start(address(receiver))

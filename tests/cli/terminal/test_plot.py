@@ -95,6 +95,7 @@ def test_dates_and_times_without_a_zone() -> None:
     assert next(draw_bars(read_time_series(days.to_reader()), 80, "")) == "n: peak 3 at 2026-02-02, last 3"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_images(tmp_path: Path, ending: str) -> None:
     """A name with markup and characters that no font has is only text."""
@@ -105,6 +106,7 @@ def test_images(tmp_path: Path, ending: str) -> None:
     assert path.read_bytes().startswith(b"\x89PNG" if ending == "png" else b"<?xml")
 
 
+@pytest.mark.slow
 def test_the_command_plots(config: str, tmp_path: Path) -> None:
     """To the terminal, and by its ending to an image; other formats are refused."""
     sql = "SELECT timestamp, count(*) AS n FROM logs GROUP BY 1"

@@ -271,6 +271,7 @@ def test_no_line_is_lost(given_lines: list[str]) -> None:
                 assert line in kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", SAMPLES)
 def test_long_lines_take_linear_time(form: Format) -> None:
     """Patterns do not backtrack: a megabyte of brackets and quotes is read as any line."""

@@ -45,6 +45,7 @@ def test_any_path_can_be_announced_by_hand(key: str) -> None:
     assert [file.path for file in read_event(as_bytes({"paths": paths})).announced] == paths
 
 
+@pytest.mark.slow
 @given(st.one_of(st.binary(), VALUES.map(as_bytes)))
 def test_garbage_is_at_most_an_input_error(data: bytes) -> None:
     """And whatever is announced can be written down."""
@@ -65,6 +66,7 @@ def test_garbage_beside_a_good_record_costs_itself_only(garbage: list[Any], plac
     assert len(found.announced) + len(found.refused) == len(records)
 
 
+@pytest.mark.slow
 @given(VALUES, st.sampled_from(["s3", "eventName", "eventSource", "eventTime"]))
 def test_a_record_with_garbage_in_it_ends_well(value: Any, field: str) -> None:
     """It is announced or refused."""

@@ -41,6 +41,7 @@ def read_all(files: dict[str, list[str]], root: str = "logs") -> Iterator[dict[s
                 yield from rows_of(SIGNALS[root], message).to_pylist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("convention", ["specification", "exporter"])
 @pytest.mark.parametrize("dictionary", [True, False])
 def test_chunks_have_what_hangs_on_them(

@@ -56,6 +56,7 @@ def by_us(files: dict[str, list[str]], root: str, what: str) -> Counter[Any]:
     )
 
 
+@pytest.mark.slow
 def test_every_log_is_what_sql_says(files: dict[str, list[str]]) -> None:
     """4,974 logs, each with its service, time, body and attributes."""
     found = by_us(files, "logs", "message")
@@ -64,6 +65,7 @@ def test_every_log_is_what_sql_says(files: dict[str, list[str]]) -> None:
     assert found == by_sql(files, "logs", "time_unix_nano", "body.str", "log_attrs")
 
 
+@pytest.mark.slow
 def test_every_span_is_what_sql_says(files: dict[str, list[str]]) -> None:
     """14,890 spans, each with its service, time, name and attributes."""
     found = by_us(files, "spans", "operation_name")
@@ -72,6 +74,7 @@ def test_every_span_is_what_sql_says(files: dict[str, list[str]]) -> None:
     assert found == by_sql(files, "spans", "start_time_unix_nano", "name", "span_attrs")
 
 
+@pytest.mark.slow
 def test_the_ids_of_logs_are_those_that_their_bodies_name(files: dict[str, list[str]]) -> None:
     """The exporter's footer calls them what they are not: readers that believe it give logs the traces of others."""
     rows = list(read_all(files, "logs"))
@@ -81,6 +84,7 @@ def test_the_ids_of_logs_are_those_that_their_bodies_name(files: dict[str, list[
     assert sum(name is not None for name in named) > 4900
 
 
+@pytest.mark.slow
 def test_times_keep_their_nanoseconds(files: dict[str, list[str]]) -> None:
     """The log driver wrote its own time into each body, to the nanosecond."""
     rows = list(read_all(files, "logs"))

@@ -47,6 +47,7 @@ def _tidy(message: Any, name: str) -> None:
     getattr(message, name).extend(copies)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", SIGNALS)
 @THOROUGH
 @given(data=st.data())
@@ -58,6 +59,7 @@ def test_what_otap_can_say_comes_back_as_it_was(signal: Signal, data: st.DataObj
     assert back.equals(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", SIGNALS)
 @THOROUGH
 @given(data=st.data())

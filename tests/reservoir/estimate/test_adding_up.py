@@ -43,6 +43,7 @@ def test_windows_add_up() -> None:
     assert 0.93 <= covered(totals, truth) <= 0.97
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.99])
 def test_other_levels_hold_too(level: float) -> None:
     """Intervals of another level hold the truth that often."""

@@ -39,6 +39,7 @@ def one_of(size: int, tau: float = 10.0) -> Sample:
     return Sample.of(pa.table({**design, "group": ["a"] * size, "value": value}))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", None]), numbers), min_size=1, max_size=40), st.floats(0.01, 0.99))
 def test_where_everything_was_kept_all_is_exact(rows: list[tuple[str | None, float]], quantile: float) -> None:
     """Every number is the true one, its interval has no width, and nothing is noted."""
@@ -163,6 +164,7 @@ def inside(one: Estimate) -> bool:
     return one.low <= one.value <= one.high
 
 
+@pytest.mark.slow
 @given(st.integers(1, 30), st.floats(1.01, 1e6), st.floats(0.5, 0.999))
 def test_totals_lie_within_their_limits_and_never_below_what_was_kept(size: int, tau: float, level: float) -> None:
     """Whatever the number of items, the threshold and the level."""

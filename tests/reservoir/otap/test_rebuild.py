@@ -166,6 +166,7 @@ def test_records_of_other_windows_are_left_out(tmp_path: Path) -> None:
     assert set(by_name(contents(tmp_path / "out" / "tables"))) == {"r4", "r5", "r6"}
 
 
+@pytest.mark.slow
 def test_many_records_become_several_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each a star of its own; doing it again gives the same files, another generation other names."""
     monkeypatch.setattr("neve.otap.part_reader.CHUNK_ROWS", 50)

@@ -32,6 +32,7 @@ CONFIG = LakeSampling(k=4, window_seconds=60)
 MAPS = st.none() | st.dictionaries(st.sampled_from("abk"), st.text(max_size=2) | st.none())
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(MAPS, st.text(max_size=3)), min_size=1), st.integers(0, 3))
 def test_an_entry_replaces_an_earlier_one(cases: list[tuple[dict[str, Any] | None, str]], cut: int) -> None:
     """Others stay as they are and in their order, whatever maps are null and wherever a column is cut."""

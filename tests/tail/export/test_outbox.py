@@ -99,6 +99,7 @@ def test_whoever_dies_between_delivery_and_cursor_delivers_again(documents: Docu
     assert len(set(there.got)) == 3
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.lists(st.sampled_from(["take", "die", "away"]), max_size=12), st.integers(1, 6))
 def test_nothing_is_lost_however_often_it_fails(fates: list[str], count: int) -> None:

@@ -36,6 +36,7 @@ def test_kept_traces_arrive_whole_and_stamped() -> None:
     assert (result.held_spans, result.open) == (0, 0)
 
 
+@pytest.mark.slow
 def test_late_spans_follow_the_decision() -> None:
     """Of a kept trace they are exported, of another let go; after a while nobody knows the trace."""
     desk = Desk(late_seconds=1000)
@@ -52,6 +53,7 @@ def test_late_spans_follow_the_decision() -> None:
     assert desk.lines()[1][-1] == ("decided", "not_sampled", None)
 
 
+@pytest.mark.slow
 def test_late_spans_may_change_a_decision() -> None:
     """What came before is gone, and that is said."""
     desk = Desk()
@@ -142,6 +144,7 @@ def test_spans_of_no_trace_and_of_others() -> None:
     assert done == ["nameless", "rows"]
 
 
+@pytest.mark.slow
 def test_a_feed_is_done_when_its_kept_spans_arrived() -> None:
     """And not before; who feeds from a topic commits its offsets then."""
     desk, done = Desk(), []
@@ -173,6 +176,7 @@ class Stumbling:
         return ["tail" if number % 2 else "another" for number, _id in enumerate(ids)]
 
 
+@pytest.mark.slow
 def test_a_cycle_that_fails_leaves_everything_as_it_was() -> None:
     """The next one decides; traces that another selector keeps are not exported."""
     claims = Stumbling()

@@ -117,6 +117,7 @@ def test_collector_says_what_is_recorded_of_real_traces() -> None:
     assert record.ask_real(real.TRACES) == real.decisions().judged
 
 
+@pytest.mark.slow
 def test_recording_agrees_with_an_older_collector(shared_data: Path) -> None:
     """What a collector of another version decided on the real traces is what is recorded of them."""
     assert real.decisions().digest == real.digest()

@@ -17,6 +17,7 @@ bounds = st.one_of(st.none(), whole)
 fast = settings(max_examples=50, deadline=None)
 
 
+@pytest.mark.slow
 @given(bare, st.sampled_from(KEYS), bounds, bounds)
 @fast
 def test_numbers_by_chance(spans: list[Span], key: str, least: int | None, most: int | None) -> None:
@@ -25,6 +26,7 @@ def test_numbers_by_chance(spans: list[Span], key: str, least: int | None, most:
     assert Rows(spans).ask(asked) == [plain.numeric(span, key, least, most) for span in spans]
 
 
+@pytest.mark.slow
 @given(bare, st.sampled_from(KEYS), st.booleans())
 @fast
 def test_booleans_by_chance(spans: list[Span], key: str, value: bool) -> None:
@@ -33,6 +35,7 @@ def test_booleans_by_chance(spans: list[Span], key: str, value: bool) -> None:
     assert Rows(spans).ask(asked) == [plain.boolean(span, key, value) for span in spans]
 
 
+@pytest.mark.slow
 @given(bare, st.sampled_from(KEYS), st.lists(words, max_size=3))
 @fast
 def test_texts_by_chance(spans: list[Span], key: str, values: list[str]) -> None:
@@ -41,6 +44,7 @@ def test_texts_by_chance(spans: list[Span], key: str, values: list[str]) -> None
     assert Rows(spans).ask(asked) == [plain.string(span, key, values, regex=False) for span in spans]
 
 
+@pytest.mark.slow
 @given(bare, st.sampled_from(KEYS), st.lists(patterns, min_size=1, max_size=3))
 @fast
 def test_patterns_by_chance(spans: list[Span], key: str, values: list[str]) -> None:

@@ -96,6 +96,7 @@ def answer_alone(leaf: Part, of: Traces, verdicts: Verdicts, semantics: Semantic
     return of.randomness >= result.thresholds
 
 
+@pytest.mark.slow
 @seed(3)
 @settings(max_examples=100)
 @given(policies=POLICIES, semantics=st.sampled_from(Semantics), first_match=st.booleans(), batch=st.integers(0, 2**32))

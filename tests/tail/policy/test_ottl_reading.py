@@ -40,6 +40,7 @@ SPAN = Span(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "condition",
     [

@@ -127,6 +127,7 @@ def test_the_volume_is_held() -> None:
     assert (kept > 200).all()
 
 
+@pytest.mark.slow
 def test_a_limit_after_another_one_is_nearly_unbiased() -> None:
     """Where a limit only sees what another limit refused, a weight is off by about one trace of the window."""
     policies: tuple[Node, ...] = (LIMIT, RateLimit("second", "rate_limiting", 2, 4))

@@ -79,6 +79,7 @@ ROWS: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(rows=ROWS)
 def test_estimates_are_those_of_a_plain_computation(
