@@ -55,7 +55,7 @@ def test_of_many_who_write_at_once_one_wins(operator: Client) -> None:
         ),
         ([{"name": "n", "colour": "red"}], "policy 'n': colour: unknown key"),
         ([{"name": "n", "tasks": {"drop": {"every": "1d"}}}], "policy 'n': tasks.drop"),
-        ([POLICIES["policies"][0]] * 2, "a policy has the name 'nightly', expected another one: it is there twice"),
+        ([POLICIES["policies"][0]] * 2, "a policy has the name 'nightly', expected another one: it is used twice"),
         ({"name": "n"}, "expected a list of policies"),
         (None, "policies is null, expected a list of policies"),
     ],

@@ -71,7 +71,7 @@ def some_parts(documents: Documents) -> None:
 
 
 def _claimed(jobs: JobQueue, task: Task, table: str) -> Job:
-    wanted = jobs.want(task, table, reason="14 files of 3.1 MB")
+    wanted = jobs.request(task, table, reason="14 files of 3.1 MB")
     found = jobs.claim("host:7:1", [task], LONG, allowed=lambda job: None if job.id == wanted.id else "another one")
     assert found is not None
     return found

@@ -143,7 +143,7 @@ def test_policies_are_shown_set_and_cleared(config: str, elsewhere: Path) -> Non
     assert before.json["policies"] == []
     put = tell(policies, "set", write(elsewhere, "hourly", "later"), config=config)
     assert put.text.startswith("hourly, later: written by ")
-    assert "warning: policy later: compact of its tables is decided by policies before it" in put.errors
+    assert "warning: policy later: earlier policies have the rules for compact of its tables" in put.errors
     shown = tell(policies, "show", config=config)
     assert "written by" in shown.errors
     (elsewhere / "copy.yaml").write_text(shown.text)
@@ -160,7 +160,7 @@ def test_policies_that_changed_meanwhile_stay(config: str, elsewhere: Path) -> N
     file = write(elsewhere, "hourly")
     assert tell(policies, "set", file, "--if-version", old, config=config).code == 0
     for command in (["set", file, "--if-version", old], ["clear", "--if-version", old]):
-        assert "somebody changed them since" in tell(policies, *command, config=config).errors
+        assert "they were changed meanwhile" in tell(policies, *command, config=config).errors
     wrong = tell(policies, "set", write(elsewhere, "not a name"), config=config)
     assert wrong.code == 1
     assert "policy 'not a name': name: got 'not a name'" in wrong.errors

@@ -75,7 +75,10 @@ def test_orphans_are_listed_first_and_removed_when_asked_to(folder: Path) -> Non
     first = run("maintain", "orphans", "spans")
     assert (first.code, first.errors) == (0, ORPHANS_STAY)
     assert first.text.startswith("telemetry.spans: orphans: 1 orphan among ")
-    assert f"  remove   {orphan(folder)} (2 kB): no snapshot knows it; last changed 2023-11-14 22:13:20\n" in first.text
+    assert (
+        f"  remove   {orphan(folder)} (2 kB): no metadata references it; last modified 2023-11-14 22:13:20\n"
+        in first.text
+    )
     second = run("maintain", "orphans", "spans", "--delete", "--json")
     [result] = second.json
     assert (result["gain"]["files"], result["gain"]["bytes"], orphan(folder).exists()) == (1, 2000, False)
@@ -92,8 +95,8 @@ def test_young_orphans_need_force(folder: Path) -> None:
     """The error says why, before anything is looked at."""
     refused = run("maintain", "orphans", "spans", "--older-than", "1")
     assert refused.code == 1
-    assert "at an age of 60 min, expected at least 24 h" in refused.errors
-    assert "--force-young if nobody writes" in refused.errors
+    assert "is 60 min, expected at least 24 h" in refused.errors
+    assert "--force-young if there is no writer" in refused.errors
     forced = run("maintain", "orphans", "spans", "--older-than", "1", "--force-young", "--json")
     assert (forced.code, forced.json[0]["gain"]["files"]) == (0, 1)
 
@@ -103,9 +106,9 @@ def test_retention_says_whose_rows_go_and_why(folder: Path) -> None:
     text = run("maintain", "retention", "logs", "spans", "ingested_files", "--dry-run").text
     assert "delete   rows of acme before 20" in text
     assert "whole partitions; kept for 30 days by the rule for every table" in text
-    assert "keep     rows of globex: the rule for organization globex keeps it for good" in text
+    assert "keep     rows of globex: the rule for organization globex keeps it forever" in text
     assert "keep     rows of acme: nothing is older than 36000 days" in text
-    assert "telemetry.ingested_files: retention: no rule is about this table: its rows are kept for good" in text
+    assert "telemetry.ingested_files: retention: no retention rule applies to this table" in text
 
 
 def test_a_table_that_is_not_there_and_a_lake_that_is_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,8 +126,8 @@ def test_a_step_that_fails_is_told_and_ends_with_1(folder: Path) -> None:
     (folder / "neve.yaml").write_text(json.dumps(settings_of(folder) | {"maintain": {"retention": rules}}))
     ended = run("maintain", "all", "logs", "metrics")
     assert ended.code == 1
-    assert ended.errors.startswith("error: telemetry.logs: retention: telemetry.logs has no time column that")
-    assert "telemetry.metrics: expire: none of 1 snapshot is past its age" in ended.text
+    assert ended.errors.startswith("error: telemetry.logs: retention: telemetry.logs has no time column for retention")
+    assert "telemetry.metrics: expire: none of 1 snapshot can expire" in ended.text
     listed = run("maintain", "all", "logs", "--json")
     assert listed.code == 1
     assert [result["error"] is None for result in listed.json].count(False) == 1
@@ -157,5 +160,5 @@ def test_a_table_that_another_one_is_at_is_told_and_ends_with_1(folder: Path) ->
         "error: telemetry.logs: lease: the lease 'maintain:telemetry.logs' is held by somebody"
     )
     assert "take it with --steal" in ended.errors
-    assert "telemetry.metrics: expire: none of 1 snapshot is past its age" in ended.text
+    assert "telemetry.metrics: expire: none of 1 snapshot can expire" in ended.text
     assert [result["step"] for result in listed.json] == ["lease"]

@@ -48,7 +48,7 @@ def test_a_new_lake(house: Path) -> None:
     assert ended.code == 0
     lines = {(line["task"], line["table"]): line for line in ended.json["lines"]}
     due, nightly, off = lines["compact", "logs"], lines["maintain", "logs"], lines["compact", "metrics_1m"]
-    assert (due["state"], due["why"], due["policy"]) == ("due", "every 15m: never done before", "built-in")
+    assert (due["state"], due["why"], due["policy"]) == ("due", "every 15m: never run before", "built-in")
     assert nightly["state"] == "waiting"
     assert nightly["when"].endswith("T03:30:00+00:00")
     assert (off["state"], off["when"], off["policy"]) == ("disabled", None, "off")
@@ -81,8 +81,8 @@ def test_jobs_boxes_and_pauses(house: Path) -> None:
     """All that others wrote into the store, and nothing is changed by looking."""
     documents = build_documents(load_settings())
     jobs, now = JobQueue(documents), documents.now()
-    jobs.want(Task.COMPACT, "logs", "2026-01-31", reason="12 files")
-    jobs.want(Task.SEARCH, "logs", reason="by hand")
+    jobs.request(Task.COMPACT, "logs", "2026-01-31", reason="12 files")
+    jobs.request(Task.SEARCH, "logs", reason="by hand")
     assert jobs.claim("w", [Task.SEARCH], 60) is not None
     box = PendingBatch(Task.ROLLUP, "metrics_1m", "", now, now, count=1)
     documents.put(BOXES, box.key, box.document)
@@ -107,7 +107,7 @@ def test_after_a_turn_of_the_scheduler_nothing_is_due_twice(house: Path) -> None
     documents.close()
     found = run("plan", "--task", "search", "--json").json["lines"]
     assert [(line["state"], line["why"]) for line in found] == [
-        ("due", "every 10m: never done before"),
+        ("due", "every 10m: never run before"),
         ("waiting", "every 10m: last 0 s ago"),
     ]
 

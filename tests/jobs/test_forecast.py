@@ -62,7 +62,7 @@ def test_what_only_commits_start_is_not_there_without_them() -> None:
 
 def test_a_box_that_fills() -> None:
     """How far it is, by each of its limits, and when it is handed out at the latest."""
-    line = only(view({"batch": {}}, boxes=[BOX]))
+    line = only(view({"batch": {}}, pending_batches=[BOX]))
     assert (line.window, line.state, line.policy) == ("2026-03-09", ForecastState.FILLING, "p")
     assert line.when == NOW + timedelta(seconds=40)
     assert line.why == "5 of 12 files, 3.15 MB of 268 MB, 20 s of 60 s"
@@ -71,9 +71,11 @@ def test_a_box_that_fills() -> None:
 def test_a_box_that_is_full() -> None:
     """Is due; one that nothing is gathered in any more is about to be dropped."""
     full = replace(BOX, count=12)
-    assert only(view({"batch": {}}, boxes=[full])).state is ForecastState.DUE
-    assert only(view({"batch": {}}, boxes=[full])).why.endswith("batch.count is 12")
-    assert compactions(view({"every": "1h"}, boxes=[full], marks={"compact/logs": ScheduleMark(NOW, "", NOW)})) == [
+    assert only(view({"batch": {}}, pending_batches=[full])).state is ForecastState.DUE
+    assert only(view({"batch": {}}, pending_batches=[full])).why.endswith("batch.count is 12")
+    assert compactions(
+        view({"every": "1h"}, pending_batches=[full], marks={"compact/logs": ScheduleMark(NOW, "", NOW)})
+    ) == [
         ForecastEntry(Task.COMPACT, "logs", "", NOW + 60 * MINUTE, ForecastState.WAITING, "every 1h: last 0 s ago", "p")
     ]
 

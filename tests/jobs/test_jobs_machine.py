@@ -76,7 +76,7 @@ class Working(RuleBasedStateMachine):
     def want(self, table: str) -> None:
         """Something is wanted."""
         self.wishes[table].append(next(self.ticks))
-        self.jobs.want(Task.COMPACT, table, reason="wanted")
+        self.jobs.request(Task.COMPACT, table, reason="wanted")
 
     @rule(owner=st.sampled_from(OWNERS), does=st.sampled_from(WORK))
     def work(self, owner: str, does: str | Exception) -> None:

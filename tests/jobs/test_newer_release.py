@@ -35,9 +35,9 @@ NEW_TASK, NEW_STATE = {"task": "vacuum"}, {"state": "suspended"}
 
 
 @pytest.fixture(autouse=True)
-def _unsaid(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing was said before."""
-    monkeypatch.setattr(module, "_said", set())
+def _forget_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was logged before."""
+    monkeypatch.setattr(module, "_logged", set())
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_one_job_that_is_not_understood_stops_no_other(
     put(documents, place, **changes)
     before = documents.get(SPACE, place)
     with capture_logs() as said:
-        wanted = jobs.want(Task.COMPACT, "logs", reason="12 files")
+        wanted = jobs.request(Task.COMPACT, "logs", reason="12 files")
         assert [job.id for job in jobs.list()] == [wanted.id]
         claimed = jobs.claim("a", list(Task), 60)
         assert claimed is not None
@@ -69,7 +69,7 @@ def test_one_job_that_is_not_understood_stops_no_other(
         assert jobs.counts()[JobState.DONE] in (1, 2)  # a state that is known is counted, whatever the task is
         assert jobs.prune() == 0
     assert documents.get(SPACE, place) == before
-    causes = [(line["reader"], line["error"]) for line in said if line["event"].startswith("record left alone")]
+    causes = [(line["reader"], line["error"]) for line in said if line["event"].startswith("record skipped")]
     assert causes
     assert len(set(causes)) == len(causes)
 
@@ -78,7 +78,7 @@ def test_a_subject_that_a_newer_release_is_at_is_left_to_it(documents: Documents
     """What the clock starts of other subjects is wanted all the same."""
     put(documents, f"{OPEN}compact/spans/", **NEW_STATE)
     with pytest.raises(WorkUnreadable, match="compact/spans/ has values that this release does not know"):
-        jobs.want(Task.COMPACT, "spans", reason="12 files")
+        jobs.request(Task.COMPACT, "spans", reason="12 files")
     policies = Policies((), build_default_policy(None))
     scheduler = Scheduler(documents, jobs, lambda: policies, lambda: ["logs", "spans"], Clock())
     assert [job.table for job in scheduler.turn() if job.task is Task.COMPACT] == ["logs"]
@@ -86,7 +86,7 @@ def test_a_subject_that_a_newer_release_is_at_is_left_to_it(documents: Documents
 
 def test_a_job_that_a_newer_release_changed_is_lost_to_its_worker(documents: Documents, jobs: JobQueue) -> None:
     """As one that another worker took."""
-    jobs.want(Task.COMPACT, "spans", reason="12 files")
+    jobs.request(Task.COMPACT, "spans", reason="12 files")
     job = jobs.claim("a", list(Task), 60)
     assert job is not None
     put(documents, f"{OPEN}compact/spans/", **NEW_STATE)
@@ -98,7 +98,7 @@ def test_a_job_that_a_newer_release_changed_is_lost_to_its_worker(documents: Doc
 def test_what_dies_here_takes_the_place_of_what_is_not_understood(documents: Documents, jobs: JobQueue) -> None:
     """A job that has ended must not stay open for it."""
     put(documents, "dead/compact/spans/", **NEW_STATE)
-    jobs.want(Task.COMPACT, "spans", reason="12 files")
+    jobs.request(Task.COMPACT, "spans", reason="12 files")
     job = jobs.claim("a", list(Task), 60)
     assert job is not None
     jobs.fail(job, ConfigError("compact.target_mb is 0"))

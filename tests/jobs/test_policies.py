@@ -66,9 +66,9 @@ def test_what_is_disabled_is_not_started_by_commits() -> None:
 
 def test_names_are_there_once() -> None:
     """And the built-in policy's is taken."""
-    with pytest.raises(ConfigError, match="it is there twice"):
+    with pytest.raises(ConfigError, match="it is used twice"):
         Policies((hourly("a"), hourly("a")))
-    with pytest.raises(ConfigError, match="what applies without policies"):
+    with pytest.raises(ConfigError, match="it is reserved"):
         Policies((hourly(BUILT_IN),))
 
 
@@ -109,8 +109,8 @@ def test_what_has_no_effect_is_said() -> None:
     assert found == [
         "policy gone: no table of the lake matches lgs",
         "policy half: no table of the lake matches metrix_*",
-        "policy wrong: none of its tables is one that rollup is about",
-        "policy late: compact of its tables is decided by policies before it",
+        "policy wrong: rollup applies to none of its tables",
+        "policy late: earlier policies have the rules for compact of its tables",
     ]
 
 
@@ -137,7 +137,7 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
     lines = caught.value.message.splitlines()
     assert all(line.startswith(f"{path}: policy ") for line in lines)
     assert (
-        f"{path}: policy 'nightly': tasks.compact.cron: got '61 * * * *', which is no cron expression (bad minute), "
+        f"{path}: policy 'nightly': tasks.compact.cron: got '61 * * * *', which is not a cron expression (bad minute), "
         "expected five: minute, hour, day of month, month, day of week, as in 30 3 * * mon-fri" in lines
     )
     assert any("policy 'nightly': tasks.compactt: got 'compactt', which should be 'compact'" in line for line in lines)
@@ -190,10 +190,10 @@ def test_what_was_written_wins_until_it_is_cleared(tmp_path: Path) -> None:
 def test_of_two_who_change_at_once_one_is_told(tmp_path: Path) -> None:
     """Nobody writes over what he has not seen; the built-in policies have a version, too."""
     store = PolicyStore(documents_in(tmp_path), Policies())
-    assert store.source() == "built in; nobody wrote any"
+    assert store.source() == "built in"
     seen = store.version()
     store.save(Policies((hourly("a"),)), by="ann", expected=seen)
-    with pytest.raises(PolicyConflict, match="somebody changed them since"):
+    with pytest.raises(PolicyConflict, match="they were changed meanwhile"):
         store.save(Policies((hourly("b"),)), by="bob", expected=seen)
     with pytest.raises(PolicyConflict):
         store.clear(expected=seen)

@@ -68,7 +68,7 @@ def test_other_texts_are_no_intervals(text: str) -> None:
     [
         ("30 3 * *", "has 4 fields, expected five"),
         ("0 30 3 * * *", "has 6 fields, expected five"),
-        ("61 * * * *", r"is no cron expression \(bad minute\)"),
+        ("61 * * * *", r"is not a cron expression \(bad minute\)"),
         ("* * * * funday", r"\(bad day-of-week\)"),
         ("0 0 30 feb *", r"\(bad day-of-month\)"),
         ("@daily", "has 1 fields"),
@@ -162,7 +162,7 @@ def test_reasons() -> None:
     every, cron = Rule(every="15m"), Rule(cron="30 3 * * *", zone=ZURICH)
     ran = ScheduleMark(NOW - timedelta(minutes=16), every.clock, NOW)
     assert explain_schedule(every, ran, NOW, NOW) == "every 15m: last 16 min ago"
-    assert explain_schedule(every, None, NOW, NOW) == "every 15m: never done before"
+    assert explain_schedule(every, None, NOW, NOW) == "every 15m: never run before"
     assert (
         explain_schedule(cron, None, at("2026-03-10T02:30"), NOW)
         == "cron 30 3 * * *: due since 2026-03-10 03:30 Europe/Zurich"
@@ -173,7 +173,7 @@ def test_reasons() -> None:
     )
     both = Rule(every="1h", cron="0 13 * * *")
     assert explain_schedule(both, done(NOW, both), NOW + timedelta(hours=1), NOW).startswith("every 1h")
-    assert explain_schedule(both, None, NOW, NOW) == "every 1h: never done before"
+    assert explain_schedule(both, None, NOW, NOW) == "every 1h: never run before"
 
 
 def test_marks_are_kept_as_they_are() -> None:

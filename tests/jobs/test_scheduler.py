@@ -81,7 +81,7 @@ def test_an_interval(tmp_path: Path) -> None:
     house = House(tmp_path, {"search": {"every": "15m"}})
     [job] = house.turn()
     assert (job.task, job.table, job.window, job.state) == (Task.SEARCH, "logs", "", JobState.QUEUED)
-    assert job.reason == "every 15m: never done before"
+    assert job.reason == "every 15m: never run before"
     house.finish()
     assert house.turn(minutes=14) == []
     [job] = house.turn(minutes=2)
@@ -140,7 +140,7 @@ def test_what_is_open_is_not_doubled(tmp_path: Path) -> None:
     for _minute in range(5):
         house.turn(minutes=1)
     [job] = house.jobs.list(states=[JobState.QUEUED])
-    assert job.reason.startswith("every 1m: never done before; ")
+    assert job.reason.startswith("every 1m: never run before; ")
 
 
 def test_a_new_table_has_its_turn(tmp_path: Path) -> None:

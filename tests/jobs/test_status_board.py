@@ -70,7 +70,7 @@ def test_silence_is_loss(documents: Documents, seconds: float, state: str, expec
     (report,) = StatusBoard(documents).all()
     assert report.state == expected
     if expected == LOST:
-        assert report.error.startswith("not heard of since 20")
+        assert report.error.startswith("no heartbeat since 20")
         assert report.error.endswith(f"when it was {state}: it was cold")
 
 

@@ -98,14 +98,14 @@ def runs() -> float:
 
 def given_up(_job: Job, report: JobReporter) -> Outcome:
     """A handler that works until it is told not to."""
-    until(lambda: report.cancelled)
+    until(lambda: report.is_cancelled)
     raise Cancelled("as it was asked to")
 
 
 def test_a_job_is_done_and_told(jobs: JobQueue) -> None:
     """Its outcome is kept, and whoever listens hears of it."""
     heard: list[Job] = []
-    job = jobs.want(Task.COMPACT, "logs", "2026-01-31", reason="12 files")
+    job = jobs.request(Task.COMPACT, "logs", "2026-01-31", reason="12 files")
     with working(jobs, lambda job, _report: Outcome(f"{job.table} is small", {"files": 1}), heard.append):
         until(lambda: heard)
     assert heard == [jobs.get(job.id)]
@@ -125,8 +125,8 @@ def test_neither_a_failure_nor_a_listener_ends_a_worker(jobs: JobQueue) -> None:
         heard.append(job.table)
         raise RuntimeError("nobody there")
 
-    bad = jobs.want(Task.COMPACT, "bad", reason="")
-    good = jobs.want(Task.COMPACT, "good", reason="")
+    bad = jobs.request(Task.COMPACT, "bad", reason="")
+    good = jobs.request(Task.COMPACT, "good", reason="")
     with working(jobs, handle, listen):
         until(lambda: len(heard) == 2)
     failed = jobs.get(bad.id)
@@ -143,7 +143,7 @@ def test_work_that_another_one_does_is_no_run(jobs: JobQueue) -> None:
         raise LeaseTaken("the lease 'compact:logs' is held")
 
     before = runs()
-    jobs.want(Task.COMPACT, "logs", reason="")
+    jobs.request(Task.COMPACT, "logs", reason="")
     with capture_logs() as logs, working(jobs, handle, heard.append):
         until(lambda: heard)
     assert (heard[0].state, heard[0].attempts) == (JobState.QUEUED, 0)
@@ -163,14 +163,16 @@ def test_without_an_engine_no_job_fails_and_none_is_claimed(jobs: JobQueue) -> N
         raise ConnectionRefusedError("nobody listens")
 
     before = runs()
-    wanted = [jobs.want(Task.COMPACT, table, reason="") for table in ("a", "b", "c")]
+    wanted = [jobs.request(Task.COMPACT, table, reason="") for table in ("a", "b", "c")]
     with capture_logs() as logs, working(jobs, handle, heard.append, engine_is_gone=lambda: True):
         until(lambda: heard)
         time.sleep(20 * IDLE)
     assert len(met) == 1
     assert [(job.state, job.attempts, job.error) for job in jobs.list()] == [(JobState.QUEUED, 0, "")] * len(wanted)
     assert runs() == before
-    assert [entry["log_level"] for entry in logs if entry["event"] == "job put back, there is no engine"] == ["error"]
+    assert [
+        entry["log_level"] for entry in logs if entry["event"] == "job returned to the queue, there is no engine"
+    ] == ["error"]
 
 
 def test_the_engine_is_asked_for_only_when_a_job_failed(jobs: JobQueue) -> None:
@@ -189,7 +191,7 @@ def test_the_engine_is_asked_for_only_when_a_job_failed(jobs: JobQueue) -> None:
         asked.append(True)
         return False
 
-    bad, *_others = [jobs.want(Task.COMPACT, table, reason="") for table in ("bad", "taken", "good")]
+    bad, *_others = [jobs.request(Task.COMPACT, table, reason="") for table in ("bad", "taken", "good")]
     with working(jobs, handle, lambda job: heard.append(job.table), engine_is_gone=lives):
         until(lambda: len(heard) == 3)
     failed = jobs.get(bad.id)
@@ -214,7 +216,7 @@ def test_a_long_job_stays_its_workers_and_tells_how_far_it_is(jobs: JobQueue) ->
         assert over.wait(PATIENCE)
         return Outcome("done")
 
-    job = jobs.want(Task.COMPACT, "logs", reason="")
+    job = jobs.request(Task.COMPACT, "logs", reason="")
     with working(jobs, handle) as worker:
         end = time.monotonic() + 2 * LEASE
         until(lambda: worker.job is not None)
@@ -231,7 +233,7 @@ def test_a_long_job_stays_its_workers_and_tells_how_far_it_is(jobs: JobQueue) ->
 @pytest.mark.slow
 def test_a_cancelled_job_gives_up(jobs: JobQueue) -> None:
     """Its handler hears of it, and it is not tried again."""
-    job = jobs.want(Task.COMPACT, "logs", reason="")
+    job = jobs.request(Task.COMPACT, "logs", reason="")
     with working(jobs, given_up) as worker:
         until(lambda: worker.job is not None)
         jobs.cancel(job.id)
@@ -240,7 +242,7 @@ def test_a_cancelled_job_gives_up(jobs: JobQueue) -> None:
 
 def test_a_worker_that_is_told_to_stop_gives_its_job_back(jobs: JobQueue) -> None:
     """That is no attempt, and the job is there for the next worker."""
-    job = jobs.want(Task.COMPACT, "logs", reason="")
+    job = jobs.request(Task.COMPACT, "logs", reason="")
     with working(jobs, given_up) as worker:
         until(lambda: worker.job is not None)
     back = jobs.get(job.id)
@@ -256,7 +258,7 @@ def test_a_job_that_does_not_end_in_time_is_given_back_by_whoever_waits(jobs: Jo
         assert over.wait(PATIENCE)
         return Outcome("too late")
 
-    job = jobs.want(Task.COMPACT, "logs", reason="")
+    job = jobs.request(Task.COMPACT, "logs", reason="")
     with working(jobs, handle, stop=stop) as worker:
         until(lambda: worker.job is not None)
         stop.set()
@@ -289,7 +291,7 @@ def test_a_store_that_is_away_is_waited_for(
         threading.Timer(0.15, away.clear).start()
         return Outcome("done")
 
-    wanted = [jobs.want(Task.COMPACT, table, reason="") for table in ("a", "b")]
+    wanted = [jobs.request(Task.COMPACT, table, reason="") for table in ("a", "b")]
     with working(jobs, handle):
         until(lambda: all(state_of(jobs, job) is JobState.DONE for job in wanted))
     assert [job.attempts for job in jobs.list()] == [1, 1]

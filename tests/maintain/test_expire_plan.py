@@ -94,7 +94,7 @@ def test_who_reads_what_changed_finds_the_way() -> None:
     young = TableState(line(400, 160, 150, 140, 1), (branch(5),), readers=(("metrics_1m", 2),))
     plan = plan_expiry(young, POLICY, NOW)
     assert ids(plan) == [1]
-    assert (reason(plan, 2), reason(plan, 3)) == ("metrics_1m reads on from there",) * 2
+    assert (reason(plan, 2), reason(plan, 3)) == ("metrics_1m continues from there",) * 2
     away = TableState(line(400, 180, 150, 140, 1), (branch(5),), readers=(("metrics_1m", 2),))
     assert ids(plan_expiry(away, POLICY, NOW)) == [1, 2, 3]
 
@@ -109,7 +109,7 @@ def test_tags_and_branches_hold_their_snapshots() -> None:
     )
     plan = plan_expiry(TableState(line(500, 400, 300, 200, 1), refs), POLICY, NOW)
     assert (ids(plan), [ref.name for ref in plan.drop]) == ([2, 3], ["old"])
-    assert (reason(plan, 1), reason(plan, 4)) == ("tag release holds it", "the head of branch staged")
+    assert (reason(plan, 1), reason(plan, 4)) == ("tag release points to it", "the head of branch staged")
 
 
 def test_an_old_snapshot_that_is_held_says_what_it_costs() -> None:
@@ -120,7 +120,7 @@ def test_an_old_snapshot_that_is_held_says_what_it_costs() -> None:
     [held] = [
         entry for entry in plan_expiry(known, replace(POLICY, min_snapshots=1), NOW).entries if entry.action == "keep"
     ]
-    assert (held.reason, held.bytes) == ("tag release holds it", 700)
+    assert (held.reason, held.bytes) == ("tag release points to it", 700)
 
 
 def test_the_position_of_a_resting_stream_is_carried() -> None:
@@ -132,8 +132,8 @@ def test_the_position_of_a_resting_stream_is_carried() -> None:
     assert plan.entries[0].what == "position of stream kafka"
     kept = plan_expiry(known, replace(POLICY, carry=False), NOW)
     assert (ids(kept), kept.carry) == ([], ())
-    assert reason(kept, 1) == "stream kafka goes on from it"
-    assert reason(kept, 2) == "stream kafka finds its position by way of it"
+    assert reason(kept, 1) == "stream kafka continues from it"
+    assert reason(kept, 2) == "stream kafka finds its position through it"
 
 
 def test_a_tag_on_a_streams_snapshot_is_no_way_to_it() -> None:
@@ -152,8 +152,8 @@ def test_unfinished_batches_and_the_horizon_of_duplicates_stay() -> None:
     )
     plan = plan_expiry(known, replace(POLICY, floor=timedelta(hours=350)), NOW)
     assert ids(plan) == [2]
-    assert reason(plan, 1) == "batch b is not finished, and is recognised by it"
-    assert reason(plan, 3) == "so young that ingestion may still look at it"
+    assert reason(plan, 1) == "batch b is unfinished, and recognized by it"
+    assert reason(plan, 3) == "so young that ingestion may still need it"
 
 
 def test_a_branch_that_would_forget_too_much_is_refused() -> None:

@@ -35,8 +35,8 @@ def test_guards_come_from_settings_and_from_the_journal(lake: Lake, tmp_path: Pa
     )
     guards = build_guards(settings, lake, documents)
     assert guards.horizon == timedelta(days=2)
-    assert {str(tmp_path / "raw"), lake.exchange.folder} <= set(guards.kept_out)
-    assert all(place.startswith("/") for place in guards.kept_out)
+    assert {str(tmp_path / "raw"), lake.exchange.folder} <= set(guards.excluded_folders)
+    assert all(place.startswith("/") for place in guards.excluded_folders)
     assert (guards.folders(), guards.batches()) == ((), frozenset())
     documents.put(RUNS, "telemetry.spans/r1", {"folder": "file:///w/spans/data/compact-r1"})
     for group, batch in (("g1", ""), ("g2", "compact:r1:2")):

@@ -48,7 +48,7 @@ def test_a_failing_step_does_not_stop_the_next(
     monkeypatch.setitem(job.STEPS, "expire", fails)
     results = Maintainer(lake, documents=documents).round("spans")
     assert [result.step for result in results] == ["retention", "deletes", "manifests", "tags", "expire", "orphans"]
-    assert [result.failed for result in results] == [False] * 4 + [True, False]
+    assert [result.is_failure for result in results] == [False] * 4 + [True, False]
     assert (results[4].error, results[4].hint) == ("no room left", "make room")
     assert all(result.outcome.reason for result in results)
     remembered = History(documents).runs("telemetry.spans")
@@ -60,7 +60,7 @@ def test_dry_runs_are_not_remembered_and_take_no_lease(lake: Lake, documents: Sq
     """Looking is free, also while somebody is at work."""
     maintainer = Maintainer(lake, documents=documents)
     with hold_worker_lease(documents, f"maintain:{NAME}", owner="other", seconds=60):
-        assert not any(result.failed for result in maintainer.round("spans", dry_run=True))
+        assert not any(result.is_failure for result in maintainer.round("spans", dry_run=True))
     assert History(documents).runs() == []
 
 
@@ -70,13 +70,13 @@ def test_one_maintainer_at_a_time(lake: Lake, documents: SqlDocuments) -> None:
     with hold_worker_lease(documents, f"maintain:{NAME}", owner="somebody", seconds=60):
         with pytest.raises(LeaseTaken, match="somebody") as taken:
             maintainer.run("spans", ["expire"])
-        told = maintainer.refused("spans", taken.value)
+        told = maintainer.report_lease_taken("spans", taken.value)
         assert (told.step, told.table, told.error) == ("lease", NAME, taken.value.message)
         assert told.hint == "wait until it ends; if its holder is dead, take it with --steal"
         [stolen] = replace(maintainer, steal=True).run("spans", ["expire"])
-        assert not stolen.failed
+        assert not stolen.is_failure
     [result] = maintainer.run("telemetry.spans", ["expire"])
-    assert not result.failed
+    assert not result.is_failure
 
 
 def test_a_round_that_is_cancelled_ends(lake: Lake, documents: SqlDocuments, monkeypatch: pytest.MonkeyPatch) -> None:

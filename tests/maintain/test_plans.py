@@ -17,7 +17,7 @@ MB = 1024 * 1024
     ("sizes", "rewrite", "reason"),
     [
         ([], False, "the table has no manifests"),
-        ([1000] * 19, False, "only 19 manifests: fewer than 20 are left as they are"),
+        ([1000] * 19, False, "only 19 manifests: not rewritten below 20"),
         ([8 * MB] * 20, False, "20 manifests for 20 that are needed at 8,388,608 B each: well filled"),
         ([MB] * 40, True, "40 manifests of 1,048,576 B on average would fit into 5"),
     ],
@@ -49,17 +49,21 @@ def about(path: str, *, data: str = "a", partition: int = 1) -> PositionDeletes:
     ("deletes", "rewrite", "reason"),
     [
         ([], False, "no deletes"),
-        ([about("1"), about("2", data="b")], False, "2 files of position deletes, 0 more than needed: fewer than 2"),
+        (
+            [about("1"), about("2", data="b")],
+            False,
+            "2 files of position deletes, 0 more than needed: not",
+        ),
         ([about("1"), about("2"), about("3")], True, "3 files of position deletes could be 1"),
         (
             [about("1"), about("2", data="gone")],
             True,
-            "1 of 2 files of position deletes about data files that are gone",
+            "1 of 2 files of position deletes for removed data files",
         ),
         (
             [about("1"), about("2", partition=9)],
             True,
-            "1 of 2 files of position deletes about data files that are gone",
+            "1 of 2 files of position deletes for removed data files",
         ),
     ],
 )

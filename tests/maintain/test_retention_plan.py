@@ -79,7 +79,7 @@ def test_whole_partitions_go_by_metadata_and_the_boundary_by_the_row() -> None:
         Deletion(("acme", "globex"), cutoff.replace(hour=0, minute=0), True, 2, 20, 2000),
         Deletion(("acme", "globex"), cutoff, False, 2, 20, 2000),
     )
-    assert plan.entries[-1].reason == "the rule for organization kept keeps it for good"
+    assert plan.entries[-1].reason == "the rule for organization kept keeps it forever"
     assert [one.whole for one in plan_retention("spans", rules, parts, NOW, "day", exact=False).deletions] == [True]
 
 
@@ -165,4 +165,4 @@ def test_a_table_that_rules_can_not_be_applied_to_is_said(lake: Lake) -> None:
     """No time column of that name; nothing is deleted."""
     config = MaintainConfig(retention=(rule(1, table="logs", column="message"),))
     [result] = Maintainer(lake, config).run("logs", ["retention"], dry_run=True)
-    assert result.error == "telemetry.logs has no time column that retention knows (message)"
+    assert result.error == "telemetry.logs has no time column for retention (message)"

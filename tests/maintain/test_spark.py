@@ -167,7 +167,7 @@ def test_deletes_manifests_and_statistics(spark_lake: Lake) -> None:
     assert (gone.outcome.gain.delete_files, len(orders.query("*", ".delete_files"))) == (1, 0)
     assert orders.maintain("deletes").outcome.reason == "no deletes"
     told = orders.maintain("statistics")
-    assert told.outcome.reason == "1 column counted and partitions summed up"
+    assert told.outcome.reason == "1 column counted and partition statistics computed"
     assert orders.maintain("statistics").outcome.reason == "the current snapshot has its statistics"
     assert spark_lake.table(NAME).metadata.statistics[0].blob_metadata[0].properties == {"ndv": "4"}
     assert orders.ages() == rows
@@ -179,9 +179,9 @@ def test_tags_are_set_once_and_end(spark_lake: Lake) -> None:
     orders.insert(("acme", 1))
     spark_lake.spark.sql(f"ALTER TABLE {orders.name} CREATE TAG release")
     later = datetime.now(UTC) + timedelta(days=40)
-    assert orders.maintain("tags", later).outcome.reason == "3 tags set, 0 taken away"
-    assert orders.maintain("tags", later).outcome.reason == "no tag is due, and none is past its time"
-    assert orders.maintain("tags", later + timedelta(days=31)).outcome.reason == "3 tags set, 2 taken away"
+    assert orders.maintain("tags", later).outcome.reason == "3 tags created, 0 dropped"
+    assert orders.maintain("tags", later).outcome.reason == "no tag is due, and none has expired"
+    assert orders.maintain("tags", later + timedelta(days=31)).outcome.reason == "3 tags created, 2 dropped"
     assert orders.maintain("expire", later + timedelta(days=31)).outcome.gain.refs == 0
     names = {row.name for row in orders.query("name", ".refs")}
     assert {"main", "release", f"neve-monthly-{later:%Y-%m}"} <= names

@@ -136,7 +136,7 @@ def read_forecast(documents: Documents, store: PolicyStore, tables: Sequence[str
         tables=tables,
         marks=load_marks(documents),
         jobs=JobQueue(documents).list(states=(JobState.QUEUED, JobState.RUNNING)),
-        boxes=load_pending(documents),
+        pending_batches=load_pending(documents),
         pauses=Pauses(documents).list(),
     )
     return Forecast(now, store.source(), tuple(forecast_jobs(view)), tuple(policies.warnings(tables)))
@@ -209,7 +209,7 @@ class Control:
             raise ConfigError(f"window is {window!r}, expected none: only {Task.COMPACT.value} works by day")
         if window and not _is_day(window):
             raise ConfigError(f"window is {window!r}, expected a day as YYYY-MM-DD")
-        return self.jobs.want(task, table, window, reason=reason)
+        return self.jobs.request(task, table, window, reason=reason)
 
     def pause(self, task: Task | None, tables: str, *, by: str, reason: str, until: datetime | None) -> Pause:
         """Pause work; raises `ConfigError` if the end of the pause is in the past."""

@@ -44,7 +44,7 @@ def build_guards(settings: Settings, lake: Lake, documents: Documents) -> Guards
     own = (settings.raw.location, settings.ingest.checkpoints, lake.exchange.folder)
     return Guards(
         horizon=max(horizon, LEAST_HORIZON),
-        kept_out=tuple(map(_absolute, own)),
+        excluded_folders=tuple(map(_absolute, own)),
         folders=lambda: tuple(str(run["folder"]) for _key, run in documents.entries(RUNS)),
         batches=lambda: frozenset(str(group["batch_id"]) for _key, group in documents.entries(GROUPS)) - {""},
         readers=lambda name: (

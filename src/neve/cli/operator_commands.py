@@ -333,7 +333,7 @@ def put(context: Context, file: str, if_version: str | None, as_json: bool) -> N
 
     with open_lake_control(context) as control:
         store = control.policies
-        written = Policies(read_policy_file(Path(file)), store.given.defaults)
+        written = Policies(read_policy_file(Path(file)), store.configured.defaults)
         store.save(written, current_user(), if_version)
         for warning in written.warnings(control.lake.table_names()):
             print_note(f"warning: {warning}")

@@ -1,4 +1,4 @@
-"""The batcher ("boxer"): collects commit announcements in pending batches ("boxes") by task, table and window.
+"""Batcher: collect commit announcements in pending batches by task, table and window.
 
 A batch becomes a job when it is full or old enough. Delivery is at least once: a job is requested before its batch is
 deleted, and a batch remembers the announcements in it, so that a repeated one changes nothing.
@@ -60,7 +60,7 @@ class PendingBatch:
         """The key in the state store."""
         return f"{self.task}/{self.table}/{self.window}"
 
-    def folded(self, announcement: Announcement, now: datetime) -> PendingBatch:
+    def add(self, announcement: Announcement, now: datetime) -> PendingBatch:
         """Return the batch with one more announcement; an announcement that it already has changes nothing."""
         # A commit of several days is announced for each, and a batch may contain all of them.
         name = f"{announcement.snapshot_id}/{announcement.window}"
@@ -79,7 +79,7 @@ class PendingBatch:
         )
 
     def due(self, batch: Batch, now: datetime) -> str | None:
-        """Return the reason in words why the batch is due, or none if it is not."""
+        """Return the reason why the batch is due, or none if it is not."""
         age = max((now - self.first_at).total_seconds(), 0.0)
         gathered = f"{format_count(self.count, 'file')} of {format_bytes(self.bytes)} in {format_duration(age)}"
         if self.count >= batch.count:
@@ -138,7 +138,7 @@ class PendingBatches:
             for subject in subjects:
                 by_subject[subject].append(announcement)
         for subject, mine in by_subject.items():
-            self._put(*subject, mine)
+            self._store(*subject, mine)
 
     def request_jobs(self, jobs: JobQueue) -> list[Job]:
         """Request the jobs of due batches, and return those jobs."""
@@ -147,37 +147,37 @@ class PendingBatches:
         metrics.update_pending(load_pending(self._documents))
         return requested
 
-    def _put(self, task: Task, table: str, window: str, announcements: Sequence[Announcement]) -> None:
+    def _store(self, task: Task, table: str, window: str, announcements: Sequence[Announcement]) -> None:
         now = self._clock()
         empty = PendingBatch.empty(task, table, window, now)
         while True:
             document = self._documents.get(SPACE, empty.key)
             known = None if document is None else decode_or_skip(PendingBatch.of, document)
             before = known or empty
-            box = before
+            pending = before
             for announcement in announcements:
-                box = box.folded(announcement, now)
-            if box == before or self._documents.swap(SPACE, box.key, document, box.document):
+                pending = pending.add(announcement, now)
+            if pending == before or self._documents.swap(SPACE, pending.key, document, pending.document):
                 return
 
     def _request_job(self, jobs: JobQueue, document: dict[str, object]) -> Job | None:
-        box = decode_or_skip(PendingBatch.of, document)
-        if box is None:
+        pending = decode_or_skip(PendingBatch.of, document)
+        if pending is None:
             return None
-        batch = self._batch_of(box.task, box.table)
+        batch = self._batch_of(pending.task, pending.table)
         if batch is None:
-            log.info("box dropped: no policy gathers for it any more", box=box.key, files=box.count)
-            self._documents.swap(SPACE, box.key, document, None)
+            log.info("pending batch dropped: no policy requests it any more", batch=pending.key, files=pending.count)
+            self._documents.swap(SPACE, pending.key, document, None)
             return None
-        reason = box.due(batch, self._clock())
+        reason = pending.due(batch, self._clock())
         if reason is None:
             return None
         try:
-            job = jobs.want(box.task, box.table, box.window, reason=reason)
+            job = jobs.request(pending.task, pending.table, pending.window, reason=reason)
         except WorkUnreadable:  # the batch stays for a release that can read that job
             return None
         # A batch that was changed meanwhile stays, and causes one job more than needed.
-        self._documents.swap(SPACE, box.key, document, None)
+        self._documents.swap(SPACE, pending.key, document, None)
         return job
 
 
@@ -192,37 +192,39 @@ class Batcher:
     def turn(self, wait_seconds: float) -> list[Job]:
         """Collect announcements until the timeout, request the jobs of due batches, and return those jobs."""
         messages = self._reader.take(MAX_MESSAGES, wait_seconds)
-        self._pending.add(self._understood(messages))
+        self._pending.add(self._parse_announcements(messages))
         if messages:
-            self._done()
+            self._acknowledge()
         return self._pending.request_jobs(self._jobs)
 
-    def _done(self) -> None:
+    def _acknowledge(self) -> None:
         try:
             self._reader.acknowledge()
         except LeaseLost as error:  # it is redelivered to a batcher that recognizes it
-            log.warning("announcements come again", error=error.message)
+            log.warning("announcements will be delivered again", error=error.message)
 
-    def _understood(self, messages: Iterable[Message]) -> list[Announcement]:
+    def _parse_announcements(self, messages: Iterable[Message]) -> list[Announcement]:
         found = []
         for message in messages:
             try:
                 found.append(_check_types(Announcement.of(message.value)))
-            except (KeyError, TypeError, ValueError) as error:  # it would be redelivered for ever, and block all others
+            except (KeyError, TypeError, ValueError) as error:  # it would be redelivered forever, and block all others
                 metrics.ANNOUNCED.labels("rejected").inc()
-                log.warning("not an announcement", topic=message.topic, position=message.position, error=f"{error!r}")
+                log.warning(
+                    "invalid announcement skipped", topic=message.topic, position=message.position, error=f"{error!r}"
+                )
         return found
 
 
 def load_pending(documents: Documents) -> list[PendingBatch]:
     """Load the pending batches of a store, in the order of their keys."""
     found = (decode_or_skip(PendingBatch.of, document) for _key, document in documents.entries(SPACE))
-    return [box for box in found if box is not None]
+    return [pending for pending in found if pending is not None]
 
 
 def _check_types(announcement: Announcement) -> Announcement:
     numbers = (announcement.records, announcement.files, announcement.bytes, announcement.at)
     texts = (announcement.table, announcement.window, announcement.operation)
     if not all(isinstance(one, int) for one in numbers) or not all(isinstance(one, str) for one in texts):
-        raise TypeError(f"{announcement} has texts for numbers, or numbers for texts")
+        raise TypeError(f"{announcement} has fields of a wrong type")
     return announcement

@@ -48,9 +48,9 @@ class ForecastEntry:
     why: str
     policy: str = ""
 
-    def held(self, state: ForecastState, when: datetime | None, words: str) -> ForecastEntry:
+    def delay(self, state: ForecastState, when: datetime | None, reason: str) -> ForecastEntry:
         """Return the entry, delayed until a time."""
-        return replace(self, state=state, when=when, why=f"{self.why}; {words}")
+        return replace(self, state=state, when=when, why=f"{self.why}; {reason}")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class ForecastInput:
     tables: Sequence[str]
     marks: Mapping[str, ScheduleMark]
     jobs: Sequence[Job] = ()
-    boxes: Sequence[PendingBatch] = ()
+    pending_batches: Sequence[PendingBatch] = ()
     pauses: Sequence[Pause] = ()
 
 
@@ -93,16 +93,18 @@ def _job_entries(view: ForecastInput) -> Iterator[ForecastEntry]:
 
 def _batch_entries(view: ForecastInput) -> Iterator[ForecastEntry]:
     """Yield the entries of pending batches; batches that no policy collects any more are about to be dropped."""
-    for box in view.boxes:
-        found = view.policies.rule(box.task, box.table)
-        batch = view.policies.batch(box.task, box.table)
+    for pending in view.pending_batches:
+        found = view.policies.rule(pending.task, pending.table)
+        batch = view.policies.batch(pending.task, pending.table)
         if found is None or batch is None:
             continue
-        reason = box.due(batch, view.now)
-        when = view.now if reason else box.first_at + timedelta(seconds=batch.age_seconds)
+        reason = pending.due(batch, view.now)
+        when = view.now if reason else pending.first_at + timedelta(seconds=batch.age_seconds)
         state = ForecastState.DUE if reason else ForecastState.FILLING
-        words = reason or _describe_filling(box, batch, view.now)
-        yield _apply_holds(ForecastEntry(box.task, box.table, box.window, when, state, words, found.policy), view)
+        why = reason or _describe_filling(pending, batch, view.now)
+        yield _apply_holds(
+            ForecastEntry(pending.task, pending.table, pending.window, when, state, why, found.policy), view
+        )
 
 
 def _schedule_entries(view: ForecastInput) -> Iterator[ForecastEntry]:
@@ -133,11 +135,11 @@ def _apply_holds(line: ForecastEntry, view: ForecastInput) -> ForecastEntry:
     begins = max(line.when or view.now, view.now)
     for pause in view.pauses:
         if pause.holds(line.task, line.table) and (pause.until is None or pause.until > begins):
-            return line.held(ForecastState.PAUSED, pause.until, f"paused by {pause.by}: {pause.reason}")
-    hush = view.policies.hush(line.task, line.table, begins)
-    if hush is None:
+            return line.delay(ForecastState.PAUSED, pause.until, f"paused by {pause.by}: {pause.reason}")
+    quiet = view.policies.quiet_period(line.task, line.table, begins)
+    if quiet is None:
         return line
-    return line.held(ForecastState.QUIET, None if hush.endless else hush.window.end, str(hush))
+    return line.delay(ForecastState.QUIET, None if quiet.endless else quiet.window.end, str(quiet))
 
 
 def _describe_running(job: Job) -> str:
@@ -149,9 +151,9 @@ def _describe_queued(job: Job) -> str:
     return f"{job.reason}; attempt {job.attempts} failed: {job.error}" if job.attempts and job.error else job.reason
 
 
-def _describe_filling(box: PendingBatch, batch: Batch, now: datetime) -> str:
-    age = max(0.0, (now - box.first_at).total_seconds())
+def _describe_filling(pending: PendingBatch, batch: Batch, now: datetime) -> str:
+    age = max(0.0, (now - pending.first_at).total_seconds())
     return (
-        f"{box.count} of {batch.count} files, {format_bytes(box.bytes)} of {format_bytes(batch.bytes)}, "
+        f"{pending.count} of {batch.count} files, {format_bytes(pending.bytes)} of {format_bytes(batch.bytes)}, "
         f"{format_duration(age)} of {format_duration(batch.age_seconds)}"
     )

@@ -1,4 +1,4 @@
-"""Ended jobs, the latest first: done and cancelled jobs, and dead jobs that wait for a person.
+"""Ended jobs, the latest first: done and cancelled jobs, and dead jobs, which wait for an operator.
 
 Of each subject only the latest dead job is stored, with the number of deaths before it.
 """
@@ -40,8 +40,8 @@ class DeadJobs:
             known = None if document is None else _decode_job(document)
             if known is not None and _has_died_after(known, job):
                 return
-            kept = JobRecord(changes.count_death(job, known)).document
-            if self._documents.swap(self._space, DEAD + job.subject, document, kept):
+            dead = JobRecord(changes.count_death(job, known)).document
+            if self._documents.swap(self._space, DEAD + job.subject, document, dead):
                 return
 
     def of(self, subject: str) -> Job | None:
@@ -123,7 +123,7 @@ class JobHistory:
     def jobs(self, states: Collection[JobState]) -> list[Iterator[Job]]:
         """Return iterators over the jobs of these states; that of the many is read lazily."""
         dead = [iter(self._dead.all())] if JobState.DEAD in states else []
-        ended = [self._ended()] if {JobState.DONE, JobState.CANCELLED}.intersection(states) else []
+        ended = [self._read_ended()] if {JobState.DONE, JobState.CANCELLED}.intersection(states) else []
         return [*dead, *ended]
 
     def counts(self, now: datetime) -> Counter[JobState]:
@@ -138,14 +138,14 @@ class JobHistory:
         """Delete jobs that ended before a time, and all but the latest ones; return the number of deleted jobs."""
         gone = [
             job
-            for number, job in enumerate(self._ended())
+            for number, job in enumerate(self._read_ended())
             if number >= most or (job.ended is not None and job.ended < before)
         ]
         for job in gone:
             self.forget(job)
         return len(gone)
 
-    def _ended(self) -> Iterator[Job]:
+    def _read_ended(self) -> Iterator[Job]:
         for _key, document in self._documents.entries(SPACE, ENDED):
             record = decode_or_skip(JobRecord.of, document)
             if record is not None:

@@ -49,8 +49,8 @@ def assign_tasks(tasks: Collection[Task], workers: int) -> list[tuple[Task, ...]
     [['rollup', 'compact'], ['rollup']]
     """
     every, short = tuple(tasks), tuple(task for task in tasks if task.is_short)
-    kept_free = 1 if workers > 1 and short else 0
-    return [*([every] * (workers - kept_free)), *([short] * kept_free)]
+    reserved = 1 if workers > 1 and short else 0
+    return [*([every] * (workers - reserved)), *([short] * reserved)]
 
 
 class WorkMissing(NeveError):
@@ -112,7 +112,7 @@ class Job:
     progress: Progress = field(default_factory=Progress)
     again: bool = False
     cancel: bool = False  # an operator requested its end; its worker checks this now and then
-    outcome: str = ""  # the result and its reason, in words
+    outcome: str = ""  # description of the result and its reason
     result: Mapping[str, object] = field(default_factory=dict)
     error: str = ""
     hint: str = ""

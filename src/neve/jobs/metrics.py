@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 WATCHED_STATES = (JobState.QUEUED, JobState.RUNNING, JobState.DEAD)
 BUCKETS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
-ATTEMPTS = Counter("neve_work_attempts", "runs of jobs by the state that the job was left in", ["task", "state"])
-JOB_SECONDS = Histogram("neve_work_job_seconds", "from the start of a run to its end", ["task"], buckets=BUCKETS)
-JOBS = Gauge("neve_work_jobs", "jobs that wait, that run, and that wait for a person", ["task", "state"])
-QUEUE = Gauge("neve_work_queue_depth", "jobs that are due and that no worker has", ["task"])
-OLDEST = Gauge("neve_work_oldest_queued_seconds", "how long the job that is due longest has been so", ["task"])
-PENDING_BATCHES = Gauge("neve_work_boxes", "tables and windows of which announcements are gathered", ["task"])
-PENDING_BYTES = Gauge("neve_work_boxed_bytes", "bytes that were announced and that no job is about yet", ["task"])
-BUS_LAG = Gauge("neve_work_announcements_behind", "announcements that were not gathered yet", ["topic"])
-ANNOUNCED = Counter("neve_work_announcements", "announcements by what became of them", ["outcome"])
+ATTEMPTS = Counter("neve_work_attempts", "attempts of jobs, by the resulting state", ["task", "state"])
+JOB_SECONDS = Histogram("neve_work_job_seconds", "duration of an attempt", ["task"], buckets=BUCKETS)
+JOBS = Gauge("neve_work_jobs", "queued, running and dead jobs", ["task", "state"])
+QUEUE = Gauge("neve_work_queue_depth", "due jobs that no worker has claimed", ["task"])
+OLDEST = Gauge("neve_work_oldest_queued_seconds", "age of the oldest due job", ["task"])
+PENDING_BATCHES = Gauge("neve_work_boxes", "pending batches of announcements", ["task"])
+PENDING_BYTES = Gauge("neve_work_boxed_bytes", "announced bytes in pending batches", ["task"])
+BUS_LAG = Gauge("neve_work_announcements_behind", "unread announcements", ["topic"])
+ANNOUNCED = Counter("neve_work_announcements", "announcements, by outcome", ["outcome"])
 
 
 def count_attempt(job: Job, seconds: float) -> None:
@@ -51,12 +51,12 @@ def update_queue(jobs: JobQueue) -> None:
         OLDEST.labels(task.value).set(max(waiting[task], default=0))
 
 
-def update_pending(boxes: Collection[PendingBatch]) -> None:
+def update_pending(batches: Collection[PendingBatch]) -> None:
     """Update the metrics of pending batches."""
     for task in Task:
-        mine = [box for box in boxes if box.task is task]
+        mine = [pending for pending in batches if pending.task is task]
         PENDING_BATCHES.labels(task.value).set(len(mine))
-        PENDING_BYTES.labels(task.value).set(sum(box.bytes for box in mine))
+        PENDING_BYTES.labels(task.value).set(sum(pending.bytes for pending in mine))
 
 
 def update_bus_lag(behind: Mapping[str, int]) -> None:

@@ -82,7 +82,7 @@ class Pauses:
         found = next((pause for pause in self.list() if pause.id == pause_id), None)
         if found is None:
             raise WorkMissing(
-                f"there is no pause {pause_id!r}", hint="it may be over; `neve status` shows those in force"
+                f"there is no pause {pause_id!r}", hint="it may have ended; run `neve status` to see the current pauses"
             )
         self._documents.delete(SPACE, pause_id)
         self._forget()
@@ -94,7 +94,7 @@ class Pauses:
         every = (decode_or_skip(Pause.of, document) for _key, document in self._documents.entries(SPACE))
         return [pause for pause in every if pause is not None and not _is_over(pause, now)]
 
-    def found(self, task: Task, table: str) -> Pause | None:
+    def find(self, task: Task, table: str) -> Pause | None:
         """Return the pause that applies to a task of a table, if any.
 
         It is read from a cache with a short TTL, since it is checked for every job.

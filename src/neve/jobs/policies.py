@@ -62,7 +62,7 @@ class Policies:
         counts = Counter(policy.name for policy in (*self.written, self.defaults))
         twice = next((name for name, count in counts.items() if count > 1), None)
         if twice is not None:
-            more = "it is the name of what applies without policies" if twice == BUILT_IN else "it is there twice"
+            more = "it is reserved" if twice == BUILT_IN else "it is used twice"
             raise ConfigError(f"a policy has the name {twice!r}, expected another one: {more}")
 
     @property
@@ -87,7 +87,7 @@ class Policies:
         found = self.rule(task, table)
         return found.rule.batch if found and found.rule.enabled else None
 
-    def hush(self, task: Task, table: str, now: datetime) -> QuietPeriod | None:
+    def quiet_period(self, task: Task, table: str, now: datetime) -> QuietPeriod | None:
         """Return the quiet hours of a task and table now: those of all matching policies, whichever has the rule."""
         written = [
             (policy.name, quiet)
@@ -105,8 +105,8 @@ class Policies:
 
     def quiet(self, task: Task, table: str, now: datetime) -> str | None:
         """Return the quiet hours that prevent a task of a table from starting now, in words; none if it may start."""
-        hush = self.hush(task, table, now)
-        return str(hush) if hush else None
+        found = self.quiet_period(task, table, now)
+        return str(found) if found else None
 
     def budgets(self) -> list[Budget]:
         """Return the budgets in order; the first match counts for an organization."""
@@ -114,7 +114,7 @@ class Policies:
 
     def warnings(self, tables: Sequence[str]) -> list[str]:
         """Return warnings about rules that have no effect on a lake with these tables."""
-        return [words for policy in self.written for words in self._warnings(policy, tables)]
+        return [warning for policy in self.written for warning in self._warnings(policy, tables)]
 
     def _warnings(self, policy: Policy, tables: Sequence[str]) -> list[str]:
         from neve.jobs.routing import tables_for  # noqa: PLC0415 - Arrow, for those who check policies
@@ -126,9 +126,9 @@ class Policies:
         for task in policy.tasks:
             about = [name for name in tables_for(task, tables) if _matches(policy, name)]
             if not about:
-                found.append(f"policy {policy.name}: none of its tables is one that {task} is about")
+                found.append(f"policy {policy.name}: {task} applies to none of its tables")
             elif not any(self._decides(policy, task, name) for name in about):
-                found.append(f"policy {policy.name}: {task} of its tables is decided by policies before it")
+                found.append(f"policy {policy.name}: earlier policies have the rules for {task} of its tables")
         return found
 
     def _decides(self, policy: Policy, task: Task, table: str) -> bool:
@@ -226,10 +226,10 @@ def _describe_error(detail: ErrorDetails) -> str:
         return "unknown key"
     if detail["type"] == "missing":
         return "is missing"
-    given: Any = detail["input"]
-    shown = type(given).__name__ if isinstance(given, dict | list) else repr(given)
+    found: Any = detail["input"]
+    value = type(found).__name__ if isinstance(found, dict | list) else repr(found)
     expected = detail["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
-    return f"got {shown}, which {expected[0].lower()}{expected[1:]}"
+    return f"got {value}, which {expected[0].lower()}{expected[1:]}"
 
 
 SPACE, KEY = "policies", "written"
@@ -241,10 +241,10 @@ class PolicyConflict(NeveError):
 
 @dataclass(frozen=True)
 class PolicyStore:
-    """Store of policies: those of files (`given`) apply until others are written, and again after these are cleared."""
+    """Store of policies: the configured ones apply until others are written, and again after these are cleared."""
 
     documents: Documents
-    given: Policies
+    configured: Policies
 
     def load(self) -> Policies:
         """Return the policies in force."""
@@ -258,8 +258,8 @@ class PolicyStore:
         """Describe the origin of the policies in force."""
         document = self.documents.get(SPACE, KEY)
         if document is not None:
-            return f"written by {document['by']} at {document['at']}, in the place of those of the files"
-        return "the configuration" if self.given.written else "built in; nobody wrote any"
+            return f"written by {document['by']} at {document['at']}, replacing those of the configuration"
+        return "the configuration" if self.configured.written else "built in"
 
     def save(self, policies: Policies, by: str, expected: str | None = None) -> str:
         """Replace the policies and return their version; raises `PolicyConflict` if the current version differs."""
@@ -276,7 +276,7 @@ class PolicyStore:
             document = self.documents.get(SPACE, KEY)
             self._check(document, expected)
             if document is None or self.documents.swap(SPACE, KEY, document, None):
-                return hash_policies(self.given)
+                return hash_policies(self.configured)
 
     def now(self) -> datetime:
         """Return the time by the store's clock, which all processes share."""
@@ -284,15 +284,15 @@ class PolicyStore:
 
     def _policies(self, document: dict[str, Any] | None) -> Policies:
         if document is None:
-            return self.given
-        return Policies(read_policies(document["policies"], "the state store"), self.given.defaults)
+            return self.configured
+        return Policies(read_policies(document["policies"], "the state store"), self.configured.defaults)
 
     def _check(self, document: dict[str, Any] | None, expected: str | None) -> None:
         found = hash_policies(self._policies(document))
         if expected is not None and expected != found:
             raise PolicyConflict(
-                f"the policies have version {found}, expected {expected}: somebody changed them since",
-                hint="read them again, and change what is there now",
+                f"the policies have version {found}, expected {expected}: they were changed meanwhile",
+                hint="read them again, and repeat the change",
             )
 
 

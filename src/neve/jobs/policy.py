@@ -22,11 +22,11 @@ MB = 1024 * 1024
 
 
 class Batch(Section):
-    """Announcements of one table and window are gathered until one of these is reached."""
+    """Limits of a batch of announcements: a job starts when one of them is reached."""
 
-    count: int = Field(12, ge=1, description="files that were announced")
-    bytes: int = Field(256 * MB, ge=1, description="bytes that were announced")
-    age_seconds: float = Field(60, ge=0, description="seconds since the first of them")
+    count: int = Field(12, ge=1, description="number of announced files")
+    bytes: int = Field(256 * MB, ge=1, description="announced bytes")
+    age_seconds: float = Field(60, ge=0, description="seconds since the first announcement")
 
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
@@ -63,24 +63,24 @@ Clock = Annotated[str, BeforeValidator(_parse_clock), Field(pattern=r"^(([01]\d|
 
 
 class Rule(Section):
-    """What starts a task: an interval, a cron expression, or commits that are gathered; any of them may."""
+    """Triggers of a task: an interval, a cron expression, a batch of commits, or several of them."""
 
-    enabled: bool = Field(True, description="whether it starts by itself at all")
+    enabled: bool = Field(True, description="start the task automatically")
     every: Annotated[str, AfterValidator(_check_interval)] = Field(
-        "", description="how often: a number and s, m, h, d or w; empty: not by an interval"
+        "", description="interval: a number and s, m, h, d or w; empty: none"
     )
     cron: Annotated[str, AfterValidator(_normalize_cron)] = Field(
-        "", description="minute, hour, day of month, month and day of week, as cron reads them; empty: by no calendar"
+        "", description="cron expression: minute, hour, day of month, month and day of week; empty: none"
     )
     zone: Zone = Field("UTC", description="time zone of the cron expression, by its IANA name")
     batch: Batch | None = Field(
-        None, description="how many announced commits are gathered before it starts; empty: commits do not start it"
+        None, description="limits of the batch of commits that starts the task; empty: commits do not start it"
     )
 
     @model_validator(mode="after")
     def _starts(self) -> Rule:
         if self.enabled and not (self.every or self.cron or self.batch):
-            raise ValueError("is a rule by which nothing ever starts, expected every, cron, batch, or enabled: false")
+            raise ValueError("is a rule that never starts its task, expected every, cron, batch, or enabled: false")
         return self
 
     @property
@@ -90,25 +90,27 @@ class Rule(Section):
 
 
 class Quiet(Section):
-    """Hours in which no work begins; what has begun goes on."""
+    """Quiet hours: no job starts, and running jobs continue."""
 
-    start: Clock = Field(description="when they begin, HH:MM")
-    end: Clock = Field(description="when they end, HH:MM; before the start: on the next day; equal: a whole day")
-    days: tuple[Day, ...] = Field(DAYS, min_length=1, description="days on which they begin: mon, tue, … sun")
-    zone: Zone = Field("UTC", description="their time zone, by its IANA name")
-    tasks: tuple[Task, ...] = Field(tuple(Task), min_length=1, description="tasks that are quiet; by default all")
+    start: Clock = Field(description="start, HH:MM")
+    end: Clock = Field(description="end, HH:MM; before the start: on the next day; equal: a whole day")
+    days: tuple[Day, ...] = Field(DAYS, min_length=1, description="days on which they start: mon, tue, … sun")
+    zone: Zone = Field("UTC", description="time zone, by its IANA name")
+    tasks: tuple[Task, ...] = Field(tuple(Task), min_length=1, description="tasks that do not start; default: all")
 
 
 class Budget(Section):
-    """What rewriting may take for one organization in a day (UTC), on all tables together."""
+    """Daily limit (UTC) of the rewriting for one organization, on all tables together."""
 
     organization: str = Field(
-        EVERY_TABLE, min_length=1, description="organization, or a pattern: each that matches has it for itself"
+        EVERY_TABLE,
+        min_length=1,
+        description="organization, or a pattern; each matching one has its own budget",
     )
     dollars_per_day: float = Field(
-        0, ge=0, allow_inf_nan=False, description="dollars, as compaction estimates them; 0: no limit"
+        0, ge=0, allow_inf_nan=False, description="dollars, as estimated by compaction; 0: no limit"
     )
-    bytes_per_day: int = Field(0, ge=0, description="bytes that are read to be rewritten; 0: no limit")
+    bytes_per_day: int = Field(0, ge=0, description="bytes read for rewriting; 0: no limit")
 
     @model_validator(mode="after")
     def _limits(self) -> Budget:
@@ -118,22 +120,22 @@ class Budget(Section):
 
 
 class Policy(Section):
-    """What applies to the tables that its patterns match; for each task the first policy that names it wins."""
+    """Rules for the tables that match its patterns. For each task, the first policy with a rule applies."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$", description="its name, which no other policy has")
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$", description="unique name")
     tables: tuple[str, ...] = Field(
         (EVERY_TABLE,), min_length=1, description="names of tables, with *, ? and […]: metrics_*"
     )
     tasks: dict[Task, Rule] = Field(
-        {}, description="what starts each task: compact, maintain, rollup, search, autopilot"
+        {}, description="triggers of each task: compact, maintain, rollup, search, autopilot"
     )
-    quiet: tuple[Quiet, ...] = Field((), description="hours in which no work begins")
-    budgets: tuple[Budget, ...] = Field((), description="what rewriting may take for each organization")
+    quiet: tuple[Quiet, ...] = Field((), description="quiet hours")
+    budgets: tuple[Budget, ...] = Field((), description="daily limits of rewriting, by organization")
 
     @model_validator(mode="after")
-    def _says_something(self) -> Policy:
+    def _check_content(self) -> Policy:
         if not (self.tasks or self.quiet or self.budgets):
-            raise ValueError("is a policy that says nothing, expected tasks, quiet or budgets")
+            raise ValueError("has no content, expected tasks, quiet or budgets")
         if self.budgets and self.tables != (EVERY_TABLE,):
             raise ValueError('has budgets, which count over all tables, expected tables: ["*"]')
         return self
@@ -202,10 +204,7 @@ BUILT_IN = "built-in"
 
 
 def build_default_policy(autopilot_hour: int | None) -> Policy:
-    """Return the policy that comes last.
-
-    The autopilot changes layouts, so it runs only if it is configured.
-    """
+    """Return the policy that comes last. The autopilot changes layouts, so it runs only if it is configured."""
     autopilot = Rule(cron=f"0 {autopilot_hour} * * *") if autopilot_hour is not None else Rule(enabled=False)
     return Policy(
         name=BUILT_IN,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from neve.state.documents import Documents
 
 
-# Delay for each more urgent task, after which a task comes first: so no job waits for ever behind urgent ones.
+# Delay for each more urgent task, after which a task comes first: so no job waits forever behind urgent ones.
 DELAY_PER_RANK = timedelta(minutes=10)
 
 
@@ -55,8 +55,6 @@ def find_busy_keys(jobs: Iterable[Job], now: datetime) -> set[tuple[Task, str]]:
         if job.state is JobState.RUNNING and job.until is not None and job.until > now
     }
 
-
-# An ended job is moved to the history; if the mover dies on the way, the next process that finds the job moves it.
 
 OPEN = "open/"
 
@@ -100,7 +98,7 @@ class OpenJobs:
                     self._move(changed, changed.document)
                 return changed
 
-    def held_back(self, subject: str, wanted: JobRequest) -> JobRequest:
+    def delay_request(self, subject: str, wanted: JobRequest) -> JobRequest:
         """Return the request for a subject, delayed if its last job died recently."""
         return changes.delay_after_death(wanted, self._history.dead(subject), self._retry)
 
@@ -108,7 +106,7 @@ class OpenJobs:
         """Replace the open job of a subject if it still is this document; return whether it was."""
         return self._documents.swap(SPACE, OPEN + record.job.subject, document, record.document)
 
-    def mended(
+    def prepare_claim(
         self, document: dict[str, object], record: JobRecord, tasks: Collection[Task], now: datetime
     ) -> JobRecord | None:
         """Return the record if it can be claimed; repairs the state that a dead process left behind on the way."""
@@ -119,14 +117,16 @@ class OpenJobs:
         if job.task not in tasks:
             return None
         if job.until is not None and job.until <= now:
-            return self._taken_from_the_dead(document, record, now)
+            return self._expire_claim(document, record, now)
         return record if job.state is JobState.QUEUED else None
 
-    def _taken_from_the_dead(self, document: dict[str, object], record: JobRecord, now: datetime) -> JobRecord | None:
+    def _expire_claim(self, document: dict[str, object], record: JobRecord, now: datetime) -> JobRecord | None:
         job, left = record.job, changes.expire_claim(record, self._retry, now)
         if not self.swap(document, left):
             return None
-        log.warning("worker silent", job=job.id, subject=job.subject, worker=job.owner, state=left.job.state.value)
+        log.warning(
+            "worker without heartbeat", job=job.id, subject=job.subject, worker=job.owner, state=left.job.state.value
+        )
         if left.job.state is JobState.QUEUED:
             return left
         self._move(left, left.document)
@@ -138,7 +138,9 @@ class OpenJobs:
         self._history.keep(job)
         following = None
         if record.following is not None:
-            following = new_record(job.task, job.table, job.window, self.held_back(job.subject, record.following), now)
+            following = new_record(
+                job.task, job.table, job.window, self.delay_request(job.subject, record.following), now
+            )
         self._documents.swap(SPACE, OPEN + job.subject, document, following.document if following else None)
 
 
@@ -147,7 +149,7 @@ def _decode_record(subject: str, document: dict[str, object]) -> JobRecord:
     if record is None:
         raise WorkUnreadable(
             f"the job of {subject} has values that this release does not know",
-            hint="a newer release shares the state store: it goes on with the job",
+            hint="a newer release shares the state store and continues the job",
         )
     return record
 
@@ -157,7 +159,7 @@ def new_record(task: Task, table: str, window: str, wanted: JobRequest, now: dat
     return JobRecord(Job(new_id(now), task, table, window, wanted.reason, created=now, not_before=wanted.not_before))
 
 
-KEEP_MOST = 2000  # of ended jobs: all of them are read to count them
+MAX_ENDED_JOBS = 2000  # of ended jobs: all of them are read to count them
 RETRY = Retry()
 NO_RESULT: Mapping[str, object] = {}
 JobList = list[Job]  # inside the class, `list` is the method that lists jobs
@@ -172,7 +174,7 @@ class JobQueue:
         *,
         retry: Retry = RETRY,
         keep_days: float = 7,
-        keep_most: int = KEEP_MOST,
+        max_ended: int = MAX_ENDED_JOBS,
         clock: Callable[[], datetime] | None = None,
     ) -> None:
         self._clock = clock or documents.now
@@ -180,20 +182,22 @@ class JobQueue:
         self._open = OpenJobs(documents, self._history, retry, self._clock)
         self._retry = retry
         self._keep = timedelta(days=keep_days)
-        self._keep_most = keep_most
+        self._max_ended = max_ended
 
-    def want(self, task: Task, table: str, window: str = "", *, reason: str, not_before: datetime | None = None) -> Job:
+    def request(
+        self, task: Task, table: str, window: str = "", *, reason: str, not_before: datetime | None = None
+    ) -> Job:
         """Request a job, now or not before a time; it is merged into the open job of the same subject, if there is one.
 
         A running job may have read an earlier state: it is followed by another one. A request for a dead job's subject
         waits as long as its next attempt would. A replay by an operator does not wait.
         """
 
-        def wanted(record: JobRecord | None, now: datetime) -> JobRecord:
-            wish = self._open.held_back(_subject(task, table, window), JobRequest(reason, not_before or now))
-            return changes.fold_request(record, wish) if record else new_record(task, table, window, wish, now)
+        def merge(record: JobRecord | None, now: datetime) -> JobRecord:
+            request = self._open.delay_request(_subject(task, table, window), JobRequest(reason, not_before or now))
+            return changes.fold_request(record, request) if record else new_record(task, table, window, request, now)
 
-        return self._open.change(_subject(task, table, window), wanted).job
+        return self._open.change(_subject(task, table, window), merge).job
 
     def get(self, job_id: str) -> Job | None:
         """Return a job, open or ended; none if it does not exist or was pruned."""
@@ -236,7 +240,7 @@ class JobQueue:
         found = sorted(self._open.records(), key=lambda found: claim_order(found[1].job))
         taken = find_busy_keys((record.job for _document, record in found), now)
         for document, seen in found:
-            record = self._open.mended(document, seen, tasks, now)
+            record = self._open.prepare_claim(document, seen, tasks, now)
             if record is None or record.job.not_before > now or exclusive_key(record.job) in taken:
                 continue
             if allowed(record.job) is not None:
@@ -252,47 +256,47 @@ class JobQueue:
 
         The returned job has `cancel`.
         """
-        return self._held(job, lambda record, now: changes.renew(record, now, seconds, progress))
+        return self._change_claimed(job, lambda record, now: changes.renew(record, now, seconds, progress))
 
     def finish(self, job: Job, outcome: str, result: Mapping[str, object] = NO_RESULT) -> Job:
         """Finish a job; later requests for its subject are queued."""
-        return self._closed(job, lambda record, now: changes.finish(record, outcome, result, now))
+        return self._end(job, lambda record, now: changes.finish(record, outcome, result, now))
 
     def fail(self, job: Job, error: Exception) -> Job:
         """Record a failed attempt: the job is queued for later or, after the last attempt, dead."""
-        return self._closed(job, lambda record, now: changes.fail(record, error, self._retry, now))
+        return self._end(job, lambda record, now: changes.fail(record, error, self._retry, now))
 
     def release(self, job: Job) -> Job:
         """Release a job that was neither done nor failed, for example when its worker has to stop."""
-        return self._closed(job, lambda record, now: changes.put_back(record, now, now))
+        return self._end(job, lambda record, now: changes.put_back(record, now, now))
 
     def cancel(self, job_id: str) -> Job:
         """Cancel a job for an operator; a running job ends when its worker notices."""
 
-        def given_up(record: JobRecord | None, now: datetime) -> JobRecord:
+        def cancel_record(record: JobRecord | None, now: datetime) -> JobRecord:
             if record is None or record.job.id != job_id:
-                raise self._refused(job_id, "cancelled", "queued or running")
+                raise self._state_error(job_id, "cancelled", "queued or running")
             return changes.cancel(record, now)
 
         found = self._open.find(job_id)
         if found is None:
-            raise self._refused(job_id, "cancelled", "queued or running")
-        return self._open.change(found.subject, given_up).job
+            raise self._state_error(job_id, "cancelled", "queued or running")
+        return self._open.change(found.subject, cancel_record).job
 
     def replay(self, job_id: str) -> Job:
         """Retry a dead or cancelled job for an operator; it is merged into the open job of its subject, if any."""
         old = self.get(job_id)
         if old is None or old.state not in {JobState.DEAD, JobState.CANCELLED}:
-            raise self._refused(job_id, "replayed", "dead or cancelled")
+            raise self._state_error(job_id, "replayed", "dead or cancelled")
 
-        def revived(record: JobRecord | None, now: datetime) -> JobRecord:
+        def requeue(record: JobRecord | None, now: datetime) -> JobRecord:
             if record is None:
                 return changes.reset(old, now)
             if record.job.id == job_id:  # another operator was faster
                 return record
             return changes.fold_request(record, JobRequest(f"replay of {job_id}: {old.reason}", now))
 
-        job = self._open.change(old.subject, revived).job
+        job = self._open.change(old.subject, requeue).job
         if job.id == job_id:
             self._history.forget(old)
         else:
@@ -301,7 +305,7 @@ class JobQueue:
 
     def prune(self) -> int:
         """Delete jobs that ended long ago, and the oldest ones; return the number. Dead jobs are kept."""
-        return self._history.prune(self._clock() - self._keep, self._keep_most)
+        return self._history.prune(self._clock() - self._keep, self._max_ended)
 
     def counts(self) -> dict[JobState, int]:
         """Return the number of stored jobs in each state; those of ended jobs are up to a minute old."""
@@ -313,29 +317,29 @@ class JobQueue:
         """Return the time by the store's clock, which all processes share."""
         return self._clock()
 
-    def _closed(self, job: Job, change: Callable[[JobRecord, datetime], JobRecord]) -> Job:
+    def _end(self, job: Job, change: Callable[[JobRecord, datetime], JobRecord]) -> Job:
         try:
-            return self._held(job, change)
+            return self._change_claimed(job, change)
         except LeaseLost:
             known = self._history.find(job.id)
             if known is not None and _claim_key(known) == _claim_key(job):
                 return known  # this claim ended it, and the response was lost
             raise
 
-    def _held(self, job: Job, change: Callable[[JobRecord, datetime], JobRecord]) -> Job:
+    def _change_claimed(self, job: Job, change: Callable[[JobRecord, datetime], JobRecord]) -> Job:
         """Change a job that this claim still owns; raises `LeaseLost` if it does not."""
         try:
             return self._open.change(job.subject, lambda record, now: change(_check_claim(record, job), now)).job
         except WorkUnreadable as error:
             raise LeaseLost(f"{job.owner} lost job {job.id}: {error.message}", hint=error.hint) from error
 
-    def _refused(self, job_id: str, verb: str, expected: str) -> WorkMissing | WorkRefused:
+    def _state_error(self, job_id: str, verb: str, expected: str) -> WorkMissing | WorkRefused:
         job = self.get(job_id)
         if job is None:
-            return WorkMissing(f"there is no job {job_id!r}", hint="`neve jobs list` shows those that there are")
+            return WorkMissing(f"there is no job {job_id!r}", hint="run `neve jobs list` to see the jobs")
         return WorkRefused(
             f"job {job_id} ({job.subject}) can't be {verb}: it is {job.state.value}, expected {expected}",
-            hint="start its task anew instead" if job.state is JobState.DONE else None,
+            hint="start its task again instead" if job.state is JobState.DONE else None,
         )
 
 
@@ -361,5 +365,5 @@ def _check_claim(record: JobRecord | None, job: Job) -> JobRecord:
         where = f"it is {record.job.state.value}{f' with {record.job.owner}' if record.job.owner else ''}"
     raise LeaseLost(
         f"{job.owner} lost job {job.id} ({job.subject}): {where}",
-        hint="its worker was silent for longer than its lease, and another one took over",
+        hint="its worker sent no heartbeat for longer than its lease, and another one took over",
     )

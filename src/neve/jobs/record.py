@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-_said: set[tuple[str, str]] = set()
+_logged: set[tuple[str, str]] = set()
 
 
 def decode_or_skip(of: Callable[[Mapping[str, Any]], T], document: Mapping[str, Any]) -> T | None:
@@ -36,9 +36,9 @@ def decode_or_skip(of: Callable[[Mapping[str, Any]], T], document: Mapping[str, 
         return of(document)
     except (KeyError, TypeError, ValueError) as error:
         cause = of.__qualname__, repr(error)
-        if cause not in _said:
-            _said.add(cause)
-            log.warning("record left alone: a newer release may have written it", reader=cause[0], error=cause[1])
+        if cause not in _logged:
+            _logged.add(cause)
+            log.warning("record skipped: a newer release may have written it", reader=cause[0], error=cause[1])
         return None
 
 
@@ -87,11 +87,11 @@ class JobRecord:
     job: Job
     following: JobRequest | None = None
 
-    def changed(self, **fields: Any) -> JobRecord:
+    def change(self, **fields: Any) -> JobRecord:
         """Return the record with some fields of the job changed."""
         return JobRecord(replace(self.job, **fields), self.following)
 
-    def followed_by(self, wanted: JobRequest | None) -> JobRecord:
+    def follow_with(self, wanted: JobRequest | None) -> JobRecord:
         """Return the record with another request after it, or none."""
         return JobRecord(replace(self.job, again=wanted is not None), wanted)
 

@@ -53,7 +53,7 @@ def parse_interval(text: str) -> timedelta:
     found = re.fullmatch(r"(\d{1,9})([smhdw])", text, re.ASCII)
     length = timedelta(**{UNITS[found[2]]: int(found[1])}) if found else timedelta()
     if not timedelta() < length <= MAX_INTERVAL:
-        raise ValueError("is no interval, expected a number and a unit: 90s, 10m, 6h, 1d or 1w")
+        raise ValueError("is not an interval, expected a number and a unit: 90s, 10m, 6h, 1d or 1w")
     return length
 
 
@@ -62,19 +62,19 @@ def parse_zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):  # unknown, not a name, or a folder of names
-        raise ValueError("is no time zone, expected an IANA name such as Europe/Zurich or UTC") from None
+        raise ValueError("is not a time zone, expected an IANA name such as Europe/Zurich or UTC") from None
 
 
 def check_cron(text: str) -> None:
-    """Raise `ValueError` if the text is no cron expression of five fields, or never matches."""
+    """Raise `ValueError` if the text is not a cron expression of five fields, or never matches."""
     if len(text.split()) != CRON_FIELDS:
         raise ValueError(f"has {len(text.split())} fields, {_CRON_EXPECTED}")
     try:
         next(CronSim(text, datetime(2026, 1, 1, tzinfo=UTC)))
     except CronSimError as error:
-        raise ValueError(f"is no cron expression ({str(error).lower()}), {_CRON_EXPECTED}") from None
+        raise ValueError(f"is not a cron expression ({str(error).lower()}), {_CRON_EXPECTED}") from None
     except StopIteration:
-        raise ValueError("never comes, expected a day that is in a calendar") from None
+        raise ValueError("never occurs, expected an existing day") from None
 
 
 def next_cron_time(text: str, zone: str, moment: datetime) -> datetime:
@@ -104,12 +104,12 @@ def next_time(rule: Rule, mark: ScheduleMark | None, now: datetime) -> datetime 
 
 
 def explain_schedule(rule: Rule, mark: ScheduleMark | None, when: datetime, now: datetime) -> str:
-    """Return the reason of a scheduled job, in words."""
+    """Return the reason of a scheduled job."""
     if rule.cron and not (rule.every and _is_by_interval(rule, mark, when, now)):
         local = when.astimezone(parse_zone(rule.zone))
         tense = "due since" if when <= now else "next"
         return f"cron {rule.cron}: {tense} {local:%Y-%m-%d %H:%M} {rule.zone}"
-    last = f"last {format_age(mark.last, now)} ago" if mark and mark.last else "never done before"
+    last = f"last {format_age(mark.last, now)} ago" if mark and mark.last else "never run before"
     return f"every {rule.every}: {last}"
 
 

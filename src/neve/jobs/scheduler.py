@@ -41,13 +41,15 @@ class Scheduler:
         policies, tables = self.policies(), list(self.tables())
         known = load_marks(self.documents)
         wanted = [
-            self._look(task, table, policies, known.get(schedule_key(task, table)), now)
+            self._request(task, table, policies, known.get(schedule_key(task, table)), now)
             for task in Task
             for table in tables_for(task, tables)
         ]
         return [job for job in wanted if job is not None]
 
-    def _look(self, task: Task, table: str, policies: Policies, mark: ScheduleMark | None, now: datetime) -> Job | None:
+    def _request(
+        self, task: Task, table: str, policies: Policies, mark: ScheduleMark | None, now: datetime
+    ) -> Job | None:
         found = policies.rule(task, table)
         if found is None or not found.rule.enabled:
             return None
@@ -55,13 +57,13 @@ class Scheduler:
         when = next_time(rule, mark, now)
         if when is None:
             return None
-        if when > now or policies.hush(task, table, now):
+        if when > now or policies.quiet_period(task, table, now):
             if rule.clock and (mark is None or mark.cron != rule.clock):
                 # The expression applies from now on, so that a time that is missed later is recognized.
                 self._remember(task, table, ScheduleMark(mark.last if mark else None, rule.clock, now))
             return None
         try:
-            job = self.jobs.want(task, table, reason=explain_schedule(rule, mark, when, now))
+            job = self.jobs.request(task, table, reason=explain_schedule(rule, mark, when, now))
         except WorkUnreadable:  # it stays due, and is requested when the newer release has finished that job
             return None
         # After the job: a crash in between causes a second request, not a lost one.

@@ -1,4 +1,4 @@
-"""The status board: the parts of every `neve serve` report their state here, to all that share the state store."""
+"""Status board: the state of every part of every `neve serve` that shares the state store."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class PartReport(PartStatus):
         details = json.loads(json.dumps(dict(self.details), default=str))
         return {**vars(self), "details": details, "since": self.since.isoformat(), "seen": self.seen.isoformat()}
 
-    def judged(self, now: datetime) -> PartReport:
+    def mark_lost(self, now: datetime) -> PartReport:
         """Return the report, as lost if the part sent no heartbeat for too long and did not stop."""
         if self.state == STOPPED or now - self.seen <= timedelta(seconds=SILENT_SECONDS):
             return self
-        words = f"not heard of since {self.seen:%Y-%m-%d %H:%M:%S} UTC, when it was {self.state}"
-        return replace(self, state=LOST, error=f"{words}: {self.error}" if self.error else words)
+        error = f"no heartbeat since {self.seen:%Y-%m-%d %H:%M:%S} UTC, when it was {self.state}"
+        return replace(self, state=LOST, error=f"{error}: {self.error}" if self.error else error)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class StatusBoard:
         """
         now = self.documents.now()
         found = (PartReport.of(document) for _key, document in self.documents.entries(SPACE))
-        reports = [report.judged(now) for report in found if not _is_old(report, now)]
+        reports = [report.mark_lost(now) for report in found if not _is_old(report, now)]
         return [report for report in reports if report.state != LOST or not _is_replaced(report, reports)]
 
     def forget_old(self) -> int:

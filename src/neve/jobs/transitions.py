@@ -23,11 +23,13 @@ PERMANENT_ERRORS = (ConfigError, EnvironmentFault, IncompatibleTable)
 
 
 class Retry(Section):
-    """A job that fails is tried again, each time after twice as long; in the end a person must look at it."""
+    """Retries of failed jobs. The delay doubles after each attempt, and the job is dead after the last one."""
 
-    attempts: int = Field(5, ge=1, description="how often a job is tried before it is dead")
-    first_seconds: float = Field(5, ge=0, description="how long it waits after its first failure; then twice as long")
-    most_seconds: float = Field(600, ge=0, description="the longest that it waits")
+    attempts: int = Field(5, ge=1, description="maximum number of attempts")
+    first_seconds: float = Field(
+        5, ge=0, description="delay after the first failure, in seconds; doubled after each other"
+    )
+    most_seconds: float = Field(600, ge=0, description="maximum delay, in seconds")
 
     @model_validator(mode="after")
     def _grows(self) -> Retry:
@@ -53,8 +55,8 @@ class Retry(Section):
 
 SEPARATOR = "; "
 MAX_REASONS = 4
-LONGEST_ERROR = 2000
-CANCELLED_TOO_LATE = "done before the cancel was seen"
+MAX_ERROR_CHARACTERS = 2000
+CANCELLED_TOO_LATE = "finished before it noticed the cancellation"
 DEATHS, SINCE = "deaths", "since"  # in the result of a dead job
 
 
@@ -69,14 +71,14 @@ def fold_request(record: JobRecord, wanted: JobRequest) -> JobRecord:
     """
     job = record.job
     if job.state is JobState.RUNNING:
-        return record.followed_by(_merge_requests(record.following, wanted))
+        return record.follow_with(_merge_requests(record.following, wanted))
     not_before = job.not_before if job.attempts else min(job.not_before, wanted.not_before)
-    return record.changed(reason=join_reasons(job.reason, wanted.reason), not_before=not_before)
+    return record.change(reason=join_reasons(job.reason, wanted.reason), not_before=not_before)
 
 
 def claim(record: JobRecord, owner: str, now: datetime, seconds: float) -> JobRecord:
     """Start a run on a worker; it covers all requests so far."""
-    return record.changed(
+    return record.change(
         state=JobState.RUNNING,
         owner=owner,
         started=now,
@@ -89,7 +91,7 @@ def claim(record: JobRecord, owner: str, now: datetime, seconds: float) -> JobRe
 def renew(record: JobRecord, now: datetime, seconds: float, progress: Progress | None) -> JobRecord:
     """Extend the claim of the worker."""
     until = now + timedelta(seconds=seconds)
-    return record.changed(until=until, progress=record.job.progress if progress is None else progress)
+    return record.change(until=until, progress=record.job.progress if progress is None else progress)
 
 
 def finish(record: JobRecord, outcome: str, result: Mapping[str, object], now: datetime) -> JobRecord:
@@ -97,7 +99,7 @@ def finish(record: JobRecord, outcome: str, result: Mapping[str, object], now: d
     done = end(record, JobState.DONE, now)
     if record.job.cancel:
         outcome = f"{outcome}{SEPARATOR}{CANCELLED_TOO_LATE}" if outcome else CANCELLED_TOO_LATE
-    return done.changed(outcome=outcome, result=to_json_values(result), error="", hint="")
+    return done.change(outcome=outcome, result=to_json_values(result), error="", hint="")
 
 
 def fail(record: JobRecord, error: Exception, retry: Retry, now: datetime) -> JobRecord:
@@ -138,29 +140,29 @@ def expire_claim(record: JobRecord, retry: Retry, now: datetime) -> JobRecord:
     """Fail the attempt of a worker without heartbeats; the lost time replaces the backoff."""
     job = record.job
     error = WorkerSilent(
-        f"worker {job.owner} was silent until {job.until:%Y-%m-%d %H:%M:%S} UTC, and is taken for dead"
+        f"worker {job.owner} sent no heartbeat until {job.until:%Y-%m-%d %H:%M:%S} UTC, and is considered dead"
     )
-    left = fail(record, error, retry, now).changed(owner="")  # if the worker resumes, it no longer owns the job
-    return left.changed(not_before=now) if left.job.state is JobState.QUEUED else left
+    left = fail(record, error, retry, now).change(owner="")  # if the worker resumes, it no longer owns the job
+    return left.change(not_before=now) if left.job.state is JobState.QUEUED else left
 
 
 def put_back(record: JobRecord, now: datetime, not_before: datetime) -> JobRecord:
     """Release the job without a failure; if an operator cancelled it, it ends."""
     if record.job.cancel:
         return end(record, JobState.CANCELLED, now)
-    return _requeue(record, not_before).changed(attempts=record.job.attempts - 1)
+    return _requeue(record, not_before).change(attempts=record.job.attempts - 1)
 
 
 def cancel(record: JobRecord, now: datetime) -> JobRecord:
     """Cancel all requests so far; a running job is notified, and ends when its worker notices."""
     if record.job.state is JobState.RUNNING:
-        return record.followed_by(None).changed(cancel=True)
+        return record.follow_with(None).change(cancel=True)
     return end(record, JobState.CANCELLED, now)
 
 
 def end(record: JobRecord, state: JobState, now: datetime) -> JobRecord:
     """End the job."""
-    return record.changed(state=state, ended=now, until=None)
+    return record.change(state=state, ended=now, until=None)
 
 
 def reset(job: Job, now: datetime) -> JobRecord:
@@ -189,7 +191,7 @@ def _merge_requests(one: JobRequest | None, other: JobRequest) -> JobRequest:
 def _requeue(record: JobRecord, not_before: datetime) -> JobRecord:
     """Queue the job again; requests during its run are served by the next run, which starts after them."""
     reason = join_reasons(record.job.reason, record.following.reason) if record.following else record.job.reason
-    return record.followed_by(None).changed(
+    return record.follow_with(None).change(
         state=JobState.QUEUED, reason=reason, not_before=not_before, owner="", until=None, started=None
     )
 
@@ -199,4 +201,4 @@ def _with_error(record: JobRecord, error: Exception) -> JobRecord:
         message, hint = error.message, error.hint or ""
     else:
         message, hint = f"{type(error).__name__}: {error}", ""
-    return record.changed(error=message[:LONGEST_ERROR], hint=hint)
+    return record.change(error=message[:MAX_ERROR_CHARACTERS], hint=hint)

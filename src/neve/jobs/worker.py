@@ -34,7 +34,7 @@ class JobReporter(Protocol):
         """Report the progress; calls are cheap, because it is written only now and then."""
 
     @property
-    def cancelled(self) -> bool:
+    def is_cancelled(self) -> bool:
         """True if the handler should stop soon: the job was cancelled or lost, or the process has to end."""
 
 
@@ -66,12 +66,12 @@ class HeartbeatReporter:
         self._progress = Progress(step, done, total)
 
     @property
-    def cancelled(self) -> bool:
+    def is_cancelled(self) -> bool:
         """True if the handler should stop soon."""
         return self._is_lost or self.job.cancel or self._stop.is_set()
 
     def abandon(self) -> None:
-        """Stop the heartbeats, and ask the handler to stop, although it may not check that."""
+        """Stop the heartbeats, and request the handler to stop, although it may not check that."""
         self._is_lost = True
         self._ended.set()
 
@@ -125,19 +125,19 @@ class Worker:
         return report.job if report else None
 
     def run(self, stop: threading.Event) -> None:
-        """Run jobs until asked to stop; neither a failed job nor an unavailable store ends it.
+        """Run jobs until `stop` is set; neither a failed job nor an unavailable store ends it.
 
         Without an engine it claims no more jobs: they wait for a process that has one.
         """
         while not stop.is_set():
-            job = None if self._has_no_engine else self._claimed()
+            job = None if self._has_no_engine else self._claim()
             if job is None:
                 stop.wait(self.idle_seconds)
             else:
                 self._work(job, stop)
 
     def release(self) -> Job | None:
-        """Release the current job of a worker that was asked to stop and does not end in time.
+        """Release the current job of a worker that should stop and does not end in time.
 
         The thread that waits for the worker calls it. The handler may still go on, so the process must end before
         another worker has got far with the job.
@@ -146,13 +146,13 @@ class Worker:
         if report is None:
             return None
         report.abandon()
-        return self._told(report.job, self.jobs.release)
+        return self._record(report.job, self.jobs.release)
 
-    def _claimed(self) -> Job | None:
+    def _claim(self) -> Job | None:
         try:
             return self.jobs.claim(self.owner, tuple(self.handlers), self.lease_seconds, self.allowed)
         except NeveError as error:
-            log.warning("no job can be claimed", worker=self.owner, error=error.message, hint=error.hint)
+            log.warning("claiming a job failed", worker=self.owner, error=error.message, hint=error.hint)
             return None
 
     def _work(self, job: Job, stop: threading.Event) -> None:
@@ -160,25 +160,25 @@ class Worker:
         began = time.monotonic()
         with HeartbeatReporter(self.jobs, job, seconds=self.lease_seconds, stop=stop) as report:
             self._report = report
-            tell, is_run = self._handled(job, report)
-        told = self._told(report.job, tell)
+            record, is_run = self._handle(job, report)
+        ended = self._record(report.job, record)
         self._report = None
         seconds = time.monotonic() - began
         if is_run:
-            metrics.count_attempt(told, seconds)
-        log.info("job ended", job=told.id, state=told.state.value, outcome=told.outcome, seconds=round(seconds, 3))
+            metrics.count_attempt(ended, seconds)
+        log.info("job ended", job=ended.id, state=ended.state.value, outcome=ended.outcome, seconds=round(seconds, 3))
         try:
-            self.ended(told)
+            self.ended(ended)
         except Exception:
-            log.exception("what follows a job failed", job=told.id, subject=told.subject)
+            log.exception("callback after a job failed", job=ended.id, subject=ended.subject)
 
-    def _handled(self, job: Job, report: JobReporter) -> tuple[Callable[[Job], Job], bool]:
+    def _handle(self, job: Job, report: JobReporter) -> tuple[Callable[[Job], Job], bool]:
         """Run the handler; return the function that records the outcome, and whether it was a run at all."""
         try:
             outcome = self.handlers[job.task](job, report)
         except Exception as error:
-            if report.cancelled:  # whatever the error, the handler was asked to stop
-                log.info("job given up", job=job.id, subject=job.subject, error=str(error))
+            if report.is_cancelled:  # whatever the error, a stop was requested
+                log.info("job stopped as requested", job=job.id, subject=job.subject, error=str(error))
                 return self.jobs.release, True
             failure = error
             if isinstance(error, LeaseTaken):
@@ -191,24 +191,26 @@ class Worker:
                 return lambda held: self.jobs.fail(held, failure), False
             if self.engine_is_gone():
                 self._has_no_engine = True
-                log.error("job put back, there is no engine", job=job.id, subject=job.subject, error=str(error))
+                log.error(
+                    "job returned to the queue, there is no engine", job=job.id, subject=job.subject, error=str(error)
+                )
                 return self.jobs.release, False
             is_known = isinstance(error, NeveError)
             log.warning("job failed", job=job.id, subject=job.subject, error=str(error), exc_info=not is_known)
             return lambda held: self.jobs.fail(held, failure), True
         return lambda held: self.jobs.finish(held, outcome.words, outcome.result), True
 
-    def _told(self, job: Job, tell: Callable[[Job], Job]) -> Job:
+    def _record(self, job: Job, record: Callable[[Job], Job]) -> Job:
         """Record the outcome and return the job; while that matters, an unavailable store is retried."""
         until = time.monotonic() + self.lease_seconds
         while True:
             try:
-                return tell(job)
+                return record(job)
             except LeaseLost as error:
                 log.warning("job lost", job=job.id, subject=job.subject, error=error.message)
                 return job
             except LakeError as error:
-                log.warning("the end of a job can't be told", job=job.id, subject=job.subject, error=error.message)
+                log.warning("recording the end of a job failed", job=job.id, subject=job.subject, error=error.message)
                 if time.monotonic() > until:  # its claim has expired by now, and the job is run again
                     return job
                 time.sleep(self.idle_seconds)

@@ -35,7 +35,7 @@ class PositionDeletes:
     path: str
     partition: Hashable
     bytes: int
-    about: frozenset[str] = frozenset()
+    data_files: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def plan_deletes(
     excess = _count_excess(rest)
     rewrite = bool(dangling) or excess >= least
     entries = [
-        *(Entry(REMOVE, one.path, "the data files that it is about are gone", one.bytes) for one in dangling),
+        *(Entry(REMOVE, one.path, "its data files were removed", one.bytes) for one in dangling),
         *_summarize(rest, excess, rewrite),
         *([Entry(KEEP, f"{others} other delete files", "compaction applies them")] if others else []),
     ]
@@ -75,29 +75,29 @@ def plan_deletes(
 
 
 def _is_dangling(one: PositionDeletes, live: set[str]) -> bool:
-    return not live or (bool(one.about) and one.about.isdisjoint(live))
+    return not live or (bool(one.data_files) and one.data_files.isdisjoint(live))
 
 
 def _count_excess(deletes: tuple[PositionDeletes, ...]) -> int:
     """Count the delete files beyond one for each data file that has deletes."""
-    spoken_of = {(one.partition, path) for one in deletes for path in one.about or ("",)}
-    return max(0, len(deletes) - len(spoken_of))
+    data_files = {(one.partition, path) for one in deletes for path in one.data_files or ("",)}
+    return max(0, len(deletes) - len(data_files))
 
 
 def _summarize(rest: tuple[PositionDeletes, ...], excess: int, rewrite: bool) -> list[Entry]:
     if not rest:
         return []
-    words = f"{excess} fewer would do" if excess else "no more than one for each data file that has deletes"
+    reason = f"{excess} more than needed" if excess else "at most one for each data file with deletes"
     what = format_count(len(rest), FILE)
-    return [Entry(REWRITE if rewrite else KEEP, what, words, sum(one.bytes for one in rest))]
+    return [Entry(REWRITE if rewrite else KEEP, what, reason, sum(one.bytes for one in rest))]
 
 
 def _explain(count: int, dangling: int, excess: int, least: int) -> str:
     if dangling:
-        return f"{dangling:,} of {format_count(count, FILE)} about data files that are gone"
+        return f"{dangling:,} of {format_count(count, FILE)} for removed data files"
     if excess >= least:
         return f"{format_count(count, FILE)} could be {count - excess:,}"
-    return f"{format_count(count, FILE)}, {excess} more than needed: fewer than {least} are left as they are"
+    return f"{format_count(count, FILE)}, {excess} more than needed: not rewritten below {least}"
 
 
 def _explain_none(others: int) -> str:
@@ -113,12 +113,12 @@ def rewrite_deletes(work: StepContext) -> Outcome:
     gain = Gain(delete_files=max(len(plan.dangling), plan.excess)) if plan.rewrite else Gain()
     if work.dry_run or not plan.rewrite:
         return Outcome(plan.reason, False, plan.entries, gain)
-    work.tell(STEP, 0, 1)
+    work.report_progress(STEP, 0, 1)
     work.check()
     answer = call_procedure(
         work.lake, "rewrite_position_delete_files", work.name, {"options": format_options({"rewrite-all": "true"})}
     )
-    work.tell(STEP, 1, 1)
+    work.report_progress(STEP, 1, 1)
     before, after = int(answer["rewritten_delete_files_count"]), int(answer["added_delete_files_count"])
     removed, written = int(answer["rewritten_bytes_count"]), int(answer["added_bytes_count"])
     gain = Gain(delete_files=before - after, bytes=max(0, removed - written))

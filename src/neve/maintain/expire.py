@@ -68,12 +68,12 @@ def expire_snapshots(work: StepContext) -> Outcome:
     """Expire the snapshots that the policy does not keep. Every branch, tag and stream reads as before."""
     table = work.table()
     if is_gc_disabled(table):
-        return Outcome("the table says gc.enabled=false, so nothing of it may be removed")
+        return Outcome("nothing is expired: the table property gc.enabled is false")
     plan = _make_plan(work, table)
     if plan.refused:
         raise LakeError(
             f"nothing of {work.name} was expired: {plan.refused}",
-            hint="give the branch a longer max-snapshot-age, or let the stream or batch go on first",
+            hint="give the branch a longer max-snapshot-age, or let the stream or batch continue first",
         )
     if plan.empty or work.dry_run:
         return _report_plan(plan, len(table.metadata.snapshots))
@@ -148,7 +148,7 @@ def _apply(work: StepContext, plan: ExpirePlan) -> Outcome:
     chunks = [ids[first : first + SNAPSHOTS_PER_CALL] for first in range(0, len(ids), SNAPSHOTS_PER_CALL)] or [[]]
     removed: dict[str, int] = {}
     for done, chunk in enumerate(chunks):
-        work.tell(STEP, done, len(chunks))
+        work.report_progress(STEP, done, len(chunks))
         work.check()
         answer = call_procedure(
             work.lake,
@@ -163,7 +163,7 @@ def _apply(work: StepContext, plan: ExpirePlan) -> Outcome:
         )
         for name, count in answer.items():
             removed[name] = removed.get(name, 0) + int(count or 0)
-    work.tell(STEP, len(chunks), len(chunks))
+    work.report_progress(STEP, len(chunks), len(chunks))
     return _report_done(plan, removed, len(chunks))
 
 
@@ -191,6 +191,8 @@ def _report_plan(plan: ExpirePlan, snapshots: int) -> Outcome:
     if not snapshots:
         return Outcome("the table has no snapshots")
     if plan.empty:
-        kept = f" ({held} beyond it, each kept for a reason)" if held else ""
-        return Outcome(f"none of {format_count(snapshots, 'snapshot')} is past its age{kept}", entries=plan.entries)
-    return Outcome(f"{len(plan.expire):,} of {format_count(snapshots, 'snapshot')} can go", False, plan.entries, gain)
+        kept = f" ({held} older ones are kept for a reason)" if held else ""
+        return Outcome(f"none of {format_count(snapshots, 'snapshot')} can expire{kept}", entries=plan.entries)
+    return Outcome(
+        f"{len(plan.expire):,} of {format_count(snapshots, 'snapshot')} can expire", False, plan.entries, gain
+    )

@@ -99,12 +99,12 @@ def find_expired_refs(snapshots: Sequence[Snapshot], refs: Sequence[Ref], now: d
 def find_expired_by_iceberg(snapshots: Sequence[Snapshot], refs: Sequence[Ref], now: datetime) -> set[int]:
     """Return snapshots that only branches with their own age reach, and that are beyond it."""
     kept = {ref.snapshot_id for ref in refs}
-    led_to: set[int] = set()
+    reachable: set[int] = set()
     for ref in (ref for ref in refs if ref.is_branch):
         line = list(ancestors(snapshots, ref.snapshot_id))
-        led_to |= {snapshot.id for snapshot in line}
+        reachable |= {snapshot.id for snapshot in line}
         kept |= {snapshot.id for snapshot in line[: _count_kept(line, ref, now)]}
-    return led_to - kept
+    return reachable - kept
 
 
 def _count_kept(line: list[Snapshot], ref: Ref, now: datetime) -> int:
@@ -120,7 +120,7 @@ def _count_kept(line: list[Snapshot], ref: Ref, now: datetime) -> int:
 
 EXPIRE, DROP, CARRY = "expire", "drop", "carry"
 MAX_READER_LAG = timedelta(days=7)
-YOUNG = "younger than its branch lets go"
+YOUNG = "younger than the maximum age of its branch"
 
 
 @dataclass
@@ -168,7 +168,7 @@ def _keep_refs(
 ) -> None:
     """Keep the head of each branch and tag, and the last few and the young snapshots of a branch."""
     for ref in refs:
-        keeping.keep([ref.snapshot_id], f"the head of {ref}" if ref.is_branch else f"{ref} holds it")
+        keeping.keep([ref.snapshot_id], f"the head of {ref}" if ref.is_branch else f"{ref} points to it")
     for ref in (ref for ref in refs if ref.is_branch):
         oldest = now - (policy.max_age if ref.max_snapshot_age is None else ref.max_snapshot_age)
         least = ref.min_snapshots or policy.min_snapshots
@@ -186,9 +186,9 @@ def _keep_young(
     keeping: _KeptSnapshots, snapshots: tuple[Snapshot, ...], refs: tuple[Ref, ...], policy: ExpirePolicy, now: datetime
 ) -> None:
     """Keep young snapshots that no branch reaches any more until their age: a reader may be about to use them."""
-    led_to = {snapshot.id for ref in refs for snapshot in ancestors(snapshots, ref.snapshot_id) if ref.is_branch}
+    reachable = {snapshot.id for ref in refs for snapshot in ancestors(snapshots, ref.snapshot_id) if ref.is_branch}
     for snapshot in snapshots:
-        if snapshot.id not in led_to and snapshot.at >= now - policy.max_age:
+        if snapshot.id not in reachable and snapshot.at >= now - policy.max_age:
             keeping.keep([snapshot.id], YOUNG)
 
 
@@ -198,9 +198,9 @@ def _find_needed(known: TableState, policy: ExpirePolicy, now: datetime) -> dict
     for snapshot in known.snapshots:
         batch = snapshot.summary.get(BATCH_ID)
         if batch in known.needed_batches:
-            needed[snapshot.id] = f"batch {batch} is not finished, and is recognised by it"
+            needed[snapshot.id] = f"batch {batch} is unfinished, and recognized by it"
         elif snapshot.at >= now - policy.floor:
-            needed[snapshot.id] = "so young that ingestion may still look at it"
+            needed[snapshot.id] = "so young that ingestion may still need it"
     return needed
 
 
@@ -213,8 +213,8 @@ def _keep_streams(
     """
     current = head_of(refs)
     streams = sorted(find_newest_of_streams(snapshots, current).items())
-    ways = {stream: find_path_to(snapshots, current, snapshot.id) for stream, snapshot in streams}
-    lost = {stream for stream, way in ways.items() if any(one not in keeping.reasons for one in way)}
+    paths = {stream: find_path_to(snapshots, current, snapshot.id) for stream, snapshot in streams}
+    lost = {stream for stream, path in paths.items() if any(one not in keeping.reasons for one in path)}
     if policy.carry and lost:
         # Each carried position pushes others out of the last snapshots, so all that are old or near are carried.
         oldest = now - max(_max_age_of_main(refs, policy), policy.floor)
@@ -223,8 +223,8 @@ def _keep_streams(
         return tuple(CarriedPosition(stream, one) for stream, one in streams if stream in lost or one.id not in safe)
     for stream, snapshot in streams:
         if stream in lost:
-            keeping.keep([snapshot.id], f"stream {stream} goes on from it")
-            keeping.keep(ways[stream], f"stream {stream} finds its position by way of it")
+            keeping.keep([snapshot.id], f"stream {stream} continues from it")
+            keeping.keep(paths[stream], f"stream {stream} finds its position through it")
     return ()
 
 
@@ -237,7 +237,7 @@ def _keep_readers(keeping: _KeptSnapshots, known: TableState, refs: tuple[Ref, .
     times = {snapshot.id: snapshot.at for snapshot in known.snapshots}
     for reader, snapshot_id in known.readers:
         if times.get(snapshot_id, now - 2 * MAX_READER_LAG) >= now - MAX_READER_LAG:
-            keeping.keep(find_path_to(known.snapshots, current, snapshot_id), f"{reader} reads on from there")
+            keeping.keep(find_path_to(known.snapshots, current, snapshot_id), f"{reader} continues from there")
 
 
 def _max_age_of_main(refs: tuple[Ref, ...], policy: ExpirePolicy) -> timedelta:
@@ -280,7 +280,7 @@ def _list_expired(
             Entry(
                 CARRY,
                 f"position of stream {one.stream}",
-                f"its last commit, of {format_time(one.snapshot.at)}, is to go",
+                f"its last commit, of {format_time(one.snapshot.at)}, expires",
             )
             for one in carry
         ),

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from neve.state.documents import Documents
 
 
-RUNS = Counter("neve_maintain_runs", "steps that were run", ["step", "table"])
-FAILURES = Counter("neve_maintain_failures", "steps that ended in an error", ["step", "table"])
-SECONDS = Counter("neve_maintain_seconds", "time that steps took", ["step", "table"])
-SNAPSHOTS = Counter("neve_maintain_expired_snapshots", "snapshots that were expired", ["table"])
-FILES = Counter("neve_maintain_removed_files", "data and delete files that were removed", ["step", "table"])
-ROWS = Counter("neve_maintain_deleted_rows", "rows that were past their time", ["table"])
-BYTES = Counter("neve_maintain_freed_bytes", "bytes that were freed, at about", ["step", "table"])
-LAST = Gauge("neve_maintain_last_success_timestamp_seconds", "when a step last ended well", ["step", "table"])
+RUNS = Counter("neve_maintain_runs", "runs of a step", ["step", "table"])
+FAILURES = Counter("neve_maintain_failures", "failed runs of a step", ["step", "table"])
+SECONDS = Counter("neve_maintain_seconds", "duration of the runs of a step", ["step", "table"])
+SNAPSHOTS = Counter("neve_maintain_expired_snapshots", "expired snapshots", ["table"])
+FILES = Counter("neve_maintain_removed_files", "removed data and delete files", ["step", "table"])
+ROWS = Counter("neve_maintain_deleted_rows", "rows deleted by retention", ["table"])
+BYTES = Counter("neve_maintain_freed_bytes", "freed bytes, approximately", ["step", "table"])
+LAST = Gauge("neve_maintain_last_success_timestamp_seconds", "time of the last successful run", ["step", "table"])
 
 
 def count_step(result: StepResult) -> None:
@@ -47,7 +47,7 @@ def count_step(result: StepResult) -> None:
     labels, gain = (result.step, result.table), result.outcome.gain
     RUNS.labels(*labels).inc()
     SECONDS.labels(*labels).inc(result.seconds)
-    if result.failed:
+    if result.is_failure:
         FAILURES.labels(*labels).inc()
         return
     FILES.labels(*labels).inc(gain.files + gain.delete_files)
@@ -83,7 +83,7 @@ class Maintainer:
     config: MaintainConfig = field(default_factory=MaintainConfig)
     guards: Guards = field(default_factory=Guards)
     documents: Documents | None = None
-    tell: ProgressCallback = lambda _step, _done, _total: None
+    report_progress: ProgressCallback = lambda _step, _done, _total: None
     clock: Callable[[], datetime] = _now
     steal: bool = False
 
@@ -92,8 +92,8 @@ class Maintainer:
     ) -> list[StepResult]:
         """Run steps on one table, in their order. A failed step is reported, and the next one runs.
 
-        Raises `LeaseTaken` while another process maintains the table, and `Cancelled` if `tell` does. `how` overrides
-        the implementation of steps.
+        Raises `LeaseTaken` while another process maintains the table, and `Cancelled` if `report_progress` does. `how`
+        overrides the implementation of steps.
         """
         return self._run(self._work(table, dry_run=dry_run), {step: (how or STEPS)[step] for step in steps})
 
@@ -107,26 +107,26 @@ class Maintainer:
         return [step for step in STEPS if step != "statistics" or self.config.statistics.enabled]
 
     def _run(
-        self, work: StepContext, steps: Mapping[str, Step], only_look: frozenset[str] = frozenset()
+        self, work: StepContext, steps: Mapping[str, Step], listed: frozenset[str] = frozenset()
     ) -> list[StepResult]:
         work.table()  # an unknown table name is an error of the caller
         results: list[StepResult] = []
         try:
             with self._lease(work) as lease:
                 for step, how in steps.items():
-                    turn = replace(work, dry_run=work.dry_run or step in only_look)
+                    turn = replace(work, dry_run=work.dry_run or step in listed)
                     results.append(self._step(_with_lease(turn, lease), step, how))
         except LeaseLost as error:
-            results.append(self._failed(work, "lease", error, 0.0))
+            results.append(self._make_failure(work, "lease", error, 0.0))
         return results
 
-    def refused(self, table: str, error: LeaseTaken) -> StepResult:
+    def report_lease_taken(self, table: str, error: LeaseTaken) -> StepResult:
         """Return a result for a table that another process maintains, to report it beside the steps of other tables."""
-        return self._failed(self._work(table, dry_run=False), "lease", error, 0.0)
+        return self._make_failure(self._work(table, dry_run=False), "lease", error, 0.0)
 
     def _work(self, table: str, *, dry_run: bool) -> StepContext:
         name = ".".join(parse_table_name(table))
-        return StepContext(self.lake, name, self.clock(), self.config, self.guards, dry_run, self.tell)
+        return StepContext(self.lake, name, self.clock(), self.config, self.guards, dry_run, self.report_progress)
 
     def _lease(self, work: StepContext) -> AbstractContextManager[Lease | None]:
         """Acquire the lease of a table: two maintainers would invalidate each other's plans. A dry run needs none."""
@@ -149,14 +149,14 @@ class Maintainer:
         except Exception as error:
             if not isinstance(error, NeveError):
                 log.exception("step failed", step=step, table=work.name)
-            return self._remember(self._failed(work, step, error, time.monotonic() - clock))
+            return self._remember(self._make_failure(work, step, error, time.monotonic() - clock))
         return self._remember(StepResult(step, work.name, work.dry_run, started, time.monotonic() - clock, outcome))
 
-    def _failed(self, work: StepContext, step: str, error: Exception, seconds: float) -> StepResult:
-        words = error.message if isinstance(error, NeveError) else f"{type(error).__name__}: {_first_line(error)}"
+    def _make_failure(self, work: StepContext, step: str, error: Exception, seconds: float) -> StepResult:
+        message = error.message if isinstance(error, NeveError) else f"{type(error).__name__}: {_first_line(error)}"
         hint = error.hint if isinstance(error, NeveError) else None
-        nothing = Outcome("it failed")
-        return StepResult(step, work.name, work.dry_run, self.clock(), seconds, nothing, error=words, hint=hint)
+        nothing = Outcome("failed")
+        return StepResult(step, work.name, work.dry_run, self.clock(), seconds, nothing, error=message, hint=hint)
 
     def _remember(self, result: StepResult) -> StepResult:
         if not result.dry_run:

@@ -49,7 +49,7 @@ def plan_manifests(sizes: Mapping[str, Sequence[int]], *, target: int, least: in
     if not count:
         return plan(False, "the table has no manifests")
     if count < least:
-        return plan(False, f"only {format_count(count, 'manifest')}: fewer than {least} are left as they are")
+        return plan(False, f"only {format_count(count, 'manifest')}: not rewritten below {least}")
     if count < MIN_RATIO * needed:
         return plan(False, f"{count} manifests for {needed} that are needed at {target:,} B each: well filled")
     return plan(True, f"{count} manifests of {total // count:,} B on average would fit into {needed}")
@@ -64,10 +64,10 @@ def rewrite_manifests(work: StepContext) -> Outcome:
     gain = Gain(manifests=plan.manifests - plan.needed) if plan.rewrite else Gain()
     if work.dry_run or not plan.rewrite:
         return Outcome(plan.reason, False, (), gain)
-    work.tell(STEP, 0, 1)
+    work.report_progress(STEP, 0, 1)
     work.check()
     answer = call_procedure(work.lake, "rewrite_manifests", work.name, {"use_caching": "false"})
-    work.tell(STEP, 1, 1)
+    work.report_progress(STEP, 1, 1)
     before, after = int(answer["rewritten_manifests_count"]), int(answer["added_manifests_count"])
     reason = f"{format_count(before, 'manifest')} became {after}"
     entry = Entry("rewrite", format_count(before, "manifest"), plan.reason, plan.bytes)

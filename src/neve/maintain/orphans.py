@@ -71,7 +71,7 @@ class OrphanLimits:
     location: str
     older_than: datetime
     protected: frozenset[str] = frozenset()
-    kept_out: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def plan_orphans(listed: Iterable[ListedFile], reachable: frozenset[str], limits
         else:
             remove.append(file)
             changed = format_time(file.modified)
-            entries.append(Entry(REMOVE, file.path, f"no snapshot knows it; last changed {changed}", file.bytes))
+            entries.append(Entry(REMOVE, file.path, f"no metadata references it; last modified {changed}", file.bytes))
     return OrphanPlan(tuple(remove), tuple(entries), len(every))
 
 
@@ -119,12 +119,12 @@ def is_hidden(path: str, location: str) -> bool:
 
 def _reason_to_keep(file: ListedFile, path: str, limits: OrphanLimits, tables: tuple[str, ...]) -> str:
     if file.modified >= limits.older_than:
-        return f"changed {format_time(file.modified)}: a writer may be about to commit it"
+        return f"modified {format_time(file.modified)}: a writer may be about to commit it"
     if path in limits.protected:
-        return "a journal speaks for it"
-    folder = next((folder for folder in (*limits.kept_out, *tables) if is_within(path, folder)), "")
+        return "a compaction in progress needs it"
+    folder = next((folder for folder in (*limits.excluded, *tables) if is_within(path, folder)), "")
     if folder:
-        return f"{folder} is kept out of this" if folder in limits.kept_out else f"another table is at {folder}"
+        return f"{folder} is excluded" if folder in limits.excluded else f"another table is at {folder}"
     if not is_within(path, limits.location):
         return f"it is not below {limits.location}"
     return "it points to the table's metadata" if path.rsplit("/", 1)[-1] in POINTERS else ""
@@ -155,7 +155,7 @@ def remove_orphans(work: StepContext, *, older_than: timedelta | None = None, fo
     check_age(age, force_young=force_young)
     table = work.table()
     if is_gc_disabled(table):
-        return Outcome("the table says gc.enabled=false, so nothing of it may be removed")
+        return Outcome("nothing is removed: the table property gc.enabled is false")
     folder = _Folder(table)
     # Either clock may be wrong: a file is removed only if it is old by both. The time is read before the listing, so
     # that files written in the meantime are young.
@@ -173,7 +173,7 @@ def remove_orphans(work: StepContext, *, older_than: timedelta | None = None, fo
     if failures:
         raise LakeError(
             f"{len(failures)} of {len(plan.remove)} orphans of {work.name} were not removed, the first: {failures[0]}",
-            hint="the others are gone; run the command again",
+            hint="the others were removed; run the command again",
         )
     gain = Gain(files=len(plan.remove), bytes=plan.bytes)
     reason = f"{format_count(len(plan.remove), 'orphan')} removed of {format_count(plan.files, 'file')}"
@@ -184,8 +184,8 @@ def check_age(age: timedelta, *, force_young: bool) -> None:
     """Raise `ConfigError` for an age at which a writer may still be active, unless the user forces it."""
     if age < SAFE_AGE and not force_young:
         raise ConfigError(
-            f"orphans would be taken for such at an age of {format_duration(age)}, expected at least 24 h",
-            hint="files that a writer has not committed yet look like orphans; --force-young if nobody writes",
+            f"the minimum age of orphans is {format_duration(age)}, expected at least 24 h",
+            hint="uncommitted files of a writer look like orphans; use --force-young if there is no writer",
         )
 
 
@@ -197,8 +197,8 @@ def _read_storage_time(work: StepContext, folder: _Folder) -> datetime:
         if work.dry_run:
             return work.now
         raise LakeError(
-            f"can't tell the time of the storage of {work.name}: {error}",
-            hint="the age of files is told by a file that is written beside them; without it nothing is removed",
+            f"can't read the clock of the storage of {work.name}: {error}",
+            hint="the clock is read from a file that is written to the table's folder; without it nothing is removed",
         ) from error
 
 
@@ -207,7 +207,7 @@ def _make_limits(work: StepContext, table: Table, older_than: datetime) -> Orpha
         location=normalize_path(table.location()),
         older_than=older_than,
         protected=frozenset(map(normalize_path, work.guards.protected)),
-        kept_out=tuple(map(normalize_path, (*work.guards.kept_out, *work.guards.folders()))),
+        excluded=tuple(map(normalize_path, (*work.guards.excluded_folders, *work.guards.folders()))),
     )
 
 
@@ -227,18 +227,18 @@ def _remove(work: StepContext, folder: _Folder, plan: OrphanPlan) -> list[str]:
     paths = [file.path for file in plan.remove]
     with ThreadPoolExecutor(CONCURRENT_DELETES) as pool:
         for first in range(0, len(paths), FILES_PER_CHECK):
-            work.tell(STEP, first, len(paths))
+            work.report_progress(STEP, first, len(paths))
             work.check()
             failures += [
                 failure for failure in pool.map(folder.remove, paths[first : first + FILES_PER_CHECK]) if failure
             ]
-    work.tell(STEP, len(paths), len(paths))
+    work.report_progress(STEP, len(paths), len(paths))
     return failures
 
 
 def _report_plan(plan: OrphanPlan, calls: int) -> Outcome:
     unknown = len(plan.entries) - len(plan.remove)
-    kept = f"; {unknown} more that nobody knows are kept" if unknown else ""
+    kept = f"; {unknown} other unreferenced files are kept" if unknown else ""
     found = format_count(len(plan.remove), "orphan") if plan.remove else "no orphans"
     gain = Gain(files=len(plan.remove), bytes=plan.bytes)
     return Outcome(
@@ -259,13 +259,13 @@ class _Folder:
         """Return the time of the storage's own clock, by writing, checking and removing a file."""
         path = f"{self._path.rstrip('/')}/{CLOCK}-{uuid4()}"
         with self._filesystem.open_output_stream(path, compression=None) as stream:
-            stream.write(b"what time is it")
+            stream.write(b"clock")
         try:
             changed = self._filesystem.get_file_info(path).mtime_ns
         finally:
             self._filesystem.delete_file(path)
         if not changed:
-            raise OSError("it does not say when a file was written")
+            raise OSError("it does not report modification times")
         return _to_datetime(changed)
 
     def files(self) -> list[ListedFile]:

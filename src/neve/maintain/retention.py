@@ -146,7 +146,7 @@ def apply_retention(work: StepContext) -> Outcome:
     """Delete rows past their retention. Files of whole partitions are only removed from the metadata."""
     rules = rules_for(work.config.retention, work.name)
     if not rules:
-        return Outcome("no rule is about this table: its rows are kept for good")
+        return Outcome("no retention rule applies to this table: its rows are kept forever")
     table = work.table()
     layout = _check_layout(work.name, table, rules)
     facts = read_partitions(table, layout)
@@ -155,11 +155,11 @@ def apply_retention(work: StepContext) -> Outcome:
         return _report_plan(plan)
     before = {snapshot.id for snapshot in snapshots_of(table)}
     for done, deletion in enumerate(plan.deletions):
-        work.tell(STEP, done, len(plan.deletions))
+        work.report_progress(STEP, done, len(plan.deletions))
         work.check()
         with label_commits(work.lake.spark):
             work.lake.spark.sql(build_statement(work.lake.spark_name(work.name), layout, deletion)).collect()
-    work.tell(STEP, len(plan.deletions), len(plan.deletions))
+    work.report_progress(STEP, len(plan.deletions), len(plan.deletions))
     return _report_done(plan, [one for one in snapshots_of(work.table()) if one.id not in before])
 
 
@@ -201,18 +201,18 @@ def _owner_condition(organizations: Sequence[str | None]) -> str:
 def _check_layout(name: str, table: Table, rules: Sequence[RetentionRule]) -> TimeLayout:
     columns = {rule.column for rule in rules if rule.column}
     if len(columns) > 1:
-        raise ConfigError(f"rules of retention for {name} name several time columns: {', '.join(sorted(columns))}")
+        raise ConfigError(f"retention rules for {name} name several time columns: {', '.join(sorted(columns))}")
     layout = find_time_layout(table, next(iter(columns), ""))
     if layout is None:
         raise ConfigError(
-            f"{name} has no time column that retention knows{f' ({columns.pop()})' if columns else ''}",
+            f"{name} has no time column for retention{f' ({columns.pop()})' if columns else ''}",
             hint="name a timestamp or date column in the rule: {table: …, column: …, days: …}",
         )
     owners = sorted(rule.organization for rule in rules if rule.organization)
     if owners and not layout.by_organization:
         raise ConfigError(
             f"{name} is not partitioned by organization_id, so the rule for organization {owners[0]} can't be applied",
-            hint="only rules without an organization are for such a table",
+            hint="only rules without an organization apply to such a table",
         )
     return layout
 
@@ -221,11 +221,14 @@ def _report_plan(plan: RetentionPlan) -> Outcome:
     whole = [one for one in plan.deletions if one.whole]
     gain = Gain(files=sum(one.files for one in whole), rows=sum(one.rows for one in whole), bytes=_sum_bytes(whole))
     if not plan.deletions:
-        return Outcome("no row is past its time", False, plan.entries)
+        return Outcome("no row is past its retention", False, plan.entries)
     rows = sum(one.rows for one in plan.deletions if not one.whole)
     boundary = f", and some of {rows:,} at the boundary" if rows else ""
     return Outcome(
-        f"past their time: {format_count(gain.rows, 'row')} in whole partitions{boundary}", False, plan.entries, gain
+        f"past their retention: {format_count(gain.rows, 'row')} in whole partitions{boundary}",
+        False,
+        plan.entries,
+        gain,
     )
 
 
@@ -252,5 +255,5 @@ def _is_own_commit(commit: Snapshot) -> bool:
 
     Other commits that remove files, such as compaction's, have a label.
     """
-    takes = "deleted-data-files" in commit.summary or "added-position-deletes" in commit.summary
-    return takes and commit.summary.get(OPERATION, STEP) == STEP
+    removes = "deleted-data-files" in commit.summary or "added-position-deletes" in commit.summary
+    return removes and commit.summary.get(OPERATION, STEP) == STEP

@@ -139,7 +139,7 @@ def plan_retention(
     for owner in sorted(owners, key=_owner_name):
         rule = rule_for(rules, _owner_name(owner) or None)
         if rule is None or not rule.days:
-            why = f"the rule for {describe_rule(rule)} keeps it for good" if rule else "no rule is about it"
+            why = f"the rule for {describe_rule(rule)} keeps it forever" if rule else "no rule applies to it"
             entries.append(Entry(KEEP, _describe_owner(owner), why))
             continue
         mine = _plan_deletions(owner, owners[owner], now - timedelta(days=rule.days), unit, exact=exact)
@@ -236,9 +236,9 @@ def _merge_deletions(found: list[Deletion]) -> tuple[Deletion, ...]:
 
 
 def _join_deletions(group: list[Deletion]) -> Deletion:
-    everybody = any(one.organizations is None for one in group)
+    is_for_all = any(one.organizations is None for one in group)
     return Deletion(
-        None if everybody else tuple(name for one in group for name in one.organizations or ()),
+        None if is_for_all else tuple(name for one in group for name in one.organizations or ()),
         group[0].before,
         group[0].whole,
         sum(one.files for one in group),

@@ -110,9 +110,9 @@ def find_newest_of_streams(snapshots: Sequence[Snapshot], current: int | None) -
 
 def find_path_to(snapshots: Sequence[Snapshot], current: int | None, snapshot_id: int) -> list[int]:
     """Return the snapshots from the current one to an ancestor. A stream walks this path, and a gap would end it."""
-    way = []
+    path = []
     for snapshot in ancestors(snapshots, current):
-        way.append(snapshot.id)
+        path.append(snapshot.id)
         if snapshot.id == snapshot_id:
-            return way
+            return path
     return []

@@ -70,7 +70,7 @@ def plan_statistics(described: TableDescription, columns: tuple[str, ...]) -> St
         if partitions
         else Entry(KEEP, "partition statistics", f"{snapshot} has them" if described.partitioned else "no partitions"),
     ]
-    reason = "statistics are to be computed" if missing or partitions else "the current snapshot has its statistics"
+    reason = "statistics are missing" if missing or partitions else "the current snapshot has its statistics"
     return StatisticsPlan(missing, partitions, tuple(entries), reason)
 
 
@@ -88,18 +88,18 @@ def compute_statistics(work: StepContext) -> Outcome:
     plan = plan_statistics(described, columns)
     if work.dry_run or not (plan.columns or plan.partitions):
         return Outcome(plan.reason, False, plan.entries)
-    work.tell(STEP, 0, 2)
+    work.report_progress(STEP, 0, 2)
     if plan.columns:
         work.check()
         call_procedure(work.lake, "compute_table_stats", work.name, {"columns": format_texts(plan.columns)})
-    work.tell(STEP, 1, 2)
+    work.report_progress(STEP, 1, 2)
     if plan.partitions:
         work.check()
         call_procedure(work.lake, "compute_partition_stats", work.name)
-    work.tell(STEP, 2, 2)
+    work.report_progress(STEP, 2, 2)
     parts = [
         f"{format_count(len(plan.columns), 'column')} counted" if plan.columns else "",
-        "partitions summed up" if plan.partitions else "",
+        "partition statistics computed" if plan.partitions else "",
     ]
     return Outcome(" and ".join(part for part in parts if part), True, plan.entries, cost=_calculate_cost(work.table()))
 

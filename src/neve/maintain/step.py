@@ -81,7 +81,7 @@ class StepResult:
     hint: str | None = None
 
     @property
-    def failed(self) -> bool:
+    def is_failure(self) -> bool:
         """True if the step ended in an error."""
         return self.error is not None
 
@@ -158,14 +158,14 @@ class Guards:
     """Protected objects that maintenance must not remove, as reported by other packages.
 
     Ingestion detects duplicates by snapshots younger than `horizon`. `protected` are files that are about to be
-    committed, and `kept_out` are folders that belong to no table. `folders` returns the current folders of uncommitted
-    work, `batches` the batches that must still be found in snapshots. Both are called each time. `readers` returns the
+    committed, and `excluded_folders` belong to no table. `folders` returns the current folders of uncommitted work,
+    `batches` the batches that must still be found in snapshots. Both are called each time. `readers` returns the
     incremental readers of a table, and the snapshot that each has read last.
     """
 
     horizon: timedelta = timedelta(hours=1)
     protected: frozenset[str] = frozenset()
-    kept_out: tuple[str, ...] = ()
+    excluded_folders: tuple[str, ...] = ()
     folders: Callable[[], tuple[str, ...]] = tuple
     batches: Callable[[], frozenset[str]] = frozenset
     readers: Callable[[str], tuple[tuple[str, int], ...]] = lambda _table: ()
@@ -181,7 +181,7 @@ class StepContext:
     config: MaintainConfig = field(default_factory=MaintainConfig)
     guards: Guards = field(default_factory=Guards)
     dry_run: bool = False
-    tell: ProgressCallback = lambda _step, _done, _total: None
+    report_progress: ProgressCallback = lambda _step, _done, _total: None
     check: Callable[[], None] = lambda: None
 
     def table(self) -> Table:

@@ -82,27 +82,27 @@ class TagPlan:
 def plan_tags(snapshots: Sequence[Snapshot], refs: Sequence[Ref], series: Sequence[Series], now: datetime) -> TagPlan:
     """Plan the tag of the last full hour, day or month of each series. Tags of users are not changed."""
     line = list(ancestors(snapshots, head_of(refs)))
-    there = {ref.name for ref in refs}
+    existing = {ref.name for ref in refs}
     create: list[NewTag] = []
     entries: list[Entry] = []
     for one in series:
-        new, entry = _find_due(one, line, there, now)
+        new, entry = _find_due(one, line, existing, now)
         create += [new] if new else []
         entries += [entry] if entry else []
     past = [(ref.name, ends) for ref in refs if not ref.is_branch and (ends := _find_end(ref.name, series, now))]
-    entries += [Entry(DROP, f"tag {name}", f"its time ended {format_time(ends)}") for name, ends in past]
+    entries += [Entry(DROP, f"tag {name}", f"it expired {format_time(ends)}") for name, ends in past]
     return TagPlan(tuple(create), tuple(name for name, _ in past), tuple(entries))
 
 
 def _find_due(
-    series: Series, line: list[Snapshot], there: set[str], now: datetime
+    series: Series, line: list[Snapshot], existing: set[str], now: datetime
 ) -> tuple[NewTag | None, Entry | None]:
     if not series.keep:
         return None, None
     boundary = from_ordinal(series.unit, to_ordinal(series.unit, now))
     name = series.tag(boundary)
-    if name in there:
-        return None, Entry(KEEP, f"tag {name}", "it is there already")
+    if name in existing:
+        return None, Entry(KEEP, f"tag {name}", "it exists already")
     snapshot = next((one for one in line if one.at < boundary), None)
     if snapshot is None:
         return None, Entry(SKIP, f"tag {name}", "the table had no snapshot then")
@@ -135,11 +135,11 @@ def update_tags(work: StepContext) -> Outcome:
         return _report_plan(plan)
     changes = build_statements(work.lake.spark_name(work.name), plan)
     for done, change in enumerate(changes):
-        work.tell(STEP, done, len(changes))
+        work.report_progress(STEP, done, len(changes))
         work.check()
         work.lake.spark.sql(change)
-    work.tell(STEP, len(changes), len(changes))
-    reason = f"{format_count(len(plan.create), 'tag')} set, {len(plan.drop)} taken away"
+    work.report_progress(STEP, len(changes), len(changes))
+    reason = f"{format_count(len(plan.create), 'tag')} created, {len(plan.drop)} dropped"
     return Outcome(reason, True, plan.entries, Gain(refs=len(plan.drop)), Cost(api_calls=3 * len(changes)))
 
 
@@ -157,6 +157,6 @@ def build_statements(name: str, plan: TagPlan) -> list[str]:
 
 def _report_plan(plan: TagPlan) -> Outcome:
     if not (plan.create or plan.drop):
-        return Outcome("no tag is due, and none is past its time", False, plan.entries)
-    reason = f"due: {format_count(len(plan.create), 'tag')}; past their time: {len(plan.drop)}"
+        return Outcome("no tag is due, and none has expired", False, plan.entries)
+    reason = f"due: {format_count(len(plan.create), 'tag')}; expired: {len(plan.drop)}"
     return Outcome(reason, False, plan.entries, Gain(refs=len(plan.drop)))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Asked:
     """A report that keeps what it is told; `cancelled` is what the handler is told."""
 
-    cancelled: bool = False
+    is_cancelled: bool = False
     said: list[tuple[str, int, int]] = field(default_factory=list)
 
     def progress(self, step: str, done: int, total: int) -> None:
@@ -57,7 +57,7 @@ def handlers(lake: Lake, documents: SqlDocuments, tmp_path: Path) -> JobHandlers
 
 def done_by(handlers: JobHandlers, task: Task, table: str, report: Asked | None = None) -> Outcome:
     """What comes of a job."""
-    job = JobQueue(handlers.documents).want(task, table, reason="test")
+    job = JobQueue(handlers.documents).request(task, table, reason="test")
     return handlers.of(task)(job, report or Asked())
 
 
@@ -66,7 +66,7 @@ def test_what_is_cancelled_ends_at_its_next_step() -> None:
     report = Asked()
     tell = build_progress(report)
     tell("groups", 1, 3)
-    report.cancelled = True
+    report.is_cancelled = True
     with pytest.raises(Cancelled, match="at 2 of 3 of groups"):
         tell("groups", 2, 3)
     tell("groups", 3, 3)
@@ -109,12 +109,12 @@ def test_maintenance_that_is_cancelled_ends(
     """The steps after it are not begun, and none is remembered as failed."""
 
     def long(work: StepContext) -> Step:
-        work.tell("retention", 1, 2)
+        work.report_progress("retention", 1, 2)
         return Step("it went on")
 
     monkeypatch.setitem(maintenance.STEPS, "retention", long)
     with pytest.raises(Cancelled):
-        done_by(handlers, Task.MAINTAIN, "spans", Asked(cancelled=True))
+        done_by(handlers, Task.MAINTAIN, "spans", Asked(is_cancelled=True))
     assert History(documents).runs() == []
 
 
@@ -133,7 +133,7 @@ def test_workers_hold_what_they_work_at_for_a_short_time(
     monkeypatch.setitem(maintenance.STEPS, "tags", look)
     [part, *_others] = _PartBuilder(handlers.settings, handlers.lake, "here").workers([Task.MAINTAIN])
     assert isinstance(part, WorkerPart)
-    part.worker.handlers[Task.MAINTAIN](JobQueue(documents).want(Task.MAINTAIN, "spans", reason="test"), Asked())
+    part.worker.handlers[Task.MAINTAIN](JobQueue(documents).request(Task.MAINTAIN, "spans", reason="test"), Asked())
     [seconds] = seen
     assert 0 < seconds <= MAX_LEASE_SECONDS
 

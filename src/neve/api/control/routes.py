@@ -247,7 +247,7 @@ class PolicyEndpoints:
         expected = _expected_version(request)
         value = _policy_list(parse_json(await read_body(request)))
         store = self.control.policies
-        policies = Policies(read_policies(value, "the body"), store.given.defaults)
+        policies = Policies(read_policies(value, "the body"), store.configured.defaults)
         version = await self._apply(lambda: store.save(policies, describe_caller(caller), expected))
         log.info(
             "policies written",

@@ -26,7 +26,7 @@ def show_steps(results: Iterable[StepResult]) -> None:
     """Print each step in a line, and below it what it changed or kept, and why."""
     for result in results:
         words = f"{result.table}: {result.step}: "
-        if result.failed:
+        if result.is_failure:
             print_note(f"error: {words}{result.error}" + (f"\nhint: {result.hint}" if result.hint else ""))
             continue
         would = " (dry run)" if result.dry_run else ""
@@ -271,7 +271,7 @@ def _run_steps(context: Context, tables: tuple[str, ...], run: Run, *, steal: bo
                 try:
                     found = run(maintainer, name)
                 except LeaseTaken as error:  # another process holds the lease of this table: go on with the others
-                    found = [maintainer.refused(name, error)]
+                    found = [maintainer.report_lease_taken(name, error)]
             results += found
             if not as_json:
                 show_steps(found)
@@ -279,7 +279,7 @@ def _run_steps(context: Context, tables: tuple[str, ...], run: Run, *, steal: bo
         documents.close()
     if as_json:
         print_json(_documents(results))
-    if any(result.failed for result in results):
+    if any(result.is_failure for result in results):
         raise click.exceptions.Exit(1)
     return results
 

@@ -75,7 +75,7 @@ class ActiveRules:
 
     def against(self, job: Job) -> str | None:
         """Return the reason why a job may not start now, or none if it may."""
-        pause = self.pauses.found(job.task, job.table)
+        pause = self.pauses.find(job.task, job.table)
         if pause is not None:
             return f"paused by {pause.by}: {pause.reason}"
         policies, now = self._fresh()

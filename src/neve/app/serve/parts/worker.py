@@ -211,7 +211,7 @@ def build_progress(report: JobReporter) -> Callable[[str, int, int], None]:
 
     def tell(step: str, done: int, total: int) -> None:
         report.progress(step, done, total)
-        if report.cancelled and done < total:
+        if report.is_cancelled and done < total:
             raise Cancelled(f"cancelled at {done} of {total} of {step}")
 
     return tell

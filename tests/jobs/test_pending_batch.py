@@ -35,7 +35,7 @@ def box_of(*announcements: Announcement) -> PendingBatch:
     """A box with these in it."""
     box = PendingBatch.empty(Task.COMPACT, "logs", "2026-01-31", START)
     for announcement in announcements:
-        box = box.folded(announcement, START)
+        box = box.add(announcement, START)
     return box
 
 

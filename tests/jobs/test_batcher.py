@@ -1,4 +1,4 @@
-"""The boxer: every announcement becomes work, at least once, and as rarely as it may."""
+"""The batcher: every announcement becomes work, at least once, and as rarely as it may."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BATCH = Batch(count=3, age_seconds=60)
 
 @dataclass
 class House:
-    """A bus, a store, and a boxer that may die and be started anew."""
+    """A bus, a store, and a batcher that may die and be started anew."""
 
     documents: SqlDocuments
     bus: MemoryBus = field(default_factory=MemoryBus)
@@ -48,11 +48,11 @@ class House:
         return JobQueue(self.documents, clock=self.clock)
 
     def reader(self) -> Reader:
-        """A boxer's reader."""
-        return self.bus.reader("boxer", list_topics(TABLES))
+        """A batcher's reader."""
+        return self.bus.reader("batcher", list_topics(TABLES))
 
-    def boxer(self, reader: Reader) -> Batcher:
-        """A boxer that gathers for compaction and rollups."""
+    def batcher(self, reader: Reader) -> Batcher:
+        """A batcher that gathers for compaction and rollups."""
         return Batcher(reader, self.pending, self.jobs)
 
     @property
@@ -84,33 +84,33 @@ def house(tmp_path: Path) -> Iterator[House]:
 def test_announcements_are_gathered_until_there_are_enough(house: House) -> None:
     """By table and window: the third file makes a job of compaction, and of the rollup that it feeds."""
     with house.reader() as reader:
-        boxer = house.boxer(reader)
+        batcher = house.batcher(reader)
         house.announce("metrics", 1, 2)
-        assert boxer.turn(0) == []
+        assert batcher.turn(0) == []
         assert [(box.task, box.table, box.window, box.count) for box in house.boxes()] == [
             (Task.COMPACT, "metrics", DAY, 2),
             (Task.ROLLUP, "metrics_1m", "", 2),
         ]
         house.announce("metrics", 3)
-        jobs = boxer.turn(0)
+        jobs = batcher.turn(0)
         assert [(job.task, job.table, job.window) for job in jobs] == [
             (Task.COMPACT, "metrics", DAY),
             (Task.ROLLUP, "metrics_1m", ""),
         ]
         assert {job.reason for job in jobs} == {"3 files of 3.15 MB in 0 s: batch.count is 3"}
         assert house.boxes() == []
-        assert boxer.turn(0) == []
+        assert batcher.turn(0) == []
         assert sum(reader.lag().values()) == 0
 
 
 def test_a_box_that_is_old_enough_is_handed_out(house: House) -> None:
     """Nothing waits for ever for more."""
     with house.reader() as reader:
-        boxer = house.boxer(reader)
+        batcher = house.batcher(reader)
         house.announce("logs", 1)
-        assert boxer.turn(0) == []
+        assert batcher.turn(0) == []
         house.clock.forward(60)
-        assert [(job.table, job.reason) for job in boxer.turn(0)] == [
+        assert [(job.table, job.reason) for job in batcher.turn(0)] == [
             ("logs", "1 file of 1.05 MB in 60 s: batch.age_seconds is 60")
         ]
 
@@ -118,9 +118,9 @@ def test_a_box_that_is_old_enough_is_handed_out(house: House) -> None:
 def test_compaction_announces_no_work(house: House) -> None:
     """What tends the lake is heard of, and nothing is gathered for it."""
     with house.reader() as reader:
-        boxer = house.boxer(reader)
+        batcher = house.batcher(reader)
         house.announce("logs", 1, 2, 3, operation="compact")
-        assert boxer.turn(0) == []
+        assert batcher.turn(0) == []
         assert house.boxes() == []
         assert sum(reader.lag().values()) == 0
 
@@ -135,33 +135,33 @@ def test_a_boxer_that_dies_before_it_is_done_counts_nothing_twice(
         def die() -> None:
             raise SystemExit
 
-        monkeypatch.setattr(reader, "done", die)
+        monkeypatch.setattr(reader, "acknowledge", die)
         with pytest.raises(SystemExit):
-            house.boxer(reader).turn(0)
+            house.batcher(reader).turn(0)
     with house.reader() as reader:
-        boxer = house.boxer(reader)
-        assert boxer.turn(0) == []
+        batcher = house.batcher(reader)
+        assert batcher.turn(0) == []
         assert [box.count for box in house.boxes()] == [2]
         house.announce("logs", 3)
-        assert [job.table for job in boxer.turn(0)] == ["logs"]
+        assert [job.table for job in batcher.turn(0)] == ["logs"]
 
 
 def test_a_boxer_that_dies_after_the_job_wants_it_once_more(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The box is there until the job is: the next boxer's wish is folded into the same job."""
+    """The box is there until the job is: the next batcher's wish is folded into the same job."""
     house.announce("logs", 1, 2, 3)
     with house.reader() as reader, monkeypatch.context() as dying:
 
         def wanted_and_dead(*arguments: object, **named: object) -> None:
-            house.jobs.want(*arguments, **named)  # type: ignore[arg-type]
+            house.jobs.request(*arguments, **named)  # type: ignore[arg-type]
             raise SystemExit
 
-        boxer = house.boxer(reader)
-        dying.setattr(boxer._jobs, "want", wanted_and_dead)
+        batcher = house.batcher(reader)
+        dying.setattr(batcher._jobs, "request", wanted_and_dead)
         with pytest.raises(SystemExit):
-            boxer.turn(0)
+            batcher.turn(0)
     with house.reader() as reader:
-        boxer = house.boxer(reader)
-        jobs = boxer.turn(0)
+        batcher = house.batcher(reader)
+        jobs = batcher.turn(0)
         assert jobs == house.jobs.list()
         assert len(jobs) == 1
         assert house.boxes() == []
@@ -175,8 +175,8 @@ def test_a_reader_that_lost_its_topics_does_not_stop_the_boxer(house: House, mon
         def lost() -> None:
             raise LeaseLost("another one reads ingest.logs")
 
-        monkeypatch.setattr(reader, "done", lost)
-        assert [job.table for job in house.boxer(reader).turn(0)] == ["logs"]
+        monkeypatch.setattr(reader, "acknowledge", lost)
+        assert [job.table for job in house.batcher(reader).turn(0)] == ["logs"]
 
 
 def test_what_is_no_announcement_is_counted_and_left(house: House) -> None:
@@ -187,7 +187,7 @@ def test_what_is_no_announcement_is_counted_and_left(house: House) -> None:
     house.bus.publish("ingest.logs", [("logs", {**sound, "bytes": "many"}), ("logs", {**sound, "snapshot_id": "x"})])
     house.announce("logs", 1, 2, 3)
     with house.reader() as reader:
-        assert [job.table for job in house.boxer(reader).turn(0)] == ["logs"]
+        assert [job.table for job in house.batcher(reader).turn(0)] == ["logs"]
         assert sum(reader.lag().values()) == 0
     assert metrics.ANNOUNCED.labels("rejected")._value.get() == before + 4
 
@@ -195,12 +195,12 @@ def test_what_is_no_announcement_is_counted_and_left(house: House) -> None:
 def test_a_box_that_no_policy_gathers_for_is_dropped(house: House) -> None:
     """Whoever turns gathering off wants no work of what was gathered."""
     with house.reader() as reader:
-        boxer = house.boxer(reader)
+        batcher = house.batcher(reader)
         house.announce("metrics", 1)
-        boxer.turn(0)
+        batcher.turn(0)
         house.batch = None
         house.announce("metrics", 2, 3)
-        assert boxer.turn(0) == []
+        assert batcher.turn(0) == []
         assert house.boxes() == []
 
 
@@ -208,10 +208,10 @@ def test_boxes_and_queues_are_told_to_prometheus(house: House) -> None:
     """How much is gathered, how much is due, and for how long."""
     with house.reader() as reader:
         house.announce("metrics", 1)
-        house.boxer(reader).turn(0)
+        house.batcher(reader).turn(0)
     assert metrics.PENDING_BATCHES.labels("rollup")._value.get() == 1
     assert metrics.PENDING_BYTES.labels("compact")._value.get() == MB
-    house.jobs.want(Task.COMPACT, "logs", reason="")
+    house.jobs.request(Task.COMPACT, "logs", reason="")
     house.clock.forward(90)
     metrics.update_queue(house.jobs)
     assert metrics.QUEUE.labels("compact")._value.get() == 1
