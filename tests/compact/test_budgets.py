@@ -90,8 +90,8 @@ def test_what_a_budget_cuts_is_said() -> None:
     [cut] = plan.cut
     assert (cut.partition.label, cut.files, cut.limit) == ("organization_id=acme/day=1", 12, "bytes_per_day")
     assert cut.reason == (
-        "12 files of 120 kB are left for another day: of the budget of organization 'acme' 10 kB of 250 kB is left "
-        "today (bytes_per_day), and this takes 120 kB"
+        "12 files of 120 kB are postponed to another day: the budget of organization 'acme' has 10 kB of 250 kB left "
+        "today (bytes_per_day), and this needs 120 kB"
     )
     assert plan.reason.endswith("1 partition cut by a limit")
 
@@ -101,7 +101,7 @@ def test_what_no_day_could_pay_is_said() -> None:
     files = [*partition_of("acme", 1, 12), *partition_of("acme", 2, 40)]
     plan = planned(files, allowed(OrganizationBudget("*", bytes_per_day=20 * FRAGMENT)))
     assert labels(plan) == {"organization_id=acme/day=1"}
-    assert plan.cut[0].reason.endswith("and this takes 400 kB: more than a whole day's, raise it")
+    assert plan.cut[0].reason.endswith("and this needs 400 kB: more than a whole day's, raise it")
 
 
 def test_dollars_are_a_budget_too() -> None:
@@ -109,7 +109,7 @@ def test_dollars_are_a_budget_too() -> None:
     plan = planned(partition_of("acme", 1, 12), allowed(OrganizationBudget("acme", dollars_per_day=1e-12)))
     assert plan.groups == ()
     assert [cut.limit for cut in plan.cut] == ["dollars_per_day"]
-    assert "organization 'acme' $0.000000000001 of $0.000000000001 is left today" in plan.cut[0].reason
+    assert "organization 'acme' has $0.000000000001 of $0.000000000001 left today" in plan.cut[0].reason
 
 
 def test_who_has_no_budget_left_takes_nothing_of_the_run() -> None:
@@ -209,7 +209,7 @@ def test_what_was_not_begun_is_given_back(tmp_path: Path) -> None:
     plan = planned(partition_of("acme/b", 1, 12), allowances)
     ledger.pay(plan, allowances)
     assert ledger.spent() == {"acme/b": Spent.of(plan.groups)}
-    ledger.give_back(plan.groups, allowances)
+    ledger.refund(plan.groups, allowances)
     assert ledger.spent() == {"acme/b": Spent()}
     assert BudgetLedger.at(documents, NOON + timedelta(days=1)).spent() == {}
     BudgetLedger.at(documents, NOON + timedelta(days=60)).pay(plan, allowances)

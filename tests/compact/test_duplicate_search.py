@@ -26,7 +26,7 @@ from neve.compact.execution.duplicate_search import (
 from neve.compact.plan import InputFile, Partition
 from neve.compact.planning.groups import make_dedupe_group
 from neve.compact.planning.limits import Limits, Spending
-from neve.compact.planning.table_planning import Past, TablePlanner
+from neve.compact.planning.table_planning import PlanHistory, TablePlanner
 from neve.lake.commit.append import append_once
 from neve.lake.config import S3Config
 from neve.lake.duckdb import connect
@@ -86,7 +86,7 @@ def searched(lake: Lake, monkeypatch: pytest.MonkeyPatch, config: CompactConfig 
     planner = TablePlanner(table, config, now, duck)
     plan = planner.plan()
     assert len(plan.check_duplicates) == 1
-    context = planner.context(Past())
+    context = planner.context(PlanHistory())
     return DuplicateSearch(cast("SparkSession", None), table, context, duck, Limits.of(config)).extend(plan)
 
 
@@ -152,7 +152,7 @@ def test_a_partition_that_can_not_be_read_is_left(lake: Lake, monkeypatch: pytes
         plan = searched(lake, monkeypatch)
     assert not any(group.deduplicate for group in plan.groups)
     assert find_clean_partitions(plan, []) == []
-    assert [line["event"] for line in lines] == ["not looked through for duplicates"]
+    assert [line["event"] for line in lines] == ["duplicate search failed"]
 
 
 @seed(5)

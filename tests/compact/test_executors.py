@@ -33,11 +33,11 @@ def rewrite(lake: Lake, group: Group, executor: Executor, verify: str = "full") 
     if executor is Executor.ARROW:
         done = arrow_rewriter.rewrite_group(arrow_rewriter.ArrowTask(Target.of(table), group, folder, BIG, hashed, BIG))
         assert isinstance(done, RewrittenGroup)
-        return done.checked(group)
+        return done.verify(group)
     snapshot = table.current_snapshot()
     assert snapshot is not None
     rewriter = SparkRewriter(lake.spark, lake.spark_name("logs"), table, snapshot.snapshot_id, folder, BIG, hashed)
-    return rewriter.rewrite(group).checked(group)
+    return rewriter.rewrite(group).verify(group)
 
 
 def publish(lake: Lake, group: Group, done: RewrittenGroup, snapshot_id: int, batch: str = "b1") -> None:
@@ -201,7 +201,7 @@ def test_a_file_that_lies_is_not_rewritten(spark_lake: Lake) -> None:
     task = arrow_rewriter.ArrowTask(Target.of(table), wrong, f"{table.location()}/data/x", BIG, (), BIG)
     done = arrow_rewriter.rewrite_group(task)
     assert isinstance(done, arrow_rewriter.UnsuitedGroup)
-    assert "metadata says 11" in done.reason
+    assert "metadata has 11" in done.reason
 
 
 def test_a_difference_is_never_published(spark_lake: Lake) -> None:
@@ -210,7 +210,7 @@ def test_a_difference_is_never_published(spark_lake: Lake) -> None:
     group = group_of(spark_lake)
     done = rewrite(spark_lake, group, Executor.ARROW)
     with pytest.raises(RowsDiffer, match="read 20 rows"):
-        replace(done, after=replace(done.after, rows=19)).checked(group)
+        replace(done, after=replace(done.after, rows=19)).verify(group)
 
 
 def test_older_files_get_the_schema_of_today(spark_lake: Lake) -> None:

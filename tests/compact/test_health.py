@@ -72,7 +72,7 @@ def test_a_summary_can_say_that_there_is_nothing_to_do() -> None:
     told = check_summary(summary(10, 9000), SIZES)
     assert told is not None
     assert "10 files, 900 B on average, against a target of 1 kB" in told
-    assert "partitions were not looked at" in told
+    assert "partitions were not checked" in told
 
 
 @pytest.mark.parametrize(

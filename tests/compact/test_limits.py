@@ -59,7 +59,7 @@ def test_what_no_run_could_take_is_judged_by_a_whole_hour() -> None:
 def test_limits_in_words() -> None:
     """Each limit is said with its value."""
     limits = Limits(bytes=2048, files=5, seconds=60, dollars=0.25, concurrency=2)
-    assert limits.words("max_bytes") == "max_bytes (2.05 kB)"
-    assert limits.words("max_files") == "max_files (5 files)"
-    assert limits.words("max_seconds") == "max_seconds (60 s with 2 groups at a time)"
-    assert limits.words("max_dollars") == "max_dollars ($0.25 left of this hour)"
+    assert limits.describe("max_bytes") == "max_bytes (2.05 kB)"
+    assert limits.describe("max_files") == "max_files (5 files)"
+    assert limits.describe("max_seconds") == "max_seconds (60 s with 2 groups at a time)"
+    assert limits.describe("max_dollars") == "max_dollars ($0.25 left of this hour)"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from neve.compact import Compactor
 from neve.compact.config import CompactConfig
-from neve.compact.partition_memory import LOOKS, SPACE, PartitionMemories, PartitionMemory
+from neve.compact.partition_memory import CHECKS, SPACE, PartitionMemories, PartitionMemory
 from neve.compact.result import CompactResult, History
 from tests.compact.model import ModelTable, Tended
 from tests.compact.tables import documents_in
@@ -30,11 +30,11 @@ def test_another_table_of_the_same_name_knows_nothing(tmp_path: Path) -> None:
     plan = Tended(ModelTable(partition_of("a", 12)), "small_files").plan()
     first, second = PartitionMemories(documents, NAME, "one"), PartitionMemories(documents, NAME, "two")
     first.learn(plan, [group.id for group in plan.groups], THEN)
-    first.looked(THEN, plan)
+    first.record_check(THEN, plan)
     assert first.load() == {plan.groups[0].partition.key: PartitionMemory(minor_at=THEN)}
-    assert not first.is_look_due(THEN, 60)
+    assert not first.is_check_due(THEN, 60)
     assert second.load() == {}
-    assert second.is_look_due(THEN, 60)
+    assert second.is_check_due(THEN, 60)
 
 
 def test_what_is_gone_is_forgotten(tmp_path: Path) -> None:
@@ -45,14 +45,14 @@ def test_what_is_gone_is_forgotten(tmp_path: Path) -> None:
     old, now, other = (PartitionMemories(documents, *of) for of in ((NAME, "old"), (NAME, "now"), ("db.t2", "x")))
     for memories in (old, now, other):
         memories.learn(both, done, THEN)
-        memories.looked(THEN, both)
+        memories.record_check(THEN, both)
     one = Tended(ModelTable(partition_of("a", 1)), "small_files").plan()
-    now.looked(THEN, one)
+    now.record_check(THEN, one)
     assert set(now.load()) == one.partition_keys
     assert len(one.partition_keys) == 1
     assert set(other.load()) == both.partition_keys
     assert [key for key, _ in documents.entries(SPACE, f"{NAME}/")] == [f"{NAME}/now/{key}" for key in now.load()]
-    assert [key for key, _ in documents.entries(LOOKS)] == [f"{NAME}/now/", "db.t2/x/"]
+    assert [key for key, _ in documents.entries(CHECKS)] == [f"{NAME}/now/", "db.t2/x/"]
 
 
 def test_dollars_are_those_of_all_tables(lake: Lake, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_nothing_to_do_needs_no_past(lake: Lake) -> None:
     """Where the summary of the snapshot tells all, the state store is not asked."""
     add(lake.table("logs"), *[500 * MB] * 20)
     compactor = Compactor(lake, documents=cast("Documents", None), config=CompactConfig(), clock=lambda: NOW)
-    assert "by the summary of the snapshot" in compactor.plan("logs").reason
+    assert "according to the snapshot summary" in compactor.plan("logs").reason
 
 
 def spent(table: str, started: datetime, dollars: float) -> CompactResult:

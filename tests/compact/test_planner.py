@@ -1,4 +1,4 @@
-"""The planner: order, limits and what they cut, names that stay the same, and partitions to look through."""
+"""The planner: order, limits and what they cut, names that stay the same, and partitions to search."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_no_run_could_take_leaves_the_others_their_turn() -> None:
     plan = Tended(ModelTable(data), "small_files", CompactConfig(max_bytes=TARGET)).plan()
     assert [group.partition.label for group in plan.groups] == ["p=b"]
     assert [(cut.partition.label, cut.limit) for cut in plan.cut] == [("p=a", "max_bytes")]
-    assert "is less than this takes by itself: raise it" in plan.cut[0].reason
+    assert "is less than this needs by itself: raise it" in plan.cut[0].reason
 
 
 @pytest.mark.parametrize("limit", ["max_seconds", "max_dollars"])
@@ -135,7 +135,7 @@ def test_closed_partitions_are_looked_through_for_duplicates_once() -> None:
     care = Tended(ModelTable(data), "time_series", CompactConfig(duplicate_partitions=2), with_ids, memories=looked_at)
     plan = care.plan()
     assert [partition.label for partition in plan.check_duplicates] == ["p=e", "p=a"]
-    assert "2 partitions to look through for duplicates" in plan.reason
+    assert "2 partitions to search for duplicates" in plan.reason
     assert replace(care, config=CompactConfig(deduplicate=False)).plan().check_duplicates == ()
     assert replace(care, facts=facts(time_column="ts")).plan().check_duplicates == ()
 
@@ -147,7 +147,7 @@ def test_a_group_that_removes_duplicates() -> None:
     group = make_dedupe_group(Partition(0, ("a",), "p=a"), files, 100, care.context)
     assert (group.deduplicate, group.executor, group.level) == (True, Executor.SPARK, Level.FULL)
     assert (group.layout, group.estimate.output_files) == (Layout("sort", ("a",)), 3)
-    assert group.reason == "100 records of 400 are there more than once, and the partition is closed"
+    assert group.reason == "100 records of 400 are duplicates, and the partition is closed"
 
 
 def test_what_a_run_remembers() -> None:
@@ -165,7 +165,7 @@ def test_what_a_run_remembers() -> None:
     assert remember(plan, ids, {}, NOW) == {
         make_partition_id(0, ["a"]): PartitionMemory("zorder(a)", plan.sequence, minor_at=NOW)
     }
-    assert remember(plan, (), {}, NOW, looked_through=[make_partition_id(0, ["b"])]) == {
+    assert remember(plan, (), {}, NOW, searched=[make_partition_id(0, ["b"])]) == {
         make_partition_id(0, ["b"]): PartitionMemory(deduplicated_sequence=plan.sequence)
     }
     assert remember(plan, (), {}, NOW) == {}

@@ -14,7 +14,7 @@ from neve.compact.config import CompactConfig
 from neve.compact.partition_memory import PartitionMemory
 from neve.compact.plan import Executor, Layout, Level, Request
 from neve.compact.planning.context import has_record_id
-from neve.compact.planning.table_planning import Past, TablePlanner, list_partition_files
+from neve.compact.planning.table_planning import PlanHistory, TablePlanner, list_partition_files
 from neve.errors import ConfigError, LakeError
 from neve.lake.config import S3Config
 from neve.lake.duckdb import connect
@@ -48,10 +48,16 @@ def never() -> duckdb.DuckDBPyConnection:
 
 
 def plan_table(
-    table: Table, config: CompactConfig, *, now: datetime, duck: Connect, past: Past | None = None, **request: Any
+    table: Table,
+    config: CompactConfig,
+    *,
+    now: datetime,
+    duck: Connect,
+    past: PlanHistory | None = None,
+    **request: Any,
 ) -> Plan:
     """The plan for a request."""
-    return TablePlanner(table, config, now, duck, Request(**request), past=lambda: past or Past()).plan()
+    return TablePlanner(table, config, now, duck, Request(**request), past=lambda: past or PlanHistory()).plan()
 
 
 def add(table: Table, *sizes: int, day: int = 0, organization: str = "acme", order: int | None = 1) -> None:
@@ -106,7 +112,7 @@ def test_a_day_that_is_still_open_is_compacted_without_its_hot_files(logs: Table
     noon = START + timedelta(hours=13)
     hot = plan_table(logs, CONFIG, now=noon, duck=duck)
     assert hot.groups == ()
-    assert "all are hot" in hot.left_alone[0].reason
+    assert "all files are hot" in hot.left_alone[0].reason
     cold = plan_table(logs, CONFIG, now=noon + timedelta(seconds=CONFIG.hot_seconds, milliseconds=1), duck=duck)
     assert len(cold.groups) == 1
     assert len(plan_table(logs, CONFIG, now=noon, duck=duck, strategy="small_files").groups) == 1
@@ -118,7 +124,7 @@ def test_the_summary_is_looked_at_first(logs: Table) -> None:
     add(logs, *[500 * MB] * 20, *[MB] * 6)
     plan = plan_table(logs, CONFIG, now=NOW, duck=never)
     assert (plan.groups, plan.files, plan.health) == ((), 26, 100.0)
-    assert "by the summary of the snapshot" in plan.reason
+    assert "according to the snapshot summary" in plan.reason
     thorough = plan_table(logs, CONFIG, now=NOW, duck=duck, thorough=True)
     assert len(thorough.groups) == 1
     asked = plan_table(logs, CONFIG, now=NOW, duck=duck, level="minor")
@@ -170,7 +176,7 @@ def test_partitions_can_be_chosen_by_a_part_of_their_name(logs: Table) -> None:
 def test_dollars_that_are_spent_are_used_up(logs: Table) -> None:
     """Nobody is told to raise a limit that is enough in another hour."""
     add(logs, *[MB] * 12)
-    plan = plan_table(logs, CompactConfig(max_dollars=1), now=NOW, duck=duck, past=Past(spent_dollars=1))
+    plan = plan_table(logs, CompactConfig(max_dollars=1), now=NOW, duck=duck, past=PlanHistory(spent_dollars=1))
     assert (plan.groups, [cut.limit for cut in plan.cut]) == ((), ["max_dollars"])
     assert plan.cut[0].reason.endswith("left of this hour) is used up")
 
@@ -218,7 +224,7 @@ def test_a_z_order_property_is_obeyed_and_remembered(logs: Table) -> None:
     assert [str(group.layout) for group in plan.groups] == ["zorder(service_name, severity_number)"]
     key = make_partition_id(0, ["acme", "2026-01-01"])
     known = {key: PartitionMemory("zorder(service_name, severity_number)", plan.sequence)}
-    assert plan_table(logs, config, now=NOW, duck=duck, past=Past(known)).groups == ()
+    assert plan_table(logs, config, now=NOW, duck=duck, past=PlanHistory(known)).groups == ()
     with logs.transaction() as transaction:
         transaction.set_properties({LAYOUT_ZORDER: "attributes"})
     with pytest.raises(ConfigError, match=r"neve.layout.zorder names attributes, expected plain columns"):
@@ -250,7 +256,7 @@ def test_a_table_is_measured_without_a_plan(logs: Table) -> None:
     add(logs, *[MB] * 12, day=0)
     add(logs, 500 * MB, day=1)
     found = TablePlanner(logs, CONFIG, NOW, duck).health()
-    assert (found.files, found.fragments, found.undersized, found.delete_files) == (13, 12, 0, 0)
+    assert (found.files, found.fragments, found.undersized_files, found.delete_files) == (13, 12, 0, 0)
     assert (found.snapshot.snapshots, found.snapshot.manifests, found.snapshot.sequence) == (2, 2, 2)
     worse, better = found.partitions
     assert worse.health < found.score < better.health == 100

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Tell = Callable[[str], None]
-SETTLED = "finished a dead run"  # as the product logs it
+SETTLED = "recovered a dead run"  # as the product logs it
 TWO = 1 / 8  # the share of rounds with two compactors, besides those that need them
 APPENDS = 6  # before a compactor is let go
 LONGEST_PAUSE_SECONDS = 3.0  # between changes: whoever is disturbed all the time publishes nothing

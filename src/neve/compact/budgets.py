@@ -92,8 +92,8 @@ class Allowances:
         why = _explain_refusal(budget, before, wanted, limit)
         files = sum(len(group.files) for group in groups)
         reason = (
-            f"{format_count(files, 'file')} of {format_bytes(wanted.bytes)} are left for another day: "
-            f"of the budget of organization {organization!r} {why}"
+            f"{format_count(files, 'file')} of {format_bytes(wanted.bytes)} are postponed to another day: "
+            f"the budget of organization {organization!r} has {why}"
         )
         return Cut(groups[0].partition, files, wanted.bytes, limit, reason)
 
@@ -112,7 +112,7 @@ NO_BUDGETS = Allowances()
 
 def apply_budgets(plan: Plan, allowances: Allowances) -> Plan:
     """Remove the groups that exceed a budget from a plan. A partition keeps all of its groups, or none."""
-    kept: list[Group] = []
+    allowed: list[Group] = []
     cuts: list[Cut] = []
     by_partition: dict[Partition, list[Group]] = {}
     for group in plan.groups:
@@ -121,7 +121,7 @@ def apply_budgets(plan: Plan, allowances: Allowances) -> Plan:
         cut = allowances.refusal(groups)
         if cut is None:
             allowances = allowances.after(groups)
-            kept += groups
+            allowed += groups
         else:
             cuts.append(cut)
     if not cuts:
@@ -129,7 +129,7 @@ def apply_budgets(plan: Plan, allowances: Allowances) -> Plan:
     gone = {cut.partition for cut in cuts}
     return replace(
         plan,
-        groups=tuple(kept),
+        groups=tuple(allowed),
         cut=(*plan.cut, *cuts),
         check_duplicates=tuple(one for one in plan.check_duplicates if one not in gone),
         lays_out=tuple(one for one in plan.lays_out if one not in gone),
@@ -167,8 +167,8 @@ def _explain_refusal(budget: OrganizationBudget, before: Spent, wanted: Spent, l
     else:
         left, whole = format_bytes(max(0, budget.bytes_per_day - before.bytes)), format_bytes(budget.bytes_per_day)
         takes = format_bytes(wanted.bytes)
-    words = f"{left} of {whole} is left today ({limit}), and this takes {takes}"
-    return words if _find_broken_limit(budget, wanted) is None else f"{words}: more than a whole day's, raise it"
+    text = f"{left} of {whole} left today ({limit}), and this needs {takes}"
+    return text if _find_broken_limit(budget, wanted) is None else f"{text}: more than a whole day's, raise it"
 
 
 SPACE = "spent"
@@ -205,23 +205,23 @@ class BudgetLedger:
             plan = self._pay(organization, plan, allowances)
         return plan
 
-    def give_back(self, groups: Sequence[Group], allowances: Allowances) -> None:
+    def refund(self, groups: Sequence[Group], allowances: Allowances) -> None:
         """Refund groups that were not started."""
         for organization, own in _group_by_organization(groups, allowances).items():
-            self._give_back(organization, Spent.of(own))
+            self._refund(organization, Spent.of(own))
 
-    def _give_back(self, organization: str, unspent: Spent) -> None:
+    def _refund(self, organization: str, unspent: Spent) -> None:
         self._change(organization, lambda before: before - unspent)
 
     def _pay(self, organization: str, plan: Plan, allowances: Allowances) -> Plan:
         fitting = plan
 
-        def paid(before: Spent) -> Spent:
+        def charge(before: Spent) -> Spent:
             nonlocal fitting
             fitting = apply_budgets(plan, replace(allowances, spent={organization: before}))
             return before + Spent.of(_group_by_organization(fitting.groups, allowances).get(organization, ()))
 
-        self._change(organization, paid)
+        self._change(organization, charge)
         return fitting
 
     def _change(self, organization: str, change: Callable[[Spent], Spent]) -> None:

@@ -21,7 +21,7 @@ from neve.compact.partition_memory import PartitionMemories
 from neve.compact.plan import Request
 from neve.compact.planning.cost_model import calibrate
 from neve.compact.planning.limits import Limits
-from neve.compact.planning.table_planning import Past, TablePlanner
+from neve.compact.planning.table_planning import PlanHistory, TablePlanner
 from neve.compact.recovery import RecoveredRun, find_paths_to_keep, recover_run, remove_leftovers
 from neve.compact.result import (
     CompactResult,
@@ -60,18 +60,18 @@ HOUR = timedelta(hours=1)
 log = structlog.get_logger(__name__)
 
 
-def parse_size(given: int | str | None) -> int | None:
+def parse_size(size: int | str | None) -> int | None:
     """Parse a size: a number of bytes, or a text like 256MB.
 
     >>> parse_size("256MB"), parse_size("1GiB"), parse_size(None)
     (256000000, 1073741824, None)
     """
-    if given is None or isinstance(given, int):
-        return given
+    if size is None or isinstance(size, int):
+        return size
     try:
-        return int(TypeAdapter(ByteSize).validate_python(given))
+        return int(TypeAdapter(ByteSize).validate_python(size))
     except ValidationError as error:
-        raise ConfigError(f"the size is {given!r}, expected bytes like 256MB or 1GiB") from error
+        raise ConfigError(f"the size is {size!r}, expected bytes like 256MB or 1GiB") from error
 
 
 @dataclass(frozen=True)
@@ -99,14 +99,16 @@ class Compactor:
         metrics.count_plan(plan)
         return plan
 
-    def _planner(self, table: Table, request: Request, past: Callable[[], Past]) -> TablePlanner:
+    def _planner(self, table: Table, request: Request, past: Callable[[], PlanHistory]) -> TablePlanner:
         strategy, size = request.strategy or self.strategy, request.target_bytes or parse_size(self.target_file_size)
         wanted = replace(request, strategy=strategy, target_bytes=size)
         return TablePlanner(table, self.config, self.clock(), self._duck, wanted, self.prices, past)
 
-    def _past(self, table: Table) -> Past:
+    def _past(self, table: Table) -> PlanHistory:
         name = ".".join(table.name())
-        return Past(self._memories(table).load(), self._calibration(name), self._spent(), self._allowances(table))
+        return PlanHistory(
+            self._memories(table).load(), self._calibration(name), self._spent(), self._allowances(table)
+        )
 
     def _memories(self, table: Table) -> PartitionMemories:
         return PartitionMemories(self.documents, ".".join(table.name()), str(table.metadata.table_uuid))
@@ -129,7 +131,7 @@ class Compactor:
     def health(self, name: str, request: Request = Request()) -> TableHealth:  # noqa: B008 - frozen
         """Measure the health of a table and its partitions, from metadata alone."""
         table = self.lake.table(name)
-        return self._planner(table, request, lambda: Past(self._memories(table).load())).health()
+        return self._planner(table, request, lambda: PlanHistory(self._memories(table).load())).health()
 
     def history(self, name: str | None = None) -> list[CompactResult]:
         """Return finished runs of one table or of all, oldest first."""
@@ -149,38 +151,38 @@ class Compactor:
         """
         full_name = ".".join(self.lake.table(name).name())
         with self._lease(full_name, steal=steal) as lease:
-            settled = self._settle_dead(name, full_name, lease)
+            recovered = self._recover_dead(name, full_name, lease)
             started, began = self.clock(), time.monotonic()
             table = self.lake.table(name)
             memories = self._memories(table)
-            thorough = request.thorough or memories.is_look_due(started, self.config.thorough_seconds)
-            plan = self._searched(table, self._plan(table, replace(request, thorough=thorough)))
+            thorough = request.thorough or memories.is_check_due(started, self.config.thorough_seconds)
+            plan = self._search_duplicates(table, self._plan(table, replace(request, thorough=thorough)))
             allowances, ledger = self._allowances(table), BudgetLedger.at(self.documents, started)
             plan = ledger.pay(plan, allowances)
             entries: list[Entry] | None = None
             try:
                 entries = self._execute(name, table, plan, lease, progress) if plan.groups else []
             finally:  # also after a cancellation: the budget belongs to the organization, not to the run
-                ledger.give_back(self._not_begun(plan, entries), allowances)
+                ledger.refund(self._find_unstarted(plan, entries), allowances)
             done = {entry.group.id for entry in select_published(entries)}
             self._tidy(name, select_published(entries), lease)
             memories.learn(plan, done, started, find_clean_partitions(plan, done))
             if thorough and not request.partitions:
-                memories.looked(started, plan)
+                memories.record_check(started, plan)
             after = self.health(name, request).score if done else plan.health
-            circumstances = RunFacts(started, time.monotonic() - began, after, tuple(settled))
-            result = make_result(plan, entries, circumstances, self.prices)
-            if entries or settled:
+            facts = RunFacts(started, time.monotonic() - began, after, tuple(recovered))
+            result = make_result(plan, entries, facts, self.prices)
+            if entries or recovered:
                 History(self.documents).add(result)
             metrics.count_run(result)
             return result
 
-    def _searched(self, table: Table, plan: Plan) -> Plan:
+    def _search_duplicates(self, table: Table, plan: Plan) -> Plan:
         """Return the plan after closed partitions were searched for duplicates."""
         if not plan.check_duplicates:
             return plan
-        past = Past(calibration=self._calibration(plan.table))
-        context = self._planner(table, Request(target_bytes=plan.target_bytes), Past).context(past)
+        past = PlanHistory(calibration=self._calibration(plan.table))
+        context = self._planner(table, Request(target_bytes=plan.target_bytes), PlanHistory).context(past)
         limits, allowances = Limits.of(self.config, self._spent()), self._allowances(table)
         return DuplicateSearch(self.lake.spark, table, context, self._duck, limits, allowances).extend(plan)
 
@@ -208,15 +210,15 @@ class Compactor:
         self._leave(journal, plan, folder, name, entries)
         return entries
 
-    def _not_begun(self, plan: Plan, entries: Sequence[Entry] | None) -> list[Group]:
+    def _find_unstarted(self, plan: Plan, entries: Sequence[Entry] | None) -> list[Group]:
         """Return the groups that were not started. The journal has them if a run was aborted without entries."""
         if entries is None:
             journal = Journal(self.documents, plan.table)
             entries = journal.entries(plan.id)
             if not journal.knows(plan.id):  # another process has recovered the run: the started groups are unknown
                 return []
-        begun = {entry.group.id for entry in entries}
-        return [group for group in plan.groups if group.id not in begun]
+        started_ids = {entry.group.id for entry in entries}
+        return [group for group in plan.groups if group.id not in started_ids]
 
     def _tidy(self, name: str, entries: Sequence[Entry], lease: Lease) -> None:
         """Remove delete files that several groups no longer need: none of them could know that it was the last."""
@@ -230,14 +232,14 @@ class Compactor:
         try:
             remove_leftovers(folder, self.lake.s3, find_paths_to_keep(entries), self._live(name, plan.sequence))
         except OSError as error:  # published groups stay published; `neve maintain orphans` finds the rest
-            log.warning("leavings stay", run=plan.id, error=str(error))
-        if not any(entry.is_unsettled for entry in entries):
+            log.warning("leftover files not removed", run=plan.id, error=str(error))
+        if not any(entry.is_pending for entry in entries):
             journal.end(plan.id)
 
-    def _settle_dead(self, name: str, full_name: str, lease: Lease) -> list[RecoveredRun]:
+    def _recover_dead(self, name: str, full_name: str, lease: Lease) -> list[RecoveredRun]:
         journal = Journal(self.documents, full_name)
         journal.forget_strays()
-        settled = []
+        recovered = []
         for run in list(journal.runs()):
 
             def publish(run: Run, entries: Sequence[Entry]) -> list[Entry]:
@@ -247,13 +249,13 @@ class Compactor:
             done = recover_run(
                 run, self.lake.table(name), journal, self.lake.s3, publish, self._live(name, run.sequence)
             )
-            log.info("finished a dead run", run=run.id, published=done.published_now, orphans=done.orphans)
+            log.info("recovered a dead run", run=run.id, published=done.published_now, orphans=done.orphans)
             in_table = {entry.group.id for entry in select_published(done.entries)}
             self._memories(self.lake.table(name)).learn(run.plan, in_table, self.clock())
-            if not any(entry.is_unsettled for entry in done.entries):
+            if not any(entry.is_pending for entry in done.entries):
                 journal.end(run.id)
-            settled.append(done)
-        return settled
+            recovered.append(done)
+        return recovered
 
     def _live(self, name: str, since: int) -> Callable[[Iterable[str]], set[str]]:
         """Return a function that finds the files of a run in the table.

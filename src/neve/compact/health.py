@@ -71,9 +71,9 @@ def check_summary(summary: Mapping[str, str] | None, sizes: TargetSizes) -> str 
     if deletes or total <= files * sizes.small:
         return None
     return (
-        f"nothing to do by the summary of the snapshot: {format_count(files, 'file')}, "
+        f"nothing to do according to the snapshot summary: {format_count(files, 'file')}, "
         f"{format_bytes(total / files)} on average, "
-        f"against a target of {format_bytes(sizes.target)}, and no delete files; partitions were not looked at"
+        f"against a target of {format_bytes(sizes.target)}, and no delete files; partitions were not checked"
     )
 
 
@@ -166,7 +166,7 @@ class TableHealth:
         return sum(measure.stats.fragments.files for measure in self.partitions)
 
     @property
-    def undersized(self) -> int:
+    def undersized_files(self) -> int:
         """Files of up to three quarters of the target that are not fragments."""
         return sum(measure.stats.undersized.files for measure in self.partitions)
 

@@ -49,7 +49,7 @@ class Entry:
     error: str = ""
 
     @property
-    def is_unsettled(self) -> bool:
+    def is_pending(self) -> bool:
         """True if the commit of the group is pending, or has an unknown outcome."""
         return self.stage in UNSETTLED
 

@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from neve.compact.plan import Plan
     from neve.compact.result import CompactResult
 
-RUNS = Counter("neve_compact_runs", "runs that ended", ["table", "outcome"])
-GROUPS = Counter("neve_compact_groups", "groups by what became of them", ["table", "outcome"])
+RUNS = Counter("neve_compact_runs", "finished runs", ["table", "outcome"])
+GROUPS = Counter("neve_compact_groups", "groups, by outcome", ["table", "outcome"])
 FILES_IN = Counter("neve_compact_files_read", "data files that were replaced", ["table"])
-FILES_OUT = Counter("neve_compact_files_written", "data files that replaced them", ["table"])
-BYTES_IN = Counter("neve_compact_read_bytes", "bytes of the files that were replaced", ["table"])
-BYTES_OUT = Counter("neve_compact_written_bytes", "bytes of the files that replaced them", ["table"])
-API_CALLS = Counter("neve_compact_api_calls", "calls of object storage, as estimated", ["table"])
-DOLLARS = Counter("neve_compact_dollars", "money spent, by the configured prices", ["table"])
-DUPLICATES = Counter("neve_compact_duplicates", "records that were there twice and are there once now", ["table"])
+FILES_OUT = Counter("neve_compact_files_written", "data files that were written", ["table"])
+BYTES_IN = Counter("neve_compact_read_bytes", "bytes of replaced data files", ["table"])
+BYTES_OUT = Counter("neve_compact_written_bytes", "bytes of written data files", ["table"])
+API_CALLS = Counter("neve_compact_api_calls", "estimated calls of object storage", ["table"])
+DOLLARS = Counter("neve_compact_dollars", "cost in dollars, by the configured prices", ["table"])
+DUPLICATES = Counter("neve_compact_duplicates", "removed duplicate records", ["table"])
 RATIO = Gauge("neve_compact_ratio", "bytes written over bytes read in the last run", ["table"])
-HEALTH = Gauge("neve_compact_health", "health of a table, 0 to 100, when it was last looked at", ["table"])
-QUEUE = Gauge("neve_compact_queue_groups", "groups of the current plan that wait or are under way", ["table"])
+HEALTH = Gauge("neve_compact_health", "health of a table, 0 to 100, at its last check", ["table"])
+QUEUE = Gauge("neve_compact_queue_groups", "queued and running groups of the current plan", ["table"])
 BUCKETS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
-RUN_SECONDS = Histogram("neve_compact_run_seconds", "from the plan to the last commit", ["table"], buckets=BUCKETS)
-GROUP_SECONDS = Histogram("neve_compact_group_seconds", "for rewriting a group", ["table", "executor"], buckets=BUCKETS)
+RUN_SECONDS = Histogram("neve_compact_run_seconds", "duration of a run", ["table"], buckets=BUCKETS)
+GROUP_SECONDS = Histogram("neve_compact_group_seconds", "duration of a rewrite", ["table", "executor"], buckets=BUCKETS)
 
 
 def count_plan(plan: Plan) -> None:

@@ -35,11 +35,11 @@ def remember(
     memories: Mapping[str, PartitionMemory],
     now: datetime,
     *,
-    looked_through: Collection[str] = (),
+    searched: Collection[str] = (),
 ) -> dict[str, PartitionMemory]:
     """Return the new state after a run, of each partition that changed, by its key.
 
-    `published` are the ids of groups that are in the table now, `looked_through` the keys of partitions that were
+    `published` are the ids of groups that are in the table now, `searched` the keys of partitions that were
     searched for duplicates. A layout is recorded only if the plan lays out the whole partition, and all of its groups
     were published.
     """
@@ -55,7 +55,7 @@ def remember(
             if len(done) == len(all_of_it):
                 after = _complete(after, done, plan.sequence, now, laid_out=key in laid_out)
             changed[key] = after
-    for key in looked_through:
+    for key in searched:
         known = changed.get(key, memories.get(key, NO_MEMORY))
         changed[key] = replace(known, deduplicated_sequence=plan.sequence)
     return changed
@@ -70,7 +70,7 @@ def _complete(
 
 
 SPACE = "compact.memory"
-LOOKS = "compact.looks"
+CHECKS = "compact.looks"
 
 
 @dataclass(frozen=True)
@@ -90,31 +90,29 @@ class PartitionMemories:
         found = self.documents.entries(SPACE, self._own)
         return {key.removeprefix(self._own): _from_document(document) for key, document in found}
 
-    def learn(
-        self, plan: Plan, published: Collection[str], now: datetime, looked_through: Collection[str] = ()
-    ) -> None:
+    def learn(self, plan: Plan, published: Collection[str], now: datetime, searched: Collection[str] = ()) -> None:
         """Record the published groups, and the partitions that were searched for duplicates."""
-        if not published and not looked_through:
+        if not published and not searched:
             return
-        memories = remember(plan, published, self.load(), now, looked_through=looked_through)
+        memories = remember(plan, published, self.load(), now, searched=searched)
         for key, memory in memories.items():
             self.documents.put(SPACE, f"{self._own}{key}", _to_document(memory))
 
-    def is_look_due(self, now: datetime, seconds: float) -> bool:
+    def is_check_due(self, now: datetime, seconds: float) -> bool:
         """Return whether a check of every partition is due.
 
         A snapshot summary contains no information on duplicates.
         """
-        document = self.documents.get(LOOKS, self._own)
-        looked = datetime.fromisoformat(str(document["at"])) if document else None
-        return looked is None or (now - looked).total_seconds() >= seconds
+        document = self.documents.get(CHECKS, self._own)
+        checked = datetime.fromisoformat(str(document["at"])) if document else None
+        return checked is None or (now - checked).total_seconds() >= seconds
 
-    def looked(self, now: datetime, plan: Plan) -> None:
+    def record_check(self, now: datetime, plan: Plan) -> None:
         """Record that every partition was checked. Delete the state of other partitions and of an older table."""
-        self.documents.put(LOOKS, self._own, {"at": now.isoformat()})
-        there = {f"{self._own}{key}" for key in plan.partition_keys}
-        self._forget(SPACE, there)
-        self._forget(LOOKS, {self._own})
+        self.documents.put(CHECKS, self._own, {"at": now.isoformat()})
+        existing = {f"{self._own}{key}" for key in plan.partition_keys}
+        self._forget(SPACE, existing)
+        self._forget(CHECKS, {self._own})
 
     def _forget(self, space: str, kept: Collection[str]) -> None:
         gone = [key for key, _document in self.documents.entries(space, f"{self.table}/") if key not in kept]

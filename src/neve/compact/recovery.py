@@ -62,7 +62,7 @@ def recover_run(
 
 def _check_committed(entry: Entry, table: Table, is_live: Callable[[Iterable[str]], set[str]]) -> Entry:
     """Return a group whose commit may have happened with its state in the table."""
-    if not entry.is_unsettled or entry.rewritten is None:
+    if not entry.is_pending or entry.rewritten is None:
         return entry
     snapshot = find_batch(table, entry.batch_id) if entry.batch_id else None
     # The snapshot may have expired since. Files in the table show the commit all the same.
@@ -77,7 +77,9 @@ def _check_files(entry: Entry, s3: S3Config) -> Entry:
         filesystem, path = resolve_filesystem(str(file["file-path"]), s3)
         info = filesystem.get_file_info(path)
         if not info.is_file or info.size != file["file-size-in-bytes"]:
-            return replace(entry, stage=Stage.FAILED, error=f"{file['file-path']} is gone; it will be rewritten")
+            return replace(
+                entry, stage=Stage.FAILED, error=f"{file['file-path']} is missing; the group will be rewritten"
+            )
     return entry
 
 
@@ -87,8 +89,8 @@ def _paths(entry: Entry) -> list[str]:
 
 def find_paths_to_keep(entries: Iterable[Entry]) -> set[str]:
     """Return files that are or may be in the table, also those that a later rewrite removed from its head."""
-    kept = (Stage.COMMITTED, Stage.UNKNOWN, Stage.PUBLISHING, Stage.WRITTEN)
-    return {strip_scheme(path) for entry in entries if entry.stage in kept for path in _paths(entry)}
+    stages = (Stage.COMMITTED, Stage.UNKNOWN, Stage.PUBLISHING, Stage.WRITTEN)
+    return {strip_scheme(path) for entry in entries if entry.stage in stages for path in _paths(entry)}
 
 
 def remove_leftovers(

@@ -93,30 +93,29 @@ class RunFacts:
     started: datetime
     seconds: float
     health_after: float
-    settled: tuple[RecoveredRun, ...] = ()
-    checked: int = 0
+    recovered: tuple[RecoveredRun, ...] = ()
 
 
-def make_result(plan: Plan, entries: Sequence[Entry], circumstances: RunFacts, prices: PricesConfig) -> CompactResult:
+def make_result(plan: Plan, entries: Sequence[Entry], facts: RunFacts, prices: PricesConfig) -> CompactResult:
     """Return the result of a run."""
     work = tuple(one for one in (sum_work(executor, entries) for executor in Executor) if one.groups)
     stages = [entry.stage for entry in entries]
-    settled = circumstances.settled
+    recovered = facts.recovered
     costs = [_calculate_cost(one, prices) for one in work]
     return CompactResult(
         run_id=plan.id,
         table=plan.table,
-        started=circumstances.started.isoformat(),
+        started=facts.started.isoformat(),
         strategy=plan.strategy,
         reason=plan.reason,
-        seconds=round(circumstances.seconds, 3),
+        seconds=round(facts.seconds, 3),
         health_before=round(plan.health, 2),
-        health_after=round(circumstances.health_after, 2),
+        health_after=round(facts.health_after, 2),
         planned=len(plan.groups),
         committed=stages.count(Stage.COMMITTED),
         conflicts=stages.count(Stage.CONFLICT),
         failed=stages.count(Stage.FAILED),
-        unknown=sum(entry.is_unsettled for entry in entries),
+        unknown=sum(entry.is_pending for entry in entries),
         not_begun=len(plan.groups) - len(entries),
         left_alone=len(plan.left_alone),
         cut=len(plan.cut),
@@ -128,9 +127,9 @@ def make_result(plan: Plan, entries: Sequence[Entry], circumstances: RunFacts, p
         duplicates=sum(entry.rewritten.duplicates for entry in select_published(entries) if entry.rewritten),
         api_calls=sum(calls for calls, _dollars in costs),
         dollars=round(sum(dollars for _calls, dollars in costs), 6),
-        continued=tuple(one.run_id for one in settled),
-        published_for_dead=sum(one.published_now for one in settled),
-        orphans=sum(one.orphans for one in settled),
+        continued=tuple(one.run_id for one in recovered),
+        published_for_dead=sum(one.published_now for one in recovered),
+        orphans=sum(one.orphans for one in recovered),
         errors=tuple(f"{entry.group.partition.label}: {entry.error}" for entry in entries if entry.error),
         work=work,
     )

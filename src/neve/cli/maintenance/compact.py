@@ -340,7 +340,7 @@ def _health_document(health: TableHealth) -> dict[str, Any]:
         "rows": health.rows,
         "partitions": len(health.partitions),
         "fragments": health.fragments,
-        "undersized": health.undersized,
+        "undersized": health.undersized_files,
         "delete_files": health.delete_files,
         "snapshots": health.snapshot.snapshots,
         "manifests": health.snapshot.manifests,

@@ -117,8 +117,8 @@ def _with_data_folder(metadata: TableMetadata, folder: str) -> TableMetadata:
     return metadata.model_copy(update={"properties": {**metadata.properties, DATA_PATH: folder}})
 
 
-def _read_and_count(files: DataFileReader, task: ArrowTask, told: list[Fingerprint]) -> Iterator[pa.Table]:
-    """Yield the rows of all files, and append their fingerprint to `told`.
+def _read_and_count(files: DataFileReader, task: ArrowTask, fingerprints: list[Fingerprint]) -> Iterator[pa.Table]:
+    """Yield the rows of all files, and append their fingerprint to `fingerprints`.
 
     Raises `MissingFieldIds` if the number of rows of a file differs from the table's metadata.
     """
@@ -130,9 +130,9 @@ def _read_and_count(files: DataFileReader, task: ArrowTask, told: list[Fingerpri
             yield piece
         if counting.rows - before != file.rows:
             raise MissingFieldIds(
-                f"{file.path} has {counting.rows - before} rows where the table's metadata says {file.rows}"
+                f"{file.path} has {counting.rows - before} rows, the table's metadata has {file.rows}"
             )
-    told.append(counting.end())
+    fingerprints.append(counting.end())
 
 
 def _lay_out(pieces: Iterable[pa.Table], task: ArrowTask) -> Iterator[pa.Table]:

@@ -153,22 +153,22 @@ class DuplicateSearch:
         partitions = [partition for partition in plan.check_duplicates if files.get(partition.key)]
         target = Target.of(self.table)
         tasks = [DuplicateTask(target, tuple(file.path for file in files[one.key])) for one in partitions]
-        looks = dict(zip(partitions, run_tasks(self.spark, count_duplicates, tasks), strict=True))
-        for partition, look in looks.items():
-            if look.problem:
+        results = dict(zip(partitions, run_tasks(self.spark, count_duplicates, tasks), strict=True))
+        for partition, result in results.items():
+            if result.problem:
                 log.warning(
-                    "not looked through for duplicates",
+                    "duplicate search failed",
                     table=plan.table,
                     partition=partition.label,
-                    problem=look.problem,
+                    problem=result.problem,
                 )
         found = [
-            make_dedupe_group(partition, files[partition.key], look.duplicates, self.context)
-            for partition, look in looks.items()
-            if look.duplicates
+            make_dedupe_group(partition, files[partition.key], result.duplicates, self.context)
+            for partition, result in results.items()
+            if result.duplicates
         ]
-        seen = tuple(partition for partition, look in looks.items() if not look.problem)
-        return add_duplicate_groups(replace(plan, check_duplicates=seen), found, self.limits, self.allowances)
+        searched = tuple(partition for partition, result in results.items() if not result.problem)
+        return add_duplicate_groups(replace(plan, check_duplicates=searched), found, self.limits, self.allowances)
 
 
 def add_duplicate_groups(

@@ -134,6 +134,6 @@ def _common_order(runs: Sequence[_Run], columns: Sequence[str]) -> tuple[np.ndar
 def _drop_emitted(runs: Sequence[_Run], chosen: np.ndarray) -> None:
     """Remove the emitted rows from the heads. They are the first rows of each head."""
     starts = np.cumsum([0, *(run.head.num_rows for run in runs)])
-    given, _edges = np.histogram(chosen, bins=starts)
-    for run, count in zip(runs, given, strict=True):
+    counts, _edges = np.histogram(chosen, bins=starts)
+    for run, count in zip(runs, counts, strict=True):
         run.head = run.head.slice(int(count))

@@ -71,7 +71,7 @@ class Publisher:
     run_id: str
     snapshot_id: int
     sequence: int
-    still_ours: Callable[[], None]
+    check_lease: Callable[[], None]
     _numbers: Iterator[int] = field(default_factory=count)
 
     def publish(self, entries: Sequence[Entry]) -> list[Entry]:
@@ -87,17 +87,17 @@ class Publisher:
         try:
             return self._commit(entries, sequence)
         except TableBusy as busy:
-            return [self._noted(replace(entry, stage=Stage.WRITTEN, error=busy.message)) for entry in entries]
+            return [self._record(replace(entry, stage=Stage.WRITTEN, error=busy.message)) for entry in entries]
         except CommitConflict as conflict:
             if len(entries) == 1:
-                return [self._noted(replace(entries[0], stage=Stage.CONFLICT, error=conflict.message))]
+                return [self._record(replace(entries[0], stage=Stage.CONFLICT, error=conflict.message))]
         return [one for entry in entries for one in self._together([entry], sequence)]
 
     def _commit(self, entries: Sequence[Entry], sequence: int | None) -> list[Entry]:
-        self.still_ours()
+        self.check_lease()
         # A process that publishes the groups of a dead one must not mistake a batch number of the dead one for its own.
         batch_id = f"{OPERATION}:{self.run_id}:{next(self._numbers)}:{uuid4().hex[:8]}"
-        publishing = [self._noted(replace(entry, stage=Stage.PUBLISHING, batch_id=batch_id)) for entry in entries]
+        publishing = [self._record(replace(entry, stage=Stage.PUBLISHING, batch_id=batch_id)) for entry in entries]
         summary = {SUMMARY_RUN: self.run_id, SUMMARY_GROUPS: str(len(entries))}
         try:
             commit = replace_files(
@@ -109,13 +109,13 @@ class Publisher:
                 summary=summary,
             )
         except CommitUnknown as unknown:
-            return [self._noted(replace(entry, stage=Stage.UNKNOWN, error=unknown.message)) for entry in publishing]
+            return [self._record(replace(entry, stage=Stage.UNKNOWN, error=unknown.message)) for entry in publishing]
         except CommitConflict:
             raise
         except LakeError as error:
-            return [self._noted(replace(entry, stage=Stage.FAILED, error=error.message)) for entry in publishing]
+            return [self._record(replace(entry, stage=Stage.FAILED, error=error.message)) for entry in publishing]
         return [
-            self._noted(replace(entry, stage=Stage.COMMITTED, snapshot_id=commit.snapshot_id)) for entry in publishing
+            self._record(replace(entry, stage=Stage.COMMITTED, snapshot_id=commit.snapshot_id)) for entry in publishing
         ]
 
     def _replacement(self, entries: Sequence[Entry], sequence: int | None) -> Replacement:
@@ -128,7 +128,7 @@ class Publisher:
             removed_deletes=_deduplicate_contents(file for one in rewritten for file in one.removed_deletes),
         )
 
-    def _noted(self, entry: Entry) -> Entry:
+    def _record(self, entry: Entry) -> Entry:
         self.journal.note(self.run_id, entry)
         return entry
 
@@ -182,7 +182,7 @@ class GroupRunner:
         """Rewrite and publish every group. The entry of a group has its error, and the others continue."""
         done: list[Entry] = []
         ready: list[Entry] = []
-        for entries in self._rewritten():
+        for entries in self._rewrite_bundles():
             ready += [entry for entry in entries if entry.stage is Stage.WRITTEN]
             done += [entry for entry in entries if entry.stage is not Stage.WRITTEN]
             if len(ready) >= self.groups_per_commit:
@@ -192,7 +192,7 @@ class GroupRunner:
                 progress(len(done) + len(ready), len(self.plan.groups))
         return done + (self.publisher.publish(ready) if ready else [])
 
-    def _rewritten(self) -> Iterator[list[Entry]]:
+    def _rewrite_bundles(self) -> Iterator[list[Entry]]:
         """Yield the bundles as they finish. The number of concurrent bundles is limited."""
         waiting = iter(bundle_groups(self.plan.groups))
         running: set[Future[list[Entry]]] = set()
@@ -214,11 +214,11 @@ class GroupRunner:
     def _bundle(self, bundle: Sequence[Group]) -> list[Entry]:
         try:
             outcomes = self._by_arrow(bundle) if bundle[0].executor is Executor.ARROW else [self._by_spark(bundle[0])]
-            return [self._noted(group, outcome) for group, outcome in zip(bundle, outcomes, strict=True)]
+            return [self._record(group, outcome) for group, outcome in zip(bundle, outcomes, strict=True)]
         except Exception as error:  # after any error of a group, the table is unchanged and the others can continue
             if len(bundle) > 1:
                 return [entry for group in bundle for entry in self._bundle([group])]
-            return [self._failed(bundle[0], error)]
+            return [self._record_failure(bundle[0], error)]
 
     def _by_arrow(self, bundle: Sequence[Group]) -> list[RewrittenGroup]:
         target = Target.of(self.table)
@@ -228,7 +228,7 @@ class GroupRunner:
         ]
         outcomes = run_tasks(self.lake.spark, rewrite_group, tasks, slices=self._slices)
         return [
-            self._fallen_back(group, outcome) if isinstance(outcome, UnsuitedGroup) else outcome
+            self._fall_back(group, outcome) if isinstance(outcome, UnsuitedGroup) else outcome
             for group, outcome in zip(bundle, outcomes, strict=True)
         ]
 
@@ -239,8 +239,8 @@ class GroupRunner:
             return max(1, self.cores // self.concurrency)
         return SLICES_A_CORE * find_parallelism(self.lake.spark)
 
-    def _fallen_back(self, group: Group, unsuited: UnsuitedGroup) -> RewrittenGroup:
-        log.info("group goes to spark", group=group.id, reason=unsuited.reason)
+    def _fall_back(self, group: Group, unsuited: UnsuitedGroup) -> RewrittenGroup:
+        log.info("group falls back to spark", group=group.id, reason=unsuited.reason)
         return self._by_spark(group)
 
     def _by_spark(self, group: Group) -> RewrittenGroup:
@@ -257,14 +257,14 @@ class GroupRunner:
         )
         return rewriter.rewrite(group)
 
-    def _noted(self, group: Group, outcome: RewrittenGroup) -> Entry:
-        entry = Entry(group, Stage.WRITTEN, outcome.checked(group))
+    def _record(self, group: Group, outcome: RewrittenGroup) -> Entry:
+        entry = Entry(group, Stage.WRITTEN, outcome.verify(group))
         self.journal.note(self.plan.id, entry)
         return entry
 
-    def _failed(self, group: Group, error: Exception) -> Entry:
-        words = error.message if isinstance(error, NeveError) else f"{type(error).__name__}: {error}"
-        entry = Entry(group, Stage.FAILED, error=words.splitlines()[0][:500])
+    def _record_failure(self, group: Group, error: Exception) -> Entry:
+        message = error.message if isinstance(error, NeveError) else f"{type(error).__name__}: {error}"
+        entry = Entry(group, Stage.FAILED, error=message.splitlines()[0][:500])
         log.warning("group failed", group=group.id, error=entry.error)
         self.journal.note(self.plan.id, entry)
         return entry

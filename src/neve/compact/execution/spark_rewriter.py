@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from neve.compact.plan import Group
 
 
-# Each column is cut into ranges of equal row counts. The interleaved bits of a row's range numbers are its place on the
-# curve. Ranges instead of raw bits make skewed values and text behave like evenly spread numbers.
-
 BITS = 6
 SAMPLE_ROWS = 20_000
 
@@ -103,11 +100,11 @@ class SparkRewriter:
         where = build_partition_filter(self.table, spec_id, group.partition.values)
         scan = staged.scan(frozenset(file.path for file in group.files), self.snapshot_id, spec_id, where)
         with staged.reading(scan.tasks) as (rows, name):
-            kept = deduplicate_rows(rows) if group.deduplicate else rows
-            before = fingerprint_frame(kept, self.hashed)
+            distinct = deduplicate_rows(rows) if group.deduplicate else rows
+            before = fingerprint_frame(distinct, self.hashed)
             duplicates = rows.count() - before.rows if group.deduplicate else 0
-            files = staged.write(self._laid_out(kept, group), name, self._options(group)) if before.rows else []
-        after = self._written(staged, files)
+            files = staged.write(self._lay_out(distinct, group), name, self._options(group)) if before.rows else []
+        after = self._fingerprint_files(staged, files)
         return RewrittenGroup(
             group_id=group.id,
             executor=Executor.SPARK,
@@ -120,13 +117,13 @@ class SparkRewriter:
             duplicates=duplicates,
         )
 
-    def _written(self, staged: StagedFiles, files: Sequence[Any]) -> Fingerprint:
+    def _fingerprint_files(self, staged: StagedFiles, files: Sequence[Any]) -> Fingerprint:
         if not files:
             return Fingerprint()
         with staged.reading(staged.tasks_for(files)) as (rows, _name):
             return fingerprint_frame(rows, self.hashed)
 
-    def _laid_out(self, rows: DataFrame, group: Group) -> DataFrame:
+    def _lay_out(self, rows: DataFrame, group: Group) -> DataFrame:
         outputs = max(1, group.estimate.output_files)
         columns = [F.col(f"`{name}`").asc_nulls_first() for name in group.layout.columns]
         match group.layout.kind:

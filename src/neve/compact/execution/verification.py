@@ -138,7 +138,7 @@ class RewrittenGroup:
         """Bytes of the new files."""
         return sum(int(file["file-size-in-bytes"]) for file in self.added)
 
-    def checked(self, group: Group) -> RewrittenGroup:
+    def verify(self, group: Group) -> RewrittenGroup:
         """Return the group if no row was lost, added or changed. Raises `RowsDiffer` otherwise."""
         if self.before != self.after:
             raise RowsDiffer(

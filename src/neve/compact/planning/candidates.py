@@ -68,7 +68,7 @@ class FileClassifier:
 
     def candidate(self, file: IndexedFile) -> Candidate:
         """Return the file as a candidate."""
-        kept = 1 - min(1.0, file.own_rows / file.rows) if file.rows else 1.0
+        live_share = 1 - min(1.0, file.own_rows / file.rows) if file.rows else 1.0
         ratio = self.ratio if file.bytes <= self.sizes.fragment else 1.0
         return Candidate(
             file=InputFile(
@@ -82,7 +82,7 @@ class FileClassifier:
                 deleted_rows=file.own_rows,
             ),
             kinds=self.kinds(file),
-            expected_bytes=round(file.bytes * ratio * kept),
+            expected_bytes=round(file.bytes * ratio * live_share),
         )
 
     def kinds(self, file: IndexedFile) -> FileKind:
@@ -104,10 +104,6 @@ def combine_kinds(kinds: Iterable[FileKind]) -> FileKind:
     """Return the union of some kinds."""
     return reduce(or_, kinds, FileKind.NOTHING)
 
-
-# Three or more outputs of equal size are never undersized, whatever their total size. So a group takes files until it
-# has enough for three. Only the rest of a whole partition may be too small for good outputs. Such a rest is one group,
-# which is not rewritten again, because its outputs do not fit into fewer files.
 
 Bin = tuple["Candidate", ...]
 

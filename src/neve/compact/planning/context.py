@@ -81,7 +81,7 @@ class Context:
     level: Level | None = None
 
     @property
-    def judge(self) -> FileClassifier:
+    def classifier(self) -> FileClassifier:
         """The classifier of files."""
         config = self.config
         return FileClassifier(self.table.sizes, config.delete_files, config.delete_ratio, self.cost.calibration.ratio)
@@ -148,9 +148,9 @@ def has_record_id(table: Table) -> bool:
     In other tables a column of that name may identify the subject of a row, and two rows with one id are two records.
     """
     kind = next((field.field_type for field in table.schema().fields if field.name == RECORD_ID), None)
-    said = table.properties.get(DEDUPLICATE)
-    if said is not None:
-        return kind is not None and said.strip().lower() == "true"
+    declared = table.properties.get(DEDUPLICATE)
+    if declared is not None:
+        return kind is not None and declared.strip().lower() == "true"
     return isinstance(kind, BinaryType) and table.name()[:-1] == (NAMESPACE,)
 
 
@@ -168,7 +168,7 @@ def target_sizes(table: Table, wanted: int | None, configured: int) -> TargetSiz
     if not text.isdigit() or not int(text):
         raise LakeError(
             f"{'.'.join(table.name())}: property {TARGET_FILE_SIZE_BYTES} is {text!r}, expected a number of bytes",
-            hint="set the property anew",
+            hint="set the property to a number of bytes, or remove it",
         )
     return TargetSizes(int(text))
 
@@ -189,6 +189,6 @@ def _find_zorder(table: Table) -> Layout | None:
         raise ConfigError(
             f"{'.'.join(table.name())}: property {LAYOUT_ZORDER} names {', '.join(wrong)}, expected plain columns of "
             "the table",
-            hint="set the property anew, or remove it",
+            hint="set the property to columns of the table, or remove it",
         )
     return Layout("zorder", names) if names else None

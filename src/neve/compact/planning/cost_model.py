@@ -49,17 +49,17 @@ class Calibration:
 
 def calibrate(history: Sequence[Measurement]) -> Calibration:
     """Return medians of past rewrites, weighted by their bytes, so that a few outliers have no effect."""
-    told = [run for run in history if run.bytes_in >= ENOUGH_BYTES and run.seconds > 0]
+    usable = [run for run in history if run.bytes_in >= ENOUGH_BYTES and run.seconds > 0]
     speeds = dict(SPEEDS)
     for executor in Executor:
-        own = [(run.bytes_in / run.seconds, run.bytes_in) for run in told if run.executor is executor]
+        own = [(run.bytes_in / run.seconds, run.bytes_in) for run in usable if run.executor is executor]
         if len(own) >= ENOUGH_RUNS:
             speeds[executor] = weighted_median(own)
-    if len(told) < ENOUGH_RUNS:
-        return Calibration(speeds, runs=len(told))
+    if len(usable) < ENOUGH_RUNS:
+        return Calibration(speeds, runs=len(usable))
     low, high = RATIOS
-    ratio = weighted_median((run.bytes_out / run.bytes_in, run.bytes_in) for run in told)
-    return Calibration(speeds, min(high, max(low, ratio)), len(told))
+    ratio = weighted_median((run.bytes_out / run.bytes_in, run.bytes_in) for run in usable)
+    return Calibration(speeds, min(high, max(low, ratio)), len(usable))
 
 
 def weighted_median(values: Iterable[tuple[float, float]]) -> float:

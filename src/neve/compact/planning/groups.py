@@ -69,13 +69,13 @@ def _find_need_for_spark(
         ),
         (
             partition.spec_id != table.spec_id,
-            f"files of partition spec {partition.spec_id} go to spec {table.spec_id}",
+            f"files of partition spec {partition.spec_id} are rewritten to spec {table.spec_id}",
         ),
         (table.foreign_type, f"the table has a column of type {table.foreign_type}"),
-        (layout.kind == "zorder", "rows are laid along a z-order curve"),
+        (layout.kind == "zorder", "rows are sorted along a z-order curve"),
         (unsortable, f"Arrow can't sort by {', '.join(unsortable)}"),
     )
-    return next((words for is_there, words in causes if is_there), None)
+    return next((feature for is_present, feature in causes if is_present), None)
 
 
 DEDUPLICATE = "deduplicate"
@@ -130,9 +130,7 @@ def make_dedupe_group(
         layout=wanted,
         executor=executor,
         executor_reason=why,
-        reason=(
-            f"{format_count(duplicates, 'record')} of {rows:,} are there more than once, and the partition is closed"
-        ),
+        reason=(f"{format_count(duplicates, 'record')} of {rows:,} are duplicates, and the partition is closed"),
         estimate=context.cost.estimate(len(inputs), total, outputs, expected, executor),
         deduplicate=True,
     )

@@ -86,7 +86,7 @@ class Limits:
         )
         return next((name for name, is_passed in checks if is_passed), None)
 
-    def words(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         """Return a limit and its value as text."""
         match name:
             case "max_bytes":
@@ -106,10 +106,9 @@ class Limits:
     def cut(self, groups: Sequence[Group], name: str, *, alone: bool) -> Cut:
         """Describe groups of one partition that a limit does not allow. `alone` is set if no run could do them."""
         files, total = sum(len(group.files) for group in groups), sum(group.bytes for group in groups)
-        why = "is less than this takes by itself: raise it" if alone else "is used up"
-        reason = (
-            f"{format_count(files, 'file')} of {format_bytes(total)} are left for another run: {self.words(name)} {why}"
-        )
+        why = "is less than this needs by itself: raise it" if alone else "is used up"
+        what = f"{format_count(files, 'file')} of {format_bytes(total)}"
+        reason = f"{what} are postponed to another run: {self.describe(name)} {why}"
         return Cut(groups[0].partition, files, total, name, reason)
 
 

@@ -88,7 +88,7 @@ class PlanBuilder:
         if self.used_up is not None:
             self._cut_whole(verdict, self.used_up)
             return
-        candidates = [self.context.judge.candidate(file) for file in files]
+        candidates = [self.context.classifier.candidate(file) for file in files]
         complete = len(files) < most
         draft = self.strategy.plan(verdict, candidates, self.context, complete=complete)
         if not draft.bins:
@@ -170,14 +170,14 @@ class PlanBuilder:
         if rest <= 0:
             return
         self.used_up = "max_files"
-        words = self.budget.limits.words("max_files")
-        reason = f"{format_count(rest, 'file')} at about are left for another run: {words} is used up"
+        limit = self.budget.limits.describe("max_files")
+        reason = f"about {format_count(rest, 'file')} are postponed to another run: {limit} is used up"
         total = share.bytes * rest // max(1, share.files)
         self.cut.append(Cut(verdict.measure.partition, rest, total, "max_files", reason))
 
     def _cut_whole(self, verdict: Verdict, limit: str) -> None:
         share = verdict.share
-        reason = explain_cut(verdict, self.budget.limits.words(limit))
+        reason = explain_cut(verdict, self.budget.limits.describe(limit))
         self.cut.append(Cut(verdict.measure.partition, share.files, share.bytes, limit, reason))
 
 
@@ -266,17 +266,17 @@ def _finish_plan(work: PlanBuilder, measures: Sequence[Measure]) -> Plan:
 def _summarize(work: PlanBuilder, partitions: int, check: Sequence[Partition]) -> str:
     """Return the plan as one sentence."""
     if not work.groups and not work.cut:
-        words = f"nothing to rewrite in {format_count(partitions, 'partition')}"
+        summary = f"nothing to rewrite in {format_count(partitions, 'partition')}"
     else:
         touched = len({group.partition for group in work.groups})
         files = format_count(sum(len(group.files) for group in work.groups), "file")
-        words = (
+        summary = (
             f"{format_count(len(work.groups), 'group')} of {files} "
             f"in {touched:,} of {format_count(partitions, 'partition')}"
         )
     if work.cut:
-        words += f"; {format_count(len({cut.partition for cut in work.cut}), 'partition')} cut by a limit"
-    return f"{words}; {format_count(len(check), 'partition')} to look through for duplicates" if check else words
+        summary += f"; {format_count(len({cut.partition for cut in work.cut}), 'partition')} cut by a limit"
+    return f"{summary}; {format_count(len(check), 'partition')} to search for duplicates" if check else summary
 
 
 def _plan_id(context: Context, groups: Sequence[Group]) -> str:

@@ -64,14 +64,14 @@ class PartitionFilter:
             if name.strip() not in known:
                 raise ConfigError(
                     f"the partition filter has {part!r}, expected field=value with a field of "
-                    f"{'.'.join(table.name())}: {', '.join(known) or 'it has none'}",
-                    hint="values may have * and ?; commas part several conditions; a text without = is looked for in "
-                    "the names of partitions",
+                    f"{'.'.join(table.name())}: {', '.join(known) or 'none'}",
+                    hint="values may contain * and ?; separate conditions by commas; text without = is searched in the "
+                    "names of partitions",
                 )
             patterns.append((name.strip(), pattern.strip()))
         return cls(tuple(patterns), names, tuple(parts))
 
-    def takes(self, stats: PartitionStats) -> bool:
+    def matches(self, stats: PartitionStats) -> bool:
         """Return whether a partition matches."""
         label = stats.label
         if not all(part in label or part in unquote(label) for part in self.parts):
@@ -92,14 +92,14 @@ def _split_conditions(text: str) -> list[str]:
 MICROS = 1_000_000
 
 
-def make_question(index: FileIndex, context: Context, strategy: str) -> FileCriteria:
+def make_criteria(index: FileIndex, context: Context, strategy: str) -> FileCriteria:
     """Return the file criteria of a strategy. Adaptive skips hot files if the table has a time column."""
     table, config = context.table, context.config
-    heeds = strategy == "time_series" or (strategy == "adaptive" and table.time_column is not None)
+    skips_hot = strategy == "time_series" or (strategy == "adaptive" and table.time_column is not None)
     hot_from = context.now.astimezone(UTC) - timedelta(seconds=config.hot_seconds)
     return FileCriteria(
         sizes=table.sizes,
-        hot_from_us=int(hot_from.timestamp() * MICROS) if heeds and config.hot_seconds else None,
+        hot_from_us=int(hot_from.timestamp() * MICROS) if skips_hot and config.hot_seconds else None,
         delete_files=config.delete_files,
         delete_ratio=config.delete_ratio,
         wants_layout=table.layout.kind != "keep",
@@ -119,8 +119,8 @@ def _find_laid_out(index: FileIndex, context: Context) -> dict[PartitionId, int]
 
 
 @dataclass(frozen=True)
-class Past:
-    """Past of a table: memories of its partitions, measured costs, dollars of the last hour, budgets of the day."""
+class PlanHistory:
+    """History of a table: memories of partitions, measured costs, dollars of the last hour, budgets of the day."""
 
     memories: Mapping[str, PartitionMemory] = field(default_factory=dict)
     calibration: Calibration = field(default_factory=Calibration)
@@ -138,7 +138,7 @@ class TablePlanner:
     duck: Connect
     request: Request = field(default_factory=Request)
     prices: PricesConfig = field(default_factory=PricesConfig)
-    past: Callable[[], Past] = Past
+    past: Callable[[], PlanHistory] = PlanHistory
 
     @cached_property
     def strategy(self) -> Strategy:
@@ -150,7 +150,7 @@ class TablePlanner:
         """Column by which files are hot or cold."""
         return find_time_column(self.table, self.config.time_column)
 
-    def context(self, past: Past) -> Context:
+    def context(self, past: PlanHistory) -> Context:
         """Return the context of decisions, without reading manifests."""
         sizes = target_sizes(self.table, self.request.target_bytes, self.config.target_bytes)
         return Context(
@@ -170,11 +170,11 @@ class TablePlanner:
         past, wanted = self.past(), PartitionFilter.of(self.table, self.request.partitions)
         context, limits = self.context(past), Limits.of(self.config, past.spent_dollars)
         with FileIndex(self.table, self.duck, time=self.time_column) as index:
-            question = make_question(index, context, self.strategy.name)
-            measures = [Measure(stats, context.table.sizes) for stats in index.stats(question) if wanted.takes(stats)]
+            criteria = make_criteria(index, context, self.strategy.name)
+            measures = [Measure(stats, context.table.sizes) for stats in index.stats(criteria) if wanted.matches(stats)]
 
             def fetch(ids: Mapping[PartitionId, bool], most: int) -> Mapping[PartitionId, Sequence[IndexedFile]]:
-                return index.candidates(question, ids, most)
+                return index.candidates(criteria, ids, most)
 
             return make_plan(context, self.strategy, measures, fetch, limits, past.allowances)
 
@@ -185,17 +185,17 @@ class TablePlanner:
         if self.table.current_snapshot() is None:
             return TableHealth(name, sizes.target, _measure_snapshots(self.table, 0), ())
         with FileIndex(self.table, self.duck, time=self.time_column) as index:
-            stats = index.stats(make_question(index, context, self.config.strategy))
+            stats = index.stats(make_criteria(index, context, self.config.strategy))
             return TableHealth(
                 table=name,
                 target_bytes=sizes.target,
                 snapshot=_measure_snapshots(self.table, index.manifests),
-                partitions=tuple(Measure(one, sizes) for one in stats if wanted.takes(one)),
+                partitions=tuple(Measure(one, sizes) for one in stats if wanted.matches(one)),
             )
 
     def _idle_plan(self) -> Plan | None:
         """Return the plan of a table whose snapshot summary shows no work."""
-        name, context = self.strategy.name, self.context(Past())
+        name, context = self.strategy.name, self.context(PlanHistory())
         PartitionFilter.of(self.table, self.request.partitions)  # a wrong filter is rejected even if there is no work
         snapshot = self.table.current_snapshot()
         summary = read_summary(snapshot) if snapshot else None
@@ -210,22 +210,22 @@ def list_partition_files(
 ) -> dict[str, tuple[InputFile, ...]]:
     """Return all files of some partitions, by partition key."""
     sizes = target_sizes(table, None, config.target_bytes)
-    judge = FileClassifier(sizes, config.delete_files, config.delete_ratio)
+    classifier = FileClassifier(sizes, config.delete_files, config.delete_ratio)
     wanted = {partition.key for partition in partitions}
     with FileIndex(table, duck) as index:
         keys = index.partition_ids()
         chosen = {id_: True for id_, key in keys.items() if key in wanted}
         found = index.candidates(FileCriteria(sizes), chosen, MAX_FILES)
-        return {keys[id_]: tuple(judge.candidate(file).file for file in files) for id_, files in found.items()}
+        return {keys[id_]: tuple(classifier.candidate(file).file for file in files) for id_, files in found.items()}
 
 
-def _parse_level(given: Level | str | None) -> Level | None:
-    if not given:
+def _parse_level(level: Level | str | None) -> Level | None:
+    if not level:
         return None
     try:
-        return Level(given)
+        return Level(level)
     except ValueError:
-        raise ConfigError(f"level is {given!r}, expected {', '.join(Level)}") from None
+        raise ConfigError(f"level is {level!r}, expected {', '.join(Level)}") from None
 
 
 def _needs_partitions(table: Table, context: Context, strategy: str) -> bool:

@@ -119,13 +119,13 @@ class RewriteStrategy(ABC):
         for _round in range(ROUNDS if complete and bins and not verdict.moves else 0):
             after = Measure(project_state(verdict, candidates, bins, context), context.table.sizes)
             then = self.score(after, context.later(after.partition, _project_memory(verdict, context)))
-            wider = verdict.joined(replace(then, cause=f"and what comes of that would be next: {then.cause}"))
+            wider = verdict.join(replace(then, cause=f"and its outputs would be next: {then.cause}"))
             if not then.has_work or (wider.take, wider.layout) == (verdict.take, verdict.layout):
                 break
             verdict, bins = wider, _bins(wider, candidates, context)
         return Draft(_mention_waiting(verdict, candidates, context), bins)
 
-    def judged(self, measure: Measure, context: Context, *own: Trigger | None, layout: Layout | None = None) -> Verdict:
+    def decide(self, measure: Measure, context: Context, *own: Trigger | None, layout: Layout | None = None) -> Verdict:
         """Return the verdict of the first trigger that applies. Common triggers come before those of the strategy."""
         moved = triggers.repartition(measure, context)
         causes = (moved, triggers.full(measure, context), *own)
@@ -159,8 +159,8 @@ def _mention_waiting(verdict: Verdict, candidates: Sequence[Candidate], context:
     waiting = wanted - len(_select_candidates(verdict, candidates, context))
     if not waiting:
         return verdict
-    words = f"{format_count(waiting, 'larger one')} left until the others together are as large"
-    return replace(verdict, cause=f"{verdict.cause}; {words}")
+    note = f"{format_count(waiting, 'larger one')} to wait until the others together are as large"
+    return replace(verdict, cause=f"{verdict.cause}; {note}")
 
 
 def _project_memory(verdict: Verdict, context: Context) -> PartitionMemory:
@@ -173,9 +173,9 @@ def explain_no_work(measure: Measure) -> str:
     """Return the reason why nothing is done."""
     stats = measure.stats
     if not measure.cold_files:
-        return "all are hot, and left to the writers that add to them"
+        return "all files are hot: writers still add to the partition"
     if stats.files == 1:
-        return "a single file that nothing is wrong with"
+        return "one file, no problems"
     small = [
         format_count(share.files, noun)
         for share, noun in ((stats.fragments, "fragment"), (stats.undersized, "undersized file"))

@@ -25,7 +25,7 @@ class SmallFiles(RewriteStrategy):
 
     def score(self, measure: Measure, context: Context) -> Verdict:
         """Pack files if there are any to pack."""
-        return self.judged(measure, context, triggers.packing(measure, context))
+        return self.decide(measure, context, triggers.packing(measure, context))
 
 
 class Deletes(RewriteStrategy):
@@ -35,14 +35,14 @@ class Deletes(RewriteStrategy):
 
     def score(self, measure: Measure, context: Context) -> Verdict:
         """Rewrite the files with deletes. Deletes that apply to no file are only reported."""
-        verdict = self.judged(measure, context, triggers.deletes(measure, context))
+        verdict = self.decide(measure, context, triggers.deletes(measure, context))
         deletes = measure.stats.deletes
         if verdict.has_work or not deletes.files:
             return verdict
-        words = f"{format_count(deletes.files, 'delete file')}, too few to be applied now"
+        reason = f"{format_count(deletes.files, 'delete file')}, too few to be applied now"
         if deletes.dangling:
-            words += f"; {deletes.dangling:,} of them apply to no file, `neve maintain deletes` removes those"
-        return replace(verdict, cause=words)
+            reason += f"; {deletes.dangling:,} of them apply to no file, `neve maintain deletes` removes those"
+        return replace(verdict, cause=reason)
 
 
 class TimeSeries(RewriteStrategy):
@@ -52,7 +52,7 @@ class TimeSeries(RewriteStrategy):
 
     def score(self, measure: Measure, context: Context) -> Verdict:
         """Pack the files that are not hot."""
-        return self.judged(measure, context, triggers.packing(measure, context), layout=_choose_sorting(context))
+        return self.decide(measure, context, triggers.packing(measure, context), layout=_choose_sorting(context))
 
 
 def _choose_sorting(context: Context) -> Layout | None:
@@ -73,12 +73,12 @@ class Dimensional(RewriteStrategy):
         """Rewrite files into the table's layout."""
         wanted = context.table.layout
         if wanted.kind == "keep":
-            verdict = self.judged(measure, context)
+            verdict = self.decide(measure, context)
             return verdict if verdict.has_work else replace(verdict, cause="the table has no sort order and no z-order")
         packing = triggers.packing(measure, context)
         if wanted.kind == "zorder" and measure.stats.hot.files:
-            return self.judged(measure, context, packing)  # the z-order has to wait until the partition is closed
-        verdict = self.judged(measure, context, triggers.layout(measure, context), packing, layout=wanted)
+            return self.decide(measure, context, packing)  # the z-order has to wait until the partition is closed
+        verdict = self.decide(measure, context, triggers.layout(measure, context), packing, layout=wanted)
         # A z-order is recorded for whole partitions: packing must not leave files in the partition that lack it.
         return replace(verdict, take=verdict.take | FileKind.UNLAID) if verdict.whole else verdict
 
@@ -94,19 +94,19 @@ class Cost(RewriteStrategy):
         files, total = stats.fragments.files + stats.undersized.files, stats.fragments.bytes + stats.undersized.bytes
         gain = files - sizes.outputs(total)
         if gain <= 0:
-            return self.judged(measure, context)
+            return self.decide(measure, context)
         expected = round(stats.fragments.bytes * context.cost.calibration.ratio) + stats.undersized.bytes
         estimate = context.cost.estimate(files, total, sizes.outputs(expected), expected, Executor.ARROW)
         saved = context.cost.savings(files, total, estimate, context.config.queries_per_day)
-        words = (
+        reason = (
             f"{format_count(gain, 'file')} fewer save {format_dollars(saved.dollars_per_day)} a day "
             f"and cost {format_dollars(saved.dollars)}: "
-            f"paid back in {saved.payback_days:,.3g} days, and {context.config.payback_days:g} are allowed"
+            f"paid back in {saved.payback_days:,.3g} days, {context.config.payback_days:g} are allowed"
         )
         if saved.payback_days > context.config.payback_days:
-            verdict = self.judged(measure, context)
-            return verdict if verdict.has_work else replace(verdict, cause=words)
-        return replace(self.judged(measure, context, Trigger(Level.MAJOR, FileKind.SMALL, words)), gain=float(gain))
+            verdict = self.decide(measure, context)
+            return verdict if verdict.has_work else replace(verdict, cause=reason)
+        return replace(self.decide(measure, context, Trigger(Level.MAJOR, FileKind.SMALL, reason)), gain=float(gain))
 
 
 class Adaptive(RewriteStrategy):
@@ -129,19 +129,19 @@ class Adaptive(RewriteStrategy):
         first, *more = found
         joined = first
         for verdict in more:
-            joined = joined.joined(verdict)
+            joined = joined.join(verdict)
         return replace(joined, cause=f"{_explain_choice(first, context)}: {joined.cause}")
 
 
 def _explain_choice(verdict: Verdict, context: Context) -> str:
     """Return why this strategy was chosen for the partition."""
     if verdict.moves or verdict.everything:
-        return "all is rewritten"
+        return "everything is rewritten"
     match verdict.strategy:
         case "deletes":
             return "deletes come first"
         case "dimensional":
-            return f"the table wants the layout {context.table.layout}"
+            return f"the table has the layout {context.table.layout}"
         case "time_series":
-            return f"its time is {context.table.time_column}"
+            return f"its time column is {context.table.time_column}"
     return "the table has no time column"

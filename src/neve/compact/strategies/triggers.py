@@ -38,8 +38,8 @@ def repartition(measure: Measure, context: Context) -> Trigger | None:
 
 def full(measure: Measure, context: Context) -> Trigger | None:
     """Rewrite the whole partition when it is due or a user requested it, and if there is a gain."""
-    asked = context.level is Level.FULL
-    if not asked and not (context.level is None and context.is_full_due(measure.partition)):
+    is_requested = context.level is Level.FULL
+    if not is_requested and not (context.level is None and context.is_full_due(measure.partition)):
         return None
     stats = measure.stats
     fewer = measure.cold_files - measure.sizes.outputs(measure.cold_bytes)
@@ -49,10 +49,14 @@ def full(measure: Measure, context: Context) -> Trigger | None:
         (bool(_with_deletes(measure)), f"deletes applied to {format_count(_with_deletes(measure), 'file')}"),
         (stats.unlaid.files > 0, f"{format_count(stats.unlaid.files, 'file')} laid out"),
     )
-    gained = [words for is_there, words in causes if is_there]
+    gained = [text for is_present, text in causes if is_present]
     if not gained:
         return None
-    why = "a full rewrite was asked for" if asked else f"every {context.config.full_days:g} days all is rewritten"
+    why = (
+        "a full rewrite was requested"
+        if is_requested
+        else f"a full rewrite is due every {context.config.full_days:g} days"
+    )
     return Trigger(Level.FULL, FileKind.EVERYTHING, f"{why}: {', '.join(gained)}")
 
 
@@ -67,10 +71,10 @@ def _major(measure: Measure, context: Context) -> Trigger | None:
     stats, sizes = measure.stats, measure.sizes
     undersized = stats.undersized
     if stats.oversized.files:
-        words = f"{format_count(stats.oversized.files, 'file')} of more than {format_bytes(sizes.large)}"
-        return Trigger(Level.MAJOR, FileKind.SIZES, f"{words}, to be split")
+        text = f"{format_count(stats.oversized.files, 'file')} of more than {format_bytes(sizes.large)}"
+        return Trigger(Level.MAJOR, FileKind.SIZES, f"{text}, to be split")
     if context.level is Level.MAJOR and undersized.files + stats.fragments.files > 1:
-        return Trigger(Level.MAJOR, FileKind.SIZES, "a major rewrite was asked for")
+        return Trigger(Level.MAJOR, FileKind.SIZES, "a major rewrite was requested")
     return (
         _pack_undersized(measure, context) if len(stats.smallest) > 1 and sum(stats.smallest) <= sizes.target else None
     )
@@ -79,24 +83,24 @@ def _major(measure: Measure, context: Context) -> Trigger | None:
 def _pack_undersized(measure: Measure, context: Context) -> Trigger | None:
     """Pack undersized files of which two fit into one, if there are enough files or bytes."""
     undersized, enough = measure.stats.undersized, context.config.undersized_files
-    words = f"{format_count(undersized.files, 'undersized file')}, {format_bytes(undersized.bytes)} together"
+    text = f"{format_count(undersized.files, 'undersized file')}, {format_bytes(undersized.bytes)} together"
     if undersized.bytes >= measure.sizes.target:
-        return Trigger(Level.MAJOR, FileKind.SIZES, f"{words}, fill a file of the target size")
+        return Trigger(Level.MAJOR, FileKind.SIZES, f"{text}, fill a file of the target size")
     if undersized.files >= enough:
-        return Trigger(Level.MAJOR, FileKind.SIZES, f"{words}: {enough} are enough to pack them")
+        return Trigger(Level.MAJOR, FileKind.SIZES, f"{text}: {enough} are enough to pack them")
     return None
 
 
 def _minor(measure: Measure, context: Context) -> Trigger | None:
     fragments, config = measure.stats.fragments.files, context.config
-    words = f"{format_count(fragments, 'fragment')} of {format_bytes(measure.sizes.fragment)} or less"
+    text = f"{format_count(fragments, 'fragment')} of {format_bytes(measure.sizes.fragment)} or less"
     if fragments >= config.fragments:
-        return Trigger(Level.MINOR, FileKind.FRAGMENTS, f"{words}: {config.fragments} are enough to pack them")
+        return Trigger(Level.MINOR, FileKind.FRAGMENTS, f"{text}: {config.fragments} are enough to pack them")
     if fragments > 1 and context.level is not None:
-        return Trigger(Level.MINOR, FileKind.FRAGMENTS, f"{words}, and a {context.level} rewrite was asked for")
+        return Trigger(Level.MINOR, FileKind.FRAGMENTS, f"{text}, and a {context.level} rewrite was requested")
     if fragments > 1 and context.is_minor_due(measure.partition):
-        past = f"nothing was packed here for {format_duration(config.minor_seconds)}"
-        return Trigger(Level.MINOR, FileKind.FRAGMENTS, f"{words}, and {past}")
+        past = f"nothing was packed for {format_duration(config.minor_seconds)}"
+        return Trigger(Level.MINOR, FileKind.FRAGMENTS, f"{text}, and {past}")
     return None
 
 
@@ -105,18 +109,18 @@ def deletes(measure: Measure, context: Context) -> Trigger | None:
     if context.level is Level.MINOR:
         return None
     if context.level is Level.MAJOR and _with_deletes(measure):
-        words = f"deletes apply to {format_count(_with_deletes(measure), 'file')}, and a major rewrite was asked for"
-        return Trigger(Level.MAJOR, FileKind.DELETES, words)
+        text = f"deletes apply to {format_count(_with_deletes(measure), 'file')}, and a major rewrite was requested"
+        return Trigger(Level.MAJOR, FileKind.DELETES, text)
     found = [cause for cause in (_over(measure, context), _positions(measure, context)) if cause]
     equality = _equality(measure, context)
     if equality:
         found.append(equality)
     if not found:
         return None
-    take, words = found[0]
+    take, text = found[0]
     for more, reason in found[1:]:
-        take, words = take | more, f"{words}; {reason}"
-    return Trigger(Level.MAJOR, take, words)
+        take, text = take | more, f"{text}; {reason}"
+    return Trigger(Level.MAJOR, take, text)
 
 
 def _with_deletes(measure: Measure) -> int:
@@ -139,8 +143,8 @@ def _positions(measure: Measure, context: Context) -> tuple[FileKind, str] | Non
     rows, of = measure.stats.deletes.live_position_rows, measure.stats.with_position_rows
     if not of or rows <= context.config.delete_ratio * of:
         return None
-    words = f"{format_count(rows, 'deleted position')} among {format_count(of, 'row')}"
-    return FileKind.POSITIONS, f"{words}: more than {format_share(context.config.delete_ratio)}"
+    text = f"{format_count(rows, 'deleted position')} among {format_count(of, 'row')}"
+    return FileKind.POSITIONS, f"{text}: more than {format_share(context.config.delete_ratio)}"
 
 
 def _equality(measure: Measure, context: Context) -> tuple[FileKind, str] | None:
@@ -170,7 +174,7 @@ def layout(measure: Measure, context: Context) -> Trigger | None:
     if wanted.kind == "zorder" and measure.stats.hot.files:
         return None  # file metadata does not contain a z-order: it is recorded for whole partitions only
     part = unlaid.bytes / measure.cold_bytes if measure.cold_bytes else 1.0
-    words = f"{format_count(unlaid.files, 'file')}, {format_share(part)} of the bytes, without the layout {wanted}"
+    text = f"{format_count(unlaid.files, 'file')}, {format_share(part)} of the bytes, without the layout {wanted}"
     if context.level is Level.MAJOR or part >= context.config.layout_share:
-        return Trigger(Level.MAJOR, FileKind.UNLAID | FileKind.SMALL, words)
+        return Trigger(Level.MAJOR, FileKind.UNLAID | FileKind.SMALL, text)
     return None

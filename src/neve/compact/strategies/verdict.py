@@ -90,7 +90,7 @@ class Verdict:
         stats = self.measure.stats
         return LeftAlone(self.measure.partition, stats.files, stats.bytes, self.measure.health, reason or self.reason)
 
-    def joined(self, other: Verdict) -> Verdict:
+    def join(self, other: Verdict) -> Verdict:
         """Return a verdict that combines both, with the larger scope of each property."""
         if self.level is None or other.level is None:
             return self if other.level is None else other
