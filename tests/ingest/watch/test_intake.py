@@ -132,7 +132,7 @@ def test_faults_of_a_store_cost_themselves_only(spark_lake: Lake, tmp_path: Path
     assert place.waiting() == []
     assert place.reasons() == [("acme", "announced_file_lost")] * 4
     details = [row["detail"] for row in place.lake.table("quarantine").scan().to_arrow().to_pylist()]
-    assert sum("given up after 3 attempts (watch.attempts)" in detail for detail in details) == 3
+    assert sum("failed 3 times (watch.attempts)" in detail for detail in details) == 3
     assert place.intake().retry() is None
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 START = datetime(2026, 11, 15, tzinfo=UTC)
+LAKE = "/data/warehouse"
 EVENT = Event("raw:w/1", 3, b"{}", "acme", signal=Signal.LOGS, received_unix_nano=7)
 FILE = AnnouncedFile("s3://raw/acme/a b.json", format=Format.JSON_LINES)
 
@@ -45,12 +46,12 @@ def documents(tmp_path: Path) -> Clocked:
 
 @pytest.fixture(autouse=True)
 def _look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retries_module, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(retries_module, "READ_SECONDS", 0.0)
 
 
 def make(documents: Clocked, **config: Any) -> RetryQueue:
     """The retries of a stream, as a process that was just started has them."""
-    return RetryQueue(documents, "watch", WatchConfig(**config))
+    return RetryQueue(documents, "watch", LAKE, WatchConfig(**config))
 
 
 def test_a_file_waits_longer_each_time_and_is_given_up(documents: Clocked) -> None:
@@ -65,7 +66,7 @@ def test_a_file_waits_longer_each_time_and_is_given_up(documents: Clocked) -> No
         pauses.append(waited)
     assert pauses == [10, 20, 40]
     assert make(documents, attempts=4).hold(EVENT, FILE, "no answer", tried=True) == (
-        "given up after 4 attempts (watch.attempts): no answer"
+        "failed 4 times (watch.attempts): no answer"
     )
 
 
@@ -95,7 +96,7 @@ def test_one_organization_holds_so_many_and_no_more(documents: Clocked) -> None:
     retries = make(documents, max_waiting=2)
     files = [replace(FILE, path=f"s3://raw/{number}.json") for number in range(3)]
     assert [retries.hold(EVENT, file, "no answer", tried=True) for file in files[:2]] == [None, None]
-    assert "wait already (watch.max_waiting)" in str(retries.hold(EVENT, files[2], "no answer", tried=True))
+    assert "already wait for a retry (watch.max_waiting)" in str(retries.hold(EVENT, files[2], "no answer", tried=True))
     assert retries.hold(EVENT, files[0], "no answer", tried=True) is None
     assert retries.hold(replace(EVENT, organization_id="umbrella"), files[2], "no answer", tried=True) is None
 
@@ -103,8 +104,31 @@ def test_one_organization_holds_so_many_and_no_more(documents: Clocked) -> None:
 def test_streams_do_not_see_each_other(documents: Clocked) -> None:
     """Nor does one whose name begins like another's."""
     make(documents, retry_seconds=0).hold(EVENT, FILE, "no answer", tried=True)
-    assert RetryQueue(documents, "watch-kafka", WatchConfig()).due() == []
+    assert RetryQueue(documents, "watch-kafka", LAKE, WatchConfig()).due() == []
     assert len(make(documents).due()) == 1
+
+
+def test_lakes_that_share_a_store_do_not_see_each_other(documents: Clocked) -> None:
+    """Their streams have the same names; a file of one must not be ingested into the other."""
+    make(documents, retry_seconds=0).hold(EVENT, FILE, "no answer", tried=True)
+    other = RetryQueue(documents, "watch", "s3://other/warehouse", WatchConfig(max_waiting=1))
+    assert other.due() == []
+    assert other.hold(EVENT, FILE, "no answer", tried=True) is None
+    assert len(list(documents.entries(SPACE))) == 2
+
+
+def test_documents_of_an_earlier_release_are_read(documents: Clocked) -> None:
+    """They were stored by the stream alone: their attempts count, and they are due once."""
+    retries = make(documents, attempts=3, retry_seconds=0)
+    assert retries.hold(EVENT, FILE, "no answer", tried=True) is None
+    [(key, document)] = documents.entries(SPACE)
+    documents.delete(SPACE, key)
+    old_key = f"watch/{key.rpartition('/')[2]}"
+    documents.put(SPACE, old_key, document)
+    assert make(documents, attempts=3, retry_seconds=0).hold(EVENT, FILE, "no answer", tried=True) is None
+    [waiting] = make(documents).due()
+    assert (waiting.key, waiting.attempts) == (key, 2)
+    assert [found for found, _document in documents.entries(SPACE)] == [key]
 
 
 def test_the_longest_waits_first_and_few_at_once(documents: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,7 +136,7 @@ class EventIngester:
     @cached_property
     def retries(self) -> RetryQueue:
         """Files that wait for another attempt."""
-        return RetryQueue(self.documents, self.stream, self.watch)
+        return RetryQueue(self.documents, self.stream, self.lake.lake.location, self.watch)
 
     def take(self, events: Sequence[Event], positions: Positions) -> BatchResult:
         """Ingest every file that the events announce, and quarantine the others."""

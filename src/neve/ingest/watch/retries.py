@@ -17,14 +17,14 @@ import xxhash
 from neve.ingest.watch.events import AnnouncedFile, Event
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from neve.ingest.config import WatchConfig
     from neve.state.documents import Documents
 
 SPACE = "watch-retries"
-LONGEST_PAUSE_SECONDS = 3600.0
-LOOK_SECONDS = 10.0  # between two reads of the store
+MAX_PAUSE_SECONDS = 3600.0
+READ_SECONDS = 10.0  # between two reads of the store
 MAX_AT_ONCE = 500
 
 
@@ -43,20 +43,21 @@ class RetryQueue:
 
     documents: Documents
     stream: str
+    lake: str  # location of the warehouse: lakes that share a state store may have streams of the same name
     config: WatchConfig
-    _next_look: float = 0.0
+    _next_read: float = 0.0
     _counts: Counter[str] = field(default_factory=Counter)
 
     def hold(self, event: Event, file: AnnouncedFile, reason: str, *, tried: bool) -> str | None:
         """Postpone a file, or return why not: no attempts are left, or too many files of its organization wait."""
         owner = event.owner(file)
         key = self.key_of(event, file.path)
-        known = self.documents.get(SPACE, key)
+        known = self.documents.get(SPACE, key) or self.documents.get(SPACE, self._old_key(key))
         attempts = (_count(known) if known else 0) + int(tried)
         if attempts >= self.config.attempts:
-            return f"given up after {attempts} attempts (watch.attempts): {reason}"
+            return f"failed {attempts} times (watch.attempts): {reason}"
         if known is None and self._waiting(owner) >= self.config.max_waiting:
-            return f"{self.config.max_waiting} files of {owner} wait already (watch.max_waiting): {reason}"
+            return f"{self.config.max_waiting} files of {owner} already wait for a retry (watch.max_waiting): {reason}"
         due = self.documents.now().timestamp() + self._pause(attempts)
         self.documents.put(SPACE, key, _to_document(event, file, owner, attempts, due, reason))
         self._counts[owner] += known is None
@@ -64,14 +65,14 @@ class RetryQueue:
 
     def due(self) -> list[WaitingFile]:
         """Return the files that are due, the longest waiting first."""
-        if time.monotonic() < self._next_look:
+        if time.monotonic() < self._next_read:
             return []
-        self._next_look = time.monotonic() + min(LOOK_SECONDS, self.config.retry_seconds)
+        self._next_read = time.monotonic() + min(READ_SECONDS, self.config.retry_seconds)
         self._counts.clear()
         now = self.documents.now().timestamp()
         found = [
             (float(str(document["due"])), WaitingFile(key, _to_event(document), _count(document)))
-            for key, document in self.documents.entries(SPACE, f"{self.stream}/")
+            for key, document in self._entries()
             if float(str(document["due"])) <= now
         ]
         return [waiting for _due, waiting in sorted(found, key=lambda one: (one[0], one[1].key))[:MAX_AT_ONCE]]
@@ -84,16 +85,31 @@ class RetryQueue:
     def key_of(self, event: Event, path: str) -> str:
         """Return the key of a file in the store. It is the same when the same event is repeated."""
         digest = xxhash.xxh3_128_hexdigest(repr((event.source, event.position, path)).encode())
-        return f"{self.stream}/{digest}"
+        return f"{self._prefix}{digest}"
+
+    @property
+    def _prefix(self) -> str:
+        return f"{xxhash.xxh3_128_hexdigest(self.lake.encode())}/{self.stream}/"
+
+    def _old_key(self, key: str) -> str:
+        return f"{self.stream}/{key.removeprefix(self._prefix)}"
+
+    def _entries(self) -> Iterator[tuple[str, dict[str, object]]]:
+        """Yield the waiting files. Files that an earlier release stored by the stream alone get their key first."""
+        for old_key, document in list(self.documents.entries(SPACE, f"{self.stream}/")):
+            key = f"{self._prefix}{old_key.removeprefix(f'{self.stream}/')}"
+            if self.documents.get(SPACE, key) is None:
+                self.documents.put(SPACE, key, document)
+            self.documents.delete(SPACE, old_key)
+        yield from self.documents.entries(SPACE, self._prefix)
 
     def _waiting(self, organization: str) -> int:
         if not self._counts:
-            documents = self.documents.entries(SPACE, f"{self.stream}/")
-            self._counts = Counter(str(document["organization"]) for _key, document in documents)
+            self._counts = Counter(str(document["organization"]) for _key, document in self._entries())
         return self._counts[organization]
 
     def _pause(self, attempts: int) -> float:
-        return min(LONGEST_PAUSE_SECONDS, self.config.retry_seconds * 2.0 ** max(0, min(attempts, 20) - 1))
+        return min(MAX_PAUSE_SECONDS, self.config.retry_seconds * 2.0 ** max(0, min(attempts, 20) - 1))
 
 
 def _to_document(
