@@ -66,7 +66,7 @@ def test_each_organization_has_its_own_places(start: Callable[..., Running], key
     other = keys("umbrella", Scope.ANNOUNCE)
     reply = announce(receiver, GOOD, other)
     assert reply.status == 403
-    assert reply.json["message"].endswith("watch.places has no places of the organization umbrella")
+    assert reply.json["message"].endswith("watch.places has no places for the organization umbrella")
     assert "acme/" not in reply.json["message"].removeprefix(GOOD["path"])
     reply = announce(receiver, {"path": "s3://raw/umbrella/a.json"}, keys("acme", Scope.ANNOUNCE))
     reason = "is not below s3://raw/acme/ (watch.places of acme)"
@@ -159,7 +159,7 @@ def test_a_full_zone_of_events_leaves_otlp_ready(
     loop_thread: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Events are refused and the probes say so; telemetry is taken as before, and the receiver stays ready."""
-    monkeypatch.setattr("neve.receive.backpressure.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("neve.receive.backpressure.MEASURE_SECONDS", 0.05)
     segment = tmp_path / "raw" / "events" / "20200101T000000-00000000" / "000000000000.raw"
     segment.parent.mkdir(parents=True)
     segment.write_bytes(MAGIC + bytes(2 * 1024 * 1024))

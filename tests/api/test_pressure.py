@@ -91,7 +91,7 @@ def test_a_long_backlog_becomes_pressure(
     start: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """503 until ingestion has caught up."""
-    monkeypatch.setattr("neve.receive.backpressure.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("neve.receive.backpressure.MEASURE_SECONDS", 0.05)
     receiver = start(raw={"max_backlog_bytes": 1024 * 1024})
     assert receiver.post("/v1/traces", traces()).status == 200
     segment = tmp_path / "raw" / "otlp" / "20200101T000000-00000000" / "000000000000.raw"

@@ -118,7 +118,7 @@ def test_a_pending_batch_whose_file_is_gone_is_said_and_ended(
             ingest(spark_lake, folder)
     (folder / "metrics.binpb").unlink()
     result = ingest(spark_lake, folder)
-    assert [(lost.path.rsplit("/", 1)[-1], lost.reason) for lost in result.lost] == [("metrics.binpb", "it is gone")]
+    assert [(lost.path.rsplit("/", 1)[-1], lost.reason) for lost in result.lost] == [("metrics.binpb", "it is missing")]
     assert totals(spark_lake) == WHOLE | {"metrics": (0, 0)}
     assert ingest(spark_lake, folder).resumed == ()
 

@@ -81,7 +81,7 @@ def test_an_object_with_a_key_twice_costs_its_record_only(line: str, others: lis
     found = read("logs.jsonl", lines(line, *others))
     [bad] = found.rejected
     assert (bad.reason, bad.message, bad.payload) == ("malformed_line", 0, line.encode())
-    assert bad.detail == "the attributes or the resource of the record have a key twice"
+    assert bad.detail == "the attributes or the resource of the record have a duplicate key"
     assert attributes(found) == [{}, {"a": "1", "given.a": "2", "b": "3"}][: len(others)]
 
 

@@ -120,7 +120,7 @@ def test_what_is_not_there_is_said(tmp_path: Path, path: str, words: str) -> Non
 
 
 def test_a_named_file_of_no_known_ending_is_refused(tmp_path: Path) -> None:
-    """The hint lists the endings and the option."""
+    """The hint lists the extensions and the option."""
     make(tmp_path, "a.txt")
     with pytest.raises(InputError, match=r"a\.txt has no known suffix") as caught:
         find_files([str(tmp_path / "a.txt")], S3)

@@ -28,7 +28,7 @@ def test_one_look_at_the_raw_zone_does_for_both(monkeypatch: pytest.MonkeyPatch)
     looks = itertools.count(1)
     watch_backlog("counted", lambda: (next(looks), 0.5))
     assert [waiting("counted") for _scrape in range(3)] == [(1, 0.5)] * 3
-    monkeypatch.setattr(metrics, "WAITING_KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(metrics, "BACKLOG_CACHE_SECONDS", 0.0)
     watch_backlog("counted", lambda: (next(looks), 0.5))
     seen = [waiting("counted")[0] or 0 for _scrape in range(2)]
     assert seen[0] < seen[1]

@@ -38,7 +38,7 @@ def test_each_reason_to_leave_a_file_alone() -> None:
     assert selection.new == (some[2],)
     assert selection.skipped == (
         Skipped("a", "its content was ingested before"),
-        Skipped("b", "its content belongs to a batch that is under way"),
+        Skipped("b", "its content belongs to a batch in progress"),
         Skipped("d", "it has the same content as c"),
     )
 

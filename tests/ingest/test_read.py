@@ -81,21 +81,21 @@ def test_a_generic_file_of_no_known_signal_is_refused(name: str, form: str) -> N
     """The words say what can't be told, and what to do."""
     with pytest.raises(InputError) as caught:
         read(name, b"")
-    assert caught.value.message == f"can't tell whether this {form} file holds logs, metrics or traces"
-    assert caught.value.hint == "pass --signal, or put the word into the file's or its folder's name"
+    assert caught.value.message == f"can't detect whether this {form} file has logs, metrics or traces"
+    assert caught.value.hint == "pass --signal, or use the word in the name of the file or its folder"
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xff\xff", b"plain text\n"])
 def test_a_protobuf_file_that_fits_no_signal_is_refused(data: bytes) -> None:
     """With the hint to say the signal."""
-    with pytest.raises(InputError, match="this protobuf file holds logs, metrics or traces") as caught:
+    with pytest.raises(InputError, match="this protobuf file has logs, metrics or traces") as caught:
         read("x.binpb", data)
     assert caught.value.hint == "pass --signal"
 
 
 def test_otlp_json_of_no_known_signal_is_refused() -> None:
     """Only where the user says that it is OTLP JSON can this happen."""
-    with pytest.raises(InputError, match="this OTLP JSON file holds"):
+    with pytest.raises(InputError, match="this OTLP JSON file has"):
         read("x.json", b"{}", ReadOptions(format=Format.OTLP_JSON))
 
 

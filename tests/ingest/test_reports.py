@@ -47,7 +47,7 @@ def test_a_report_is_data_and_never_code(tmp_path: Path) -> None:
     [
         FileOutcome(FILE),
         FileOutcome(FILE, "logs,traces", "otlp_json"),
-        FileOutcome(FILE, lost="it is gone"),
+        FileOutcome(FILE, lost="it is missing"),
         OtapOutcome(FILE, "logs", "otap", losses=Counter({"an id": 2, "a \ud800 name": 1})),
     ],
 )
@@ -59,6 +59,6 @@ def test_a_report_arrives_as_it_was_sent(outcome: FileOutcome) -> None:
     decoder.tally.rejected["malformed_line"] = 2
     written = gather(ASSIGNMENT, list(decoder.finish([outcome.to_json()])))
     assert written.tally == decoder.tally
-    assert written.tally.written == Counter(logs=7)
+    assert written.tally.written_records == Counter(logs=7)
     [[told]] = written.reports
     assert type(outcome).from_json(told) == outcome

@@ -60,25 +60,19 @@ class Tally:
         return dict(vars(self))
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Tally:
+    def from_json(cls, values: dict[str, Any]) -> Tally:
         """Return the tally of the values that `to_json` returned."""
-        values: dict[str, Any] = {
-            name: Counter(value) if isinstance(value, dict) else value for name, value in told.items()
+        fields: dict[str, Any] = {
+            n: Counter(value) if isinstance(value, dict) else value for n, value in values.items()
         }
-        return cls(**values)
+        return cls(**fields)
 
     def add(self, other: Tally) -> None:
         """Add another tally."""
-        self.messages += other.messages
-        self.records += other.records
-        self.rejected += other.rejected
-        self.duplicates += other.duplicates
-        self.replayed += other.replayed
-        self.duplicate_keys += other.duplicate_keys
-        self.pointless_metrics += other.pointless_metrics
-        self.unpacked_bytes += other.unpacked_bytes
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
 
     @property
-    def written(self) -> Counter[str]:
+    def written_records(self) -> Counter[str]:
         """Records by signal that were neither rejected nor duplicates."""
         return self.records - self.duplicates

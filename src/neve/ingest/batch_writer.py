@@ -69,9 +69,9 @@ class _Writer:
 
     def take(self, parcel: ExchangeBlock) -> None:
         if parcel.label == REPORT:
-            told = json.loads(parcel.rows.column(0)[0].as_py())
-            self.written.tally.add(Tally.from_json(told[TALLY]))
-            self.written.reports.append(told[REPORT])
+            message = json.loads(parcel.rows.column(0)[0].as_py())
+            self.written.tally.add(Tally.from_json(message[TALLY]))
+            self.written.reports.append(message[REPORT])
             return
         self._held.setdefault(parcel.label, []).append(parcel.rows)
         self._held_bytes += parcel.rows.nbytes
@@ -138,7 +138,7 @@ class Publisher:
         written: Written,
         describe: Callable[[str], Mapping[str, str]],
         guard: Callable[[str], Guard | None] = lambda _name: None,
-        tell: ProgressCallback = lambda _done, _total: None,
+        report: ProgressCallback = lambda _done, _total: None,
     ) -> list[DataFile]:
         """Commit a batch table by table. Return the added files.
 
@@ -146,7 +146,7 @@ class Publisher:
         """
         added: list[DataFile] = []
         for done, name in enumerate(TABLES):
-            tell(done, len(TABLES))
+            report(done, len(TABLES))
             files = written.files.get(name, [])
             if files:
                 table, summary = self.lake.table(name), {**_summary_counts(written.tally, name), **describe(name)}
@@ -160,7 +160,7 @@ class Publisher:
                     remember_batch=STREAM not in summary,  # positions identify the part of a stream that a table has
                 )
             added += files
-        tell(len(TABLES), len(TABLES))
+        report(len(TABLES), len(TABLES))
         return added
 
     def _files(self, name: str) -> RecentFiles:
@@ -180,4 +180,4 @@ def _summary_counts(tally: Tally, table: str) -> dict[str, str]:
     if table == QUARANTINE.name:
         return {REJECTED: str(sum(tally.rejected.values()))}
     signal = SIGNAL_OF[table]
-    return {RECORDS: str(tally.written[signal]), DUPLICATES: str(tally.duplicates[signal])}
+    return {RECORDS: str(tally.written_records[signal]), DUPLICATES: str(tally.duplicates[signal])}

@@ -96,7 +96,7 @@ class FieldsConfig(Section):
 
 
 class LinesConfig(Section):
-    """How log files of plain lines are read."""
+    """Rules for log files of plain lines."""
 
     continuation: str = Field(
         "",

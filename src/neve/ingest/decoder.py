@@ -182,8 +182,8 @@ class Decoder:
         Parcels are stored in files. The content of a file is read as data, never as code, which a pickle would be.
         """
         yield from self._give()
-        words = json.dumps({TALLY: self.tally.to_json(), REPORT: report})
-        yield ExchangeBlock(0, REPORT, pa.table({REPORT: pa.array([words], pa.string())}))
+        text = json.dumps({TALLY: self.tally.to_json(), REPORT: report})
+        yield ExchangeBlock(0, REPORT, pa.table({REPORT: pa.array([text], pa.string())}))
 
     def _accept(self, batch: Batch, chunk: Chunk, decoded: Decoded) -> None:
         if not batch.wants_rows:
@@ -233,8 +233,8 @@ def decode_all(signal: Signal, messages: pa.BinaryArray, intake: Intake) -> Deco
         if len(messages) > 1:
             return _decode_halves(signal, messages, intake)
         reason = "overgrown_message" if isinstance(error, Overgrown) else "undecodable_message"
-        words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-        bad = Rejected(reason, words, 0, messages[0].as_py())
+        detail = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        bad = Rejected(reason, detail, 0, messages[0].as_py())
         return Decoded(pa.RecordBatch.from_pylist([], schema=BY_SIGNAL[signal].schema), (bad,))
 
 

@@ -17,35 +17,34 @@ if TYPE_CHECKING:
 
     from neve.ingest.results import BatchResult
 
-BATCHES = Counter("neve_ingest_batches", "batches that were committed", ["stream"])
-MESSAGES = Counter("neve_ingest_messages", "messages that were read", ["stream"])
-RECORDS = Counter("neve_ingest_records", "records that were written", ["stream", "signal"])
-REJECTED = Counter("neve_ingest_rejected", "records that went to quarantine", ["stream", "reason"])
-DUPLICATES = Counter("neve_ingest_duplicates", "records that were in the lake already", ["stream", "signal"])
-REPLAYED = Counter("neve_ingest_replayed", "messages that a table had already when they came again", ["stream"])
-BYTES_IN = Counter("neve_ingest_read_bytes", "bytes that were read", ["stream"])
-BYTES_OUT = Counter("neve_ingest_written_bytes", "bytes of data files that were committed", ["stream"])
-FILES = Counter("neve_ingest_data_files", "data files that were committed", ["stream"])
+BATCHES = Counter("neve_ingest_batches", "committed batches", ["stream"])
+MESSAGES = Counter("neve_ingest_messages", "messages read", ["stream"])
+RECORDS = Counter("neve_ingest_records", "records written", ["stream", "signal"])
+REJECTED = Counter("neve_ingest_rejected", "quarantined records", ["stream", "reason"])
+DUPLICATES = Counter("neve_ingest_duplicates", "dropped duplicate records", ["stream", "signal"])
+REPLAYED = Counter("neve_ingest_replayed", "redelivered messages that the tables already had", ["stream"])
+BYTES_IN = Counter("neve_ingest_read_bytes", "bytes read", ["stream"])
+BYTES_OUT = Counter("neve_ingest_written_bytes", "bytes of committed data files", ["stream"])
+FILES = Counter("neve_ingest_data_files", "committed data files", ["stream"])
 BATCH_SECONDS = Histogram(
     "neve_ingest_batch_seconds",
-    "from reading a batch to its last commit",
+    "duration of a batch, from reading to its last commit",
     ["stream"],
     buckets=(1, 2, 5, 10, 30, 60, 300),
 )
 COMMIT_SECONDS = Histogram(
-    "neve_ingest_commit_seconds", "for the commits of a batch", ["stream"], buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+    "neve_ingest_commit_seconds",
+    "duration of the commits of a batch",
+    ["stream"],
+    buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
-LAG_SECONDS = Gauge(
-    "neve_ingest_lag_seconds", "age of the newest message of a batch when it was in the tables", ["stream"]
-)
-LAG_OFFSETS = Gauge("neve_ingest_lag_offsets", "messages that wait to be read", ["stream"])
-WAITING_BYTES = Gauge(
-    "neve_ingest_waiting_bytes", "sealed bytes of the raw zone that are not in the tables", ["stream"]
-)
-WAITING_SECONDS = Gauge("neve_ingest_waiting_seconds", "age of the oldest segment that waits", ["stream"])
-QUARANTINE_ROWS = Gauge("neve_quarantine_rows", "records in the table quarantine")
-FAILURES = Counter("neve_ingest_failures", "times that a stream ended in an error", ["stream"])
-WAITING_KEPT_SECONDS = 15.0
+LAG_SECONDS = Gauge("neve_ingest_lag_seconds", "age of the newest message of a batch when it was committed", ["stream"])
+LAG_OFFSETS = Gauge("neve_ingest_lag_offsets", "messages behind the latest offset", ["stream"])
+WAITING_BYTES = Gauge("neve_ingest_waiting_bytes", "sealed bytes of the raw zone that are not ingested", ["stream"])
+WAITING_SECONDS = Gauge("neve_ingest_waiting_seconds", "age of the oldest segment that is not ingested", ["stream"])
+QUARANTINE_ROWS = Gauge("neve_quarantine_rows", "rows in the table quarantine")
+FAILURES = Counter("neve_ingest_failures", "failures of a stream", ["stream"])
+BACKLOG_CACHE_SECONDS = 15.0
 
 log = structlog.get_logger("neve.ingest")
 
@@ -74,17 +73,17 @@ def watch_backlog(stream: str, waiting: Callable[[], tuple[int, float]]) -> None
     Each measurement lists the whole zone. One result is therefore cached for a while, and serves both gauges.
     """
 
-    def look() -> tuple[float, float]:
+    def measure() -> tuple[float, float]:
         try:
             return waiting()
         except Exception as error:
             # Any fault of the storage or the network: the same scrape collects all other metrics.
-            log.warning("what waits in the raw zone can't be told", stream=stream, error=str(error))
+            log.warning("reading the backlog of the raw zone failed", stream=stream, error=str(error))
             return math.nan, math.nan
 
-    kept = TtlCache(look, WAITING_KEPT_SECONDS)
-    WAITING_BYTES.labels(stream).set_function(lambda: kept.get()[0])
-    WAITING_SECONDS.labels(stream).set_function(lambda: kept.get()[1])
+    cache = TtlCache(measure, BACKLOG_CACHE_SECONDS)
+    WAITING_BYTES.labels(stream).set_function(lambda: cache.get()[0])
+    WAITING_SECONDS.labels(stream).set_function(lambda: cache.get()[1])
 
 
 def watch_stream(stream: str, query: StreamingQuery) -> None:

@@ -63,7 +63,7 @@ class OtapFolder:
     other_tables: dict[str, int]  # files by table that belong to neither logs nor spans
 
     @property
-    def found(self) -> FoundFiles:
+    def root_files(self) -> FoundFiles:
         """Return the root files in the form that the file job expects."""
         return FoundFiles(self.roots, self.ignored)
 
@@ -119,7 +119,7 @@ def _source_file(prefix: str, file: OtapFile) -> SourceFile:
     return SourceFile(prefix + file.path, file.size, file.modified_ms * 1000)
 
 
-GUESSED_RESOURCE = "records without an id: which batch of the exporter they are of, and so their resource, is a guess"
+GUESSED_RESOURCE = "records without an id: their batch of the exporter, and so their resource, is a guess"
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,9 @@ class OtapOutcome(FileOutcome):
         return {**FileOutcome.to_json(replace(self, losses=Counter())), "losses": dict(self.losses)}
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Self:
+    def from_json(cls, values: dict[str, Any]) -> Self:
         """Return the outcome of the values that `to_json` returned."""
-        outcome = super().from_json(told)
+        outcome = super().from_json(values)
         return replace(outcome, losses=Counter(outcome.losses))
 
 
@@ -150,12 +150,12 @@ class OtapTask:
 
     def scatter(self, batches: Iterable[pa.RecordBatch]) -> Iterator[ExchangeBlock]:
         """Yield the rows of the task's groups. The report of the task has the outcome of each file."""
-        taker = _RootFileReader(self)
+        reader = _RootFileReader(self)
         for batch in batches:
             for group in batch.column(0).to_pylist():
                 for file in self.groups[group]:
-                    yield from taker.take(file)
-        yield from taker.decoder.finish([outcome.to_json() for outcome in taker.outcomes])
+                    yield from reader.ingest(file)
+        yield from reader.decoder.finish([outcome.to_json() for outcome in reader.outcomes])
 
 
 class RecordIdDecoder(Decoder):
@@ -165,12 +165,14 @@ class RecordIdDecoder(Decoder):
     current bytes.
     """
 
-    told: pa.Array | None = None
+    record_ids: pa.Array | None = None
 
     def _accept(self, batch: Batch, chunk: Chunk, decoded: Decoded) -> None:
         rows = decoded.batch
-        if self.told is not None and len(self.told) == rows.num_rows:
-            ids = pc.if_else(pc.equal(pc.binary_length(self.told), WIDTH), self.told, rows.column("record_id"))
+        if self.record_ids is not None and len(self.record_ids) == rows.num_rows:
+            ids = pc.if_else(
+                pc.equal(pc.binary_length(self.record_ids), WIDTH), self.record_ids, rows.column("record_id")
+            )
             place = rows.schema.get_field_index("record_id")
             rows = rows.set_column(place, rows.schema.field(place), pc.coalesce(ids, rows.column("record_id")))
         super()._accept(batch, chunk, replace(decoded, batch=rows))
@@ -182,10 +184,10 @@ class _RootFileReader:
         self.decoder = RecordIdDecoder(task.assignment)
         self.outcomes: list[OtapOutcome] = []
 
-    def take(self, file: HashedFile) -> Iterator[ExchangeBlock]:
+    def ingest(self, file: HashedFile) -> Iterator[ExchangeBlock]:
         """Ingest one root file. If it becomes unreadable at some place, the rows before that place are ingested."""
         path, assignment = file.source.path, self.task.assignment
-        lost = self._lost(file)
+        lost = self._find_change(file)
         if lost:
             self.outcomes.append(OtapOutcome(file, lost=lost))
             return
@@ -205,15 +207,15 @@ class _RootFileReader:
         start = 0
         for star in reader.chunks(root, path):
             messages = to_messages(star, losses)
-            self.decoder.told = star.record_ids
+            self.decoder.record_ids = star.record_ids
             places = [start] * len(messages)
             yield from self.decoder.take(Batch(path, SIGNALS[root], intake, messages, places, is_ordered=False))
             start += star.rows.num_rows
 
-    def _lost(self, file: HashedFile) -> str | None:
+    def _find_change(self, file: HashedFile) -> str | None:
         [again] = hash_files(self.task.assignment.s3, (file.source,))
         if isinstance(again, str):
-            return f"it is gone: {again}"
+            return f"it is missing: {again}"
         return None if again.content_hash == file.content_hash else "it changed while it was being read"
 
     def _refuse(self, path: str, signal: Signal, why: str) -> None:
@@ -226,14 +228,21 @@ class _RootFileReader:
 
 
 def ingest_otap(
-    lake: Lake, config: IngestConfig, folder: str, organization_id: str, say: ProgressCallback = lambda *_: None
+    lake: Lake, config: IngestConfig, folder: str, organization_id: str, progress: ProgressCallback = lambda *_: None
 ) -> OtapResult:
-    """Ingest every root file of a folder that the lake does not have yet. `say` receives the step and its progress."""
+    """Ingest the root files of a folder that the lake does not have yet. `progress` receives the step and its state."""
     base = resolve_folder(folder)
-    looked = list_otap_files(base, lake.s3)
-    job = OtapJob(lake, config, FileRequest((base,), organization_id), say, looked.found, folders={base: looked})
+    folder_files = list_otap_files(base, lake.s3)
+    job = OtapJob(
+        lake,
+        config,
+        FileRequest((base,), organization_id),
+        progress,
+        folder_files.root_files,
+        folders={base: folder_files},
+    )
     result = job.run()
-    return OtapResult(result, dict(job.conventions), dict(+job.losses), looked.other_tables)
+    return OtapResult(result, dict(job.conventions), dict(+job.losses), folder_files.other_tables)
 
 
 @dataclass(frozen=True)
@@ -249,10 +258,10 @@ class OtapJob(FileJob):
         """The publisher that commits the batches of the run."""
         return Publisher(self.lake, self.config, "ingest-otap")
 
-    def _knows(self, files: Sequence[HashedFile]) -> bool:
+    def _can_read(self, files: Sequence[HashedFile]) -> bool:
         return files[0].format == OTAP
 
-    def _refuse_large(self, files: list[SourceFile], _taken: RunState) -> list[SourceFile]:
+    def _reject_large(self, files: list[SourceFile], _state: RunState) -> list[SourceFile]:
         """Reject no file: these files are read chunk by chunk, whatever their size."""
         return files
 
@@ -260,13 +269,13 @@ class OtapJob(FileJob):
         hashed, unreadable = super()._hash(files)
         return [replace(file, signal=signal_of(file.source.path), format=OTAP) for file in hashed], unreadable
 
-    def _outcome(self, told: dict[str, Any]) -> OtapOutcome:
-        return OtapOutcome.from_json(told)
+    def _outcome(self, values: dict[str, Any]) -> OtapOutcome:
+        return OtapOutcome.from_json(values)
 
-    def _take(self, batch_id: str, files: Sequence[HashedFile], taken: RunState) -> None:
-        before = len(taken.outcomes)
-        super()._take(batch_id, files, taken)
-        for outcome in taken.outcomes[before:]:
+    def _ingest_batch(self, batch_id: str, files: Sequence[HashedFile], state: RunState) -> None:
+        before = len(state.outcomes)
+        super()._ingest_batch(batch_id, files, state)
+        for outcome in state.outcomes[before:]:
             if isinstance(outcome, OtapOutcome):
                 self.losses.update(outcome.losses)
 
@@ -278,8 +287,10 @@ class OtapJob(FileJob):
         assignment = self.publisher.assign(batch_id, self.publisher.tables(), writers=len(groups))
         task = OtapTask(assignment, self.request.organization_id, groups, parts)
         frame = spark.range(0, len(groups), 1, len(groups))
-        tell = partial(self.say, "decoding")
-        return sum_written(self.lake.exchange.run(frame, task.scatter, partial(gather, assignment), len(groups), tell))
+        report = partial(self.progress, "decoding")
+        return sum_written(
+            self.lake.exchange.run(frame, task.scatter, partial(gather, assignment), len(groups), report)
+        )
 
     def _parts(self, paths: Sequence[str]) -> dict[str, PartFiles]:
         """Return the part of each root file. The id convention is checked once for each part."""
@@ -292,8 +303,8 @@ class OtapJob(FileJob):
             named[part_of[path]] = folder.parts.get(part_of[path][1], {})
         find = partial(infer_part_offsets, self.lake.s3)
         spark = self.lake.spark
-        tell, slices = partial(self.say, "ids"), count_slices(spark)
-        offsets = run_tasks(spark, find, list(named.values()), tell, slices)
+        report, slices = partial(self.progress, "ids"), count_slices(spark)
+        offsets = run_tasks(spark, find, list(named.values()), report, slices)
         self.conventions.update("specification" if one is None else "exporter" for one in offsets)
         parts = {key: PartFiles(named[key], one) for key, one in zip(named, offsets, strict=True)}
         return {path: parts[key] for path, key in part_of.items()}

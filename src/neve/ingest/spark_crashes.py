@@ -95,7 +95,7 @@ def is_worker_death(error: BaseException) -> bool:
     >>> is_worker_death(OSError("no"))
     False
     """
-    return isinstance(error, MemoryError) or any(words in str(error) for words in DEATH_MESSAGES)
+    return isinstance(error, MemoryError) or any(message in str(error) for message in DEATH_MESSAGES)
 
 
 @dataclass
@@ -121,7 +121,7 @@ class FileAttempts:
         if self._together >= MAX_BATCH_ATTEMPTS:
             return False
         self._together += 1
-        self._keep()
+        self._save()
         return True
 
     def begin_alone(self, content_hash: str) -> bool:
@@ -130,18 +130,18 @@ class FileAttempts:
         if count >= MAX_FILE_ATTEMPTS:
             return False
         self._alone[content_hash] = count + 1
-        self._keep()
+        self._save()
         return True
 
-    def take_back(self) -> None:
+    def undo(self) -> None:
         """Undo the count of the last attempt at the batch: it failed without killing a worker."""
         self._together = max(0, self._together - 1)
-        self._keep()
+        self._save()
 
-    def take_back_alone(self, content_hash: str) -> None:
+    def undo_alone(self, content_hash: str) -> None:
         """Undo the count of the last attempt at a file: it did not kill a worker."""
         self._alone.pop(content_hash, None)
-        self._keep()
+        self._save()
 
     def end(self) -> None:
         """Delete the counts of the batch, which is done."""
@@ -152,6 +152,6 @@ class FileAttempts:
     def _key(self) -> str:
         return f"{self.organization_id}/{self.batch_id}"
 
-    def _keep(self) -> None:
+    def _save(self) -> None:
         if self.documents:
             self.documents.put(SPACE, self._key, {"together": self._together, "files": self._alone})

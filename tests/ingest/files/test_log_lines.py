@@ -148,7 +148,7 @@ def test_a_line_that_is_not_of_the_format_is_refused() -> None:
     assert sorted(row["message"] for row in rows(found)) == ["Failed password", "Failed password\n\tat a.B.c"]
     [bad] = found.rejected
     assert (bad.reason, bad.message, bad.payload) == ("malformed_line", 2, b"not a line\nneither")
-    assert (bad.detail, bad.encoding) == ("the line is not of the format syslog_3164", "syslog_3164")
+    assert (bad.detail, bad.encoding) == ("the line does not have the format syslog_3164", "syslog_3164")
 
 
 def test_the_rule_for_continuations_can_be_configured() -> None:
@@ -208,14 +208,14 @@ def test_a_time_that_is_none_is_refused_with_its_value() -> None:
 
 def test_lines_of_no_known_format_are_refused_as_a_whole() -> None:
     """The formats that were tried are named."""
-    with pytest.raises(UnknownLines, match=r"are of no known log format \(cri, syslog_5424, ") as caught:
+    with pytest.raises(UnknownLines, match=r"have no known log format \(cri, syslog_5424, ") as caught:
         read("hello\nworld\n")
     assert "--format" in (caught.value.hint or "")
 
 
 def test_a_wrong_format_is_refused_as_a_whole() -> None:
     """Not line by line."""
-    with pytest.raises(UnknownLines, match="none of its lines is of the format cri"):
+    with pytest.raises(UnknownLines, match="none of its lines has the format cri"):
         read(SAMPLES[Format.LOGBACK], Format.CRI)
 
 

@@ -108,7 +108,7 @@ def result(**changes: object) -> IngestResult:
         ({}, "nothing was ingested: no file was found"),
         ({"ignored": ("a.md",)}, "nothing was ingested: no file has a known format"),
         ({"skipped": (Skipped("a", "it is known"),)}, "nothing was ingested: all 1 files were ingested before"),
-        ({"lost": (Skipped("a", "it is gone"),)}, "nothing was ingested: no file could be read"),
+        ({"lost": (Skipped("a", "it is missing"),)}, "nothing was ingested: no file could be read"),
     ],
 )  # fmt: skip
 def test_an_empty_run_says_so(changes: dict[str, object], words: str, capsys: pytest.CaptureFixture[str]) -> None:

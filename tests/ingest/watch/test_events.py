@@ -124,7 +124,7 @@ def test_a_bad_record_costs_itself_only() -> None:
     assert found.refused == (
         RefusedFile("Records[0]", "the object key is nothing, expected text"),
         RefusedFile("Records[1]", "s3.bucket is a list, expected a map"),
-        RefusedFile("Records[2]", "the object key is '%ff.json', which is not UTF-8 behind its percent signs"),
+        RefusedFile("Records[2]", "the object key is '%ff.json', which is not UTF-8 after percent-decoding"),
         RefusedFile("Records[3]", "the record is 'text', expected a map"),
         RefusedFile("Records[4]", "the record is nothing, expected a map"),
         RefusedFile("Records[5]", "the event is 'ObjectTagging:Put', expected ObjectCreated:… or ObjectRemoved:…"),
@@ -177,7 +177,7 @@ def test_a_bad_path_costs_itself_only() -> None:
         ({}, "the event has no keys, expected an S3, MinIO, SNS or EventBridge event, or a path"),
         ({"a": 1, "b": 2}, "the event has 'a', 'b', expected an S3"),
         ({"Records": {}}, "Records is a map, expected a list"),
-        ({"path": "/a.json", "paths": []}, "both path and paths are there, expected one of them"),
+        ({"path": "/a.json", "paths": []}, "both path and paths are present, expected one of them"),
         ({"paths": "/a.json"}, "paths is '/a.json', expected a list"),
         ({"path": "/a.json", "sgnal": "logs"}, "unknown key 'sgnal', expected path, paths, signal"),
         ({"path": "/a.json", "signal": "spans"}, "signal is 'spans', expected one of logs, metrics, traces"),
@@ -187,7 +187,7 @@ def test_a_bad_path_costs_itself_only() -> None:
         ({"detail-type": "Object Created", "detail": None}, "detail is nothing, expected a map"),
         ({"EventName": "s3:ObjectAccessed:Get", "Key": "raw/a.json"}, "the event is 's3:ObjectAccessed:Get', expected"),
         ({"Type": "SubscriptionConfirmation", "Message": "You have"}, "of the type 'SubscriptionConfirmation'"),
-        ({"Type": "Notification", "Message": {}}, "holds a map, expected a Notification"),
+        ({"Type": "Notification", "Message": {}}, "has a map, expected a Notification"),
         (sns({}) | {"Message": "hello"}, "the event begins with 'hello' and is not JSON"),
     ],
 )

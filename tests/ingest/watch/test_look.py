@@ -93,4 +93,4 @@ def test_an_archived_object_is_there_and_can_not_be_read(store: ScriptedStore) -
 def test_what_is_no_regular_file_is_none(tmp_path: Path) -> None:
     """A folder, or a device that would be read for ever."""
     found = stat_files([("acme", str(tmp_path)), ("acme", "/dev/zero")], S3Config())
-    assert set(found.values()) == {MissingFile("it is no regular file")}
+    assert set(found.values()) == {MissingFile("it is not a regular file")}

@@ -189,7 +189,7 @@ def test_stores_events_are_held_to_the_same_places() -> None:
 def test_nothing_may_be_announced_until_it_is_configured() -> None:
     """The words name the setting, so that whoever runs the service knows what to do."""
     [refused] = check({"path": "s3://raw/acme/a.json"}, places=Places()).refused
-    assert refused.reason == "can't be announced: watch.places has no places of the organization acme"
+    assert refused.reason == "can't be announced: watch.places has no places for the organization acme"
     assert Settings().watch.places == {}
     assert check({"path": "s3://raw/acme/a.json"}, "stranger").forbidden
 

@@ -89,7 +89,7 @@ def test_messages_are_kept_and_then_deleted(config: SqsConfig, client: Any) -> N
         until(lambda: poller.counts.deleted == len(sent))
     assert {body.decode() for body in kept} == sent
     assert waiting(client, config) == 0
-    assert (poller.counts.received, poller.counts.kept, poller.counts.failed) == (23, 23, 0)
+    assert (poller.counts.received, poller.counts.stored, poller.counts.failed) == (23, 23, 0)
 
 
 def test_a_message_is_in_the_queue_while_it_is_being_kept(config: SqsConfig, client: Any) -> None:
@@ -114,14 +114,14 @@ def test_a_message_that_was_not_kept_comes_back(config: SqsConfig, client: Any) 
             raise OSError("no space left on device")
 
     poller = SqsPoller(config, keep)
-    with pytest.raises(MessagesNotStored, match="1 of 2 messages could not be kept"):
+    with pytest.raises(MessagesNotStored, match="storing 1 of 2 messages failed"):
         poller.poll()
     assert waiting(client, config) == 1
     with running(poller):
         until(lambda: poller.counts.deleted == 2)
     assert (tries.count(b"good"), tries.count(b"bad")) == (1, 3)
     assert waiting(client, config) == 0
-    assert (poller.counts.failed, poller.counts.kept) == (2, 2)
+    assert (poller.counts.failed, poller.counts.stored) == (2, 2)
 
 
 def test_a_queue_that_is_not_there_is_tried_again(config: SqsConfig, client: Any) -> None:

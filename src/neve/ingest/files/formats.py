@@ -97,8 +97,8 @@ def guess_signal(path: str) -> Signal | None:
     (<Signal.TRACES: 'traces'>, <Signal.LOGS: 'logs'>, None)
     """
     for part in reversed(path.lower().split("/")[-2:]):
-        for signal, words in HINTS:
-            if words.search(part):
+        for signal, pattern in HINTS:
+            if pattern.search(part):
                 return signal
     return None
 

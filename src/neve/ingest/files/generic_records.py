@@ -26,7 +26,7 @@ from neve.ingest.files.foreign_schemas import (
 from neve.ingest.files.formats import Format
 from neve.ingest.files.json_documents import (
     ERRORS,
-    MOST_UNPACKED,
+    MAX_UNPACKED_BYTES,
     JsonDocuments,
     read_documents,
     reject_deep_documents,
@@ -59,7 +59,7 @@ class GenericReader:
 
     signal: Signal | None
     fields: FieldsConfig
-    most: int = MOST_UNPACKED
+    most: int = MAX_UNPACKED_BYTES
     guess: Signal | None = None
     schema: ForeignSchema | None = None  # that the user stated
 
@@ -112,7 +112,10 @@ class GenericReader:
             if not repeated:
                 raise
             documents = documents.reject(
-                {position: "the attributes or the resource of the record have a key twice" for (position,) in repeated}
+                {
+                    position: "the attributes or the resource of the record have a duplicate key"
+                    for (position,) in repeated
+                }
             )
             _register(documents, engine)
             return documents, engine.execute(query).to_arrow_table().combine_chunks()
@@ -130,20 +133,20 @@ class GenericReader:
         signal = self.signal or (schema.signal if schema else self.guess)
         if signal is None:
             raise UnknownSignal(
-                f"can't tell whether this {form} file holds logs, metrics or traces",
-                hint="pass --signal, or put the word into the file's or its folder's name",
+                f"can't detect whether this {form} file has logs, metrics or traces",
+                hint="pass --signal, or use the word in the name of the file or its folder",
             )
         return signal
 
 
 def _unknown_fields(names: FieldMap, present: list[str]) -> UnknownFields:
     needed = " nor ".join(("a " if i else "neither a ") + name for i, name in enumerate(NEEDED[names.signal]))
-    seen = ", ".join(present[:MAX_NAMES]) + (
+    shown = ", ".join(present[:MAX_NAMES]) + (
         f" and {len(present) - MAX_NAMES} more" if len(present) > MAX_NAMES else ""
     )
     return UnknownFields(
-        f"found {needed} for {names.signal} among its fields {seen}",
-        hint="name them in the section ingest.fields of the configuration, and see --dry-run",
+        f"found {needed} for {names.signal} among its fields {shown}",
+        hint="map them in the section ingest.fields of the configuration, and check with --dry-run",
     )
 
 
@@ -254,9 +257,9 @@ class _Checks:
         self._refuse(name, pc.is_null(self.found.column(name)), reason, expected)
 
     def _refuse(self, name: str, wrong: pa.ChunkedArray, reason: str, expected: str) -> None:
-        given = self.found.column(f"{name}_text")
-        for row in _rows(pc.and_kleene(pc.is_valid(given), wrong)):
-            self._add(row, reason, f"{name} is {_quote(given[row].as_py())}, {expected}")
+        texts = self.found.column(f"{name}_text")
+        for row in _rows(pc.and_kleene(pc.is_valid(texts), wrong)):
+            self._add(row, reason, f"{name} is {_quote(texts[row].as_py())}, {expected}")
 
     def _check_enum(self, name: str) -> None:
         column = self.found.column(name)

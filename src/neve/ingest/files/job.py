@@ -56,8 +56,8 @@ LARGE_HINT = "split the file, or raise the setting"
 STOP_SIGNALS = (KeyboardInterrupt, SystemExit)  # raised by the user, never caused by a file
 DEADLY_FILE = "file_kills_worker"
 DEADLY_FILE_DETAIL = (
-    "the worker that decoded the file died each time, also when it had nothing else to do: the file needs more memory "
-    "than a worker has, or breaks its reader"
+    "the worker that decoded the file died each time, also when it decoded nothing else: the file needs more memory "
+    "than a worker has, or crashes its reader"
 )
 
 OTAP = "otap"  # the format of files that `neve otap import` ingests
@@ -93,13 +93,13 @@ def ingest_files(
     lake: Lake,
     config: IngestConfig,
     request: FileRequest,
-    say: ProgressCallback = lambda *_: None,
+    progress: ProgressCallback = lambda *_: None,
     *,
     own: OwnFolders | None = None,
     documents: Documents | None = None,
 ) -> IngestResult:
-    """Ingest every file that the lake does not have yet. `say` receives the step and its progress."""
-    return FileJob(lake, config, request, say, own=own, documents=documents).run()
+    """Ingest every file that the lake does not have yet. `progress` receives the step and its state."""
+    return FileJob(lake, config, request, progress, own=own, documents=documents).run()
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class FileJob:
     lake: Lake
     config: IngestConfig
     request: FileRequest
-    say: ProgressCallback = lambda *_: None
+    progress: ProgressCallback = lambda *_: None
     found: FoundFiles | None = None  # if the caller has listed them already
     own: OwnFolders | None = None
     wall: PathRule = allow_any_path
@@ -137,62 +137,61 @@ class FileJob:
         """Finish the batches of earlier runs, then ingest new files."""
         started = time.monotonic()
         found = self.found or find_files(self.request.paths, self.lake.s3, self.request.wanted.format, own=self._own)
-        taken = RunState()
+        state = RunState()
         ledger = self.ledger.read()
         for batch_id, files in ledger.pending.items():
-            if self._knows(files):
-                self._resume(batch_id, files, taken)
-        seen = (self.ledger.read() if taken.resumed else ledger).seen
-        skipped = self._take_new(found.files, seen, taken)
-        return _result(self.request, found, taken, skipped, time.monotonic() - started)
+            if self._can_read(files):
+                self._resume(batch_id, files, state)
+        seen = (self.ledger.read() if state.resumed else ledger).seen
+        skipped = self._ingest_new(found.files, seen, state)
+        return _result(self.request, found, state, skipped, time.monotonic() - started)
 
-    def _knows(self, files: Sequence[HashedFile]) -> bool:
+    def _can_read(self, files: Sequence[HashedFile]) -> bool:
         """Return whether this job can read the files of a batch. The matching job finishes other batches."""
         return files[0].format != OTAP
 
-    def _resume(self, batch_id: str, files: Sequence[HashedFile], taken: RunState) -> None:
+    def _resume(self, batch_id: str, files: Sequence[HashedFile], state: RunState) -> None:
         """Finish a batch. A failure is reported and does not block new files."""
         try:
-            replace(self, wall=allow_any_path)._take(batch_id, files, taken)
+            replace(self, wall=allow_any_path)._ingest_batch(batch_id, files, state)
         except Exception as error:
-            taken.failed.append(Skipped(batch_id, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"))
+            state.failed.append(Skipped(batch_id, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"))
         else:
-            taken.resumed.append(batch_id)
+            state.resumed.append(batch_id)
 
-    def _take_new(self, files: Sequence[SourceFile], seen: frozenset[SeenFile], taken: RunState) -> list[Skipped]:
+    def _ingest_new(self, files: Sequence[SourceFile], seen: frozenset[SeenFile], state: RunState) -> list[Skipped]:
         skipped = [Skipped(file.path, "it was ingested before") for file in files if file.seen_as in seen]
-        refused = {bad.file.source.seen_as for bad in taken.outcomes if bad.quarantined}
-        new = [file for file in files if file.seen_as not in seen and file.seen_as not in refused]
-        new = self._refuse_large(new, taken)
+        rejected = {bad.file.source.seen_as for bad in state.outcomes if bad.quarantined}
+        new = [file for file in files if file.seen_as not in seen and file.seen_as not in rejected]
+        new = self._reject_large(new, state)
         hashed, unreadable = self._hash(new)
-        taken.unreadable += unreadable
+        state.unreadable += unreadable
         for piece in split_by_weight(hashed, self.config.batch_bytes):
             batch_id = str(uuid4())
             selection = self._claim(batch_id, piece)
             skipped += selection.skipped
             if selection.new:
-                self._take(batch_id, selection.new, taken)
+                self._ingest_batch(batch_id, selection.new, state)
         return skipped
 
-    def _refuse_large(self, files: list[SourceFile], taken: RunState) -> list[SourceFile]:
+    def _reject_large(self, files: list[SourceFile], state: RunState) -> list[SourceFile]:
         """Quarantine files that are too large, unread. Return the others."""
-        most = self.config.max_file_bytes
-        large = [file for file in files if file.size > most]
+        limit = self.config.max_file_bytes
+        large = [file for file in files if file.size > limit]
         if not large:
             return files
-        found = {file.path: f"it has {file.size} bytes, and ingest.max_file_bytes is {most}" for file in large}
-        refused = [
-            (path, Rejected("file_too_large", f"{words}; {LARGE_HINT}", 0, b"", "file"))
-            for path, words in found.items()
-        ]
+        reasons = {
+            file.path: f"it has {file.size} bytes, and ingest.max_file_bytes is {limit}; {LARGE_HINT}" for file in large
+        }
+        rejected = [(path, Rejected("file_too_large", why, 0, b"", "file")) for path, why in reasons.items()]
         organization = self.request.organization_id
         name = xxhash.xxh3_128_hexdigest(repr([organization, [file.seen_as for file in large]]).encode())
         commit_quarantine(
-            self.lake, self.config, f"too-large:{name}", self.publisher.operation, {organization: refused}
+            self.lake, self.config, f"too-large:{name}", self.publisher.operation, {organization: rejected}
         )
-        taken.tally.rejected["file_too_large"] += len(large)
-        taken.unreadable += [Skipped(path, f"{words}; {LARGE_HINT}", quarantined=True) for path, words in found.items()]
-        return [file for file in files if file.size <= most]
+        state.tally.rejected["file_too_large"] += len(large)
+        state.unreadable += [Skipped(path, why, quarantined=True) for path, why in reasons.items()]
+        return [file for file in files if file.size <= limit]
 
     def _hash(self, files: list[SourceFile]) -> tuple[list[HashedFile], list[Skipped]]:
         if not files:
@@ -200,7 +199,7 @@ class FileJob:
         spark = self.lake.spark
         size = max(1, min(HASHES_PER_TASK, -(-len(files) // find_parallelism(spark))))
         groups = [tuple(files[start : start + size]) for start in range(0, len(files), size)]
-        results = run_tasks(spark, partial(hash_files, self.lake.s3), groups, partial(self.say, "reading"))
+        results = run_tasks(spark, partial(hash_files, self.lake.s3), groups, partial(self.progress, "reading"))
         outcomes = list(zip(files, (outcome for group in results for outcome in group), strict=True))
         wanted = self.request.wanted
         hashed = [
@@ -227,21 +226,21 @@ class FileJob:
             self.ledger.plan(batch_id, selection.new, read_at=ledger.snapshot_id)
         return selection
 
-    def _take(self, batch_id: str, files: Sequence[HashedFile], taken: RunState) -> None:
+    def _ingest_batch(self, batch_id: str, files: Sequence[HashedFile], state: RunState) -> None:
         """Decode a batch on Spark, commit it table by table, and record it as done."""
         attempts = FileAttempts(self.documents, self.request.organization_id, batch_id)
         written = self._decode_with_retries(batch_id, files, attempts)
-        summary, tell = _summary(files), partial(self.say, "committing")
-        taken.files += self.publisher.publish(batch_id, written, lambda _table: summary, tell=tell)
-        outcomes = [self._outcome(told) for report in written.reports for told in report]
+        summary, report = _summary(files), partial(self.progress, "committing")
+        state.files += self.publisher.publish(batch_id, written, lambda _table: summary, report=report)
+        outcomes = [self._outcome(values) for task in written.reports for values in task]
         self.ledger.end(batch_id, [_ledger_line(outcome) for outcome in outcomes])
         attempts.end()
-        taken.batches.append(batch_id)
-        taken.outcomes += outcomes
-        taken.tally.add(written.tally)
+        state.batches.append(batch_id)
+        state.outcomes += outcomes
+        state.tally.add(written.tally)
 
-    def _outcome(self, told: dict[str, Any]) -> FileOutcome:
-        return FileOutcome.from_json(told)
+    def _outcome(self, values: dict[str, Any]) -> FileOutcome:
+        return FileOutcome.from_json(values)
 
     def _decode_with_retries(self, batch_id: str, files: Sequence[HashedFile], attempts: FileAttempts) -> Written:
         """Decode a batch. After repeated worker deaths decode it file by file, without the files that kill again."""
@@ -249,15 +248,15 @@ class FileJob:
             try:
                 return self._decode(batch_id, files)
             except STOP_SIGNALS:
-                attempts.take_back()
+                attempts.undo()
                 raise
             except Exception as error:
                 if engine_is_gone():  # these files may be the cause: the attempt counts
                     raise
                 if not is_worker_death(error):
-                    attempts.take_back()
+                    attempts.undo()
                     raise
-                log.warning("a worker died of a batch of files", batch=batch_id, files=len(files))
+                log.warning("a worker died while it decoded a batch of files", batch=batch_id, files=len(files))
         return sum_written([self._decode_alone(batch_id, file, attempts) for file in files])
 
     def _decode_alone(self, batch_id: str, file: HashedFile, attempts: FileAttempts) -> Written:
@@ -266,16 +265,16 @@ class FileJob:
             try:
                 written = self._decode(batch_id, [file])
             except STOP_SIGNALS:
-                attempts.take_back_alone(file.content_hash)
+                attempts.undo_alone(file.content_hash)
                 raise
             except Exception as error:
                 if engine_is_gone():
                     raise
                 if not is_worker_death(error):
-                    attempts.take_back_alone(file.content_hash)
+                    attempts.undo_alone(file.content_hash)
                     raise
             else:
-                attempts.take_back_alone(file.content_hash)  # the next file may kill this process
+                attempts.undo_alone(file.content_hash)  # the next file may kill this process
                 return written
         log.error("a file kills its worker and goes to quarantine", path=file.source.path, batch=batch_id)
         return self._quarantine_deadly(batch_id, file)
@@ -299,8 +298,10 @@ class FileJob:
         assignment = self.publisher.assign(batch_id, self.publisher.tables(), writers=len(groups))
         task = FileTask(assignment, self.request.organization_id, groups, PathRules(self._own, self.wall))
         frame = spark.range(0, len(groups), 1, len(groups))
-        tell = partial(self.say, "decoding")
-        return sum_written(self.lake.exchange.run(frame, task.scatter, partial(gather, assignment), len(groups), tell))
+        report = partial(self.progress, "decoding")
+        return sum_written(
+            self.lake.exchange.run(frame, task.scatter, partial(gather, assignment), len(groups), report)
+        )
 
 
 def _ledger_line(outcome: FileOutcome) -> LedgerLine:
@@ -319,27 +320,27 @@ def _summary(files: Sequence[HashedFile]) -> dict[str, str]:
 
 
 def _result(
-    request: FileRequest, found: FoundFiles, taken: RunState, skipped: list[Skipped], seconds: float
+    request: FileRequest, found: FoundFiles, state: RunState, skipped: list[Skipped], seconds: float
 ) -> IngestResult:
-    read = [outcome for outcome in taken.outcomes if not outcome.lost]
+    read = [outcome for outcome in state.outcomes if not outcome.lost]
     return IngestResult(
         organization_id=request.organization_id,
-        batches=tuple(taken.batches),
-        resumed=tuple(taken.resumed),
-        failed=tuple(taken.failed),
+        batches=tuple(state.batches),
+        resumed=tuple(state.resumed),
+        failed=tuple(state.failed),
         files=len(read),
         skipped=tuple(skipped),
         ignored=found.ignored,
-        lost=(*taken.unreadable, *(_skipped_file(bad) for bad in taken.outcomes if bad.lost)),
-        records=dict(taken.tally.written),
-        rejected=dict(taken.tally.rejected),
-        duplicates=dict(taken.tally.duplicates),
-        duplicate_keys=taken.tally.duplicate_keys,
-        pointless_metrics=taken.tally.pointless_metrics,
+        lost=(*state.unreadable, *(_skipped_file(bad) for bad in state.outcomes if bad.lost)),
+        records=dict(state.tally.written_records),
+        rejected=dict(state.tally.rejected),
+        duplicates=dict(state.tally.duplicates),
+        duplicate_keys=state.tally.duplicate_keys,
+        pointless_metrics=state.tally.pointless_metrics,
         bytes_in=sum(outcome.file.source.size for outcome in read),
-        bytes_unpacked=taken.tally.unpacked_bytes,
-        bytes_out=sum(file.file_size_in_bytes for file in taken.files),
-        data_files=len(taken.files),
+        bytes_unpacked=state.tally.unpacked_bytes,
+        bytes_out=sum(file.file_size_in_bytes for file in state.files),
+        data_files=len(state.files),
         seconds=seconds,
         own=found.own,
         formats=dict(Counter(outcome.format for outcome in read if outcome.format)),

@@ -31,7 +31,7 @@ from neve.otlp.values import MAX_LEVELS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MOST_UNPACKED = 1024 * 1024 * 1024
+MAX_UNPACKED_BYTES = 1024 * 1024 * 1024
 ROWS_AT_ONCE = 4096  # of a Parquet file
 PARQUET_SHARE = 4  # its rows are in memory as columns, as JSON and as messages at the same time
 DEEPEST = MAX_LEVELS + 1  # the record itself, and the levels of a value
@@ -81,15 +81,15 @@ class JsonDocuments:
 def check_size(size: int, most: int, share: int = 1) -> None:
     """Raise `FileTooLarge` for content that is larger than its share of the limit on unpacked bytes."""
     if size > most // share:
-        said = "ingest.max_unpacked_bytes" if share == 1 else f"ingest.max_unpacked_bytes divided by {share}"
+        setting = "ingest.max_unpacked_bytes" if share == 1 else f"ingest.max_unpacked_bytes divided by {share}"
         raise FileTooLarge(
-            f"its content is larger than {most // share} bytes, which is {said}",
-            hint="split the file, or raise the setting where the workers have the memory",
+            f"its content is larger than {most // share} bytes, which is {setting}",
+            hint="split the file, or raise the setting if the workers have the memory",
         )
 
 
 def read_documents(
-    form: Format, data: bytes, engine: duckdb.DuckDBPyConnection, most: int = MOST_UNPACKED
+    form: Format, data: bytes, engine: duckdb.DuckDBPyConnection, most: int = MAX_UNPACKED_BYTES
 ) -> JsonDocuments:
     """Return the records of a generic file. Raises `InputError` if the file as a whole can't be read."""
     if form is Format.JSON_LINES:
@@ -117,7 +117,7 @@ def _as_json(table: pa.Table, engine: duckdb.DuckDBPyConnection) -> pa.StringArr
         engine.register("given_rows", table.rename_columns(numbered))
         return _query_column(engine, f"SELECT json_object({pairs}) FROM given_rows")  # noqa: S608 - names are literals
     except ERRORS as error:
-        raise InputError(f"a column can't be said in JSON: {str(error).splitlines()[0]}") from error
+        raise InputError(f"a column has no JSON form: {str(error).splitlines()[0]}") from error
 
 
 def _read_json_lines(data: bytes, engine: duckdb.DuckDBPyConnection) -> JsonDocuments:
@@ -242,7 +242,7 @@ def _read_parquet(data: bytes, most: int) -> pa.Table:
         with _open_parquet(data) as file:
             schema, texts = file.schema_arrow, _text_columns(file)
             for group in range(file.num_row_groups):
-                # Metadata of single columns is not asked for: Arrow ends the process if it is malformed.
+                # Metadata of single columns is not read: Arrow ends the process if it is malformed.
                 check_size(file.metadata.row_group(group).total_byte_size, most)
         with _open_parquet(data, read_dictionary=texts) as file:
             pieces, size = [], 0

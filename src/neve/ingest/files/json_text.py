@@ -62,7 +62,7 @@ def split_documents(data: bytes) -> SpanningDocuments:
     if measure_json(data).values > MAX_VALUES:
         raise FileTooLarge(
             f"it is one JSON text with more than {MAX_VALUES} values",
-            hint="write one record a line, or split the file",
+            hint="write one record per line, or split the file",
         )
     text = data.decode(errors="replace")
     decoder = json.JSONDecoder()
@@ -87,7 +87,7 @@ def split_documents(data: bytes) -> SpanningDocuments:
 def _place(error: Exception, line: int) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"line {error.lineno}, column {error.colno}: {error.msg[:1].lower()}{error.msg[1:]}"
-    return f"line {line + 1}: it is nested too deep to be read"
+    return f"line {line + 1}: it is nested too deeply"
 
 
 def _skip(text: str, at: int) -> int:

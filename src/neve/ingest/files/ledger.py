@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
 
 
-# A run writes `planned` lines before it commits data and `done` lines after. The next run finishes a planned batch
-# without `done` lines under the same id: tables that have it recognise the id, the others ingest it then. A planned
-# line stores the signal and format that the user named, so that the next run reads the file in the same way.
-
 PLANNED, DONE, LOST = "planned", "done", "lost"
 READ = ("batch_id", "state", "content_hash", "path", "size_bytes", "signal", "format", "modified_at")
 
@@ -127,7 +123,7 @@ class LedgerTable:
         return pa.Table.from_pydict(columns, schema=INGESTED_FILES.schema)
 
 
-UNDER_WAY = "its content belongs to a batch that is under way"
+IN_PROGRESS = "its content belongs to a batch in progress"
 UNPACKED_FACTOR = 8  # assumed compression ratio, to balance the work
 
 
@@ -151,18 +147,18 @@ class Selection:
 def select_new(files: Iterable[HashedFile], ledger: Ledger) -> Selection:
     """Return the files whose content is neither in the lake nor claimed, each content once."""
     claimed = {file.content_hash for files in ledger.pending.values() for file in files}
-    taken: dict[str, str] = {}
+    paths: dict[str, str] = {}
     new, skipped = [], []
     for file in files:
         path = file.source.path
         if file.content_hash in ledger.done:
             skipped.append(Skipped(path, "its content was ingested before"))
         elif file.content_hash in claimed:
-            skipped.append(Skipped(path, UNDER_WAY))
-        elif file.content_hash in taken:
-            skipped.append(Skipped(path, f"it has the same content as {taken[file.content_hash]}"))
+            skipped.append(Skipped(path, IN_PROGRESS))
+        elif file.content_hash in paths:
+            skipped.append(Skipped(path, f"it has the same content as {paths[file.content_hash]}"))
         else:
-            taken[file.content_hash] = path
+            paths[file.content_hash] = path
             new.append(file)
     return Selection(tuple(new), tuple(skipped))
 

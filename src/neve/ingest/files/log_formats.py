@@ -149,7 +149,7 @@ def detect_log_format(lines: pa.StringArray) -> LogFormat:
     if shares[best.name] < MIN_SHARE:
         known = ", ".join(form.name for form in LOG_FORMATS)
         raise UnknownLines(
-            f"its first {len(lines)} lines are of no known log format ({known})",
+            f"its first {len(lines)} lines have no known log format ({known})",
             hint="pass --format, or convert the file to JSON lines",
         )
     return best

@@ -54,7 +54,8 @@ def read_log_lines(form: Format, data: bytes, rules: LineRules, most: int) -> tu
     columns = LogColumns.of(log, parts.filter(good), records.texts.filter(good), records.lines[to_mask(good)])
     if rejected and not len(columns.lines):
         raise UnknownLines(
-            f"none of its lines is of the format {log.name}", hint="pass another --format, or none to detect it"
+            f"none of its lines has the format {log.name}",
+            hint="pass another --format, or omit it to detect the format",
         )
     messages = []
     for start in range(0, len(columns.lines), RECORDS_AT_ONCE):
@@ -125,7 +126,7 @@ def _limit_lines(first: Int64s, count: int, most: int) -> Int64s:
 
 
 def _reject(log: LogFormat, texts: pa.StringArray, lines: Int64s) -> list[Rejected]:
-    detail = f"the line is not of the format {log.name}"
+    detail = f"the line does not have the format {log.name}"
     return [
         Rejected("malformed_line", detail, line, text.encode(), log.name)
         for text, line in zip(texts.to_pylist(), lines.tolist(), strict=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MAX_FILES = 20
 MAX_ROWS = 3
-MOST_TEXT = 200  # characters of a value
+MAX_TEXT_CHARACTERS = 200  # characters of a value
 NANOS = 1_000_000_000
 HIDDEN = ("organization_id", "ingested_at", "record_id", "time_unix_nano", "start_time_unix_nano", "end_time_unix_nano")
 
@@ -45,7 +45,7 @@ class PartPreview:
 
 @dataclass(frozen=True)
 class FilePreview:
-    """How a file would be read, or why it can't be."""
+    """Interpretation of a file, or the reason why it can't be read."""
 
     path: str
     format: str | None = None
@@ -105,17 +105,17 @@ def _preview_part(part: Messages, intake: Intake) -> PartPreview:
     return PartPreview(
         part.signal.value,
         names.schema.name if names and names.schema else None,
-        {meaning: list(given) for meaning, given in names.names.items() if given} if names else {},
+        {meaning: list(fields) for meaning, fields in names.names.items() if fields} if names else {},
         list(names.others) if names else [],
         decoded.batch.num_rows,
         dict(Counter(bad.reason for bad in rejected)),
-        [f"position {bad.message}: {bad.detail[:MOST_TEXT]}" for bad in rejected[:MAX_ROWS]],
+        [f"position {bad.message}: {bad.detail[:MAX_TEXT_CHARACTERS]}" for bad in rejected[:MAX_ROWS]],
         [_shorten_row(row) for row in decoded.batch.slice(0, MAX_ROWS).to_pylist()],
     )
 
 
 def _shorten_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a row that are there, as JSON can have them."""
+    """Return the values of a row that are present, as JSON values."""
     present = {name: value for name, value in row.items() if name not in HIDDEN and value not in (None, 0, "", [])}
     return {name: _to_plain(name, value) for name, value in present.items()}
 
@@ -126,10 +126,10 @@ def _to_plain(name: str, value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, str):
-        return value if len(value) <= MOST_TEXT else value[:MOST_TEXT] + "…"
+        return value if len(value) <= MAX_TEXT_CHARACTERS else value[:MAX_TEXT_CHARACTERS] + "…"
     if isinstance(value, list) and name.endswith(("attributes", "attrs", "types", "metadata")):
         return {key: _to_plain("", entry) for key, entry in value}
     if isinstance(value, list | dict):
         text = str(value)
-        return text if len(text) <= MOST_TEXT else text[:MOST_TEXT] + "…"
+        return text if len(text) <= MAX_TEXT_CHARACTERS else text[:MAX_TEXT_CHARACTERS] + "…"
     return value

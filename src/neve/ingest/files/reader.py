@@ -27,7 +27,7 @@ from neve.ingest.files.formats import (
     read_name,
 )
 from neve.ingest.files.generic_records import GenericReader
-from neve.ingest.files.json_documents import MOST_UNPACKED, check_size
+from neve.ingest.files.json_documents import MAX_UNPACKED_BYTES, check_size
 from neve.ingest.files.json_text import spans_lines, split_documents
 from neve.ingest.files.log_lines import read_log_lines
 from neve.ingest.files.log_times import LineRules
@@ -73,7 +73,7 @@ class Messages:
     names: FieldMap | None = None  # of generic records
 
 
-def decompress(path: str, raw: bytes, most: int = MOST_UNPACKED) -> bytes:
+def decompress(path: str, raw: bytes, most: int = MAX_UNPACKED_BYTES) -> bytes:
     """Return the bytes of a compressed file.
 
     Raises `InputError` if it is truncated or not in the format of its name.
@@ -100,7 +100,7 @@ def read_messages(
     data: bytes,
     wanted: ReadOptions,
     fields: FieldsConfig,
-    most: int = MOST_UNPACKED,
+    most: int = MAX_UNPACKED_BYTES,
     rules: LineRules | None = None,
 ) -> list[Messages]:
     """Return the messages of an unpacked file, for each signal in it. Generic records are converted to messages."""
@@ -133,7 +133,7 @@ def _read_proto(path: str, data: bytes, wanted: ReadOptions) -> Messages:
     messages = pa.array(split_messages(data), pa.binary())
     signal = wanted.signal or find_proto_signal(messages) or guess_signal(path)
     if signal is None:
-        raise UnknownSignal("can't tell whether this protobuf file holds logs, metrics or traces", hint="pass --signal")
+        raise UnknownSignal("can't detect whether this protobuf file has logs, metrics or traces", hint="pass --signal")
     return Messages(signal, Format.OTLP_PROTO, messages, tuple(range(len(messages))))
 
 
@@ -144,7 +144,7 @@ def _read_json(path: str, data: bytes, wanted: ReadOptions) -> list[Messages]:
     signal = wanted.signal or next(iter(present), None) or guess_signal(path)
     if signal is None:
         raise UnknownSignal(
-            "can't tell whether this OTLP JSON file holds logs, metrics or traces", hint="pass --signal"
+            "can't detect whether this OTLP JSON file has logs, metrics or traces", hint="pass --signal"
         )
     read = to_protobuf(signal, data)
     if read.rejected and spans_lines(data):
@@ -212,7 +212,7 @@ class PathRules:
     def __call__(self, path: str) -> str | None:
         """Return why a file may not be read, or nothing."""
         if self.own.holds(path):
-            return "is in a folder of the lake itself, which is no source of telemetry"
+            return "is in a folder of the lake itself, which is not a source"
         return self.wall(path)
 
 
@@ -234,10 +234,10 @@ class FileOutcome:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Self:
+    def from_json(cls, values: dict[str, Any]) -> Self:
         """Return the outcome of the values that `to_json` returned."""
-        file = HashedFile(**{**told["file"], "source": SourceFile(**told["file"]["source"])})
-        return cls(**{**told, "file": file})
+        file = HashedFile(**{**values["file"], "source": SourceFile(**values["file"]["source"])})
+        return cls(**{**values, "file": file})
 
 
 @dataclass(frozen=True)
@@ -312,15 +312,15 @@ class _FileReader:
             return []
         except Exception as error:
             # A file may cause any error in its reader. It must not affect the other files of its batch.
-            words = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-            self._refuse(file, "unreadable_file", words, raw)
+            detail = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            self._refuse(file, "unreadable_file", detail, raw)
             self.outcomes.append(FileOutcome(file))
             return []
         self.decoder.tally.unpacked_bytes += len(data)
         return read
 
-    def _refuse(self, file: HashedFile, reason: str, words: str, raw: bytes) -> None:
-        self.decoder.refuse(file.source.path, self.organization_id, Rejected(reason, words, 0, raw, "file"))
+    def _refuse(self, file: HashedFile, reason: str, detail: str, raw: bytes) -> None:
+        self.decoder.refuse(file.source.path, self.organization_id, Rejected(reason, detail, 0, raw, "file"))
 
     def _lose(self, file: HashedFile, why: str, *, quarantined: bool = False) -> None:
         self.outcomes.append(FileOutcome(file, lost=why, quarantined=quarantined))
@@ -336,7 +336,7 @@ class _FileReader:
             with filesystem.open_input_stream(inner, compression=None) as stream:
                 raw: bytes = stream.read(file.source.size + 1)
         except FileNotFoundError:
-            self._lose(file, "it is gone")
+            self._lose(file, "it is missing")
             return None
         except OSError as error:
             self._lose(file, f"{type(error).__name__}: {error}")

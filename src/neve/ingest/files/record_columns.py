@@ -53,7 +53,7 @@ ENUMS = {
     "status": ("status_code_", STATUSES),
     "temporality": ("aggregation_temporality_", TEMPORALITIES),
 }
-LONGEST_NUMBER = 10  # digits of a severity; Python refuses to parse thousands of them
+MAX_NUMBER_DIGITS = 10  # digits of a severity; Python refuses to parse thousands of them
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 Columns = dict[str, pa.Array]
@@ -218,7 +218,7 @@ def enum_numbers(name: str, text: pa.StringArray) -> pa.Int32Array:
 
 
 def _enum_number(word: str, numbers: Mapping[str, int]) -> int | None:
-    if word.isdecimal() and len(word) <= LONGEST_NUMBER and int(word) in numbers.values():
+    if word.isdecimal() and len(word) <= MAX_NUMBER_DIGITS and int(word) in numbers.values():
         return int(word)
     return numbers.get(word)
 
@@ -239,7 +239,7 @@ def _severity_number(word: str, scale: Mapping[str, int]) -> int:
     text = word.strip().lower()
     if text in scale:
         return scale[text]
-    if text.isdecimal() and len(text) <= LONGEST_NUMBER and 1 <= int(text) <= 24:
+    if text.isdecimal() and len(text) <= MAX_NUMBER_DIGITS and 1 <= int(text) <= 24:
         return int(text)
     return SEVERITIES.get(text, 0)
 
@@ -254,10 +254,10 @@ def decode_ids(column: pa.ChunkedArray | pa.Array) -> pa.BinaryArray:
 def to_maps(maps: pa.MapArray, engine: duckdb.DuckDBPyConnection) -> tuple[pa.MapArray, pa.MapArray]:
     """Convert maps of JSON values to the tables' maps of text and of types."""
     engine.register("given_values", pa.table({"value": maps.items.cast(pa.string())}))
-    said = engine.execute(
+    typed = engine.execute(
         "SELECT json_type(value) AS kind, value::JSON->>'$' AS text FROM given_values"
     ).to_arrow_table()
-    text, kinds = combine(said.column("text")), _to_kinds(combine(said.column("kind")), combine(said.column("text")))
+    text, kinds = combine(typed.column("text")), _to_kinds(combine(typed.column("kind")), combine(typed.column("text")))
     offsets = maps.offsets
     if maps.null_count:
         offsets = pa.array(offsets.to_numpy(), mask=np.append(maps.is_null().to_numpy(zero_copy_only=False), False))

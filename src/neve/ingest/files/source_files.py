@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NONE_OWN = OwnFolders()
 LEFTOVERS = ("_temporary", "_spark_metadata", "_delta_log")
-HINT = f"known endings are {', '.join(EXTENSIONS)}, each also with .gz or .zst; or pass --format"
+HINT = f"known suffixes are {', '.join(EXTENSIONS)}, each also with .gz or .zst; or pass --format"
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ def find_files(
     """
     files: dict[str, SourceFile] = {}
     ignored: list[str] = []
-    held: list[str] = []
+    own_files: list[str] = []
     for path in paths:
         for file, named in _expand(path, s3):
             if own.holds(file.path):
-                held.append(file.path)
+                own_files.append(file.path)
             elif form is None and read_name(file.path).format is None:
                 if named:
                     raise InputError(f"{file.path} has no known suffix", hint=HINT)
@@ -70,7 +70,7 @@ def find_files(
             else:
                 files[file.path] = file
     ordered = sorted(files.values(), key=lambda file: file.path)
-    return FoundFiles(tuple(ordered), tuple(sorted(ignored)), tuple(sorted(held)))
+    return FoundFiles(tuple(ordered), tuple(sorted(ignored)), tuple(sorted(own_files)))
 
 
 def stat_file(path: str, s3: S3Config) -> SourceFile | str:
@@ -79,14 +79,14 @@ def stat_file(path: str, s3: S3Config) -> SourceFile | str:
     try:
         info = filesystem.get_file_info(inner)
     except (PermissionError, ValueError) as error:
-        return f"can't look at it: {error}"
+        return f"can't read its metadata: {error}"
     except OSError as error:
         if "ACCESS_DENIED" in str(error):
-            return f"can't look at it: {error}"
+            return f"can't read its metadata: {error}"
         raise
     if info.type == pafs.FileType.File:
         return _source_file(info, path)
-    return "it does not exist" if info.type == pafs.FileType.NotFound else "it is no regular file"
+    return "it does not exist" if info.type == pafs.FileType.NotFound else "it is not a regular file"
 
 
 def _expand(path: str, s3: S3Config) -> Iterator[tuple[SourceFile, bool]]:
@@ -132,7 +132,7 @@ def _get_info(filesystem: pafs.FileSystem, inner: str, path: str) -> pafs.FileIn
     try:
         return filesystem.get_file_info(inner)
     except OSError as error:
-        raise InputError(f"can't look at {path}: {error}") from error
+        raise InputError(f"can't read {path}: {error}") from error
 
 
 def _source_file(info: pafs.FileInfo, path: str) -> SourceFile:

@@ -9,7 +9,7 @@ from neve.lake.duckdb import quote_literal
 from neve.otlp.values import MAX_LEVELS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from neve.ingest.config import FieldsConfig
 
@@ -173,14 +173,3 @@ def epoch_range(fields: FieldsConfig) -> tuple[int, int]:
     first = datetime(fields.earliest_year, 1, 1, tzinfo=UTC)
     after = datetime(fields.latest_year + 1, 1, 1, tzinfo=UTC)
     return int(first.timestamp()) * NANOS["s"], int(after.timestamp()) * NANOS["s"] - 1
-
-
-def choose_number(text: str, numbers: Mapping[str, int]) -> str:
-    """Return the number of a name, or the number that the text is, or null if it is neither."""
-    known = sorted(set(numbers.values()))
-    cases = " ".join(f"WHEN {quote_literal(name)} THEN {number}" for name, number in numbers.items())
-    named = f"CASE lower(trim({text})) {cases} END"
-    plain = (
-        f"CASE WHEN TRY_CAST({text} AS INTEGER) IN ({', '.join(map(str, known))}) THEN TRY_CAST({text} AS INTEGER) END"
-    )
-    return f"coalesce({named}, {plain})"

@@ -36,8 +36,8 @@ class BatchAttempts:
     def begin(self, positions: dict[str, Positions]) -> int:
         """Record that a batch starts, and return how often it has started by now.
 
-        A commit moves the positions, and the count begins anew. Without the state store the batch counts as new:
-        ingestion goes on, and isolation waits until the store is back.
+        A commit moves the positions, and the count starts again. Without the state store the batch counts as new:
+        ingestion continues, and isolation waits until the store is back.
         """
         batch = xxhash.xxh3_128_hexdigest(json.dumps(positions, sort_keys=True).encode())
         try:

@@ -87,7 +87,7 @@ class StreamJob(ABC):
             self._run(until_caught_up, well)
         except Exception as error:
             if engine_is_gone():
-                raise EnvironmentFault(f"the engine of the stream {self.name} is gone", hint=GONE_HINT) from error
+                raise EnvironmentFault(f"the Spark engine of the stream {self.name} has ended", hint=GONE_HINT) from error
             raise
         self.result.seconds = time.monotonic() - started
         return self.result
@@ -179,9 +179,9 @@ def find_cause(error: BaseException) -> str:
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if any(TRACEBACK in line for line in lines):
-        told = [line for line in lines if PYTHON_ERROR.match(line)]
-        if told:
-            return told[-1]
+        causes = [line for line in lines if PYTHON_ERROR.match(line)]
+        if causes:
+            return causes[-1]
     for line in lines:
         named = [*JAVA_ERROR.finditer(line)]
         if named and not STACK_FRAME.match(line) and TRACEBACK not in line:

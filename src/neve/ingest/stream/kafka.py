@@ -190,8 +190,8 @@ def _read_json(signal: Signal, values: pa.BinaryArray, offsets: Offsets, bounds:
         try:
             check_json_bounds(measure_json(value), bounds)
         except TooMany as error:
-            words = f"{error.message} (ingest.{error.setting})"
-            overgrown.append(Rejected("overgrown_message", words, offset, value, "otlp_json"))
+            detail = f"{error.message} (ingest.{error.setting})"
+            overgrown.append(Rejected("overgrown_message", detail, offset, value, "otlp_json"))
             continue
         texts.append(value.replace(b"\n", b" "))  # a line break in JSON is only white space
         places.append(offset)
@@ -252,7 +252,7 @@ class KafkaMicroBatch:
 
     def read(self, written: Written) -> tuple[Positions, int]:
         """Return the positions after the last message of each partition."""
-        reports = [KafkaReport(**told) for told in written.reports]
+        reports = [KafkaReport(**report) for report in written.reports]
         newest = max((report.newest_unix_nano for report in reports), default=0)
         return merge_positions(*(report.positions for report in reports)), newest
 

@@ -112,13 +112,13 @@ def _report(
     """Test each frame of a task, and describe those that kill in one row."""
     tried = 0
 
-    def counted() -> Iterator[tuple[MessagePlace, Frame]]:
+    def count_frames() -> Iterator[tuple[MessagePlace, Frame]]:
         nonlocal tried
         for one in frames:
             tried += 1
             yield one
 
-    found = killers_of(counted(), config, decode_messages)
+    found = killers_of(count_frames(), config, decode_messages)
     columns = {
         "messages": pa.array([tried], pa.int64()),
         "sources": pa.array([[at.source for at in found]], pa.list_(pa.string())),
@@ -150,7 +150,7 @@ def check_credible(messages: int, killers: int, failures: int) -> None:
         raise StreamFailed(
             f"each of the {messages} messages of a batch ended the process that decoded it "
             f"(failure {failures} of the batch; they are quarantined after {CERTAIN_FAILURES})",
-            hint="look at the memory of the workers, and at ingest.isolate_bytes",
+            hint="check the memory of the workers, and ingest.isolate_bytes",
         )
 
 
@@ -233,7 +233,7 @@ class _Tester:
                 child.close()
             raise StreamFailed(
                 f"the process that tries messages one by one did not start: {error.message}",
-                hint="nothing is quarantined for that; look at the memory and the processes of the workers",
+                hint="nothing was quarantined; check the memory and the processes of the workers",
             ) from None
         return child
 

@@ -62,8 +62,8 @@ def open_frame(signal: Signal, place: int, frame: Frame, config: IngestConfig) -
     except FrameTooLarge as error:
         return [], [Rejected("overgrown_message", str(error), place, frame.payload, "file")]
     except TooMany as error:
-        words = f"{error.message} (ingest.{error.setting})"
-        return [], [Rejected("overgrown_message", words, place, frame.payload, "file")]
+        detail = f"{error.message} (ingest.{error.setting})"
+        return [], [Rejected("overgrown_message", detail, place, frame.payload, "file")]
     read = to_protobuf(signal, data)
     rejected = [Rejected(bad.reason, bad.detail, place, bad.payload, bad.encoding) for bad in read.rejected]
     return read.messages.to_pylist(), rejected

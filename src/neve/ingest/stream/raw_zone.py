@@ -46,30 +46,30 @@ class RawFeed:
     zone: RawZone
     batch_bytes: int
     keep_seconds: float
-    _there: set[str] = field(default_factory=set)
+    _initial: set[str] = field(default_factory=set)
 
     def open(self, *, anew: bool) -> None:
         """Seal the segments of dead writers, and remember the backlog. With `anew`, all segments are new."""
         self.zone.recover()
         if anew and self.zone.read_consumed():
             self.zone.mark_consumed({})
-        self._there = self._there or {segment.path for segment in self.zone.backlog()}
+        self._initial = self._initial or {segment.path for segment in self.zone.backlog()}
 
     def find(self) -> list[Segment]:
         """Return the segments of the next batch: those that are not in the tables yet, up to `batch_bytes`."""
         self.zone.recover()  # a receiver may have crashed since the stream started
         return select_batch(self.zone.backlog(), self.batch_bytes)
 
-    def finished(self, positions: Positions) -> None:
+    def finish(self, positions: Positions) -> None:
         """Record the positions of the tables, and remove segments that are no longer needed."""
-        there = {segment.writer for segment in self.zone.segments()}
+        existing = {segment.writer for segment in self.zone.segments()}
         consumed = merge_positions(self.zone.read_consumed(), positions)
-        self.zone.mark_consumed({writer: position for writer, position in consumed.items() if writer in there})
+        self.zone.mark_consumed({writer: position for writer, position in consumed.items() if writer in existing})
         self.zone.clean(self.keep_seconds)
 
     def caught_up(self) -> bool:
         """Return whether everything that existed when the stream began was ingested. More may have arrived since."""
-        return self._there.isdisjoint(segment.path for segment in self.zone.backlog())
+        return self._initial.isdisjoint(segment.path for segment in self.zone.backlog())
 
     def waiting(self) -> tuple[int, float]:
         """Return the bytes that wait, and the age of the oldest in seconds."""
@@ -125,7 +125,7 @@ class RawTask:
         try:
             data = self.zone.read(segment.path)
         except FileNotFoundError:
-            decoder.refuse(source, "unknown", Rejected("missing_segment", f"{segment.path} is gone", 0, b"", "file"))
+            decoder.refuse(source, "unknown", Rejected("missing_segment", f"{segment.path} is missing", 0, b"", "file"))
             return 0
         contents = decode(data)
         for damage in contents.damaged if QUARANTINE.name in wanted else ():
@@ -216,8 +216,8 @@ class RawMicroBatch:
 
     def prune(self, positions: Positions) -> Positions:
         """Drop writers without segments: their names are never used again."""
-        there = {segment.writer for segment in self.zone.segments()}
-        return {writer: position for writer, position in positions.items() if writer in there}
+        existing = {segment.writer for segment in self.zone.segments()}
+        return {writer: position for writer, position in positions.items() if writer in existing}
 
     def read(self, written: Written) -> tuple[Positions, int]:
         """Return the positions after the last segment of each writer."""
@@ -247,13 +247,13 @@ class RawStream:
         publisher, zone = self.writer.publisher, self.feed.zone
         spark, config = publisher.lake.spark, publisher.config
         killers: Killers = {}
-        begun = zone.begin(segments)
-        if begun > FAILURES_BEFORE_ISOLATION:
-            log.warning("a batch fails again and again: its messages are tried one by one", failures=begun - 1)
-            killers = find_killers(spark, zone, segments, config, self.decode, begun - 1)
+        attempt = zone.begin(segments)
+        if attempt > FAILURES_BEFORE_ISOLATION:
+            log.warning("a batch fails repeatedly: its messages are tried one by one", failures=attempt - 1)
+            killers = find_killers(spark, zone, segments, config, self.decode, attempt - 1)
         groups = split_segments(segments, config.task_bytes, find_parallelism(spark))
         result = self.writer.take(RawMicroBatch(spark, zone, groups, killers, self.decode))
-        self.feed.finished(result.positions)
+        self.feed.finish(result.positions)
         return result
 
     def retry(self) -> BatchResult | None:

@@ -47,8 +47,8 @@ Positions = dict[str, int]
 
 def read_positions(table: Table, stream: str) -> Positions:
     """Return the positions at the table's current snapshot. Those of an abandoned branch of snapshots don't count."""
-    words = find_stream_summary(table, stream)
-    return dict(json.loads(words[POSITIONS])) if words else {}
+    summary = find_stream_summary(table, stream)
+    return dict(json.loads(summary[POSITIONS])) if summary else {}
 
 
 def require_positions(stream: str, positions: Positions) -> Guard:
@@ -146,7 +146,7 @@ class StreamWriter:
             stream=self.stream,
             batch_id=assignment.batch_id,
             messages=written.tally.messages,
-            records=dict(written.tally.written),
+            records=dict(written.tally.written_records),
             rejected=dict(written.tally.rejected),
             duplicates=dict(written.tally.duplicates),
             replayed=written.tally.replayed,

@@ -21,7 +21,7 @@ import xxhash
 
 from neve.errors import ConfigError, EnvironmentFault, InputError, LakeError
 from neve.ingest.files.job import FileJob, FileRequest
-from neve.ingest.files.ledger import UNDER_WAY
+from neve.ingest.files.ledger import IN_PROGRESS
 from neve.ingest.files.reader import ReadOptions
 from neve.ingest.files.source_files import FoundFiles, SourceFile, stat_file
 from neve.ingest.quarantine import Refusals, commit_quarantine
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
     from neve.state.documents import Documents
 
-
-# The sender of an event chooses the hosts that receive requests. A host that does not respond is skipped after a few
-# requests, for the organization that announced its files, and no other organization waits for it.
 
 CONCURRENT_REQUESTS = 8
 MAX_FAULTS = 3  # failed requests to one bucket for one organization before the other files are postponed
@@ -71,12 +68,11 @@ class TransientFault:
 StatResult = SourceFile | MissingFile | TransientFault
 
 
-def stat_files(wishes: Iterable[AnnouncedPath], s3: S3Config) -> dict[AnnouncedPath, StatResult]:
+def stat_files(announced: Iterable[AnnouncedPath], s3: S3Config) -> dict[AnnouncedPath, StatResult]:
     """Return the current state of each file."""
-    looker = _FileStatter(s3)
-    wanted = list(wishes)
-    with ThreadPoolExecutor(CONCURRENT_REQUESTS, thread_name_prefix="look") as pool:
-        return dict(zip(wanted, pool.map(looker.look, wanted), strict=True))
+    files, statter = list(announced), _FileStatter(s3)
+    with ThreadPoolExecutor(CONCURRENT_REQUESTS, thread_name_prefix="stat") as pool:
+        return dict(zip(files, pool.map(statter.stat, files), strict=True))
 
 
 @dataclass
@@ -86,8 +82,8 @@ class _FileStatter:
     last: dict[AnnouncedPath, str] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def look(self, wish: AnnouncedPath) -> StatResult:
-        organization, path = wish
+    def stat(self, announced: AnnouncedPath) -> StatResult:
+        organization, path = announced
         store = (organization, _find_store(path))
         with self.lock:
             if self.faults[store] >= MAX_FAULTS:
@@ -107,9 +103,6 @@ def _find_store(path: str) -> str:
     scheme, separator, rest = path.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}" if separator else path.rpartition("/")[0]
 
-
-# One event never stops the others. Each organization's files are ingested by separate jobs. A file whose store does not
-# respond is postponed and retried later. When its attempts are exhausted, it goes to quarantine.
 
 Group = tuple[str, ReadOptions]
 TRANSIENT_PREFIX = "OSError: "  # distinguishes a storage fault from a deleted file
@@ -131,7 +124,7 @@ class EventIngester:
     places: Places
     documents: Documents
     stream: str
-    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @cached_property
     def retries(self) -> RetryQueue:
@@ -140,12 +133,12 @@ class EventIngester:
 
     def take(self, events: Sequence[Event], positions: Positions) -> BatchResult:
         """Ingest every file that the events announce, and quarantine the others."""
-        with self._turn:
+        with self._lock:
             return self._take(f"{self.stream}:{_name_batch(events)}", events, positions)
 
     def retry(self) -> BatchResult | None:
         """Retry the files that are due. Return nothing if there are none."""
-        with self._turn:
+        with self._lock:
             waiting = self.retries.due()
             if not waiting:
                 return None
@@ -157,26 +150,26 @@ class EventIngester:
         self, batch_id: str, events: Sequence[Event], positions: Positions, waiting: Sequence[WaitingFile] = ()
     ) -> BatchResult:
         started = time.monotonic()
-        sifted = _EventBatch(self._own_places, self.retries, self.watch.max_objects)
+        batch = _EventBatch(self._own_places, self.retries, self.watch.max_objects)
         for event in events:
-            sifted.read(event)
-        groups = sifted.look(self.lake).items()
-        tried = [self._ingest(organization, wanted, files, sifted) for (organization, wanted), files in groups]
-        commit_quarantine(self.lake, self.config, batch_id, "ingest-watch", sifted.refused)
+            batch.read(event)
+        groups = batch.find_files(self.lake).items()
+        tried = [self._ingest(organization, options, files, batch) for (organization, options), files in groups]
+        commit_quarantine(self.lake, self.config, batch_id, "ingest-watch", batch.rejected)
         for one in waiting:
-            if one.key not in sifted.held:
+            if one.key not in batch.postponed:
                 self.retries.forget(one.key)
-        result = _result(batch_id, events, [one for one in tried if one], sifted, positions)
+        result = _result(batch_id, events, [one for one in tried if one], batch, positions)
         return replace(result, seconds=time.monotonic() - started)
 
     def _ingest(
-        self, organization: str, wanted: ReadOptions, files: Sequence[SourceFile], sifted: _EventBatch
+        self, organization: str, options: ReadOptions, files: Sequence[SourceFile], batch: _EventBatch
     ) -> IngestResult | None:
         """Ingest files of one organization. A failure postpones the files of this organization only."""
         job = FileJob(
             self.lake,
             self.config,
-            FileRequest((), organization, wanted),
+            FileRequest((), organization, options),
             found=FoundFiles(tuple(files), ()),
             own=self._own_places.own,
             wall=self._own_places.wall(organization),
@@ -190,11 +183,11 @@ class EventIngester:
             if engine_is_gone():
                 raise
             reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-            log.warning("announced files could not be ingested", organization=organization, error=reason)
+            log.warning("ingesting announced files failed", organization=organization, error=reason)
             for file in files:
-                sifted.put_off(organization, file.path, TransientFault(reason))
+                batch.postpone(organization, file.path, TransientFault(reason))
             return None
-        sifted.settle(result)
+        batch.handle_result(result)
         return result
 
     @cached_property
@@ -212,87 +205,87 @@ class _EventBatch:
     places: Places
     retries: RetryQueue
     max_objects: int
-    wishes: dict[tuple[str, str], tuple[Event, AnnouncedFile]] = field(default_factory=dict)
-    refused: Refusals = field(default_factory=dict)
-    held: set[str] = field(default_factory=set)
+    announced: dict[tuple[str, str], tuple[Event, AnnouncedFile]] = field(default_factory=dict)
+    rejected: Refusals = field(default_factory=dict)
+    postponed: set[str] = field(default_factory=set)
     recorded: set[tuple[str, int]] = field(default_factory=set)
     removed: int = 0
 
     def read(self, event: Event) -> None:
         """Read one event. Each of its files must be in a place of the organization that it is ingested for."""
 
-        def allowed(file: AnnouncedFile) -> str | None:
+        def check_place(file: AnnouncedFile) -> str | None:
             return self.places.problem(event.owner(file), file.path)
 
         try:
-            read = read_event(event.payload, (check_format, allowed), most=self.max_objects)
+            read = read_event(event.payload, (check_format, check_place), most=self.max_objects)
         except InputError as error:
-            self._refuse(event, event.organization_id, "malformed_event", str(error))
+            self._reject(event, event.organization_id, "malformed_event", str(error))
             return
         for part in read.refused:
-            self._refuse(event, event.owner(part), "refused_announcement", f"{part.what} {part.reason}")
+            self._reject(event, event.owner(part), "refused_announcement", f"{part.what} {part.reason}")
         self.removed += len(read.announced) - len(read.to_ingest)
         for file in read.to_ingest:
-            self.wishes[event.owner(file), file.path] = (event, file)
+            self.announced[event.owner(file), file.path] = (event, file)
 
-    def look(self, lake: Lake) -> dict[Group, list[SourceFile]]:
+    def find_files(self, lake: Lake) -> dict[Group, list[SourceFile]]:
         """Return the existing files, by organization and by the properties that their events state."""
         found: dict[Group, list[SourceFile]] = {}
-        for wish, source in stat_files(self.wishes, lake.s3).items():
-            (organization, path), (event, file) = wish, self.wishes[wish]
+        for (organization, path), source in stat_files(self.announced, lake.s3).items():
+            event, file = self.announced[organization, path]
             if isinstance(source, MissingFile):
-                self._refuse(event, organization, "announced_file_missing", f"{path}: {source.reason}")
+                self._reject(event, organization, "announced_file_missing", f"{path}: {source.reason}")
             elif isinstance(source, TransientFault):
-                self.put_off(organization, path, source)
+                self.postpone(organization, path, source)
             else:
-                wanted = ReadOptions(file.signal or event.signal, file.format)
-                found.setdefault((organization, wanted), []).append(source)
+                options = ReadOptions(file.signal or event.signal, file.format)
+                found.setdefault((organization, options), []).append(source)
         return found
 
-    def settle(self, result: IngestResult) -> None:
+    def handle_result(self, result: IngestResult) -> None:
         """Postpone or quarantine announced files that could not be ingested."""
         for lost in result.lost:
             if lost.reason.startswith(TRANSIENT_PREFIX) and not any(word in lost.reason for word in PERMANENT_ERRORS):
-                self.put_off(result.organization_id, lost.path, TransientFault(lost.reason))
+                self.postpone(result.organization_id, lost.path, TransientFault(lost.reason))
             elif not lost.quarantined:
                 self._lose(result.organization_id, lost.path, lost.reason)
         for skipped in result.skipped:
-            if skipped.reason == UNDER_WAY:
-                self.put_off(result.organization_id, skipped.path, TransientFault(UNDER_WAY))
+            if skipped.reason == IN_PROGRESS:
+                self.postpone(result.organization_id, skipped.path, TransientFault(IN_PROGRESS))
         for batch in result.failed:
-            log.warning("an earlier batch could not be finished", batch=batch.path, error=batch.reason)
+            log.warning("finishing an earlier batch failed", batch=batch.path, error=batch.reason)
 
-    def put_off(self, organization: str, path: str, fault: TransientFault) -> None:
+    def postpone(self, organization: str, path: str, fault: TransientFault) -> None:
         """Schedule the next attempt at a file, or quarantine it after the last."""
-        wish = self.wishes.get((organization, path))  # none for a file of an earlier run
-        if wish is None:
+        known = self.announced.get((organization, path))  # none for a file of an earlier run
+        if known is None:
             return
-        event, file = wish
-        given_up = self.retries.hold(event, file, fault.reason, tried=fault.tried)
-        if given_up is None:
-            self.held.add(self.retries.key_of(event, path))
-            log.warning("an announced file is tried again later", organization=organization, reason=fault.reason)
+        event, file = known
+        final = self.retries.hold(event, file, fault.reason, tried=fault.tried)
+        if final is None:
+            self.postponed.add(self.retries.key_of(event, path))
+            log.warning("an announced file is retried later", organization=organization, reason=fault.reason)
         else:
-            self._lose(organization, path, given_up)
+            self._lose(organization, path, final)
 
     def _lose(self, organization: str, path: str, reason: str) -> None:
-        wish = self.wishes.get((organization, path))
-        if wish is not None:
-            self._refuse(wish[0], organization, "announced_file_lost", f"{path}: {reason}")
+        known = self.announced.get((organization, path))
+        if known is not None:
+            self._reject(known[0], organization, "announced_file_lost", f"{path}: {reason}")
 
-    def _refuse(self, event: Event, organization: str, reason: str, detail: str) -> None:
+    def _reject(self, event: Event, organization: str, reason: str, detail: str) -> None:
         place = (event.source, event.position)
         # An event may announce a thousand files: its text is stored with the first rejected file only.
         bad = Rejected(reason, detail, event.position, b"" if place in self.recorded else event.payload, "event")
         self.recorded.add(place)
-        self.refused.setdefault(organization, []).append((event.source, bad))
+        self.rejected.setdefault(organization, []).append((event.source, bad))
 
 
 def _result(
-    batch_id: str, events: Sequence[Event], results: Sequence[IngestResult], sifted: _EventBatch, positions: Positions
+    batch_id: str, events: Sequence[Event], results: Sequence[IngestResult], batch: _EventBatch, positions: Positions
 ) -> BatchResult:
     newest = max((event.received_unix_nano for event in events), default=0)
-    rejected = Counter(bad.reason for found in sifted.refused.values() for _source, bad in found)
+    rejected = Counter(bad.reason for found in batch.rejected.values() for _source, bad in found)
     for result in results:
         rejected.update(result.rejected)
     return BatchResult(

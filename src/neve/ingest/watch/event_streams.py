@@ -42,7 +42,7 @@ class RawEvents:
         """Ingest the files that a batch of segments announces."""
         events = [event for segment in segments for event in self._events(segment)]
         result = self.intake.take(events, positions_after(segments))
-        self.feed.finished(result.positions)
+        self.feed.finish(result.positions)
         return result
 
     def retry(self) -> BatchResult | None:

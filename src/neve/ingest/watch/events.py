@@ -113,7 +113,7 @@ def apply_filters(files: Iterable[AnnouncedFile | RefusedFile], filters: Iterabl
     return Announcements(tuple(announced), tuple(refused))
 
 
-LONGEST_SHOWN = 80
+MAX_VALUE_CHARACTERS = 80
 LARGEST = 2**63 - 1
 BUCKET = re.compile(r"[A-Za-z0-9._-]{1,255}")
 
@@ -129,8 +129,8 @@ def describe_value(value: object) -> str:
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "a map"
     if isinstance(value, str):
-        return repr(value if len(value) <= LONGEST_SHOWN else value[:LONGEST_SHOWN] + "…")
-    return repr(value)[:LONGEST_SHOWN]
+        return repr(value if len(value) <= MAX_VALUE_CHARACTERS else value[:MAX_VALUE_CHARACTERS] + "…")
+    return repr(value)[:MAX_VALUE_CHARACTERS]
 
 
 def require_mapping(value: object, what: str) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def require_text(value: object, what: str) -> str:
     if not isinstance(value, str) or not value:
         raise InputError(f"{what} is {describe_value(value)}, expected text")
     if "\0" in value or not _has_utf8(value):
-        raise InputError(f"{what} is {describe_value(value)}, which no file can be called")
+        raise InputError(f"{what} is {describe_value(value)}, which is not a valid path")
     return value
 
 
@@ -237,9 +237,9 @@ def _from_record(record: dict[str, Any]) -> AnnouncedFile:
     if not isinstance(source, str) or not source.endswith(":s3"):
         raise InputError(f"eventSource is {describe_value(source)}, expected aws:s3")
     removed = _is_removal(record.get("eventName"))
-    told = require_mapping(record.get("s3"), "s3")
-    stored = require_mapping(told.get("object"), "s3.object")
-    bucket = require_mapping(told.get("bucket"), "s3.bucket").get("name")
+    details = require_mapping(record.get("s3"), "s3")
+    stored = require_mapping(details.get("object"), "s3.object")
+    bucket = require_mapping(details.get("bucket"), "s3.bucket").get("name")
     return AnnouncedFile(
         format_address(bucket, _decode_key(require_text(stored.get("key"), "the object key"))),
         size=parse_size(stored.get("size")),
@@ -264,7 +264,7 @@ def _decode_key(key: str) -> str:
         return unquote_plus(key, errors="strict")
     except UnicodeDecodeError:
         raise InputError(
-            f"the object key is {describe_value(key)}, which is not UTF-8 behind its percent signs"
+            f"the object key is {describe_value(key)}, which is not UTF-8 after percent-decoding"
         ) from None
 
 
@@ -291,7 +291,7 @@ def from_request(document: dict[str, Any]) -> Iterator[AnnouncedFile | RefusedFi
 
 def _list_paths(document: dict[str, Any]) -> list[tuple[str, object]]:
     if "path" in document and "paths" in document:
-        raise InputError("both path and paths are there, expected one of them")
+        raise InputError("both path and paths are present, expected one of them")
     if "path" in document:
         return [("path", document["path"])]
     paths = document["paths"]
@@ -367,14 +367,14 @@ def _open_envelopes(data: bytes | str, envelopes: int = MAX_ENVELOPES) -> dict[s
     try:
         document = require_mapping(json.loads(data), "the event")
     except (ValueError, RecursionError) as error:
-        what = "nested too deep" if isinstance(error, RecursionError) else "not JSON"
+        what = "nested too deeply" if isinstance(error, RecursionError) else "not JSON"
         raise InputError(f"the event begins with {_beginning(data)} and is {what}, expected {EXPECTED}") from None
     if "Type" not in document or "Message" not in document:
         return document
     kind, message = document["Type"], document["Message"]
     if kind != ENVELOPE or not isinstance(message, str) or not envelopes:
         raise InputError(
-            f"the SNS envelope is of the type {describe_value(kind)} and holds {describe_value(message)}, "
+            f"the SNS envelope is of the type {describe_value(kind)} and has {describe_value(message)}, "
             "expected a Notification",
             hint="a subscription is confirmed once, with `aws sns confirm-subscription`",
         )

@@ -65,16 +65,16 @@ class Places:
         """Return why an organization may not announce a file, or nothing. The message names only its own places."""
         places = self.allowed.get(organization, ())
         if not places:
-            return f"can't be announced: {SETTING} has no places of the organization {organization}"
+            return f"can't be announced: {SETTING} has no places for the organization {organization}"
         if odd := find_odd_form(path):
             return odd
         expected = f"is not below {' or '.join(f'{place}/' for place in places)} ({SETTING} of {organization})"
         if not any(is_within(path, place) for place in places):
             return expected
         if path.startswith("/") and not _is_really_within(path, places):
-            return f"leads elsewhere by a symbolic link, and {expected}"
+            return f"leads elsewhere through a symbolic link, and {expected}"
         if self.own.holds(path):
-            return "is in a folder of the lake itself, which is no source of telemetry"
+            return "is in a folder of the lake itself, which is not a source"
         return None
 
     def wall(self, organization: str) -> PathRule:

@@ -43,7 +43,7 @@ class PollerCounts:
     """Counters of a poller since it was created."""
 
     received: int = 0
-    kept: int = 0
+    stored: int = 0
     failed: int = 0
     deleted: int = 0
     errors: int = 0
@@ -52,11 +52,11 @@ class PollerCounts:
 class SqsPoller:
     """Receives messages from a queue until it is stopped."""
 
-    def __init__(self, config: SqsConfig, keep: StoreMessage) -> None:
+    def __init__(self, config: SqsConfig, store: StoreMessage) -> None:
         if not config.queue_url:
             raise ConfigError("queue_url is empty, expected the URL of an SQS queue")
         self._config = config
-        self._keep = keep
+        self._store = store
         self._client = connect_sqs(config)
         self.counts = PollerCounts()
 
@@ -70,7 +70,7 @@ class SqsPoller:
             sleep=sleep_using_event(stop),
             wait=wait_random_exponential(multiplier=FIRST_PAUSE_SECONDS, max=self._config.retry_seconds),
             retry=retry_if_exception_type(Exception),
-            before_sleep=self._tell,
+            before_sleep=self._report_failure,
             retry_error_callback=lambda _state: None,
         )
         log.info("sqs poller started", queue=self._config.queue_url)
@@ -85,11 +85,11 @@ class SqsPoller:
         """Receive, store and delete the messages of one round. Raises if a part of it failed."""
         messages = self._receive()
         self.counts.received += len(messages)
-        kept = [message for message in messages if self._kept(message)]
-        if kept:
-            self._delete(kept)
-        if len(kept) < len(messages):
-            raise MessagesNotStored(f"{len(messages) - len(kept)} of {len(messages)} messages could not be kept")
+        stored = [message for message in messages if self._try_store(message)]
+        if stored:
+            self._delete(stored)
+        if len(stored) < len(messages):
+            raise MessagesNotStored(f"storing {len(messages) - len(stored)} of {len(messages)} messages failed")
 
     def _receive(self) -> list[dict[str, Any]]:
         answer = self._client.receive_message(
@@ -101,14 +101,14 @@ class SqsPoller:
         messages: list[dict[str, Any]] = answer.get("Messages", [])
         return messages
 
-    def _kept(self, message: dict[str, Any]) -> bool:
+    def _try_store(self, message: dict[str, Any]) -> bool:
         try:
-            self._keep(message["Body"].encode())
+            self._store(message["Body"].encode())
         except Exception as error:
             self.counts.failed += 1
-            log.warning("sqs message not kept", message_id=message.get("MessageId"), error=_format_error(error))
+            log.warning("sqs message not stored", message_id=message.get("MessageId"), error=_format_error(error))
             return False
-        self.counts.kept += 1
+        self.counts.stored += 1
         return True
 
     def _delete(self, messages: list[dict[str, Any]]) -> None:
@@ -117,17 +117,17 @@ class SqsPoller:
             {"Id": str(number), "ReceiptHandle": message["ReceiptHandle"]} for number, message in enumerate(messages)
         ]
         answer = self._client.delete_message_batch(QueueUrl=self._config.queue_url, Entries=entries)
-        refused = answer.get("Failed", [])
-        self.counts.deleted += len(messages) - len(refused)
-        for entry in refused:
+        failed = answer.get("Failed", [])
+        self.counts.deleted += len(messages) - len(failed)
+        for entry in failed:
             log.warning("sqs message not deleted", code=entry.get("Code"), message=entry.get("Message"))
 
-    def _tell(self, state: RetryCallState) -> None:
+    def _report_failure(self, state: RetryCallState) -> None:
         self.counts.errors += 1
         error = state.outcome.exception() if state.outcome else None
         pause = state.next_action.sleep if state.next_action else 0.0
         log.warning(
-            "sqs round failed",
+            "sqs poll failed",
             queue=self._config.queue_url,
             error=_format_error(error),
             attempt=state.attempt_number,
@@ -141,20 +141,19 @@ def connect_sqs(config: SqsConfig) -> Any:
         boto3, settings = import_module("boto3"), import_module("botocore.config")
     except ImportError as error:
         raise EnvironmentFault(
-            "boto3 is not installed, which polling an SQS queue needs", hint="pip install 'neve[sqs]'"
+            "boto3 is not installed, it is needed to poll an SQS queue", hint="pip install 'neve[sqs]'"
         ) from error
     options = {
-        "endpoint_url": config.endpoint,
-        "aws_access_key_id": config.access_key,
-        "aws_secret_access_key": config.secret_key.get_secret_value(),
+        "endpoint_url": config.endpoint or None,  # none: the default of boto3
+        "aws_access_key_id": config.access_key or None,
+        "aws_secret_access_key": config.secret_key.get_secret_value() or None,
     }
-    patience = settings.Config(
+    client_config = settings.Config(
         connect_timeout=CONNECT_SECONDS,
         read_timeout=config.wait_seconds + ANSWER_SECONDS,
         retries={"total_max_attempts": 1},  # the poller has its own backoff, which a stop interrupts
     )
-    given = {key: value for key, value in options.items() if value}
-    return boto3.client("sqs", region_name=config.region, config=patience, **given)
+    return boto3.client("sqs", region_name=config.region, config=client_config, **options)
 
 
 def _format_error(error: BaseException | None) -> str:
