@@ -284,11 +284,11 @@ def test_catalogs_and_destinations_share_the_client() -> None:
     """A redirect and a huge reply are errors of theirs, in their words."""
     with serve(reply("302 Found", b"{}", "Location: http://127.0.0.1:1/"), reply("404 Not Found"), OK) as server:
         catalog = JsonHttpClient("nessie", server.url, {"Authorization": "Bearer x"})
-        with pytest.raises(HttpStatusError, match="refused by nessie with 302"):
+        with pytest.raises(HttpStatusError, match="rejected by nessie with 302"):
             catalog.ask("GET", "/trees")
         assert catalog.ask_or_none("/trees") is None
         assert catalog.ask_or_none("/trees") == {}
-    with pytest.raises(LakeError, match=r"nessie at .* does not answer"):
+    with pytest.raises(LakeError, match=r"nessie at .* does not respond"):
         JsonHttpClient("nessie", server.url, {}).ask("GET", "/trees")
     with serve(reset, reply("302 Found", b"", "Location: http://127.0.0.1:1/")) as server, capture_logs() as logs:
         destination = OtlpHttpDestination(network("otlp_http", server.url))

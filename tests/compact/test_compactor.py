@@ -179,7 +179,7 @@ def test_a_busy_table_costs_no_work(bench: Bench, monkeypatch: pytest.MonkeyPatc
     """Where other writers are quicker each time, what was written is kept, and the next run publishes it."""
 
     def busy(*_: Any, **__: Any) -> None:
-        raise TableBusy("other writers were quicker")
+        raise TableBusy("other writers committed first")
 
     with monkeypatch.context() as patched:
         patched.setattr(group_runner, "replace_files", busy)

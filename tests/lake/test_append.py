@@ -78,7 +78,7 @@ def test_conflicts_without_end_are_given_up_by_name(lake: Lake, monkeypatch: pyt
         raise CommitFailedException("someone was quicker")
 
     monkeypatch.setattr(lake.catalog, "commit_table", taken)
-    monkeypatch.setattr(append, "LONGEST_WAIT_SECONDS", 0)
+    monkeypatch.setattr(append, "MAX_WAIT_SECONDS", 0)
     with pytest.raises(CommitConflict, match=r"telemetry.spans 12 times while batch b"):
         append_once(table, files_for(table), batch_id="b", operation="test")
 

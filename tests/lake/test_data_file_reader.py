@@ -35,7 +35,7 @@ def written(table: Table, path: Path, row_group_size: int) -> tuple[Path, pa.Tab
             "text": [f"text {number % 50}" for number in range(ROWS)],
             "tags": [[("key", f"value {number % 70}"), ("row", str(number // 1000))] for number in range(ROWS)],
         },
-        files._today,
+        files._current,
     )
     pq.write_table(rows, path, row_group_size=row_group_size)
     return path, rows

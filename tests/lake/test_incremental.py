@@ -95,11 +95,11 @@ def test_a_gap_has_a_reason(lake: Lake) -> None:
     for number in range(3):
         put(lake, records(range(3)), str(number))
     first, second, third = (snapshot.snapshot_id for snapshot in lake.table("logs").metadata.snapshots)
-    assert find_changes(lake.table("logs"), 5).gap == "snapshot 5 is not in the table's history any more"
+    assert find_changes(lake.table("logs"), 5).gap == "snapshot 5 is no longer in the history of the table"
     expired = without(lake.table("logs"), second)
-    assert find_changes(expired, first).gap == f"snapshot {first} is not in the table's history any more"
-    assert find_changes(expired, second).gap == f"snapshot {second} is not in the table's history any more"
-    assert find_changes(expired, None).gap == "the first snapshots are not in the table's history any more"
+    assert find_changes(expired, first).gap == f"snapshot {first} is no longer in the history of the table"
+    assert find_changes(expired, second).gap == f"snapshot {second} is no longer in the history of the table"
+    assert find_changes(expired, None).gap == "the first snapshots are no longer in the history of the table"
     assert count_commits_since(expired, first) is None
     lake.table("logs").manage_snapshots().rollback_to_snapshot(snapshot_id=first).commit()
     assert (

@@ -41,13 +41,13 @@ FILE = "file"
 
 def seen() -> dict[tuple[str, str], tuple[int, int, int]]:
     """Calls, failures and bytes of each kind."""
-    return {kind: (one.calls, one.failures, one.bytes) for kind, one in call_counters.CALLS.seen().items()}
+    return {kind: (one.calls, one.failures, one.bytes) for kind, one in call_counters.CALLS.read().items()}
 
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
     """Nothing is counted yet."""
-    call_counters.CALLS.taken()
+    call_counters.CALLS.drain()
 
 
 def test_files_of_a_disk_are_counted(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_counted_file_system_is_the_one_that_it_counts_for(tmp_path: Path) -> 
 def test_tables_are_counted(make_lake: Callable[..., Lake]) -> None:
     """What pyiceberg reads and writes: metadata, manifests, data."""
     lake = make_lake()
-    call_counters.CALLS.taken()
+    call_counters.CALLS.drain()
     table = lake.table("logs")
     assert seen()[GET, FILE][0] >= 1  # the table's metadata
     with table.io.new_output(f"{table.location()}/data/x").create() as stream:
@@ -128,7 +128,7 @@ def test_tables_are_counted(make_lake: Callable[..., Lake]) -> None:
 def test_data_files_are_counted_though_written_directly(make_lake: Callable[..., Lake]) -> None:
     """Their bytes are those of the file."""
     target = Target.of(make_lake().table("logs"))
-    call_counters.CALLS.taken()
+    call_counters.CALLS.drain()
     [file] = write_files(target, pa.Table.from_batches([decode(Signal.LOGS, [logs(5)], INTAKE).batch]))
     assert seen()[PUT, FILE] == (1, 0, file.file_size_in_bytes)
 
@@ -166,7 +166,7 @@ def test_object_storage_is_counted(s3: S3) -> None:
     ):
         stream.write(b"x")
     assert (seen()[PUT, "s3"], seen()[GET, "s3"], seen()[DELETE, "s3"]) == ((2, 1, 10), (1, 0, 10), (1, 0, 0))
-    assert estimate_dollars((PUT, "s3"), call_counters.CALLS.seen()[PUT, "s3"], PricesConfig()) == pytest.approx(
+    assert estimate_dollars((PUT, "s3"), call_counters.CALLS.read()[PUT, "s3"], PricesConfig()) == pytest.approx(
         0.00001
     )
 
@@ -199,7 +199,7 @@ def test_prometheus_is_told_the_sums(made: list[tuple[Operation, float, int, boo
     calls, others = CallCounters(), CallCounters()
     for number, (operation, seconds, size, failed) in enumerate(made):
         (others if number % 2 else calls).count((operation, "s3"), seconds, size, failed=failed)
-    calls.add(others.taken())
+    calls.add(others.drain())
     registry = CollectorRegistry()
     registry.register(StoreCollector(PricesConfig(), calls))
 

@@ -23,5 +23,5 @@ def test_a_server_that_is_away_is_told_at_once() -> None:
     """With its place, and not after minutes of attempts."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
-    with pytest.raises(LakeError, match=f"127.0.0.1:{port} does not answer"):
+    with pytest.raises(LakeError, match=f"127.0.0.1:{port} does not respond"):
         open_remote_session(f"sc://127.0.0.1:{port}", {})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from neve.lake.commit.append import append_once
-from neve.lake.duckdb import confine, connect, quote_literal, scan_sql
+from neve.lake.duckdb import confinement_statements, connect, quote_literal, scan_sql
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import LOGS, METRICS, SPANS, TABLES
 from neve.query.sql.statement import Statement, find_lake_tables, parse, write_for_duckdb, write_for_spark
@@ -158,7 +158,8 @@ def open_duckdb(lake: Lake) -> DuckDBPyConnection:
     """DuckDB that reaches the lake's files and nothing else."""
     connection = connect(lake.s3, on_s3=False, threads=1)
     connection.execute("SET python_enable_replacements = false")
-    confine(connection, [lake.table(name).metadata.location for name in lake.table_names()])
+    for statement in confinement_statements([lake.table(name).metadata.location for name in lake.table_names()]):
+        connection.execute(statement)
     return connection
 
 

@@ -223,7 +223,7 @@ def test_a_lost_place_reads_everything_and_decides_nothing_twice(desk: Desk) -> 
     table.maintenance.expire_snapshots().by_id(oldest).commit()
 
     result = desk.run(at=2000)
-    assert "not in the table's history" in result.reason
+    assert "no longer in the history of the table" in result.reason
     assert desk.told() == {1: [KEPT, ("late", "sampled", "errors")], 2: [NOT_KEPT], 3: [NOT_KEPT]}
 
 

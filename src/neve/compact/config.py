@@ -54,7 +54,7 @@ class CompactConfig(Section):
     hot_seconds: int = Field(
         900,
         ge=0,
-        description="files with records younger than this are left alone, because writers still add to their partition",
+        description="files with records younger than this are not rewritten: writers still add to their partition",
     )
     deduplicate: bool = Field(
         True,

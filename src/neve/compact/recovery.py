@@ -27,7 +27,6 @@ class RecoveredRun:
     entries: tuple[Entry, ...]
     published_now: int
     orphans: int
-    orphan_bytes: int
 
 
 def recover_run(
@@ -56,7 +55,6 @@ def recover_run(
         tuple(entries),
         sum(entry.stage is Stage.COMMITTED for entry in published),
         len(removed),
-        sum(removed.values()),
     )
 
 

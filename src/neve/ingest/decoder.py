@@ -84,10 +84,6 @@ def _weigh(signal: Signal, message: bytes, bounds: Bounds) -> int | Rejected:
     return max(len(message), groups * GROUP_BYTES)
 
 
-# Rows of one partition go to one writer: a batch makes one file for each partition that it touches, however many tasks
-# decoded it and however old its records are, and equal records meet as well. Only the newest days of a table without
-# buckets are spread over all writers, by record id, because almost all records that arrive belong to them.
-
 DAY_MICROS = 86_400_000_000
 
 

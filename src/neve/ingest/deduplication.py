@@ -120,7 +120,7 @@ class DuplicateFilter:
 
 
 def _arrival_columns(rows: pa.Table) -> list[Integers]:
-    """Return the columns that tell which of two equal records arrived first."""
+    """Return the columns that order equal records by arrival."""
     if ARRIVAL_ORDER not in rows.column_names:
         return []
     columns = (rows.column(name).combine_chunks() for name in (INGESTED_AT, ARRIVAL_ORDER))

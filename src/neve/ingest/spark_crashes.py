@@ -69,10 +69,6 @@ def jvm_is_gone(seconds: float = DEATH_SECONDS) -> bool:
     return started.poll() is not None
 
 
-# A file can exhaust the memory of its worker, or of the whole process. An attempt is therefore counted before it
-# begins. After a few attempts the files of the batch are decoded one by one, and the file that kills its worker again
-# goes to quarantine.
-
 SPACE = "ingest-attempts"
 MAX_BATCH_ATTEMPTS = 2  # attempts at a whole batch
 MAX_FILE_ATTEMPTS = 2  # attempts at one file of it, for the case that the process itself died at the first

@@ -22,7 +22,7 @@ FRESH_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Pause:
-    """An operator's order that some jobs must not start; running jobs go on, and can be cancelled."""
+    """An operator's order that some jobs must not start; running jobs continue, and can be cancelled."""
 
     id: str
     task: Task | None  # none: every task

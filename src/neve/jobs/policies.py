@@ -104,7 +104,7 @@ class Policies:
         return QuietPeriod(name, last, endless=last.end - now >= HORIZON)
 
     def quiet(self, task: Task, table: str, now: datetime) -> str | None:
-        """Return the quiet hours that prevent a task of a table from starting now, in words; none if it may start."""
+        """Return the quiet hours that prevent a task of a table from starting now as text; none if it may start."""
         found = self.quiet_period(task, table, now)
         return str(found) if found else None
 

@@ -139,7 +139,7 @@ class Worker:
     def release(self) -> Job | None:
         """Release the current job of a worker that should stop and does not end in time.
 
-        The thread that waits for the worker calls it. The handler may still go on, so the process must end before
+        The thread that waits for the worker calls it. The handler may still run, so the process must end before
         another worker has got far with the job.
         """
         report = self._report

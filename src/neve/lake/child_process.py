@@ -122,16 +122,16 @@ class Child:
 
 def minimal_environment(*, needs_aws: bool = False, paths: Sequence[str] = ()) -> dict[str, str]:
     """Return the environment for a child that must not see its parent's; `paths` come first in its import path."""
-    kept = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
-    kept["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # other pools map a gigabyte in advance
+    environment = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    environment["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # other pools map a gigabyte in advance
     if needs_aws:
-        kept |= {name: value for name, value in os.environ.items() if name.startswith("AWS_") or name == "HOME"}
+        environment |= {name: value for name, value in os.environ.items() if name.startswith("AWS_") or name == "HOME"}
     # Relative paths would change their meaning in the child's folder. An empty one means the parent's folder, which is
     # not a configured path.
-    named = filter(None, (*paths, *kept.pop("PYTHONPATH", "").split(os.pathsep)))
+    named = filter(None, (*paths, *environment.pop("PYTHONPATH", "").split(os.pathsep)))
     if wanted := dict.fromkeys(map(os.path.abspath, named)):
-        kept["PYTHONPATH"] = os.pathsep.join(wanted)
-    return kept
+        environment["PYTHONPATH"] = os.pathsep.join(wanted)
+    return environment
 
 
 def _open_pipe(made: ExitStack) -> tuple[int, int]:
@@ -186,8 +186,8 @@ def _describe_exit(code: int | None, memory_bytes: int) -> str:
 
 
 def _write_message(file: int, header: Header, body: bytes) -> None:
-    words = json.dumps(header).encode()
-    for piece in (HEADER.pack(len(words), len(body)) + words, body):
+    text = json.dumps(header).encode()
+    for piece in (HEADER.pack(len(text), len(body)) + text, body):
         view = memoryview(piece)
         while view:
             view = view[os.write(file, view[:PIECE]) :]

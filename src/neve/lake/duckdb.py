@@ -60,14 +60,11 @@ def setup_statements(s3: S3Config, *, on_s3: bool, extensions: Sequence[str] = E
     ]
 
 
-def confine(connection: duckdb.DuckDBPyConnection, locations: list[str]) -> None:
-    """Restrict a connection permanently to the files of these tables."""
-    for statement in confinement_statements(locations):
-        connection.execute(statement)
-
-
 def confinement_statements(locations: list[str]) -> list[str]:
-    """Return the statements of `confine`. They must come last: after them, only the time zone can be changed."""
+    """Return statements that restrict a connection permanently to the files of these tables.
+
+    They must come last: after them, only the time zone can be changed.
+    """
     folders = [location.removeprefix("file://").rstrip("/") + "/" for location in locations]
     return [
         f"SET allowed_directories = [{', '.join(map(quote_literal, folders))}]",

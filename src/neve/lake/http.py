@@ -49,12 +49,12 @@ class JsonHttpClient:
         try:
             reply = self._client.request(method, url, sent, headers)
         except NoReply as error:
-            raise LakeError(f"{self._what} at {self._base} does not answer: {error}") from error
+            raise LakeError(f"{self._what} at {self._base} does not respond: {error}") from error
         if reply.is_truncated:
-            raise LakeError(f"{method} {self._base}{path} answered over {MAX_REPLY_BYTES} bytes, expected fewer")
+            raise LakeError(f"{method} {self._base}{path} returned more than {MAX_REPLY_BYTES} bytes")
         if not reply.is_success:
             raise HttpStatusError(
-                f"{method} {self._base}{path} was refused by {self._what} with {reply.status}: "
+                f"{method} {self._base}{path} was rejected by {self._what} with {reply.status}: "
                 f"{_format_error(reply.body)}",
                 status=reply.status,
             )
@@ -80,5 +80,5 @@ def _parse_body(body: bytes) -> Any:
 
 def _format_error(body: bytes) -> str:
     document = _parse_body(body)
-    said = document.get("message", document) if isinstance(document, dict) else document
-    return str(said)[:MAX_ERROR_CHARACTERS]
+    message = document.get("message", document) if isinstance(document, dict) else document
+    return str(message)[:MAX_ERROR_CHARACTERS]

@@ -160,7 +160,9 @@ class Lake:
         except (NoSuchTableError, NoSuchNamespaceError) as error:
             raise TableMissing(
                 f"there is no table {'.'.join(identifier)} in the catalog",
-                hint="run `neve init`" if identifier[:-1] == (NAMESPACE,) else "`neve tables` lists the lake's own",
+                hint="run `neve init`"
+                if identifier[:-1] == (NAMESPACE,)
+                else "run `neve tables` to list the tables of the lake",
             ) from error
 
     def table_names(self) -> list[str]:
@@ -185,11 +187,11 @@ class Lake:
 
         if not isinstance(self.catalog, SqlCatalog):
             return {}
-        asked = select(IcebergTables.table_name, IcebergTables.metadata_location).where(
+        statement = select(IcebergTables.table_name, IcebergTables.metadata_location).where(
             IcebergTables.catalog_name == self.catalog.name, IcebergTables.table_namespace == NAMESPACE
         )
         with self.catalog.engine.connect() as connection:
-            return {name: place for name, place in connection.execute(asked) if place is not None}
+            return {name: place for name, place in connection.execute(statement) if place is not None}
 
     def spark_name(self, name: str) -> str:
         """Return the name of a table in Spark SQL."""

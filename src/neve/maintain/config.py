@@ -31,7 +31,7 @@ class OrphansConfig(Section):
     """Removal of files that no snapshot references."""
 
     older_than_hours: float = Field(
-        72, ge=24, description="younger files are left alone, because a writer may be about to commit them"
+        72, ge=24, description="younger files are kept, because a writer may be about to commit them"
     )
     delete: bool = Field(False, description="let `neve maintain all` remove orphan files; otherwise it only lists them")
 

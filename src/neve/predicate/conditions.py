@@ -59,7 +59,7 @@ class Constants(Protocol):
 def may_filter(join: exp.Join, *, is_joined: bool) -> bool:
     """Return whether the ON of a join may remove rows of an item: of a side that must match, not of a preserved one.
 
-    `is_joined` tells whether the item is the one on the right of the join.
+    `is_joined` is true if the item is the one on the right of the join.
     """
     if str(join.args.get("method") or "").upper() == "ASOF":
         return False

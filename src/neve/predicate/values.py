@@ -1,6 +1,6 @@
 """Values of literals: cast them, do arithmetic, and convert them to the type of a column.
 
-Results are exact. `UnknownValue` is raised where engines differ or only the engine can tell.
+Results are exact. `UnknownValue` is raised where engines differ or only the engine knows the value.
 """
 
 from __future__ import annotations

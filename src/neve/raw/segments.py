@@ -69,7 +69,7 @@ class LocalSink:
     def write(self, pieces: Sequence[bytes]) -> None:
         """Append to the open segment and sync it."""
         try:
-            with CALLS.timed(Operation.PUT, "file", sum(map(len, pieces))):
+            with CALLS.time_call(Operation.PUT, "file", sum(map(len, pieces))):
                 self._check_room()
                 segment = self._open()
                 written = _write_all(segment, pieces)

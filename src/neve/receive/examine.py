@@ -136,7 +136,7 @@ def warn_unrecognized(signal: Signal, text: bytes) -> str:
 
 
 def check_json(text: bytes, max_nesting: int, bounds: Bounds | None = None) -> None:
-    """Raise `Refusal` for text that is no JSON object, or is nested too deep or too large to be read safely."""
+    """Raise `Refusal` for text that is not a JSON object, or is too deeply nested or too large to be read safely."""
     if not text.lstrip()[:1] == b"{":
         raise malformed_error("the body is not a JSON object")
     shape = measure_json(text)

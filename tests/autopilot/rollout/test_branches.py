@@ -184,5 +184,5 @@ def test_a_secret_that_is_wrong_is_refused_and_not_shown() -> None:
 
 def test_a_server_that_is_away_is_said() -> None:
     """No answer is an error that names the address."""
-    with pytest.raises(LakeError, match=r"nessie at http://127\.0\.0\.1:1/api/v2 does not answer"):
+    with pytest.raises(LakeError, match=r"nessie at http://127\.0\.0\.1:1/api/v2 does not respond"):
         NessieBranches("http://127.0.0.1:1/api/v2", "t0ken").head("main")

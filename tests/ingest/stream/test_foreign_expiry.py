@@ -105,7 +105,7 @@ def test_a_table_that_was_rolled_back_and_then_expired_is_refused(lake: Lake, tm
     assert read_positions(lake.table("logs"), "raw") == {}  # the whole line is known, and the stream is not in it
     expire(lake, "logs")
     feed = RawFeed(zone_of(raw_config(tmp_path)), 10**6, 0)
-    with pytest.raises(LakeError, match=r"how far the stream raw is in telemetry.logs") as refused:
+    with pytest.raises(LakeError, match=r"the position of the stream raw in telemetry.logs is unknown") as refused:
         RawStream(writer_of(lake, "raw"), feed).open(anew=False)
     assert "unset the property neve.positions.raw" in str(refused.value.hint)
     with lake.table("logs").transaction() as change:

@@ -109,7 +109,7 @@ def make_criteria(index: FileIndex, context: Context, strategy: str) -> FileCrit
 
 
 def _find_laid_out(index: FileIndex, context: Context) -> dict[PartitionId, int]:
-    """Return the sequence numbers up to which files are known to have the layout that the table wants now."""
+    """Return the sequence numbers up to which files are known to have the current layout of the table."""
     if not context.memories:
         return {}
     known = {

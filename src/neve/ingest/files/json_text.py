@@ -28,9 +28,9 @@ class SpanningDocuments:
 
 
 def spans_lines(data: bytes) -> bool:
-    r"""Return whether a text is a list of records, or a document that goes on after its first line.
+    r"""Return whether a text is a list of records, or a document of several lines.
 
-    A line that was cut short is no such document: most lines after it are documents of their own.
+    A truncated line is not such a document: most lines after it are complete documents.
 
     >>> spans_lines(b'{\n "a": 1\n}'), spans_lines(b'{"a": 1}\n{"a"'), spans_lines(b'{"a": \n{"b": 1}\n{"c": 1}')
     (True, False, False)

@@ -21,7 +21,7 @@ NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 # The size of an epoch shows its unit: until the year 5138 for seconds, from 1973 on for the others.
 EPOCHS = ((10**11, "s"), (10**14, "ms"), (10**17, "us"))
 LARGEST_EPOCH = 10**19  # more than 64 bits of nanoseconds; a larger decimal would overflow when it is multiplied
-NO_IDS = ("root", "none", "null", "nil")  # texts in place of an id that say that there is none, beside zeros and dashes
+NO_IDS = ("root", "none", "null", "nil")  # texts for a missing id, beside zeros and dashes
 TRACE_ID_BYTES, SPAN_ID_BYTES = 16, 8
 # ClickHouse's texts of maps and arrays: replaced in this order, they are JSON.
 CLICKHOUSE = (
@@ -123,7 +123,7 @@ def normal_id(text: str, width: int) -> str:
 
 
 def is_no_id(text: str) -> str:
-    """Return the condition that a text says that there is no id."""
+    """Return the condition that a text stands for a missing id."""
     return f"(trim({text}, '0- ') = '' OR lower(trim({text})) IN ({', '.join(map(quote_literal, NO_IDS))}))"
 
 

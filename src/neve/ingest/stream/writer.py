@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     from neve.lake.spark.exchange import ExchangeBlock
 
 
-# A position is the number of the first item of a partition that is not in the table: a segment of a writer in the raw
-# zone, an offset of a topic's partition in Kafka. Each commit of a stream contains the positions after it. Batches are
-# ingested one after the other, each into every table before the next begins. So a table contains all its items below
-# its position, and a repeated batch is distinguished from a new one row by row, for each table separately.
-
 Positions = dict[str, int]
 
 
@@ -107,7 +102,7 @@ class MicroBatch(Protocol):
         """Return the work of the tasks, given the position of each table."""
 
     def prune(self, positions: Positions) -> Positions:
-        """Return the positions without those of partitions that are deleted for good."""
+        """Return the positions without those of partitions that were deleted permanently."""
 
     def read(self, written: Written) -> tuple[Positions, int]:
         """Return the positions after the batch, and the time of its newest message (0: unknown)."""

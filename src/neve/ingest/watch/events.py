@@ -331,15 +331,6 @@ def _parse_organization(value: object) -> str | None:
         raise InputError(error.message) from None
 
 
-# | Event | Recognised by |
-# | --- | --- |
-# | S3's notification, also as SNS delivers it raw | `Records` |
-# | MinIO's | `Records`, or `EventName` and `Key` |
-# | either of them in an envelope of SNS | `Type` and `Message` |
-# | S3's by way of EventBridge | `detail-type` |
-# | S3's test of a new notification | `Event` |
-# | Neve's own | `path` or `paths` |
-
 EXPECTED = "an S3, MinIO, SNS or EventBridge event, or a path"
 TEST_EVENT = "s3:TestEvent"
 ENVELOPE = "Notification"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 ATTEMPTS = 12
-LONGEST_WAIT_SECONDS = 5
+MAX_WAIT_SECONDS = 5
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def append_once(  # noqa: PLR0913 - what a commit is about, and what is held aga
     attempts = Retrying(
         retry=retry_if_exception_type(CommitFailedException),
         stop=stop_after_attempt(ATTEMPTS),
-        wait=wait_random_exponential(multiplier=0.05, max=LONGEST_WAIT_SECONDS),
+        wait=wait_random_exponential(multiplier=0.05, max=MAX_WAIT_SECONDS),
         reraise=True,
     )
     try:
@@ -122,15 +122,15 @@ def _attempt(
 ) -> Commit:
     name, batch_id = ".".join(table.name()), properties[BATCH_ID]
     table.refresh()
-    there = find_batch(table, batch_id)
-    if there is not None:
-        return Commit(name, there, new=False)
+    known = find_batch(table, batch_id)
+    if known is not None:
+        return Commit(name, known, new=False)
     if guard is not None:
         guard(table)
     _append(table, files, properties, removed(table) if removed else (), remember_batch)
     snapshot = find_batch(table, batch_id)
     if snapshot is None:
-        raise CommitUnknown(f"{name} took batch {batch_id}, but shows no snapshot with its id", hint=_HINT)
+        raise CommitUnknown(f"{name} accepted batch {batch_id}, but has no snapshot with its id", hint=_HINT)
     return Commit(name, snapshot, new=True)
 
 
@@ -193,15 +193,11 @@ def _settle(table: Table, name: str, batch_id: str, error: Exception) -> None:
     try:
         table.refresh()
     except Exception:
-        raise CommitUnknown(
-            f"the commit of batch {batch_id} to {name} ended in an error: {error}", hint=_HINT
-        ) from error
+        raise CommitUnknown(f"the commit of batch {batch_id} to {name} failed: {error}", hint=_HINT) from error
     if find_batch(table, batch_id) is None:
-        raise CommitUnknown(
-            f"the commit of batch {batch_id} to {name} ended in an error: {error}", hint=_HINT
-        ) from error
+        raise CommitUnknown(f"the commit of batch {batch_id} to {name} failed: {error}", hint=_HINT) from error
 
 
 # A catalog's message if a commit to a branch came first. It is a conflict like any other, with another message.
 _OVERTAKEN = "older than last sequence number"
-_HINT = "its files are kept; run the same command again, the batch is recognised by its id if it did happen"
+_HINT = "its files are kept; run the same command again, a committed batch is recognized by its id"

@@ -26,14 +26,14 @@ OPERATION = "autopilot"
 EQUALITY_DELETES = "EQUALITY_DELETES"
 STALE = "older than last sequence number"
 ATTEMPTS = 10
-LONGEST_WAIT_SECONDS = 2
+MAX_WAIT_SECONDS = 2
 
 
 @dataclass(frozen=True)
 class FileSwap:
     """Files that one snapshot of a branch replaced by others, and whether the new ones keep the base's sequence number.
 
-    They do not keep it if position deletes were applied: those would seem to apply to the new files for ever.
+    They do not keep it if position deletes were applied: those would seem to apply to the new files forever.
     """
 
     snapshot_id: int
@@ -71,7 +71,7 @@ def swap_on_branch(
     attempts = Retrying(
         retry=retry_if_exception(_is_stale),
         stop=stop_after_attempt(ATTEMPTS),
-        wait=wait_random_exponential(multiplier=0.05, max=LONGEST_WAIT_SECONDS),
+        wait=wait_random_exponential(multiplier=0.05, max=MAX_WAIT_SECONDS),
         reraise=True,
     )
     return attempts(commit_once, lake, name, prepare, batch_id=batch_id, operation=OPERATION, summary=summary)
@@ -97,8 +97,8 @@ def list_swaps(lake: Lake, name: str, base: int, head: int, pinned_key: str) -> 
         snapshot = None if parent is None else table.java.snapshot(parent)
     if snapshot is None:
         raise CommitConflict(
-            f"{name} does not remember all that led from {base} to {head}: snapshots between them have expired",
-            hint="stage it anew",
+            f"{name} lacks the history from {base} to {head}: snapshots between them have expired",
+            hint="stage it again",
         )
     for one in reversed(chain):
         yield FileSwap(

@@ -70,10 +70,11 @@ class NessieBranches:
             if refused.status != CONFLICT:
                 raise
             raise CommitConflict(
-                f"nessie does not merge {name} into main: {refused.message}", hint="stage it anew on main's commit"
+                f"nessie does not merge {name} into main: {refused.message}",
+                hint="stage it again on the commit of main",
             ) from refused
         if not done.get("wasSuccessful"):
-            raise CommitConflict(f"nessie does not merge {name} into main", hint="stage it anew on main's commit")
+            raise CommitConflict(f"nessie does not merge {name} into main", hint="stage it again on the commit of main")
         return str(done["resultantTargetHash"])
 
     def _references(self) -> Iterator[dict[str, Any]]:
@@ -136,7 +137,8 @@ class LakeFSBranches:
             if refused.status != CONFLICT:
                 raise
             raise CommitConflict(
-                f"lakefs does not merge {name} into main: {refused.message}", hint="stage it anew on main's commit"
+                f"lakefs does not merge {name} into main: {refused.message}",
+                hint="stage it again on the commit of main",
             ) from refused
         return str(self.head(MAIN_BRANCH))
 

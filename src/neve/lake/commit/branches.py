@@ -34,7 +34,7 @@ class Branches(Protocol):
     def create(self, name: str, version: str) -> None:
         """Create a branch at a version.
 
-        Do nothing if it is at it already; raise `CommitConflict` if it is at another.
+        Do nothing if it has this version already; raise `CommitConflict` if it has another.
         """
 
     def head(self, name: str) -> str | None:
@@ -143,8 +143,8 @@ class IcebergBranches:
                 return None
             if main not in list_ancestors(table, head):
                 raise TableMoved(
-                    f"main of {self._table} is at {main}, which {name} does not come from",
-                    hint="stage it anew on main's snapshot",
+                    f"main of {self._table} is at {main}, which is not an ancestor of {name}",
+                    hint="stage it again on the snapshot of main",
                 )
             return MetadataChange(
                 (make_branch_update(table, MAIN_BRANCH, head),),

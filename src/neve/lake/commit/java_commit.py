@@ -62,9 +62,9 @@ def commit_once(
     Raises `CommitConflict` if Iceberg finds a conflicting change by another writer. Then nothing was changed.
     """
     full_name = ".".join(lake.table(name).name())
-    there = find_batch(lake.table(name), batch_id)
-    if there is not None:
-        return Commit(full_name, there, new=False)
+    known = find_batch(lake.table(name), batch_id)
+    if known is not None:
+        return Commit(full_name, known, new=False)
     table = JavaTable(lake.spark, lake.spark_name(name))
     properties = {BATCH_ID: batch_id, OPERATION: operation, VERSION: __version__, **summary}
     try:
@@ -73,46 +73,46 @@ def commit_once(
         for key, value in properties.items():
             change.set(key, value)
     except Py4JJavaError as error:
-        kind, words = _describe_java_error(error.java_exception)
-        raise LakeError(f"iceberg does not take {batch_id} for {name}: {kind}: {words}") from error
+        kind, message = _describe_java_error(error.java_exception)
+        raise LakeError(f"Iceberg rejected {batch_id} for {name}: {kind}: {message}") from error
     try:
         change.commit()
     except Py4JJavaError as error:
-        _settle(lake, name, batch_id, error)
+        _check_outcome(lake, name, batch_id, error)
     done = find_batch(lake.table(name), batch_id)
     if done is None:
-        raise CommitUnknown(f"{full_name} took {batch_id}, but shows no snapshot with its id", hint=_HINT)
+        raise CommitUnknown(f"{full_name} accepted {batch_id}, but has no snapshot with its id", hint=_HINT)
     return Commit(full_name, done, new=True)
 
 
-def _settle(lake: Lake, name: str, batch_id: str, error: Py4JJavaError) -> None:
+def _check_outcome(lake: Lake, name: str, batch_id: str, error: Py4JJavaError) -> None:
     """Distinguish a rejected commit from an error.
 
     After an error, read the table to find out whether the commit happened.
     """
-    kind, words = _describe_java_error(error.java_exception)
+    kind, message = _describe_java_error(error.java_exception)
     if kind == VALIDATION_FAILED:
         raise CommitConflict(
-            f"{name} changed under {batch_id}: {words}", hint="nothing was changed; the next run plans anew"
+            f"{name} changed during {batch_id}: {message}", hint="nothing was committed; the next run plans again"
         ) from error
     if kind == COMMIT_FAILED:
         raise TableBusy(
-            f"other writers were quicker to commit to {name} each time: {words}", hint="the next run publishes it"
+            f"other writers committed to {name} first each time: {message}", hint="the next run publishes it"
         ) from error
     try:
         done = find_batch(lake.table(name), batch_id)
     except Exception:
-        raise CommitUnknown(f"the commit of {batch_id} to {name} ended in {kind}: {words}", hint=_HINT) from error
+        raise CommitUnknown(f"the commit of {batch_id} to {name} failed with {kind}: {message}", hint=_HINT) from error
     if done is None:
-        raise CommitUnknown(f"the commit of {batch_id} to {name} ended in {kind}: {words}", hint=_HINT) from error
+        raise CommitUnknown(f"the commit of {batch_id} to {name} failed with {kind}: {message}", hint=_HINT) from error
 
 
 def _describe_java_error(exception: Any) -> tuple[str, str]:
-    words = str(exception.getMessage() or "").splitlines()
-    return str(exception.getClass().getSimpleName()), words[0] if words else ""
+    lines = str(exception.getMessage() or "").splitlines()
+    return str(exception.getClass().getSimpleName()), lines[0] if lines else ""
 
 
-_HINT = "the files that were written are kept; the next run asks the table what became of them"
+_HINT = "written files are kept; the next run checks whether the commit succeeded"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
 
 ATTEMPTS = 12
-LONGEST_WAIT_SECONDS = 2
+MAX_WAIT_SECONDS = 2
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ def commit_metadata(lake: Lake, name: str, decide: Decide) -> Table:
     attempts = Retrying(
         retry=retry_if_exception_type(CommitFailedException),
         stop=stop_after_attempt(ATTEMPTS),
-        wait=wait_random_exponential(multiplier=0.02, max=LONGEST_WAIT_SECONDS),
+        wait=wait_random_exponential(multiplier=0.02, max=MAX_WAIT_SECONDS),
         reraise=True,
     )
     try:
         return attempts(_attempt, lake, name, decide)
     except CommitFailedException as error:
         raise CommitConflict(
-            f"other writers were quicker to commit to {name} {ATTEMPTS} times: {error}",
+            f"other writers committed to {name} first {ATTEMPTS} times: {error}",
             hint="nothing was changed; run it again",
         ) from error
 
@@ -69,10 +69,10 @@ def _attempt(lake: Lake, name: str, decide: Decide) -> Table:
 
 def _settle(lake: Lake, name: str, decide: Decide, error: Exception) -> None:
     """Find out whether a commit that ended in an error happened."""
-    words = f"the change of {name} ended in {type(error).__name__}: {error}"
+    message = f"the change of {name} failed with {type(error).__name__}: {error}"
     try:
         left = decide(lake.table(name))
     except NeveError:
-        raise CommitUnknown(words, hint="run it again: what did happen is recognised") from error
+        raise CommitUnknown(message, hint="run it again: a change that succeeded is recognized") from error
     if left is not None:
-        raise CommitUnknown(words, hint="run it again: what did happen is recognised") from error
+        raise CommitUnknown(message, hint="run it again: a change that succeeded is recognized") from error

@@ -39,7 +39,7 @@ class StreamProperty:
     positions: object
 
     @property
-    def words(self) -> str:
+    def positions_json(self) -> str:
         """The positions in the format of a summary."""
         return json.dumps(self.positions, sort_keys=True, separators=(",", ":"))
 
@@ -87,9 +87,9 @@ def find_stream_summary(table: Table, stream: str) -> dict[str, str] | None:
     """
     line: list[Snapshot] = []
     for snapshot in walk_history(table):
-        words = read_summary(snapshot)
-        if words.get(STREAM) == stream:
-            return words
+        summary = read_summary(snapshot)
+        if summary.get(STREAM) == stream:
+            return summary
         line.append(snapshot)
     return _find_summary_in_properties(table, stream, line)
 
@@ -109,14 +109,14 @@ def _find_summary_in_properties(table: Table, stream: str, line: list[Snapshot])
     was_rolled_back = (line[0].sequence_number or 0) < found.sequence
     if was_rolled_back or table.metadata.snapshot_by_id(found.snapshot_id) is not None:
         raise LakeError(
-            f"nobody knows how far the stream {stream} is in {'.'.join(table.name())}: snapshots before "
-            f"{line[-1].snapshot_id} are gone, and the table property {key} speaks of snapshot {found.snapshot_id}, "
-            "which the current state does not come from",
+            f"the position of the stream {stream} in {'.'.join(table.name())} is unknown: snapshots before "
+            f"{line[-1].snapshot_id} have expired, and the table property {key} names snapshot {found.snapshot_id}, "
+            "which is not an ancestor of the current state",
             hint="the table was rolled back, and its snapshots were expired by another program. Set the table to the "
             f"snapshot {found.snapshot_id} again, or unset the property {key}: then everything that the source still "
             "has is read again",
         )
-    return {STREAM: stream, POSITIONS: found.words}
+    return {STREAM: stream, POSITIONS: found.positions_json}
 
 
 def _parse_batches(properties: Mapping[str, str]) -> dict[str, int]:
@@ -124,5 +124,5 @@ def _parse_batches(properties: Mapping[str, str]) -> dict[str, int]:
 
 
 def _parse_stream_property(key: str, value: str) -> StreamProperty:
-    told = json.loads(value)
-    return StreamProperty(key, told["snapshot"], told["sequence"], told["positions"])
+    document = json.loads(value)
+    return StreamProperty(key, document["snapshot"], document["sequence"], document["positions"])

@@ -57,38 +57,38 @@ class DataFileReader:
     def read(self, path: str) -> Iterator[pa.Table]:
         """Yield the rows of a file, in order."""
         with cast("pa.NativeFile", self.io.new_input(path).open()) as source:
-            file = self._opened(source)
-            if _count_unpacked_bytes(file.metadata) <= PIECE_BYTES and not self._is_parted(file):
-                yield self._conformed(file, file.read(use_threads=False))
+            file = self._open(source)
+            if _count_unpacked_bytes(file.metadata) <= PIECE_BYTES and not self._is_split(file):
+                yield self._conform(file, file.read(use_threads=False))
                 return
             rows = _choose_piece_rows(file.metadata)
             for groups in self._spans(file):
                 for batch in file.iter_batches(rows, row_groups=groups, use_threads=False):
-                    yield self._conformed(file, pa.Table.from_batches([batch]))
+                    yield self._conform(file, pa.Table.from_batches([batch]))
 
-    def _is_parted(self, file: pq.ParquetFile) -> bool:
+    def _is_split(self, file: pq.ParquetFile) -> bool:
         """Return whether the file has dictionaries in several row groups. Arrow can't join those within a map."""
         return bool(self._texts) and file.metadata.num_row_groups > 1
 
     def _spans(self, file: pq.ParquetFile) -> Iterator[list[int]]:
         """Yield row groups that are read together."""
         groups = list(range(file.metadata.num_row_groups))
-        return iter([[group] for group in groups] if self._is_parted(file) else [groups])
+        return iter([[group] for group in groups] if self._is_split(file) else [groups])
 
-    def _opened(self, source: pa.NativeFile) -> pq.ParquetFile:
+    def _open(self, source: pa.NativeFile) -> pq.ParquetFile:
         small = source.size() <= PIECE_BYTES  # data that is read ahead stays in memory until the end
         if not self.dictionaries:
-            self._see_dictionaries(pq.ParquetFile(source))
+            self._detect_dictionaries(pq.ParquetFile(source))
         return pq.ParquetFile(source, pre_buffer=small, read_dictionary=self._texts or None)
 
-    def _see_dictionaries(self, file: pq.ParquetFile) -> None:
+    def _detect_dictionaries(self, file: pq.ParquetFile) -> None:
         """Remember the leaves with dictionaries in the first file: its writer chose them by their values."""
         if not file.metadata.num_row_groups:
             return
         group = file.metadata.row_group(0)
         found = [column for column in map(group.column, range(group.num_columns)) if column.has_dictionary_page]
         self.dictionaries.update(column.path_in_schema for column in found)
-        if self.with_dictionaries and self._is_today(file, file.schema_arrow):
+        if self.with_dictionaries and self._is_current(file, file.schema_arrow):
             self._texts.extend(column.path_in_schema for column in found if column.physical_type == "BYTE_ARRAY")
 
     def read_columns(self, path: str, columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -99,31 +99,31 @@ class DataFileReader:
                 yield pa.Table.from_batches([batch]).select(list(columns))
 
     @cached_property
-    def _today(self) -> pa.Schema:
+    def _current(self) -> pa.Schema:
         return build_file_schema(self.schema, _to_read_schema(schema_to_pyarrow(self.schema, include_field_ids=False)))
 
     @cached_property
     def _ids(self) -> list[object]:
-        return [_collect_field_ids(one) for one in self._today]
+        return [_collect_field_ids(one) for one in self._current]
 
-    def _conformed(self, file: pq.ParquetFile, rows: pa.Table) -> pa.Table:
+    def _conform(self, file: pq.ParquetFile, rows: pa.Table) -> pa.Table:
         # Files of one table nearly always have the current schema. Then nothing is converted.
         if self._texts:
-            if not self._is_today(file, rows.schema):
+            if not self._is_current(file, rows.schema):
                 raise MixedSchemas
             return rows
-        if self._is_today(file, rows.schema):
-            return pa.Table.from_arrays(rows.columns, schema=self._today)
-        return conform_to_schema(self._by_ids(rows), self._today)
+        if self._is_current(file, rows.schema):
+            return pa.Table.from_arrays(rows.columns, schema=self._current)
+        return conform_to_schema(self._by_ids(rows), self._current)
 
-    def _is_today(self, file: pq.ParquetFile, schema: pa.Schema) -> bool:
+    def _is_current(self, file: pq.ParquetFile, schema: pa.Schema) -> bool:
         """Return whether a file has the table's current schema.
 
         A schema that was checked before is not checked again.
         """
         if any(file.schema.equals(known) for known in self._alike):
             return True
-        same = schema.equals(self._today) and [_collect_field_ids(one) for one in schema] == self._ids
+        same = schema.equals(self._current) and [_collect_field_ids(one) for one in schema] == self._ids
         if same:
             self._alike.append(file.schema)
         return bool(same)
@@ -142,7 +142,7 @@ class DataFileReader:
             batches = [_to_requested_schema(self.schema, written, batch) for batch in rows.to_batches()]
         except (ValueError, TypeError, NotImplementedError) as error:
             raise MissingFieldIds(f"its columns are not those of the table ({error})") from error
-        return pa.Table.from_batches(batches) if batches else self._today.empty_table()
+        return pa.Table.from_batches(batches) if batches else self._current.empty_table()
 
 
 def _count_unpacked_bytes(footer: pq.FileMetaData) -> int:

@@ -84,7 +84,7 @@ class FileIndex:
             self._close()
             raise LakeError(
                 f"can't read the manifests of {'.'.join(self._table.name())}: {str(error).splitlines()[0]}",
-                hint="`neve doctor` says whether the storage is reachable",
+                hint="run `neve doctor` to check the storage",
             ) from error
         except BaseException:
             self._close()
@@ -100,28 +100,23 @@ class FileIndex:
         self._duck.close()
         self._folder.cleanup()
 
-    def stats(self, question: FileCriteria) -> list[PartitionStats]:
+    def stats(self, criteria: FileCriteria) -> list[PartitionStats]:
         """Return the counts of every partition with a data file."""
-        self._remember(question)
-        deletes = self._delete_counts(question)
-        rows = self._rows(sql.stats(question))
+        self._remember(criteria)
+        deletes = self._delete_counts(criteria)
+        rows = self._rows(sql.stats(criteria))
         return [self._stats(row, deletes.get((row["spec_id"], row["partition"]), DeleteCounts())) for row in rows]
 
     def candidates(
-        self, question: FileCriteria, wanted: Mapping[PartitionId, bool], most: int
+        self, criteria: FileCriteria, wanted: Mapping[PartitionId, bool], most: int
     ) -> dict[PartitionId, list[IndexedFile]]:
         """Return the candidates of a rewrite by partition, or all files that are not hot: at most `most` of each."""
-        self._remember(question)
+        self._remember(criteria)
         self._replace("wanted", [(*partition, everything) for partition, everything in wanted.items()])
         found: dict[PartitionId, list[IndexedFile]] = {partition: [] for partition in wanted}
-        for spec_id, partition, *values in self._duck.execute(sql.candidates(question, most)).fetchall():
+        for spec_id, partition, *values in self._duck.execute(sql.candidates(criteria, most)).fetchall():
             found[spec_id, partition].append(IndexedFile(*values))
         return found
-
-    @staticmethod
-    def id_of(stats: PartitionStats) -> PartitionId:
-        """Return the id of a partition in the index."""
-        return stats.spec_id, stats.text
 
     def partition_ids(self) -> dict[PartitionId, str]:
         """Return every partition, with its key."""
@@ -142,47 +137,47 @@ class FileIndex:
                 for snapshot in self._table.metadata.snapshots
             ],
         )
-        lots = batch_manifests(self._table, self._snapshot) if self._snapshot else []
-        for lot in lots:
-            self.manifests += len(lot.sources)
-            self._read(lot)
-        has_deletes = any(lot.holds_deletes for lot in lots)
+        batches = batch_manifests(self._table, self._snapshot) if self._snapshot else []
+        for batch in batches:
+            self.manifests += len(batch.sources)
+            self._read(batch)
+        has_deletes = any(batch.holds_deletes for batch in batches)
         self._has_deletes = has_deletes
         self._duck.execute(sql.data(has_deletes=has_deletes))
 
-    def _read(self, lot: ManifestBatch) -> None:
+    def _read(self, batch: ManifestBatch) -> None:
         """Add the files of a batch. A batch with manifests of different shapes is read manifest by manifest."""
-        columns, fields = self._shape(lot.sources[0].path)
-        is_alone = len(lot.sources) == 1
+        columns, fields = self._shape(batch.sources[0].path)
+        is_alone = len(batch.sources) == 1
         # DuckDB uses the columns of the first file, and does not report an additional column in others.
-        if lot.has_sequences and sql.FILE_SEQUENCE not in columns and not is_alone:
-            self._read_each(lot)
+        if batch.has_sequences and sql.FILE_SEQUENCE not in columns and not is_alone:
+            self._read_each(batch)
             return
         try:
-            self._insert(lot, columns, fields)
+            self._insert(batch, columns, fields)
         except duckdb.InvalidInputException:
             if is_alone:
                 raise
-            self._read_each(lot)
+            self._read_each(batch)
 
-    def _read_each(self, lot: ManifestBatch) -> None:
-        for source in lot.sources:
-            self._read(replace(lot, sources=(source,)))
+    def _read_each(self, batch: ManifestBatch) -> None:
+        for source in batch.sources:
+            self._read(replace(batch, sources=(source,)))
 
-    def _insert(self, lot: ManifestBatch, columns: Collection[str], fields: Mapping[str, DuckDBPyType]) -> None:
-        paths = [source.path for source in lot.sources]
-        self._replace("manifests", [(source.path, source.sequence, source.snapshot_id) for source in lot.sources])
+    def _insert(self, batch: ManifestBatch, columns: Collection[str], fields: Mapping[str, DuckDBPyType]) -> None:
+        paths = [source.path for source in batch.sources]
+        self._replace("manifests", [(source.path, source.sequence, source.snapshot_id) for source in batch.sources])
         kinds = [kind for _name, kind in _struct_fields(fields["partition"])] if "partition" in fields else []
-        if lot.holds_deletes:
+        if batch.holds_deletes:
             statement = sql.deletes(
-                lot,
+                batch,
                 partition_values_sql(kinds),
                 columns,
                 names_file="referenced_data_file" in fields,
-                is_unpartitioned=is_unpartitioned(self._table.specs()[lot.spec_id]),
+                is_unpartitioned=is_unpartitioned(self._table.specs()[batch.spec_id]),
             )
         else:
-            statement = sql.files(lot, partition_values_sql(kinds), self._time, columns)
+            statement = sql.files(batch, partition_values_sql(kinds), self._time, columns)
         self._duck.execute(statement, [paths])
 
     def _shape(self, path: str) -> tuple[list[str], dict[str, DuckDBPyType]]:
@@ -190,8 +185,8 @@ class FileIndex:
         head = self._duck.sql(f"SELECT * FROM read_avro({quote_literal(path)})")  # noqa: S608
         return head.columns, dict(_struct_fields(dict(zip(head.columns, head.types, strict=True))["data_file"]))
 
-    def _remember(self, question: FileCriteria) -> None:
-        self._replace("laid_out", [(*partition, sequence) for partition, sequence in question.laid_out.items()])
+    def _remember(self, criteria: FileCriteria) -> None:
+        self._replace("laid_out", [(*partition, sequence) for partition, sequence in criteria.laid_out.items()])
 
     def _replace(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
         self._duck.execute(f"DELETE FROM {table}")  # noqa: S608 - one of our own names
@@ -206,10 +201,10 @@ class FileIndex:
         while batch := result.fetchmany(10_000):
             yield from (dict(zip(names, row, strict=True)) for row in batch)
 
-    def _delete_counts(self, question: FileCriteria) -> dict[PartitionId, DeleteCounts]:
+    def _delete_counts(self, criteria: FileCriteria) -> dict[PartitionId, DeleteCounts]:
         if not self._has_deletes:
             return {}
-        rows = self._duck.execute(sql.delete_counts(question)).fetchall()
+        rows = self._duck.execute(sql.delete_counts(criteria)).fetchall()
         return {(spec_id, partition): DeleteCounts(*counts) for spec_id, partition, *counts in rows}
 
     def _stats(self, row: dict[str, Any], deletes: DeleteCounts) -> PartitionStats:

@@ -36,47 +36,47 @@ CREATE TABLE wanted (spec_id INTEGER, partition VARCHAR, everything BOOLEAN);
 """
 
 
-def files(lot: ManifestBatch, values: str, time: TimeColumn | None, columns: Collection[str]) -> str:
+def files(batch: ManifestBatch, values: str, time: TimeColumn | None, columns: Collection[str]) -> str:
     """Return the SQL for the data files of a batch whose entries have these columns.
 
     An entry with an unknown sequence number counts as the oldest: more deletes may seem to apply, never fewer.
     """
-    own, own_file = (_own_number(name, lot, columns) for name in (SEQUENCE, FILE_SEQUENCE))
+    own, own_file = (_own_number(name, batch, columns) for name in (SEQUENCE, FILE_SEQUENCE))
     sequence = f"coalesce({own}, {INHERITED}, 0)"
     by_sequence, by_id = f"c.sequence = {sequence}", "c.id = coalesce(e.snapshot_id, m.snapshot_id)"
     return f"""
     INSERT INTO files
-    SELECT {lot.spec_id}, {values}, data_file.file_path, data_file.file_size_in_bytes, data_file.record_count,
+    SELECT {batch.spec_id}, {values}, data_file.file_path, data_file.file_size_in_bytes, data_file.record_count,
         {sequence}, coalesce({own_file}, {INHERITED}, {own}, 0), lower(data_file.file_format),
         data_file.sort_order_id, {lowest_time_sql(time)} AS low, {highest_time_sql(time)} AS high,
         coalesce(high, c.micros)
     FROM read_avro(?, filename = true) e
     JOIN manifests m ON m.filename = e.filename
-    LEFT JOIN commits c ON {by_sequence if lot.has_sequences else by_id}
+    LEFT JOIN commits c ON {by_sequence if batch.has_sequences else by_id}
     WHERE e.status < 2
     """
 
 
-def _own_number(name: str, lot: ManifestBatch, columns: Collection[str]) -> str:
+def _own_number(name: str, batch: ManifestBatch, columns: Collection[str]) -> str:
     """Return the SQL for an entry's own sequence number. Older writers have no column for it."""
-    return f"e.{name}" if lot.has_sequences and name in columns else "NULL"
+    return f"e.{name}" if batch.has_sequences and name in columns else "NULL"
 
 
 def deletes(
-    lot: ManifestBatch, values: str, columns: Collection[str], *, names_file: bool, is_unpartitioned: bool
+    batch: ManifestBatch, values: str, columns: Collection[str], *, names_file: bool, is_unpartitioned: bool
 ) -> str:
     """Return the SQL for the delete files of a batch, and the data file of each that refers to one file only.
 
     A delete with an unknown sequence number counts as new as its manifest: it can't be newer.
     """
-    own = _own_number(SEQUENCE, lot, columns)
+    own = _own_number(SEQUENCE, batch, columns)
     named = "data_file.referenced_data_file" if names_file else "NULL"
     low, high = (f"data_file.{bounds}[{PATH_FIELD}]" for bounds in ("lower_bounds", "upper_bounds"))
     # Equal bounds of paths are whole paths. A truncated upper bound is never equal to the lower one.
     only = f"CASE WHEN {low} = {high} THEN decode({low}) END"
     return f"""
     INSERT INTO deletes
-    SELECT {lot.spec_id}, {values},
+    SELECT {batch.spec_id}, {values},
         CASE WHEN data_file.content = 2 THEN '{EVERYWHERE if is_unpartitioned else EQUALITY}'
              WHEN lower(data_file.file_format) = 'puffin' THEN '{VECTOR}' ELSE '{POSITION}' END,
         data_file.file_size_in_bytes, data_file.record_count, coalesce({own}, m.sequence),
@@ -128,24 +128,24 @@ def _count_later(which: str) -> str:
     """
 
 
-def classify_files(question: FileCriteria) -> str:
+def classify_files(criteria: FileCriteria) -> str:
     """Return the SQL for data files with their classes. A file without a time counts as old."""
-    hot = "false" if question.hot_from_us is None else f"coalesce(moment >= {question.hot_from_us}, false)"
+    hot = "false" if criteria.hot_from_us is None else f"coalesce(moment >= {criteria.hot_from_us}, false)"
     unlaid = "false"
-    if question.wants_layout:
-        order = f"sort_order_id IS DISTINCT FROM {question.sort_order_id}" if question.sort_order_id else "true"
+    if criteria.wants_layout:
+        order = f"sort_order_id IS DISTINCT FROM {criteria.sort_order_id}" if criteria.sort_order_id else "true"
         unlaid = f"{order} AND data.sequence > coalesce(laid_out.sequence, -1)"
     return f"""
     SELECT data.*, {hot} AS hot, {unlaid} AS unlaid,
-        position_files + own_files >= {question.delete_files}
-            OR own_rows > {question.delete_ratio} * row_count AS over_deletes
+        position_files + own_files >= {criteria.delete_files}
+            OR own_rows > {criteria.delete_ratio} * row_count AS over_deletes
     FROM data LEFT JOIN laid_out USING (spec_id, partition)
     """
 
 
-def stats(question: FileCriteria) -> str:
+def stats(criteria: FileCriteria) -> str:
     """Return the SQL for the counts of every partition with a data file."""
-    sizes = question.sizes
+    sizes = criteria.sizes
     undersized = f"bytes > {sizes.fragment} AND bytes <= {sizes.small}"
     shares = {
         "hot": "hot",
@@ -169,17 +169,17 @@ def stats(question: FileCriteria) -> str:
         coalesce(sum(row_count) FILTER (NOT hot AND equality_files > 0), 0)::BIGINT AS with_equality_rows,
         min(sequence) AS oldest_sequence, max(sequence) AS newest_sequence,
         min(time_low) AS time_low, max(time_high) AS time_high
-    FROM ({classify_files(question)}) GROUP BY spec_id, partition ORDER BY spec_id, partition
+    FROM ({classify_files(criteria)}) GROUP BY spec_id, partition ORDER BY spec_id, partition
     """
 
 
-def delete_counts(question: FileCriteria) -> str:
+def delete_counts(criteria: FileCriteria) -> str:
     """Return the SQL for the counts of delete files by partition. Global deletes count for each partition."""
     return f"""
     WITH oldest AS (
         SELECT spec_id, partition, min(sequence) AS sequence, min(file_sequence) AS file_sequence,
             min(sequence) FILTER (NOT hot) AS cold_sequence, min(file_sequence) FILTER (NOT hot) AS cold_file_sequence
-        FROM ({classify_files(question)}) GROUP BY spec_id, partition
+        FROM ({classify_files(criteria)}) GROUP BY spec_id, partition
     ),
     placed AS (
         SELECT * FROM deletes WHERE kind <> '{EVERYWHERE}'
@@ -209,13 +209,13 @@ def delete_counts(question: FileCriteria) -> str:
     """
 
 
-def candidates(question: FileCriteria, most: int) -> str:
+def candidates(criteria: FileCriteria, most: int) -> str:
     """Return the SQL for the candidates of a rewrite in the wanted partitions, by time, at most `most` of each."""
-    sizes = question.sizes
+    sizes = criteria.sizes
     return f"""
     SELECT spec_id, partition, path, bytes, row_count, sequence, format, sort_order_id, time_low, time_high,
         position_files, own_files, own_rows, equality_files, unlaid
-    FROM ({classify_files(question)}) JOIN wanted USING (spec_id, partition)
+    FROM ({classify_files(criteria)}) JOIN wanted USING (spec_id, partition)
     WHERE NOT hot AND (
         everything OR bytes <= {sizes.small} OR bytes > {sizes.large} OR unlaid
         OR position_files + own_files + equality_files > 0

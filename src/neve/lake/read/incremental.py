@@ -56,10 +56,10 @@ class StoredPosition:
 
         Fields that this release does not know are ignored.
         """
-        words = find_stream_summary(table, stream)
-        if not words:
+        summary = find_stream_summary(table, stream)
+        if not summary:
             return None
-        stored = json.loads(words[POSITIONS])
+        stored = json.loads(summary[POSITIONS])
         return cls(**{field.name: stored[field.name] for field in fields(cls) if field.name in stored})
 
     def to_summary(self, stream: str) -> dict[str, str]:
@@ -102,11 +102,11 @@ def _is_first(snapshot: Snapshot) -> bool:
 
 def _explain_gap(table: Table, since: int | None, line: list[Snapshot]) -> str:
     if since is None:
-        return "the first snapshots are not in the table's history any more"
+        return "the first snapshots are no longer in the history of the table"
     then = table.metadata.snapshot_by_id(since)
     if then is not None and line and (line[-1].sequence_number or 0) < (then.sequence_number or 0):
         return f"the table was rolled back to a state without snapshot {since}"
-    return f"snapshot {since} is not in the table's history any more"
+    return f"snapshot {since} is no longer in the history of the table"
 
 
 def count_commits_since(table: Table, since: int | None) -> int | None:
@@ -149,20 +149,20 @@ def format_changed_windows(changed: Mapping[str, Ranges]) -> dict[str, str]:
         {owner: ranges.join_to(1) for owner, ranges in changed.items()},
         {EVERYONE: everyone.join_to(1)},
     ):
-        words = json.dumps(
+        text = json.dumps(
             {owner: [[start // SECOND, end // SECOND] for start, end in ranges] for owner, ranges in shorter.items()},
             separators=(",", ":"),
         )
-        if len(words) <= MAX_CHARACTERS:
+        if len(text) <= MAX_CHARACTERS:
             break
-    return {WINDOWS: words}
+    return {WINDOWS: text}
 
 
-def parse_changed_windows(words: str) -> dict[str, Ranges]:
+def parse_changed_windows(text: str) -> dict[str, Ranges]:
     """Return the changed windows by organization. Those of `EVERYONE` apply to all organizations."""
     return {
         owner: Ranges.of((start * SECOND, end * SECOND) for start, end in ranges)
-        for owner, ranges in json.loads(words).items()
+        for owner, ranges in json.loads(text).items()
     }
 
 
@@ -190,9 +190,9 @@ def find_touched_windows(source: Table, snapshots: Iterable[Snapshot], micros: i
     commits, rows = 0, 0
     for snapshot in Changes(tuple(snapshots)).commits:
         commits += 1
-        words = read_summary(snapshot).get(WINDOWS)
-        if words is not None:
-            for owner, ranges in parse_changed_windows(words).items():
+        text = read_summary(snapshot).get(WINDOWS)
+        if text is not None:
+            for owner, ranges in parse_changed_windows(text).items():
                 found[owner].append(ranges)
             continue
         for changed in list_changed_files(source, snapshot):

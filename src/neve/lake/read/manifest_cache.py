@@ -56,8 +56,8 @@ class FileEntry:
 class ManifestCache:
     """Cache of manifests, each of which is read once. The least recently used is evicted first."""
 
-    def __init__(self, kept: int = CACHED_ENTRIES_DEFAULT) -> None:
-        self._kept = kept
+    def __init__(self, max_entries: int = CACHED_ENTRIES_DEFAULT) -> None:
+        self._max_entries = max_entries
         self._size = 0
         self._lock = threading.Lock()
         self._memory: OrderedDict[str, tuple[Any, ...]] = OrderedDict()
@@ -92,7 +92,7 @@ class ManifestCache:
             if path not in self._memory:
                 self._memory[path] = values
                 self._size += len(values)
-            while self._size > self._kept:
+            while self._size > self._max_entries:
                 self._size -= len(self._memory.popitem(last=False)[1])
         return values
 

@@ -44,7 +44,7 @@ class ManifestBatch:
 
 def batch_manifests(table: Table, snapshot: Snapshot) -> list[ManifestBatch]:
     """Return all manifests with live entries in batches. The size of a batch limits the memory that it needs."""
-    lots: dict[_BatchKey, list[ManifestSource]] = {}
+    batches: dict[_BatchKey, list[ManifestSource]] = {}
     for manifest in filter(has_live_files, list_manifests(table, snapshot)):
         source = ManifestSource(
             to_duckdb_path(manifest.manifest_path),
@@ -52,8 +52,8 @@ def batch_manifests(table: Table, snapshot: Snapshot) -> list[ManifestBatch]:
             manifest.sequence_number or 0,
             manifest.added_snapshot_id,
         )
-        lots.setdefault(_find_batch_key(manifest, source), []).append(source)
-    return [ManifestBatch(*kind[:3], part) for kind, sources in lots.items() for part in _split_by_bytes(sources)]
+        batches.setdefault(_find_batch_key(manifest, source), []).append(source)
+    return [ManifestBatch(*kind[:3], part) for kind, sources in batches.items() for part in _split_by_bytes(sources)]
 
 
 def _split_by_bytes(sources: list[ManifestSource]) -> Iterator[tuple[ManifestSource, ...]]:

@@ -41,7 +41,7 @@ class TargetSizes:
         return self.target * 9 // 5
 
     @property
-    def stretched(self) -> int:
+    def max_output(self) -> int:
         """The size that an output may have to avoid one more output: a tenth above the target."""
         return self.target * 11 // 10
 
@@ -54,7 +54,7 @@ class TargetSizes:
         if size < self.target:
             return 1
         whole, rest = divmod(size, self.target)
-        if rest <= self.small and size < whole * self.stretched:
+        if rest <= self.small and size < whole * self.max_output:
             return whole
         return whole + (1 if rest else 0)
 

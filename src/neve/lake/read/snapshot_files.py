@@ -91,7 +91,7 @@ def scan_files(
         name = ".".join(table.name())
         raise LakeError(
             f"{name} has equality deletes, which can't be read without Spark",
-            hint=f"`neve compact run {name} --strategy deletes` applies them; then try again",
+            hint=f"apply them with `neve compact run {name} --strategy deletes`, then try again",
         ) from error
 
 

@@ -96,7 +96,7 @@ def find_time_column(table: Table, wanted: str = "") -> TimeColumn | None:
         if found is None:
             raise ConfigError(
                 f"{'.'.join(table.name())} has no time column {wanted!r}, expected a timestamp or a date",
-                hint="`neve tables` and your catalog say which columns there are",
+                hint="check the columns of the table in your catalog",
             )
         return found
     partitioned = [

@@ -114,11 +114,11 @@ def _ensure_cached(jar: Jar) -> Path:
     if not path.exists():
         _fetch(jar, path)
     found = path.stat()
-    seen = hash_file(path, found.st_size, found.st_mtime_ns, found.st_ino)
-    if seen != jar.sha256:
+    digest = hash_file(path, found.st_size, found.st_mtime_ns, found.st_ino)
+    if digest != jar.sha256:
         raise EnvironmentFault(
-            f"{path} has the SHA-256 {seen}, expected {jar.sha256}: it is not the jar that Neve was tested with",
-            hint="somebody changed it, or it was copied in part: remove it, and it is fetched anew",
+            f"{path} has the SHA-256 {digest}, expected {jar.sha256}: it is not the jar that Neve was tested with",
+            hint="it was changed or copied in part: remove it, and it is fetched again",
         )
     return path
 
@@ -170,9 +170,9 @@ def _find_ivy() -> Path:
     return next((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
 
 
-def _last_lines(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if "::::" in line or "ERROR" in line or "not found" in line]
-    return "; ".join(lines[-3:]) or said.strip()[-300:]
+def _last_lines(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if "::::" in line or "ERROR" in line or "not found" in line]
+    return "; ".join(lines[-3:]) or output.strip()[-300:]
 
 
 if __name__ == "__main__":

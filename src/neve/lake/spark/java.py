@@ -70,10 +70,10 @@ def find_java_path() -> Path | None:
 def _read_version(path: Path) -> str:
     try:
         # All vendors print the version to standard error.
-        said = subprocess.run([str(path), "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
+        output = subprocess.run([str(path), "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
     except (OSError, subprocess.SubprocessError) as error:
         raise EnvironmentFault(f"{path} -version failed: {error}", hint=INSTALL) from error
-    match = re.search(r'version "([^"]+)"', said)
+    match = re.search(r'version "([^"]+)"', output)
     if match is None:
-        raise EnvironmentFault(f"{path} -version said {said.strip()!r}, expected a version", hint=INSTALL)
+        raise EnvironmentFault(f"{path} -version printed {output.strip()!r}, expected a version", hint=INSTALL)
     return match[1]

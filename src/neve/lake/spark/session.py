@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 
 CONNECT_PORT = 15002  # default port of a server
 REACH_SECONDS = 3.0
-RETRIES, LONGEST_PAUSE_MS = 5, 2000  # the client's own retries would take ten minutes
+RETRIES, MAX_BACKOFF_MS = 5, 2000  # the client's own retries would take ten minutes
 
 
 def open_remote_session(url: str, conf: Mapping[str, str]) -> SparkSession:
     """Open a new session. Raises `LakeError` at once if no server listens, instead of after ten minutes of retries."""
     check_reachable(url)
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - only for those who need Spark
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - only if Spark is needed
     from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415
 
     session: Any = SparkSession.builder.remote(url).create()
-    session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES, max_backoff=LONGEST_PAUSE_MS)])
+    session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES, max_backoff=MAX_BACKOFF_MS)])
     for key, value in conf.items():
         session.conf.set(key, value)
     return cast("SparkSession", session)
@@ -59,8 +59,8 @@ def check_reachable(url: str) -> None:
         socket.create_connection((place.hostname or "", place.port or CONNECT_PORT), REACH_SECONDS).close()
     except OSError as error:
         raise LakeError(
-            f"Spark at {place.hostname}:{place.port or CONNECT_PORT} does not answer: {error.strerror or error}",
-            hint="ask again when it is up; `neve status` shows the parts of `neve serve`",
+            f"Spark at {place.hostname}:{place.port or CONNECT_PORT} does not respond: {error.strerror or error}",
+            hint="try again when it is up; run `neve status` to see the health of `neve serve`",
         ) from error
 
 
@@ -147,7 +147,7 @@ def _build_session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if spark.master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - a JVM's worth of imports, only for those who need it
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - a JVM's worth of imports, only if it is needed
 
     builder = SparkSession.builder
     if spark.connect:
@@ -211,7 +211,7 @@ def _is_secret(key: str, conf: Mapping[str, str]) -> bool:
 
 def _is_running(spark: SparkConfig) -> bool:
     """Return whether a JVM runs already, so that no setting goes to a command line."""
-    from pyspark import SparkContext  # noqa: PLC0415 - a JVM's worth of imports, only for those who need it
+    from pyspark import SparkContext  # noqa: PLC0415 - a JVM's worth of imports, only if it is needed
 
     return bool(spark.connect) or SparkContext._gateway is not None
 
@@ -225,8 +225,8 @@ def _submit_conf_by_file(conf: Mapping[str, str]) -> Iterator[None]:
     before = os.environ.get(SUBMIT_ARGS)
     if before and "--properties-file" in before:
         raise ConfigError(
-            f"{SUBMIT_ARGS} is {before!r}, expected no --properties-file: Neve gives Spark one with secrets",
-            hint="put the settings of that file under spark.conf in neve.yaml, where they win over Neve's own",
+            f"{SUBMIT_ARGS} is {before!r}, expected no --properties-file: Neve passes its own, with secrets",
+            hint="move the settings of that file to spark.conf in neve.yaml, where they override Neve's own",
         )
     number, path = tempfile.mkstemp(prefix="neve-spark-", suffix=".conf")  # mode 0600
     try:
@@ -267,16 +267,16 @@ def _redirect_stderr(path: Path) -> Iterator[None]:
     make_private_folder(path.parent)
     path.touch(mode=0o600)  # errors of the JVM may quote data
     sys.stderr.flush()
-    kept = os.dup(2)
+    stderr = os.dup(2)
     try:
         with path.open("ab") as log:
             os.dup2(log.fileno(), 2)
         yield
     except Exception as error:
-        raise EnvironmentFault(f"Spark did not start: {error}", hint=f"the JVM's own words are in {path}") from error
+        raise EnvironmentFault(f"Spark did not start: {error}", hint=f"the log of the JVM is {path}") from error
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 POOL_PROPERTY = "spark.scheduler.pool"

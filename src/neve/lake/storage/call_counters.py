@@ -78,7 +78,7 @@ class CallCounters:
             self._tallies.setdefault(kind, CallCounts()).bytes += size
 
     @contextmanager
-    def timed(self, operation: Operation, scheme: str, size: int = 0) -> Iterator[None]:
+    def time_call(self, operation: Operation, scheme: str, size: int = 0) -> Iterator[None]:
         """Count the block as one call. A missing file is a result, not a failure."""
         started, failed = time.perf_counter(), False
         try:
@@ -89,16 +89,16 @@ class CallCounters:
         finally:
             self.count((operation, scheme), time.perf_counter() - started, 0 if failed else size, failed=failed)
 
-    def seen(self) -> CountsByKind:
+    def read(self) -> CountsByKind:
         """Return the current counters."""
         with self._lock:
             return {kind: _copy_counts(tally) for kind, tally in self._tallies.items()}
 
-    def taken(self) -> CountsByKind:
+    def drain(self) -> CountsByKind:
         """Return the counters and reset them. The receiver adds them to its own."""
         with self._lock:
-            taken, self._tallies = self._tallies, {}
-            return taken
+            drained, self._tallies = self._tallies, {}
+            return drained
 
     def add(self, others: Mapping[CallKind, CallCounts]) -> None:
         """Add the counters of another process."""
@@ -118,7 +118,7 @@ CALLS = CallCounters()
 
 def pack_result(result: object) -> bytes:
     """Serialize a worker's result, with the counters of its calls."""
-    return pickle.dumps((result, CALLS.taken()))
+    return pickle.dumps((result, CALLS.drain()))
 
 
 def unpack_result(data: bytes) -> Any:

@@ -23,17 +23,17 @@ class CountedFile(PyArrowFile):
         return cls(file.location, file._path, file._filesystem, file._buffer_size)
 
     def __len__(self) -> int:
-        with CALLS.timed(Operation.HEAD, self._scheme):
+        with CALLS.time_call(Operation.HEAD, self._scheme):
             return super().__len__()
 
     def exists(self) -> bool:
         """Return whether the file exists."""
-        with CALLS.timed(Operation.HEAD, self._scheme):
+        with CALLS.time_call(Operation.HEAD, self._scheme):
             return super().exists()
 
     def open(self, seekable: bool = True) -> InputStream:
         """Open the file for reading."""
-        with CALLS.timed(Operation.GET, self._scheme):
+        with CALLS.time_call(Operation.GET, self._scheme):
             stream = super().open(seekable)
         if seekable:
             CALLS.add_bytes((Operation.GET, self._scheme), cast("pa.NativeFile", stream).size())
@@ -68,5 +68,5 @@ class CountedFileIO(PyArrowFileIO):
         """Delete a file."""
         place = location if isinstance(location, str) else location.location
         scheme, _netloc, _path = self.parse_location(place, self.properties)
-        with CALLS.timed(Operation.DELETE, scheme):
+        with CALLS.time_call(Operation.DELETE, scheme):
             super().delete(location)

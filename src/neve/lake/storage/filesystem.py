@@ -64,7 +64,7 @@ class CountedSink:
             CALLS.count((Operation.PUT, self._scheme), seconds, size, failed=failed or self._failed)
 
 
-class CountedOutput(pa.PythonFile):  # type: ignore[misc] # Arrow tells no types
+class CountedOutput(pa.PythonFile):  # type: ignore[misc] # Arrow has no types
     """A counted file for Arrow's writers."""
 
     def __init__(self, sink: CountedSink, mode: str) -> None:
@@ -103,19 +103,19 @@ class _CountedFileSystem:
     def get_file_info(self, paths_or_selector: Any) -> Any:
         """Return the info of paths, or list a folder."""
         lists = isinstance(paths_or_selector, pafs.FileSelector)
-        with CALLS.timed(Operation.LIST if lists else Operation.HEAD, self.scheme):
+        with CALLS.time_call(Operation.LIST if lists else Operation.HEAD, self.scheme):
             return self._arrow.get_file_info(paths_or_selector)
 
     def open_input_file(self, path: Any) -> pa.NativeFile:
         """Open a file for random access."""
-        with CALLS.timed(Operation.GET, self.scheme):
+        with CALLS.time_call(Operation.GET, self.scheme):
             opened = self._arrow.open_input_file(path)
         CALLS.add_bytes((Operation.GET, self.scheme), opened.size())
         return opened
 
     def open_input_stream(self, path: Any, *options: Any, **named: Any) -> pa.NativeFile:
         """Open a file for sequential reading."""
-        with CALLS.timed(Operation.GET, self.scheme):
+        with CALLS.time_call(Operation.GET, self.scheme):
             return self._arrow.open_input_stream(path, *options, **named)
 
     def open_output_stream(self, path: Any, *options: Any, **named: Any) -> pa.NativeFile:
@@ -124,22 +124,22 @@ class _CountedFileSystem:
 
     def move(self, src: Any, dest: Any) -> None:
         """Rename a file. Object storage copies it."""
-        with CALLS.timed(Operation.PUT, self.scheme):
+        with CALLS.time_call(Operation.PUT, self.scheme):
             self._arrow.move(src, dest)
 
     def delete_file(self, path: Any) -> None:
         """Delete a file."""
-        with CALLS.timed(Operation.DELETE, self.scheme):
+        with CALLS.time_call(Operation.DELETE, self.scheme):
             self._arrow.delete_file(path)
 
     def delete_dir(self, path: Any) -> None:
         """Delete a folder with its content."""
-        with CALLS.timed(Operation.DELETE, self.scheme):
+        with CALLS.time_call(Operation.DELETE, self.scheme):
             self._arrow.delete_dir(path)
 
     def delete_dir_contents(self, path: Any, **named: Any) -> None:
         """Delete the content of a folder."""
-        with CALLS.timed(Operation.DELETE, self.scheme):
+        with CALLS.time_call(Operation.DELETE, self.scheme):
             self._arrow.delete_dir_contents(path, **named)
 
     @property
@@ -148,7 +148,7 @@ class _CountedFileSystem:
         return cast("Any", super())
 
 
-class CountedLocal(_CountedFileSystem, pafs.LocalFileSystem):  # type: ignore[misc] # Arrow tells no types
+class CountedLocal(_CountedFileSystem, pafs.LocalFileSystem):  # type: ignore[misc] # Arrow has no types
     """File system of this machine."""
 
     scheme = "file"
@@ -157,7 +157,7 @@ class CountedLocal(_CountedFileSystem, pafs.LocalFileSystem):  # type: ignore[mi
         return CountedLocal, ()
 
 
-class CountedS3(_CountedFileSystem, pafs.S3FileSystem):  # type: ignore[misc] # Arrow tells no types
+class CountedS3(_CountedFileSystem, pafs.S3FileSystem):  # type: ignore[misc] # Arrow has no types
     """Object storage."""
 
     scheme = "s3"

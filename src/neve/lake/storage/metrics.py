@@ -33,16 +33,18 @@ class StoreCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield calls, failures, bytes, seconds and dollars."""
-        calls = CounterMetricFamily("neve_store_calls", "calls of storage; a file that is opened is one", labels=LABELS)
-        failures = CounterMetricFamily("neve_store_failures", "calls of storage that failed", labels=LABELS)
-        sizes = CounterMetricFamily(
-            "neve_store_bytes", "bytes of files that were written, and of those that were opened", labels=LABELS
+        calls = CounterMetricFamily(
+            "neve_store_calls", "calls of the storage; opening a file is one call", labels=LABELS
         )
-        seconds = HistogramMetricFamily("neve_store_seconds", "for a call, in get until it is open", labels=LABELS)
+        failures = CounterMetricFamily("neve_store_failures", "failed calls of the storage", labels=LABELS)
+        sizes = CounterMetricFamily("neve_store_bytes", "bytes of written and of opened files", labels=LABELS)
+        seconds = HistogramMetricFamily(
+            "neve_store_seconds", "duration of a call, for get until the file is open", labels=LABELS
+        )
         dollars = CounterMetricFamily(
-            "neve_store_dollars", "what the calls cost by the configured prices, at the least", labels=LABELS
+            "neve_store_dollars", "minimum cost of the calls in dollars, by the configured prices", labels=LABELS
         )
-        for kind, tally in sorted(self._calls.seen().items()):
+        for kind, tally in sorted(self._calls.read().items()):
             calls.add_metric(kind, tally.calls)
             failures.add_metric(kind, tally.failures)
             sizes.add_metric(kind, tally.bytes)

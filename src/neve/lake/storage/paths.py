@@ -49,7 +49,7 @@ def resolve_real_path(path: str) -> str:
 
 @dataclass(frozen=True)
 class OwnFolders:
-    """Folders and files that only Neve reads: the warehouse, the raw zone, checkpoints and the like. Can be pickled.
+    """Folders and files that only Neve reads: the warehouse, the raw zone, checkpoints and others. Can be pickled.
 
     They contain rows of every organization, so none of them is ever a source of telemetry.
     """

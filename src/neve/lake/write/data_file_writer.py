@@ -98,8 +98,8 @@ class DataFileWriter:
     @property
     def paths(self) -> list[str]:
         """The paths of all files that were started."""
-        begun = [self._open.path] if self._open else []
-        return [*(file.file_path for file in self.files), *begun]
+        unfinished = [self._open.path] if self._open else []
+        return [*(file.file_path for file in self.files), *unfinished]
 
     def _room(self, rows: pa.Table) -> int:
         """Return the number of these rows that fit into the current row group."""
@@ -247,8 +247,10 @@ def _find_columns_without_bounds(footer: pq.FileMetaData, ids: Mapping[str, int]
     found = set()
     for group in (footer.row_group(number) for number in range(footer.num_row_groups)):
         for column in (group.column(number) for number in range(group.num_columns)):
-            told = column.statistics
-            has_values = told is None or not told.has_null_count or told.null_count < column.num_values
-            if has_values and (told is None or not told.has_min_max) and column.path_in_schema in ids:
+            statistics = column.statistics
+            has_values = (
+                statistics is None or not statistics.has_null_count or statistics.null_count < column.num_values
+            )
+            if has_values and (statistics is None or not statistics.has_min_max) and column.path_in_schema in ids:
                 found.add(ids[column.path_in_schema])
     return found

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 FIELD_ID = b"PARQUET:field_id"
 
 
-def build_file_schema(schema: Schema, given: pa.Schema) -> pa.Schema:
+def build_file_schema(schema: Schema, arrow: pa.Schema) -> pa.Schema:
     """Return the schema of a data file: the table's columns in order, in the Arrow types of the batches."""
-    return pa.schema([_field_with_id(field, _find_given_type(field, given)) for field in schema.fields])
+    return pa.schema([_field_with_id(field, _find_arrow_type(field, arrow)) for field in schema.fields])
 
 
 def conform_to_schema(batch: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -31,9 +31,9 @@ def conform_to_schema(batch: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _find_given_type(field: NestedField, given: pa.Schema) -> pa.DataType:
-    if field.name in given.names:
-        return given.field(field.name).type
+def _find_arrow_type(field: NestedField, arrow: pa.Schema) -> pa.DataType:
+    if field.name in arrow.names:
+        return arrow.field(field.name).type
     return schema_to_pyarrow(field.field_type, include_field_ids=False)
 
 
