@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 NOT_OURS = {"writing.md"}  # has them as bad examples
@@ -13,6 +18,18 @@ PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").g
 FORMS = re.compile(
     r"\b(those who|whoever|whose every|no hand|stood by for|nothing is wrong with|gone on with|well again|not well|"
     r"(?:is|are) told|takes? in|taken in|anew|is at it|as it were|the like|so it is where)\b",
+    re.IGNORECASE,
+)
+# Packages whose messages (errors, hints, reasons of plans, log lines, help of metrics) are checked, too.
+PACKAGES = (
+    *("compact", "ingest", "jobs", "lake", "maintain", "model"),
+    *("otap", "otlp", "predicate", "raw", "receive", "state"),
+)
+MESSAGE_FORMS = re.compile(
+    FORMS.pattern + r"|\b(can't tell|can't be told|can't be said|for good|for ever|is gone|are gone|goes on|go on|"
+    r"look(?:s|ed)? (?:at|through)|does not answer|did happen|nobody|somebody|in words|left alone|put off|put back|"
+    r"given up|gives? back|(?<!there )(?:is|are) no (?!longer)\w+|fewer would do|were quicker|speaks? (?:for|of)|"
+    r"there more than once|was silent|would rather|of its own accord|the words of|up to now)\b",
     re.IGNORECASE,
 )
 
@@ -28,6 +45,31 @@ def test_pages_use_plain_words(page: Path) -> None:
     assert find_forms(page.read_text(encoding="utf-8")) == []
 
 
+def read_messages(source: str) -> Iterator[str]:
+    """Yield the string literals of a module except docstrings."""
+    tree = ast.parse(source)
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
+            yield node.value
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_messages_use_plain_words(package: str) -> None:
+    """Users read errors, hints and reasons before any page."""
+    files = sorted((ROOT / "src" / "neve" / package).rglob("*.py"))
+    assert files
+    found = [
+        f"{file.name}: {text}"
+        for file in files
+        for text in read_messages(file.read_text(encoding="utf-8"))
+        if MESSAGE_FORMS.search(text)
+    ]
+    assert found == []
+
+
 def test_a_form_is_found() -> None:
     """Otherwise the tests above would prove nothing."""
     assert find_forms("Port of those who watch\nPort for health checks") == ["Port of those who watch"]
+    messages = list(read_messages('"""It is gone."""\nlog.info("the file is gone", path=f"{x} is missing")'))
+    assert [text for text in messages if MESSAGE_FORMS.search(text)] == ["the file is gone"]
