@@ -66,8 +66,8 @@ def test_spans_of_one_source_are_counted_over_its_messages(
     for first in (0, 6):
         messages = pa.array([traces(2, first=first), b"\xff", traces(4, first=first + 2)], pa.binary())
         batch = Batch("one", Signal.TRACES, INTAKE, messages, range(3), bounds=assignment.config.bounds)
-        assert not list(decoder.take(batch))
-    assert not list(decoder.take(Batch("two", Signal.LOGS, INTAKE, pa.array([logs(2)], pa.binary()), [0])))
+        assert not list(decoder.add(batch))
+    assert not list(decoder.add(Batch("two", Signal.LOGS, INTAKE, pa.array([logs(2)], pa.binary()), [0])))
     blocks = list(decoder.finish(None))
     assert numbers_in_order(blocks) == list(range(12))
     [spans] = [block.rows for block in blocks if block.label == SPANS.name]
@@ -131,7 +131,7 @@ def test_a_source_without_order_has_no_numbers(assignment: Assignment) -> None:
     """Null means that the order is unknown."""
     decoder = Decoder(assignment)
     messages = pa.array([traces(2)], pa.binary())
-    assert not list(decoder.take(Batch("otap", Signal.TRACES, INTAKE, messages, [0], is_ordered=False)))
+    assert not list(decoder.add(Batch("otap", Signal.TRACES, INTAKE, messages, [0], is_ordered=False)))
     [spans] = [block.rows for block in decoder.finish(None) if block.label == SPANS.name]
     assert spans.column("arrival_order").null_count == 2
 

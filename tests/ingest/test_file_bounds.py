@@ -94,7 +94,7 @@ def test_only_foreign_messages_are_bounded(
     assert isinstance(file, HashedFile)
     assignment = Assignment("batch", NOW, IngestConfig(max_records=20), s3, {})
     reader = _FileReader(assignment, "acme", allow_any_path)
-    list(reader.take(file))
+    list(reader.read(file))
     assert (dict(reader.decoder.tally.records), dict(reader.decoder.tally.rejected)) == (
         {"logs": records} if records else {},
         rejected,

@@ -12,7 +12,7 @@ import pytest
 
 from neve.errors import ConfigError, LakeError, LeaseLost, LeaseTaken
 from neve.jobs.history import SPACE, JobHistory
-from neve.jobs.job import JobState, Progress, Task, WorkMissing, WorkRefused
+from neve.jobs.job import JobState, Progress, Task, WorkNotFound, WorkStateError
 from neve.jobs.queue import DELAY_PER_RANK, OPEN, JobQueue
 from neve.jobs.record import JobRecord, new_id
 from neve.jobs.transitions import Retry
@@ -383,14 +383,14 @@ def test_a_dead_job_is_replayed_as_the_open_one_of_its_subject(jobs: JobQueue) -
 def test_what_can_not_be_cancelled_or_replayed_is_refused_with_a_reason(jobs: JobQueue) -> None:
     """An unknown id and a wrong state are different things."""
     for verb in (jobs.cancel, jobs.replay):
-        with pytest.raises(WorkMissing, match="there is no job 'nonsense'") as raised:
+        with pytest.raises(WorkNotFound, match="there is no job 'nonsense'") as raised:
             verb("nonsense")
         assert raised.value.hint == "run `neve jobs list` to see the jobs"
     job = want(jobs)
-    with pytest.raises(WorkRefused, match=r"can't be replayed: it is queued, expected dead or cancelled"):
+    with pytest.raises(WorkStateError, match=r"can't be replayed: it is queued, expected dead or cancelled"):
         jobs.replay(job.id)
     jobs.finish(claim(jobs), "done")
-    with pytest.raises(WorkRefused, match=r"can't be cancelled: it is done, expected queued or running"):
+    with pytest.raises(WorkStateError, match=r"can't be cancelled: it is done, expected queued or running"):
         jobs.cancel(job.id)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from neve.errors import ConfigError, LakeError, LeaseLost, LeaseTaken
-from neve.jobs.job import JobState, Task, WorkRefused
+from neve.jobs.job import JobState, Task, WorkStateError
 from neve.jobs.queue import JobQueue
 from neve.jobs.transitions import Retry
 from tests.jobs.support import Clock, sqlite
@@ -107,7 +107,7 @@ class Working(RuleBasedStateMachine):
             else:
                 self.jobs.cancel(job.id)
                 self.wishes[job.table].clear()
-        except WorkRefused:
+        except WorkStateError:
             refused = {JobState.DONE, *OPEN} if is_wanted else set(JobState) - set(OPEN)
             assert job.state in refused
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.jobs.job import Task, WorkMissing
+from neve.jobs.job import Task, WorkNotFound
 from neve.jobs.pauses import SPACE, Pauses
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def test_a_pause_that_is_over_does_not_count(documents: Documents) -> None:
     over = pauses.pause(task=None, by="ada", reason="", until=now - timedelta(seconds=1))
     assert pauses.find(Task.COMPACT, "logs") is None
     assert pauses.list() == []
-    with pytest.raises(WorkMissing, match=f"there is no pause '{over.id}'"):
+    with pytest.raises(WorkNotFound, match=f"there is no pause '{over.id}'"):
         pauses.resume(over.id)
     later = pauses.pause(task=None, by="ada", reason="", until=now + timedelta(hours=1))
     assert pauses.find(Task.COMPACT, "logs") == later

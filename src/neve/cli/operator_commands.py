@@ -252,12 +252,12 @@ def show_one(context: Context, job_id: str, as_json: bool) -> None:
     Example:
       neve jobs show 06491c22d4f80a1b2c
     """
-    from neve.jobs.job import WorkMissing
+    from neve.jobs.job import WorkNotFound
 
     with open_lake_control(context) as control:
         job = control.jobs.get(job_id)
     if job is None:
-        raise WorkMissing(f"there is no job {job_id!r}", hint="`neve jobs list` lists all jobs")
+        raise WorkNotFound(f"there is no job {job_id!r}", hint="`neve jobs list` lists all jobs")
     if as_json:
         print_json(job_document(job))
         return

@@ -54,7 +54,7 @@ def gather(assignment: Assignment, parcels: Iterable[ExchangeBlock]) -> Written:
     """Write the rows of all parcels. The rows of each table are buffered until files have a good size."""
     writer = _Writer(assignment)
     for parcel in parcels:
-        writer.take(parcel)
+        writer.add(parcel)
     writer.flush()
     return writer.written
 
@@ -67,7 +67,7 @@ class _Writer:
         self._held: dict[str, list[pa.Table]] = {}
         self._held_bytes = 0
 
-    def take(self, parcel: ExchangeBlock) -> None:
+    def add(self, parcel: ExchangeBlock) -> None:
         if parcel.label == REPORT:
             message = json.loads(parcel.rows.column(0)[0].as_py())
             self.written.tally.add(Tally.from_json(message[TALLY]))

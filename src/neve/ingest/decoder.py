@@ -25,7 +25,7 @@ from neve.ingest.quarantine import quarantine_rows
 from neve.lake.spark.exchange import ExchangeBlock
 from neve.lake.write.layout import hash_partitions
 from neve.model.tables import BY_SIGNAL, QUARANTINE
-from neve.otlp import Decoded, Intake, Overgrown, Rejected, decode
+from neve.otlp import BoundsExceeded, Decoded, Intake, Rejected, decode
 from neve.otlp.bounds import TooMany, check_bounds, count_groups
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Decoder:
         self._held: dict[str, list[pa.RecordBatch]] = {}
         self._held_bytes = 0
 
-    def take(self, batch: Batch) -> Iterator[ExchangeBlock]:
+    def add(self, batch: Batch) -> Iterator[ExchangeBlock]:
         """Decode messages. A batch whose rows or rejections are in the lake already is decoded for the other only."""
         self._reject(batch, batch.rejected)
         self.tally.messages += len(batch.messages)
@@ -165,7 +165,7 @@ class Decoder:
     def refuse(self, source: str, organization_id: str, bad: Rejected, signal: str = "") -> None:
         """Quarantine something that is not a message."""
         self.tally.rejected[bad.reason] += 1
-        self._hold(QUARANTINE.name, quarantine_rows(self.assignment, organization_id, source, signal, [bad]))
+        self._buffer(QUARANTINE.name, quarantine_rows(self.assignment, organization_id, source, signal, [bad]))
 
     def parcels(self) -> Iterator[ExchangeBlock]:
         """Yield the buffered rows if there are enough."""
@@ -193,7 +193,7 @@ class Decoder:
         else:
             ranks = None if batch.ranks is None else batch.ranks[chunk.start : end][decoded.message.to_numpy()]
             rows = self._arrivals.number(batch.source, rows, ranks)
-        self._hold(BY_SIGNAL[batch.signal].name, rows)
+        self._buffer(BY_SIGNAL[batch.signal].name, rows)
         self.tally.records[batch.signal.value] += decoded.batch.num_rows
         self.tally.duplicate_keys += decoded.duplicate_keys
         self.tally.pointless_metrics += decoded.pointless_metrics
@@ -204,9 +204,9 @@ class Decoder:
         self.tally.rejected.update(bad.reason for bad in rejected)
         organization = batch.intake.organization_id
         rows = quarantine_rows(self.assignment, organization, batch.source, batch.signal.value, rejected)
-        self._hold(QUARANTINE.name, rows)
+        self._buffer(QUARANTINE.name, rows)
 
-    def _hold(self, table: str, rows: pa.RecordBatch) -> None:
+    def _buffer(self, table: str, rows: pa.RecordBatch) -> None:
         if table in self.assignment.targets and rows.num_rows:
             self._held.setdefault(table, []).append(rows)
             self._held_bytes += rows.nbytes
@@ -228,7 +228,7 @@ def decode_all(signal: Signal, messages: pa.BinaryArray, intake: Intake) -> Deco
     except Exception as error:
         if len(messages) > 1:
             return _decode_halves(signal, messages, intake)
-        reason = "overgrown_message" if isinstance(error, Overgrown) else "undecodable_message"
+        reason = "overgrown_message" if isinstance(error, BoundsExceeded) else "undecodable_message"
         detail = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
         bad = Rejected(reason, detail, 0, messages[0].as_py())
         return Decoded(pa.RecordBatch.from_pylist([], schema=BY_SIGNAL[signal].schema), (bad,))

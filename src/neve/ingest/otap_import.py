@@ -209,7 +209,7 @@ class _RootFileReader:
             messages = to_messages(star, losses)
             self.decoder.record_ids = star.record_ids
             places = [start] * len(messages)
-            yield from self.decoder.take(Batch(path, SIGNALS[root], intake, messages, places, is_ordered=False))
+            yield from self.decoder.add(Batch(path, SIGNALS[root], intake, messages, places, is_ordered=False))
             start += star.rows.num_rows
 
     def _find_change(self, file: HashedFile) -> str | None:

@@ -53,15 +53,15 @@ def assign_tasks(tasks: Collection[Task], workers: int) -> list[tuple[Task, ...]
     return [*([every] * (workers - reserved)), *([short] * reserved)]
 
 
-class WorkMissing(NeveError):
+class WorkNotFound(NeveError):
     """Raised when there is no job, or no pause, with an id."""
 
 
-class WorkRefused(NeveError):
+class WorkStateError(NeveError):
     """Raised when the state of a job does not permit to cancel or replay it."""
 
 
-class WorkUnreadable(WorkRefused):
+class WorkUnreadable(WorkStateError):
     """Raised when the open job of a subject has values that only a newer release knows."""
 
 

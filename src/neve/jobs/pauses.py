@@ -8,7 +8,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from neve.jobs.job import Task, WorkMissing
+from neve.jobs.job import Task, WorkNotFound
 from neve.jobs.record import decode_or_skip, new_id
 
 if TYPE_CHECKING:
@@ -78,10 +78,10 @@ class Pauses:
         return pause
 
     def resume(self, pause_id: str) -> Pause:
-        """End a pause; raises `WorkMissing` if it has ended or never existed."""
+        """End a pause; raises `WorkNotFound` if it has ended or never existed."""
         found = next((pause for pause in self.list() if pause.id == pause_id), None)
         if found is None:
-            raise WorkMissing(
+            raise WorkNotFound(
                 f"there is no pause {pause_id!r}", hint="it may have ended; run `neve status` to see the current pauses"
             )
         self._documents.delete(SPACE, pause_id)

@@ -18,7 +18,7 @@ import structlog
 from neve.errors import LeaseLost
 from neve.jobs import transitions as changes
 from neve.jobs.history import SPACE, JobHistory
-from neve.jobs.job import Job, JobState, WorkMissing, WorkRefused, WorkUnreadable
+from neve.jobs.job import Job, JobState, WorkNotFound, WorkStateError, WorkUnreadable
 from neve.jobs.record import JobRecord, JobRequest, decode_or_skip, new_id
 from neve.jobs.transitions import Retry
 
@@ -333,11 +333,11 @@ class JobQueue:
         except WorkUnreadable as error:
             raise LeaseLost(f"{job.owner} lost job {job.id}: {error.message}", hint=error.hint) from error
 
-    def _state_error(self, job_id: str, verb: str, expected: str) -> WorkMissing | WorkRefused:
+    def _state_error(self, job_id: str, verb: str, expected: str) -> WorkNotFound | WorkStateError:
         job = self.get(job_id)
         if job is None:
-            return WorkMissing(f"there is no job {job_id!r}", hint="run `neve jobs list` to see the jobs")
-        return WorkRefused(
+            return WorkNotFound(f"there is no job {job_id!r}", hint="run `neve jobs list` to see the jobs")
+        return WorkStateError(
             f"job {job_id} ({job.subject}) can't be {verb}: it is {job.state.value}, expected {expected}",
             hint="start its task again instead" if job.state is JobState.DONE else None,
         )

@@ -60,7 +60,7 @@ CANCELLED_TOO_LATE = "finished before it noticed the cancellation"
 DEATHS, SINCE = "deaths", "since"  # in the result of a dead job
 
 
-class WorkerSilent(NeveError):
+class WorkerLost(NeveError):
     """Raised when a worker has not renewed its job in time: it is dead, or can't be distinguished from that."""
 
 
@@ -139,7 +139,7 @@ def delay_after_death(wanted: JobRequest, dead: Job | None, retry: Retry) -> Job
 def expire_claim(record: JobRecord, retry: Retry, now: datetime) -> JobRecord:
     """Fail the attempt of a worker without heartbeats; the lost time replaces the backoff."""
     job = record.job
-    error = WorkerSilent(
+    error = WorkerLost(
         f"worker {job.owner} sent no heartbeat until {job.until:%Y-%m-%d %H:%M:%S} UTC, and is considered dead"
     )
     left = fail(record, error, retry, now).change(owner="")  # if the worker resumes, it no longer owns the job

@@ -131,8 +131,8 @@ def to_duckdb_path(path: str) -> str:
     if scheme in S3_SCHEMES:
         return f"s3:{rest}"
     raise LakeError(
-        f"can't read the manifest {path}: {scheme} is no storage that Neve knows, expected file or s3",
-        hint="tables elsewhere can be queried through Spark, but not be planned for",
+        f"can't read the manifest {path}: {scheme} is an unknown storage, expected file or s3",
+        hint="tables in other storage can be queried through Spark, but not compacted",
     )
 
 

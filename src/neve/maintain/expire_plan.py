@@ -124,7 +124,7 @@ YOUNG = "younger than the maximum age of its branch"
 
 
 @dataclass
-class _KeptSnapshots:
+class _NeededSnapshots:
     """The kept snapshots, each with the first reason that was found."""
 
     reasons: dict[int, str] = field(default_factory=dict)
@@ -138,7 +138,7 @@ def plan_expiry(known: TableState, policy: ExpirePolicy, now: datetime) -> Expir
     """Plan the expiry of a table. The head of a branch or tag and snapshots that ingestion needs never expire."""
     dropped = find_expired_refs(known.snapshots, known.refs, now)
     refs = tuple(ref for ref in known.refs if ref not in dropped)
-    keeping = _KeptSnapshots()
+    keeping = _NeededSnapshots()
     _keep_refs(keeping, known.snapshots, refs, policy, now)
     _keep_young(keeping, known.snapshots, refs, policy, now)
     needed = _find_needed(known, policy, now)
@@ -164,7 +164,11 @@ def plan_expiry(known: TableState, policy: ExpirePolicy, now: datetime) -> Expir
 
 
 def _keep_refs(
-    keeping: _KeptSnapshots, snapshots: tuple[Snapshot, ...], refs: tuple[Ref, ...], policy: ExpirePolicy, now: datetime
+    keeping: _NeededSnapshots,
+    snapshots: tuple[Snapshot, ...],
+    refs: tuple[Ref, ...],
+    policy: ExpirePolicy,
+    now: datetime,
 ) -> None:
     """Keep the head of each branch and tag, and the last few and the young snapshots of a branch."""
     for ref in refs:
@@ -183,7 +187,11 @@ def _keep_refs(
 
 
 def _keep_young(
-    keeping: _KeptSnapshots, snapshots: tuple[Snapshot, ...], refs: tuple[Ref, ...], policy: ExpirePolicy, now: datetime
+    keeping: _NeededSnapshots,
+    snapshots: tuple[Snapshot, ...],
+    refs: tuple[Ref, ...],
+    policy: ExpirePolicy,
+    now: datetime,
 ) -> None:
     """Keep young snapshots that no branch reaches any more until their age: a reader may be about to use them."""
     reachable = {snapshot.id for ref in refs for snapshot in ancestors(snapshots, ref.snapshot_id) if ref.is_branch}
@@ -205,7 +213,11 @@ def _find_needed(known: TableState, policy: ExpirePolicy, now: datetime) -> dict
 
 
 def _keep_streams(
-    keeping: _KeptSnapshots, snapshots: tuple[Snapshot, ...], refs: tuple[Ref, ...], policy: ExpirePolicy, now: datetime
+    keeping: _NeededSnapshots,
+    snapshots: tuple[Snapshot, ...],
+    refs: tuple[Ref, ...],
+    policy: ExpirePolicy,
+    now: datetime,
 ) -> tuple[CarriedPosition, ...]:
     """Keep the path to each stream's position, or carry the position.
 
@@ -228,7 +240,7 @@ def _keep_streams(
     return ()
 
 
-def _keep_readers(keeping: _KeptSnapshots, known: TableState, refs: tuple[Ref, ...], now: datetime) -> None:
+def _keep_readers(keeping: _NeededSnapshots, known: TableState, refs: tuple[Ref, ...], now: datetime) -> None:
     """Keep the snapshots since the last read of each incremental reader.
 
     A reader that lags too far reads everything.

@@ -1,6 +1,6 @@
 """OTLP codec: protobuf and JSON messages to Arrow batches of the tables' schemas, and back, without loss."""
 
 from neve.otlp.codec import decode, encode
-from neve.otlp.decode_result import Decoded, Intake, Overgrown, Rejected
+from neve.otlp.decode_result import BoundsExceeded, Decoded, Intake, Rejected
 
-__all__ = ["Decoded", "Intake", "Overgrown", "Rejected", "decode", "encode"]
+__all__ = ["BoundsExceeded", "Decoded", "Intake", "Rejected", "decode", "encode"]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from neve.model.signals import Signal
-from neve.otlp.decode_result import Overgrown
+from neve.otlp.decode_result import BoundsExceeded
 
 LONGEST_VARINT_BITS = 70  # ten bytes; a longer one is malformed, and adding it up would take quadratic time
 MIN_ENTRY_BYTES = 2  # a tag and a length
@@ -54,7 +54,7 @@ DESCRIPTIONS = {
 }
 
 
-class TooMany(Overgrown):
+class TooMany(BoundsExceeded):
     """Raised when a message exceeds a bound; `setting` is the bound's name in every section."""
 
     def __init__(self, entry: Entry, limit: int) -> None:

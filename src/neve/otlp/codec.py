@@ -14,7 +14,7 @@ from neve.model.signals import Signal
 from neve.model.tables import BY_SIGNAL
 from neve.otlp import logs, metrics, spans
 from neve.otlp.columns import constant
-from neve.otlp.decode_result import Decoded, Intake, Overgrown, Rejected
+from neve.otlp.decode_result import BoundsExceeded, Decoded, Intake, Rejected
 from neve.otlp.digest import Digests, bind_to_messages, content_digests, digests, message_digests, record_ids
 from neve.otlp.envelope import (
     Columns,
@@ -82,12 +82,12 @@ def _open(signal: Signal, column: pa.BinaryArray) -> tuple[Envelope, list[Reject
 
 
 def _check_growth(envelope: Envelope) -> None:
-    """Raise `Overgrown` if megabytes would become gigabytes: every row holds its resource and scope."""
+    """Raise `BoundsExceeded` if megabytes would become gigabytes: every row holds its resource and scope."""
     sizes = [pc.binary_length(part).fill_null(0) for part in (envelope.groups.resource, envelope.groups.scope)]
     shared = pc.add(*sizes).to_numpy(zero_copy_only=False).astype(np.int64)
     grown = int((shared * np.bincount(envelope.group, minlength=len(shared))).sum()) if len(shared) else 0
     if grown > MAX_SHARED_BYTES:
-        raise Overgrown(f"resources and scopes fill {grown} bytes in rows, expected at most {MAX_SHARED_BYTES}")
+        raise BoundsExceeded(f"resources and scopes fill {grown} bytes in rows, expected at most {MAX_SHARED_BYTES}")
 
 
 def _decode_context(envelope: Envelope) -> tuple[Envelope, Context, list[Rejected]]:

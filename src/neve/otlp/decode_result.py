@@ -35,7 +35,7 @@ class Rejected:
     records: int = 1  # points of a metric
 
 
-class Overgrown(WireError):
+class BoundsExceeded(WireError):
     """Raised when messages hold, or would become, far more than their size suggests."""
 
 

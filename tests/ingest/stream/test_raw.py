@@ -187,7 +187,7 @@ def test_a_checkpoint_shows_that_a_stream_has_run(lake: Lake, tmp_path: Path, ea
         def find(self) -> list[Segment]:
             return []
 
-        def take(self, segments: list[Segment]) -> None:
+        def ingest(self, segments: list[Segment]) -> None:
             pytest.fail(f"took {segments}")
 
         def retry(self) -> None:

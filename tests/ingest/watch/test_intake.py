@@ -122,7 +122,7 @@ def test_faults_of_a_store_cost_themselves_only(spark_lake: Lake, tmp_path: Path
         event("acme", "s3://raw/acme/traces.binpb", position=4),
         event("umbrella", "s3://raw/umbrella/traces.binpb", position=5),
     ]
-    result = place.intake().take(events, {"w": 2})
+    result = place.intake().ingest(events, {"w": 2})
     assert (result.records, result.positions) == ({"traces": 4}, {"w": 2})
     assert place.rows("spans") == {"acme": 2, "umbrella": 2}
     assert place.reasons() == [("acme", "announced_file_lost")]
@@ -141,7 +141,7 @@ def test_a_store_that_comes_back_has_lost_nothing(spark_lake: Lake, tmp_path: Pa
     store.objects["gone-away/traces.binpb"] = traces(3)
     store.away.add("gone-away")
     place = house(spark_lake, tmp_path, store.config)
-    assert place.intake().take([event("acme", "s3://gone-away/traces.binpb")], {}).records == {}
+    assert place.intake().ingest([event("acme", "s3://gone-away/traces.binpb")], {}).records == {}
     store.away.clear()
     result = place.intake().retry()
     assert result is not None
@@ -164,7 +164,7 @@ def test_what_the_door_let_through_is_refused_in_the_stream(spark_lake: Lake, tm
         f"{inside}/../other/traces.binpb",
         f"{table}/data/a.parquet",
     ]
-    result = place.intake().take([event("acme", *paths, signal="traces")], {})
+    result = place.intake().ingest([event("acme", *paths, signal="traces")], {})
     assert (result.records, result.rejected) == ({}, {"refused_announcement": 4})
     assert (place.waiting(), place.reasons()) == ([], [("acme", "refused_announcement")] * 4)
     payloads = [row["payload"] for row in place.lake.table("quarantine").scan().to_arrow().to_pylist()]
@@ -179,11 +179,11 @@ def test_a_trusted_sender_names_an_organization_with_its_places(spark_lake: Lake
     place = house(spark_lake, tmp_path, places={owner: (str(tmp_path / owner),) for owner in ("acme", "umbrella")})
     foreign = str(tmp_path / "umbrella" / "traces.binpb")
     trusted = replace(event("acme", foreign, organization="umbrella"), may_name_organization=True)
-    assert place.intake().take([trusted], {}).records == {"traces": 2}
+    assert place.intake().ingest([trusted], {}).records == {"traces": 2}
     assert place.rows("spans") == {"umbrella": 2}
     own = replace(event("acme", str(tmp_path / "acme" / "traces.binpb"), organization="umbrella", position=1))
     wrong = replace(own, position=2, may_name_organization=True)
-    place.intake().take([own, wrong], {})
+    place.intake().ingest([own, wrong], {})
     assert place.rows("spans") == {"umbrella": 2, "acme": 2}
     assert place.reasons() == [("umbrella", "refused_announcement")]
 
@@ -205,7 +205,7 @@ def test_a_file_that_changes_into_a_link_is_not_followed(
 
     monkeypatch.setattr(FileJob, "_claim", swap)
     place = house(spark_lake, tmp_path, places={"acme": (str(tmp_path / "in"),)})
-    result = place.intake().take([event("acme", str(file))], {})
+    result = place.intake().ingest([event("acme", str(file))], {})
     assert (result.records, result.rejected) == ({}, {"announced_file_lost": 1})
     assert place.rows("spans") == {}
 
@@ -220,9 +220,9 @@ def test_a_job_that_fails_is_one_organizations_own(spark_lake: Lake, tmp_path: P
         event(owner, str(tmp_path / owner / "logs.binpb"), position=n) for n, owner in enumerate(("acme", "umbrella"))
     ]
     with failing(spark_lake, "acme", LakeError("no catalog")), pytest.raises(LakeError):
-        place.intake().take(events, {})
+        place.intake().ingest(events, {})
     with failing(spark_lake, "acme", RuntimeError("a bug")):
-        assert place.intake().take(events, {}).records == {"logs": 2}
+        assert place.intake().ingest(events, {}).records == {"logs": 2}
     assert [document["organization"] for document in place.waiting()] == ["acme"]
     result = place.intake().retry()
     assert result is not None
@@ -249,6 +249,6 @@ def test_files_in_a_bucket_are_announced_by_their_owner(spark_lake: Lake, tmp_pa
             stream.write(pa.py_buffer(traces(2, first=len(owner))))
     place = house(spark_lake, tmp_path, config, places={"acme": ("s3://raw-watch/acme", "s3://no-such-bucket")})
     paths = [f"s3://raw-watch/{path}" for path in ("acme/traces.binpb", "umbrella/traces.binpb", "acme/gone.json")]
-    result = place.intake().take([event("acme", *paths, "s3://no-such-bucket/a.json")], {})
+    result = place.intake().ingest([event("acme", *paths, "s3://no-such-bucket/a.json")], {})
     assert (result.records, place.rows("spans")) == ({"traces": 2}, {"acme": 2})
     assert result.rejected == {"refused_announcement": 1, "announced_file_missing": 2}

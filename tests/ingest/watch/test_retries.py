@@ -58,14 +58,14 @@ def test_a_file_waits_longer_each_time_and_is_given_up(documents: Clocked) -> No
     """Ten, twenty, forty seconds; the count is in the store and survives every process."""
     pauses = []
     for _attempt in range(3):
-        assert make(documents, attempts=4).hold(EVENT, FILE, "no answer", tried=True) is None
+        assert make(documents, attempts=4).postpone(EVENT, FILE, "no answer", tried=True) is None
         waited = 0
         while not make(documents).due():
             documents.time += timedelta(seconds=5)
             waited += 5
         pauses.append(waited)
     assert pauses == [10, 20, 40]
-    assert make(documents, attempts=4).hold(EVENT, FILE, "no answer", tried=True) == (
+    assert make(documents, attempts=4).postpone(EVENT, FILE, "no answer", tried=True) == (
         "failed 4 times (watch.attempts): no answer"
     )
 
@@ -73,7 +73,7 @@ def test_a_file_waits_longer_each_time_and_is_given_up(documents: Clocked) -> No
 def test_a_file_that_was_not_tried_has_lost_no_attempt(documents: Clocked) -> None:
     """Others of its bucket failed, and nobody asked for it."""
     for _turn in range(20):
-        assert make(documents, attempts=2).hold(EVENT, FILE, "not tried", tried=False) is None
+        assert make(documents, attempts=2).postpone(EVENT, FILE, "not tried", tried=False) is None
     [(_key, document)] = documents.entries(SPACE)
     assert document["attempts"] == 0
 
@@ -81,7 +81,7 @@ def test_a_file_that_was_not_tried_has_lost_no_attempt(documents: Clocked) -> No
 def test_what_waits_comes_back_as_an_event_of_one_file(documents: Clocked) -> None:
     """With what was said of it, for the organization that it was announced for."""
     event = replace(EVENT, may_name_organization=True)
-    make(documents, retry_seconds=0).hold(event, replace(FILE, organization="umbrella"), "no answer", tried=True)
+    make(documents, retry_seconds=0).postpone(event, replace(FILE, organization="umbrella"), "no answer", tried=True)
     [waiting] = make(documents).due()
     assert (waiting.attempts, waiting.event.organization_id, waiting.event.position) == (1, "umbrella", 3)
     assert json.loads(waiting.event.payload) == {"path": FILE.path, "format": "json_lines", "signal": "logs"}
@@ -95,37 +95,39 @@ def test_one_organization_holds_so_many_and_no_more(documents: Clocked) -> None:
     """Others have room of their own; a file that waits already does not count again."""
     retries = make(documents, max_waiting=2)
     files = [replace(FILE, path=f"s3://raw/{number}.json") for number in range(3)]
-    assert [retries.hold(EVENT, file, "no answer", tried=True) for file in files[:2]] == [None, None]
-    assert "already wait for a retry (watch.max_waiting)" in str(retries.hold(EVENT, files[2], "no answer", tried=True))
-    assert retries.hold(EVENT, files[0], "no answer", tried=True) is None
-    assert retries.hold(replace(EVENT, organization_id="umbrella"), files[2], "no answer", tried=True) is None
+    assert [retries.postpone(EVENT, file, "no answer", tried=True) for file in files[:2]] == [None, None]
+    assert "already wait for a retry (watch.max_waiting)" in str(
+        retries.postpone(EVENT, files[2], "no answer", tried=True)
+    )
+    assert retries.postpone(EVENT, files[0], "no answer", tried=True) is None
+    assert retries.postpone(replace(EVENT, organization_id="umbrella"), files[2], "no answer", tried=True) is None
 
 
 def test_streams_do_not_see_each_other(documents: Clocked) -> None:
     """Nor does one whose name begins like another's."""
-    make(documents, retry_seconds=0).hold(EVENT, FILE, "no answer", tried=True)
+    make(documents, retry_seconds=0).postpone(EVENT, FILE, "no answer", tried=True)
     assert RetryQueue(documents, "watch-kafka", LAKE, WatchConfig()).due() == []
     assert len(make(documents).due()) == 1
 
 
 def test_lakes_that_share_a_store_do_not_see_each_other(documents: Clocked) -> None:
     """Their streams have the same names; a file of one must not be ingested into the other."""
-    make(documents, retry_seconds=0).hold(EVENT, FILE, "no answer", tried=True)
+    make(documents, retry_seconds=0).postpone(EVENT, FILE, "no answer", tried=True)
     other = RetryQueue(documents, "watch", "s3://other/warehouse", WatchConfig(max_waiting=1))
     assert other.due() == []
-    assert other.hold(EVENT, FILE, "no answer", tried=True) is None
+    assert other.postpone(EVENT, FILE, "no answer", tried=True) is None
     assert len(list(documents.entries(SPACE))) == 2
 
 
 def test_documents_of_an_earlier_release_are_read(documents: Clocked) -> None:
     """They were stored by the stream alone: their attempts count, and they are due once."""
     retries = make(documents, attempts=3, retry_seconds=0)
-    assert retries.hold(EVENT, FILE, "no answer", tried=True) is None
+    assert retries.postpone(EVENT, FILE, "no answer", tried=True) is None
     [(key, document)] = documents.entries(SPACE)
     documents.delete(SPACE, key)
     old_key = f"watch/{key.rpartition('/')[2]}"
     documents.put(SPACE, old_key, document)
-    assert make(documents, attempts=3, retry_seconds=0).hold(EVENT, FILE, "no answer", tried=True) is None
+    assert make(documents, attempts=3, retry_seconds=0).postpone(EVENT, FILE, "no answer", tried=True) is None
     [waiting] = make(documents).due()
     assert (waiting.key, waiting.attempts) == (key, 2)
     assert [found for found, _document in documents.entries(SPACE)] == [key]
@@ -136,6 +138,8 @@ def test_the_longest_waits_first_and_few_at_once(documents: Clocked, monkeypatch
     monkeypatch.setattr(retries_module, "MAX_AT_ONCE", 2)
     for number in range(4):
         documents.time += timedelta(seconds=1)
-        make(documents, retry_seconds=0).hold(EVENT, replace(FILE, path=f"s3://raw/{number}.json"), "no", tried=True)
+        make(documents, retry_seconds=0).postpone(
+            EVENT, replace(FILE, path=f"s3://raw/{number}.json"), "no", tried=True
+        )
     found = [json.loads(waiting.event.payload)["path"] for waiting in make(documents).due()]
     assert found == ["s3://raw/0.json", "s3://raw/1.json"]

@@ -34,7 +34,7 @@ from neve.api.query.models import bad_request, format_value, parse_json, read_mo
 from neve.api.query.operations import PREFIX
 from neve.app.reports import JobReport, PauseReport, ServePartReport
 from neve.errors import ConfigError, TableMissing
-from neve.jobs.job import WorkMissing, WorkRefused
+from neve.jobs.job import WorkNotFound, WorkStateError
 from neve.jobs.policies import Policies, PolicyConflict, hash_policies, read_policies
 from neve.state.scopes import Scope
 
@@ -75,9 +75,9 @@ def handle_errors(handler: Handler) -> Handler:
         _check_keyless_change(request, caller)
         try:
             return await handler(request, caller)
-        except WorkMissing as error:
+        except WorkNotFound as error:
             raise Failure(404, "not_found", error.message[:LONGEST_SHOWN], hint=error.hint) from error
-        except WorkRefused as error:
+        except WorkStateError as error:
             raise Failure(409, "conflict", error.message, hint=error.hint) from error
         except TableMissing as error:
             raise Failure(404, "unknown_table", error.message, hint=error.hint) from error
@@ -173,7 +173,7 @@ class JobEndpoints:
         job_id = _path_id(request)
         found = await self.threads.run(lambda: self.control.jobs.get(job_id))
         if found is None:
-            raise WorkMissing(f"there is no job {job_id!r}", hint="GET /api/v1/jobs lists all jobs")
+            raise WorkNotFound(f"there is no job {job_id!r}", hint="GET /api/v1/jobs lists all jobs")
         return json_response(JobReport.model_validate(found).plain)
 
     async def start(self, request: Request, caller: Caller) -> Response:

@@ -116,10 +116,10 @@ class Streams:
         )
 
 
-def trace_batch(name: str, take: Callable[[], BatchResult | None]) -> BatchResult | None:
+def trace_batch(name: str, ingest: Callable[[], BatchResult | None]) -> BatchResult | None:
     """Ingest a batch as a span of Neve's own telemetry."""
     with span("ingest", stream=name) as spent:
-        result = take()
+        result = ingest()
         if result is not None:
             spent.set(batch=result.batch_id, messages=result.messages, records=sum(result.records.values()))
         return result

@@ -256,7 +256,7 @@ class FileTask:
         for batch in batches:
             for group in batch.column(0).to_pylist():
                 for place, file in enumerate(self.groups[group], firsts[group]):
-                    yield from reader.take(file, place)
+                    yield from reader.read(file, place)
         yield from reader.decoder.finish([outcome.to_json() for outcome in reader.outcomes])
 
 
@@ -270,7 +270,7 @@ class _FileReader:
     def __post_init__(self) -> None:
         self.decoder = Decoder(self.assignment)
 
-    def take(self, file: HashedFile, place: int = 0) -> Iterator[ExchangeBlock]:
+    def read(self, file: HashedFile, place: int = 0) -> Iterator[ExchangeBlock]:
         """Decode one file, given its place in the batch. A file that can't be read as a whole goes to quarantine."""
         read = self._open(file)
         if not read:
@@ -289,7 +289,7 @@ class _FileReader:
                 bounds=bounds,
                 ranks=np.full(len(part.messages), place, dtype=np.int64),
             )
-            yield from self.decoder.take(batch)
+            yield from self.decoder.add(batch)
         signals = ",".join(part.signal for part in read)
         self.outcomes.append(FileOutcome(file, signals, read[0].format.value))
 

@@ -87,7 +87,7 @@ class StreamJob(ABC):
             self._run(until_caught_up, well)
         except Exception as error:
             if engine_is_gone():
-                raise EnvironmentFault(f"the Spark engine of the stream {self.name} has ended", hint=GONE_HINT) from error
+                raise EnvironmentFault(f"the engine of the stream {self.name} has ended", hint=GONE_HINT) from error
             raise
         self.result.seconds = time.monotonic() - started
         return self.result

@@ -74,10 +74,12 @@ class KafkaTask:
             for (topic, partition), messages in _by_partition(batch):
                 read = {f"{topic}/{partition}": int(messages.column("offset")[-1].as_py()) + 1}
                 report.positions = merge_positions(report.positions, read)
-                yield from self._take(decoder, topic, partition, messages)
+                yield from self._decode_partition(decoder, topic, partition, messages)
         yield from decoder.finish(asdict(report))
 
-    def _take(self, decoder: Decoder, topic: str, partition: int, rows: pa.RecordBatch) -> Iterator[ExchangeBlock]:
+    def _decode_partition(
+        self, decoder: Decoder, topic: str, partition: int, rows: pa.RecordBatch
+    ) -> Iterator[ExchangeBlock]:
         config = self.topics[topic]
         offsets: Offsets = rows.column("offset").to_numpy()
         values = rows.column("value")
@@ -99,7 +101,7 @@ class KafkaTask:
                 if not len(chosen) or not (rows_too or rejects_too):
                     continue
                 opened = _open_values(config, values.take(pa.array(chosen)), offsets[chosen], bounds)
-                yield from decoder.take(
+                yield from decoder.add(
                     Batch(
                         f"kafka:{topic}/{partition}",
                         config.signal,
@@ -284,12 +286,12 @@ class KafkaStream:
         starting = "earliest" if known else self.config.starting
         return read_topics(spark, self.config, list(self.topics), starting)
 
-    def take(self, frame: DataFrame) -> BatchResult | None:
+    def ingest(self, frame: DataFrame) -> BatchResult | None:
         """Ingest a batch of messages. The size of the last batch determines the number of writing tasks."""
         many = self._last_bytes > self.writer.publisher.config.task_bytes and frame.rdd.getNumPartitions() > 1
         writers = find_parallelism(frame.sparkSession) if many else 1
         killers = self._find_killers(frame)
-        result = self.writer.take(
+        result = self.writer.write(
             KafkaMicroBatch(frame, self.topics, self.organization_id, writers, killers, self.decode)
         )
         self._last_bytes = result.bytes_in

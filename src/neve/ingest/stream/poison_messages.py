@@ -81,7 +81,7 @@ def find_killers(
     Raises `StreamFailed` if the machine may be the cause. `failures` is the number of failures of the batch so far.
     """
 
-    def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def test_frames(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         indices = (index for batch in batches for index in batch.column(0).to_pylist())
         frames = (
             (MessagePlace(segments[index].path, place), frame)
@@ -91,7 +91,7 @@ def find_killers(
         yield _report(frames, config, decode_messages)
 
     frame = spark.range(0, len(segments), 1, len(segments))
-    return _collect(frame, look, failures)
+    return _collect(frame, test_frames, failures)
 
 
 def find_kafka_killers(
@@ -99,11 +99,11 @@ def find_kafka_killers(
 ) -> Killers:
     """Find the Kafka messages that kill a process, as `find_killers` does; sources are `topic/partition`."""
 
-    def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def test_frames(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         frames = (one for batch in batches for one in open_messages(batch))
         yield _report(frames, config, decode_messages)
 
-    return _collect(messages, look, failures)
+    return _collect(messages, test_frames, failures)
 
 
 def _report(
@@ -129,9 +129,9 @@ def _report(
 
 
 def _collect(
-    frame: DataFrame, look: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], failures: int
+    frame: DataFrame, test_frames: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], failures: int
 ) -> Killers:
-    rows = frame.mapInArrow(look, SCHEMA).collect()
+    rows = frame.mapInArrow(test_frames, SCHEMA).collect()
     check_credible(sum(row.messages for row in rows), sum(len(row.places) for row in rows), failures)
     killers: dict[str, dict[int, str]] = {}
     for row in rows:

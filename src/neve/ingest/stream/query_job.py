@@ -28,7 +28,7 @@ class QueryStream(Stream, Protocol):
     def load(self, spark: SparkSession) -> DataFrame:
         """Return the input as a streaming frame."""
 
-    def take(self, frame: DataFrame) -> BatchResult | None:
+    def ingest(self, frame: DataFrame) -> BatchResult | None:
         """Ingest the new part of a batch. Return nothing if it is empty."""
 
 
@@ -52,7 +52,7 @@ class QueryJob(StreamJob):
         query = (
             frame.writeStream.queryName(self.name)
             .option("checkpointLocation", self._checkpoint())
-            .foreachBatch(self._take)
+            .foreachBatch(self._ingest)
         )
         if until_caught_up:
             return query.trigger(availableNow=True).start()
@@ -77,11 +77,11 @@ class QueryJob(StreamJob):
                 return
             raise self._failure(error) from error
 
-    def _take(self, frame: DataFrame, _epoch: int) -> None:
+    def _ingest(self, frame: DataFrame, _epoch: int) -> None:
         """Ingest a micro-batch. Spark calls this for each one, possibly more than once."""
         if self._stop.is_set():
             raise InterruptedError("the stream was told to stop")  # the batch is repeated at the next start
-        self._count(self.observe(lambda: self.stream.take(frame)))
+        self._count(self.observe(lambda: self.stream.ingest(frame)))
 
 
 def _is_waiting(query: StreamingQuery) -> bool:

@@ -113,10 +113,10 @@ class RawTask:
         for batch in batches:
             for group in batch.column(0).to_pylist():
                 for segment in self.groups[group]:
-                    newest = max(newest, (yield from self._take(decoder, segment)))
+                    newest = max(newest, (yield from self._decode_segment(decoder, segment)))
         yield from decoder.finish(newest)
 
-    def _take(self, decoder: Decoder, segment: Segment) -> Generator[ExchangeBlock, None, int]:
+    def _decode_segment(self, decoder: Decoder, segment: Segment) -> Generator[ExchangeBlock, None, int]:
         """Decode a segment for the tables that do not have it. Return the time of its newest message."""
         wanted = {name for name, at in self.positions.items() if segment.number >= at.get(segment.writer, 0)}
         source = f"raw:{segment.writer}/{segment.number}"
@@ -164,7 +164,7 @@ class RawTask:
         config = self.assignment.config
         times = {place: frame.received_unix_nano for place, frame in frames}
         for opened in open_frames(signal, frames, config):
-            yield from decoder.take(
+            yield from decoder.add(
                 Batch(
                     source,
                     signal,
@@ -242,7 +242,7 @@ class RawStream:
         """Return the segments of the next batch."""
         return self.feed.find()
 
-    def take(self, segments: list[Segment]) -> BatchResult | None:
+    def ingest(self, segments: list[Segment]) -> BatchResult | None:
         """Ingest a batch of segments, and remove ingested segments."""
         publisher, zone = self.writer.publisher, self.feed.zone
         spark, config = publisher.lake.spark, publisher.config
@@ -252,7 +252,7 @@ class RawStream:
             log.warning("a batch fails repeatedly: its messages are tried one by one", failures=attempt - 1)
             killers = find_killers(spark, zone, segments, config, self.decode, attempt - 1)
         groups = split_segments(segments, config.task_bytes, find_parallelism(spark))
-        result = self.writer.take(RawMicroBatch(spark, zone, groups, killers, self.decode))
+        result = self.writer.write(RawMicroBatch(spark, zone, groups, killers, self.decode))
         self.feed.finish(result.positions)
         return result
 

@@ -36,7 +36,7 @@ class SegmentStream(Stream, Protocol):
     def find(self) -> list[Segment]:
         """Return the segments of the next batch; empty if there is nothing new."""
 
-    def take(self, segments: list[Segment]) -> BatchResult | None:
+    def ingest(self, segments: list[Segment]) -> BatchResult | None:
         """Ingest a batch of segments."""
 
 
@@ -58,7 +58,7 @@ class SegmentJob(StreamJob):
     def _catch_up(self) -> None:
         while not self._stop.is_set():
             before = self.result.batches
-            while not self._stop.is_set() and self._take_next() and not self.stream.caught_up():
+            while not self._stop.is_set() and self._ingest_next() and not self.stream.caught_up():
                 pass
             self._retry()
             if self.stream.caught_up() or self.result.batches == before:
@@ -70,22 +70,22 @@ class SegmentJob(StreamJob):
         while not self._stop.is_set():
             began = time.monotonic()
             if has_engine_ended():  # the process must be restarted, though nothing needs Spark at the moment
-                raise EnvironmentFault(f"the engine of the stream {self.name} is gone", hint=GONE_HINT)
-            self._take_next()
+                raise EnvironmentFault(f"the engine of the stream {self.name} has ended", hint=GONE_HINT)
+            self._ingest_next()
             if not is_well:
                 is_well = True
                 well()
             self._retry()
             self._stop.wait(max(0.0, began + seconds - time.monotonic()))
 
-    def _take_next(self) -> bool:
+    def _ingest_next(self) -> bool:
         """Ingest the next batch, and return whether there was one."""
         try:
             segments = self.stream.find()
             if segments and not self._start_engine():
                 return False
             if segments:
-                self._count(self.observe(lambda: self.stream.take(segments)))
+                self._count(self.observe(lambda: self.stream.ingest(segments)))
         except EnvironmentFault:
             raise
         except Exception as error:

@@ -119,12 +119,12 @@ class StreamWriter:
         """Return the positions of each table."""
         return {name: read_positions(table, self.stream) for name, table in self.publisher.tables().items()}
 
-    def take(self, work: MicroBatch) -> BatchResult:
+    def write(self, work: MicroBatch) -> BatchResult:
         """Ingest a batch. If the stream moved in the meantime, retry with the rest of the batch."""
         attempts = Retrying(retry=retry_if_exception_type(TableMoved), stop=stop_after_attempt(ATTEMPTS), reraise=True)
-        return attempts(self._take_once, work)
+        return attempts(self._write_once, work)
 
-    def _take_once(self, work: MicroBatch) -> BatchResult:
+    def _write_once(self, work: MicroBatch) -> BatchResult:
         started = time.monotonic()
         tables = self.publisher.tables()
         positions = {name: read_positions(table, self.stream) for name, table in tables.items()}

@@ -131,10 +131,10 @@ class EventIngester:
         """Files that wait for another attempt."""
         return RetryQueue(self.documents, self.stream, self.lake.lake.location, self.watch)
 
-    def take(self, events: Sequence[Event], positions: Positions) -> BatchResult:
+    def ingest(self, events: Sequence[Event], positions: Positions) -> BatchResult:
         """Ingest every file that the events announce, and quarantine the others."""
         with self._lock:
-            return self._take(f"{self.stream}:{_name_batch(events)}", events, positions)
+            return self._ingest_events(f"{self.stream}:{_name_batch(events)}", events, positions)
 
     def retry(self) -> BatchResult | None:
         """Retry the files that are due. Return nothing if there are none."""
@@ -143,10 +143,10 @@ class EventIngester:
             if not waiting:
                 return None
             name = xxhash.xxh3_128_hexdigest(repr([(one.key, one.attempts) for one in waiting]).encode())
-            result = self._take(f"{self.stream}:retry-{name}", [one.event for one in waiting], {}, waiting)
+            result = self._ingest_events(f"{self.stream}:retry-{name}", [one.event for one in waiting], {}, waiting)
             return replace(result, messages=0)  # they were counted when they arrived
 
-    def _take(
+    def _ingest_events(
         self, batch_id: str, events: Sequence[Event], positions: Positions, waiting: Sequence[WaitingFile] = ()
     ) -> BatchResult:
         started = time.monotonic()
@@ -154,7 +154,7 @@ class EventIngester:
         for event in events:
             batch.read(event)
         groups = batch.find_files(self.lake).items()
-        tried = [self._ingest(organization, options, files, batch) for (organization, options), files in groups]
+        tried = [self._ingest_files(organization, options, files, batch) for (organization, options), files in groups]
         commit_quarantine(self.lake, self.config, batch_id, "ingest-watch", batch.rejected)
         for one in waiting:
             if one.key not in batch.postponed:
@@ -162,7 +162,7 @@ class EventIngester:
         result = _result(batch_id, events, [one for one in tried if one], batch, positions)
         return replace(result, seconds=time.monotonic() - started)
 
-    def _ingest(
+    def _ingest_files(
         self, organization: str, options: ReadOptions, files: Sequence[SourceFile], batch: _EventBatch
     ) -> IngestResult | None:
         """Ingest files of one organization. A failure postpones the files of this organization only."""
@@ -261,7 +261,7 @@ class _EventBatch:
         if known is None:
             return
         event, file = known
-        final = self.retries.hold(event, file, fault.reason, tried=fault.tried)
+        final = self.retries.postpone(event, file, fault.reason, tried=fault.tried)
         if final is None:
             self.postponed.add(self.retries.key_of(event, path))
             log.warning("an announced file is retried later", organization=organization, reason=fault.reason)

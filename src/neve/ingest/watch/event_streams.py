@@ -38,10 +38,10 @@ class RawEvents:
         """Return the segments of the next batch."""
         return self.feed.find()
 
-    def take(self, segments: list[Segment]) -> BatchResult | None:
+    def ingest(self, segments: list[Segment]) -> BatchResult | None:
         """Ingest the files that a batch of segments announces."""
         events = [event for segment in segments for event in self._events(segment)]
-        result = self.intake.take(events, positions_after(segments))
+        result = self.intake.ingest(events, positions_after(segments))
         self.feed.finish(result.positions)
         return result
 
@@ -80,7 +80,7 @@ class KafkaEvents:
         """Return a streaming frame of the messages."""
         return read_topics(spark, self.config, list(self.config.events), self.config.starting)
 
-    def take(self, frame: DataFrame) -> BatchResult | None:
+    def ingest(self, frame: DataFrame) -> BatchResult | None:
         """Ingest the files that a batch of messages announces. Events are few, so they are collected on the driver."""
         rows = frame.where("value IS NOT NULL").collect()
         if not rows:
@@ -97,7 +97,7 @@ class KafkaEvents:
             )
             for row in rows
         ]
-        return self.intake.take(events, {f"{row.topic}/{row.partition}": row.offset + 1 for row in rows})
+        return self.intake.ingest(events, {f"{row.topic}/{row.partition}": row.offset + 1 for row in rows})
 
     def retry(self) -> BatchResult | None:
         """Retry files that could not be read before."""

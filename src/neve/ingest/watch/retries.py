@@ -48,7 +48,7 @@ class RetryQueue:
     _next_read: float = 0.0
     _counts: Counter[str] = field(default_factory=Counter)
 
-    def hold(self, event: Event, file: AnnouncedFile, reason: str, *, tried: bool) -> str | None:
+    def postpone(self, event: Event, file: AnnouncedFile, reason: str, *, tried: bool) -> str | None:
         """Postpone a file, or return why not: no attempts are left, or too many files of its organization wait."""
         owner = event.owner(file)
         key = self.key_of(event, file.path)
