@@ -52,6 +52,7 @@ MAKERS = (
     *("make_date", "make_timestamp", "make_timestamptz", "to_timestamp", "epoch_ms", "from_hex", "unhex", "to_seconds"),
     *("to_minutes", "to_hours", "to_days", "to_weeks", "to_milliseconds", "to_microseconds", "date_trunc", "encode"),
 )
+PLAIN_DIGITS = 9  # of a number that is an INTEGER, whatever its digits
 MAX_CHARACTERS = 10_000  # characters of a text: constants are computed in the server's own process
 PLAIN_TYPES = {
     *(exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPNTZ, exp.DType.DATE, exp.DType.TEXT),
@@ -185,7 +186,7 @@ def evaluate_constant(
     Timestamps are microseconds since 1970, dates are days. Times without a zone are in the zone of the session.
     """
     if is_fixed(node):
-        return _evaluate_both(node, node, target, zone)
+        return _read_literal(node, target) or _evaluate_both(node, node, target, zone)
     if not is_moment(node) or (zone != UTC_ZONE and node.find(exp.CurrentDate)):
         return None
     clock = now or datetime.now(UTC)
@@ -197,6 +198,17 @@ def evaluate_constant(
     if found is None or found.low is None or not _uses_calendar(node):
         return found
     return TypedValue(found.kind, found.low - CALENDAR, found.high + CALENDAR) if target.startswith("TIME") else None
+
+
+def _read_literal(node: exp.Expr, target: str) -> TypedValue | None:
+    """Return the value of a text or a small integer without an engine: a list may have thousands of them."""
+    if target or not isinstance(node, exp.Literal):
+        return None
+    if node.is_string:
+        return TypedValue("VARCHAR", node.name, node.name)
+    if not node.name.isascii() or not node.name.isdecimal() or len(node.name) > PLAIN_DIGITS:
+        return None
+    return TypedValue("INTEGER", int(node.name), int(node.name))
 
 
 def is_text(node: exp.Expr) -> bool:

@@ -106,10 +106,12 @@ class LakeSql(DuckDB):
     INDEX_OFFSET = 0  # an index stays as it was written
 
     class Tokenizer(DuckDB.Tokenizer):
-        """Tokenizer in which `?::INT` is a parameter with a cast, not an operator as in other dialects."""
+        """Tokenizer in which `?::INT` is a parameter with a cast, and `apply` a function, unlike in other dialects."""
 
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
-            word: kind for word, kind in DuckDB.Tokenizer.KEYWORDS.items() if not word.startswith("?")
+            word: kind
+            for word, kind in DuckDB.Tokenizer.KEYWORDS.items()
+            if not word.startswith("?") and kind != TokenType.APPLY
         }
 
     class Parser(DuckDBParser):
@@ -208,17 +210,18 @@ def tokenize(sql: str) -> list[Token]:
     for token, after in pairwise(tokens):
         if token.token_type == TokenType.NUMBER and after.token_type == TokenType.VAR and after.start == token.end + 1:
             raise _number_error(sql, token, after)
-    if sum(token.token_type not in PUNCTUATION for token in tokens) > MAX_PARTS:  # parsing would take seconds
+    if _count_parts(tokens) > MAX_PARTS:  # parsing would take seconds
         raise QueryError(f"the statement has more than {MAX_PARTS:,} parts", hint="split it into several statements")
     if _depth(tokens) > MAX_DEPTH:
         raise QueryError(f"the statement is nested more than {MAX_DEPTH} levels deep")
     return tokens
 
 
-def read(sql: str) -> list[exp.Expression]:
-    """Return the trees of the statements in a text, without empty ones."""
+def read(sql: str, tokens: list[Token] | None = None) -> list[exp.Expression]:
+    """Return the trees of the statements in a text, without empty ones. `tokens` are those of the text, if known."""
     try:
-        trees = [tree for tree in LAKE.parse(sql) if isinstance(tree, exp.Expression)]
+        found = LAKE.parse(sql) if tokens is None else LAKE.parser().parse(tokens, sql)
+        trees = [tree for tree in found if isinstance(tree, exp.Expression)]
         return [tree for tree in trees if not isinstance(tree, exp.Semicolon)]  # a comment after the last one
     except SqlglotError as error:
         raise syntax_error(sql, error) from error
@@ -250,6 +253,11 @@ def _number_error(sql: str, token: Token, after: Token) -> QueryError:
         return other_language(language)
     words = f"can't read the number {token.text}{after.text}{excerpt(sql, token.start)}"
     return QueryError(words, hint=clause_hint(sql) or "write it in decimal digits")
+
+
+def _count_parts(tokens: list[Token]) -> int:
+    """Return the parts of a statement. A bracket is one, too: each takes as long to parse as a name."""
+    return sum(token.token_type not in PUNCTUATION or token.token_type in OPENING for token in tokens)
 
 
 def _depth(tokens: list[Token]) -> int:

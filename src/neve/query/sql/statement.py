@@ -72,7 +72,9 @@ def _name_column(item: exp.Expr) -> exp.Expr:
     if isinstance(item, CLOCKS):
         return exp.alias_(item, FUNCTIONS[type(item)], quoted=True)
     said = LAKE.generate(item, normalize_functions="lower", comments=False)
-    return exp.alias_(item, said.replace("${", "$ {"), quoted=True)  # Spark would substitute a variable there
+    return exp.alias_(
+        item, said.replace("${", "$ {"), quoted=True, copy=False
+    )  # Spark would substitute a variable there
 
 
 def _gives_many_columns(item: exp.Expr) -> bool:
@@ -207,7 +209,8 @@ def parse(sql: str, tables: Mapping[str, pa.Schema], parameters: Parameters = ()
     explain: Literal["", "plan", "analyze"] = ""
     if first == "EXPLAIN":
         explain, sql = _split_explain(sql[tokens[0].end + 1 :])
-    tree = expand_catalog_tables(_parse_query(sql), tables)
+        tokens = tokenize(sql)
+    tree = expand_catalog_tables(_parse_query(sql, tokens), tables)
     check_nodes(tree, MAX_DEPTH * NODES_OF_A_LEVEL)
     check_expanded_size(tree)
     for name in _function_names(tree):
@@ -228,13 +231,13 @@ def _split_explain(sql: str) -> tuple[Literal["plan", "analyze"], str]:
     return "plan", sql
 
 
-def _parse_query(sql: str) -> exp.Expression:
-    tokens = tokenize(sql)
+def _parse_query(sql: str, tokens: list[Token]) -> exp.Expression:
     first = tokens[0].text.upper() if tokens else ""
     if first in OTHER_STATEMENTS:
         hint = ZONE_HINT if first == "SET" and "zone" in fold(sql[:100]) else None
         raise QueryError(f"got a statement of type {first}, expected one that only reads", hint=hint)
-    trees = read(wrap_reshaping(sql, tokens)) if tokens else []
+    wrapped = wrap_reshaping(sql, tokens) if tokens else sql
+    trees = read(wrapped, tokens if wrapped is sql else None) if tokens else []
     if len(trees) != 1:
         raise QueryError(f"got {len(trees)} statements, expected one")
     [tree] = trees
