@@ -206,7 +206,7 @@ def test_a_result_is_cut_off_where_it_was_asked_to_be(make_service: Callable[...
             {"memory": "20MB"},
             "SELECT count(*) FROM (SELECT DISTINCT x * 7919 AS a, x::VARCHAR AS b FROM range(20000000) AS r(x))",
             "memory",
-            "needs more memory than it may have",
+            "exceeds its memory limit",
         ),
     ],
 )
@@ -275,7 +275,7 @@ def test_who_stops_reading_ends_the_query(make_service: Callable[..., QueryServi
     reading = running.batches()
     next(reading)
     reading.close()  # type: ignore[attr-defined]
-    assert (running.state, entries[0].error) == ("cancelled", "whoever asked went away")
+    assert (running.state, entries[0].error) == ("cancelled", "the client closed the connection")
     assert service.running(ACME) == ()
 
 
@@ -376,7 +376,7 @@ def test_spark_answers_what_is_too_large(make_lake: Callable[..., Lake], tmp_pat
             ask(services[0], "SELECT first(message) FROM logs")
         served = ask(poor, sql)
         assert (rows(served), served.statistics.engine) == (expected, "spark")
-        assert served.statistics.notes == ("DuckDB had not the memory for it",)
+        assert served.statistics.notes == ("DuckDB ran out of memory",)
         assert not list(Path(lake.exchange.folder).glob("query-*"))
     finally:
         for service in (*services, poor):

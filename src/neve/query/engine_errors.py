@@ -72,9 +72,9 @@ def classify_engine_error(error: Exception) -> Exception:
     kind = ERROR_PREFIX.match(words)
     if isinstance(error, duckdb.OutOfMemoryException) or (kind and kind[1] == "Out of Memory"):
         return LimitExceeded(
-            f"the query needs more memory than it may have: {words.splitlines()[0]}",
+            f"the query exceeds its memory limit: {words.splitlines()[0]}",
             limit="memory",
-            hint="ask for less time, fewer columns or fewer groups",
+            hint="narrow the time range, or select fewer columns or groups",
         )
     # An error after the first rows comes through Arrow, as an `OSError` with DuckDB's message.
     is_queries = kind is not None and kind[1] not in ("IO", "HTTP")
@@ -104,7 +104,7 @@ def classify_planning_error(error: Exception) -> Exception:
         case QueryError():
             return error
         case FileNotFoundError():
-            return FilesMissing(f"files of the table's metadata went away: {first}", hint="ask again")
+            return FilesMissing(f"metadata files of the table were deleted: {first}", hint="run the query again")
         case RecursionError():
             return QueryError("the statement is nested too deeply", hint="name its parts with WITH")
         case OSError():
@@ -122,7 +122,7 @@ def _is_spark_error(error: Exception) -> bool:
 def _storage_error(words: str) -> QueryError:
     first = words.splitlines()[0] if words else "no reason given"
     if any(word in words for word in MISSING_FILE_MESSAGES):
-        return FilesMissing(f"files went away while they were read: {first}", hint="ask again")
+        return FilesMissing(f"files were deleted while they were read: {first}", hint="run the query again")
     return _unavailable("storage", first)
 
 

@@ -116,7 +116,7 @@ class RowLimitRun:
                 raise LimitExceeded(
                     f"the result has more than {self._most:,} rows ({self._setting})",
                     limit="rows",
-                    hint="ask for fewer rows, for example with LIMIT",
+                    hint="select fewer rows, for example with LIMIT",
                 )
             yield batch
 
@@ -256,7 +256,7 @@ class RunningQuery:
         try:
             yield from self._bounded()
         except GeneratorExit:
-            self.finish("cancelled", error="whoever asked went away")
+            self.finish("cancelled", error="the client closed the connection")
             raise
         except Exception as error:
             failure = self._words(error)
@@ -326,7 +326,7 @@ class RunningQuery:
                 raise LimitExceeded(
                     f"the result has more than {most:,} rows",
                     limit="rows",
-                    hint="ask for fewer rows, for example with LIMIT",
+                    hint="select fewer rows, for example with LIMIT",
                 )
             self.statistics = replace(self.statistics, rows=rows + wanted.num_rows)
             if wanted.num_rows:
@@ -375,7 +375,7 @@ class RunningQuery:
             return LimitExceeded(
                 f"the query took longer than {self._seconds:g} s",
                 limit="seconds",
-                hint="ask for less time or fewer columns, or for another limit",
+                hint="narrow the time range, select fewer columns, or raise the limit",
             )
         return None
 

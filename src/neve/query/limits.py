@@ -153,7 +153,7 @@ class AdmissionGate:
                 left = until - time.monotonic()
                 if left <= 0:
                     words = obstacle or "others that run fewer queries come first"
-                    raise _refusal(f"{words}, and none ended within {self._seconds:g} s", "ask again in a while")
+                    raise _refusal(f"{words}, and none ended within {self._seconds:g} s", "retry later")
                 self._turn.wait(left)
         finally:
             QUEUED.dec()
@@ -172,7 +172,7 @@ class AdmissionGate:
         ):
             if most is not None and waiting >= most * QUEUED_PER_RUNNING:
                 words = f"{inside} queries of this {whose} run and {waiting} wait already"
-                raise _refusal(words, "ask again in a while, and fewer at a time")
+                raise _refusal(words, "retry later, with fewer queries at a time")
 
     def _is_behind(self, who: Caller) -> bool:
         """Return whether a query of another organization that runs fewer queries waits and could run."""
@@ -301,5 +301,5 @@ def _check_daily_bytes(whose: str, used: int, size: int, most: int | None) -> No
             f"the query would read {size:,} bytes of files; {used:,} of the {most:,} bytes that this {whose} may read "
             "in a day are used",
             limit="daily_bytes",
-            hint="narrow the time, or ask again after midnight UTC",
+            hint="narrow the time range, or retry after midnight UTC",
         )

@@ -283,7 +283,7 @@ class QueryService:
             is_ours = is_ours and running.request.time_zone == UTC_ZONE
             if not is_ours or not prepared.statistics.bytes or running.statistics.engine != DUCKDB:
                 raise
-            notes = (*running.statistics.notes, "DuckDB had not the memory for it")
+            notes = (*running.statistics.notes, "DuckDB ran out of memory")
             running.statistics = replace(running.statistics, engine=SPARK, notes=notes)
             running.begin(self._spark_run(running, prepared))
 
@@ -344,7 +344,7 @@ def _check_scan_bytes(prepared: QueryPlan, limits: Limits) -> None:
         raise LimitExceeded(
             f"the query would read {prepared.statistics.bytes:,} bytes of files, {limits.scan_bytes:,} are allowed",
             limit="scan_bytes",
-            hint="narrow the time, or add a condition on a column that files are apart by",
+            hint="narrow the time range, or add a condition on a column of the partition",
         )
 
 

@@ -52,7 +52,7 @@ class SparkRun:
             if self._remote:
                 check_reachable(self._remote)
                 if GONE in str(error):
-                    raise LakeError("Spark was started anew while it answered", hint="ask again") from error
+                    raise LakeError("Spark was restarted while it ran the query", hint="run the query again") from error
             raise
 
     def _begin(self) -> None:

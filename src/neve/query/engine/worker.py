@@ -186,7 +186,7 @@ def split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             yield part
         elif part.num_rows == 1:
             raise QueryError(
-                f"a row of the result has {size:,} bytes, at most {ROW_BYTES:,} are sent", hint="ask for fewer columns"
+                f"a row of the result has {size:,} bytes, at most {ROW_BYTES:,} are sent", hint="select fewer columns"
             )
         else:
             half = part.num_rows // 2

@@ -189,13 +189,13 @@ class WorkerRun:
             return LimitExceeded(
                 f"the query used more than {self._statement.cpu_seconds:g} seconds of the processor",
                 limit="cpu_seconds",
-                hint="ask for less time or fewer columns",
+                hint="narrow the time range, or select fewer columns",
             )
         if -ended in {signal.SIGKILL, signal.SIGABRT}:
             return LimitExceeded(
-                f"the query needs more memory than it may have ({self._statement.memory})",
+                f"the query exceeds its memory limit ({self._statement.memory})",
                 limit="memory",
-                hint="ask for less time, fewer columns or fewer groups",
+                hint="narrow the time range, or select fewer columns or groups",
             )
         return QueryError(
             f"the engine failed on this statement ({_exit_name(ended)}); other queries are not affected",
@@ -318,7 +318,7 @@ class WorkerPool:
             return WorkerProcess(self._place, memory)
         except (ChannelClosed, OSError) as error:
             raise QueryError(
-                "a process for the query did not start", hint="ask again; the server's log says more"
+                "a process for the query did not start", hint="run the query again; see the log of the server"
             ) from error
 
     def _tend(self) -> None:

@@ -54,7 +54,7 @@ def check_snapshot(table: Table, snapshot_id: int | None) -> None:
     if then.find_field(TENANT).field_id != table.schema().find_field(TENANT).field_id:
         raise QueryError(
             f"the column {TENANT} of {name} is another one than at its last snapshot, which Spark would read",
-            hint="ask again when the table was written to",
+            hint="retry after the next write to the table",
         )
 
 

@@ -99,7 +99,7 @@ def _too_large(node: exp.Expr) -> QueryError:
     why = f", with the copies that {repeating} makes of what it is given" if repeating else ""
     return QueryError(
         f"the statement has more than {MAX_PARTS:,} parts{why}",
-        hint="ask for less in one statement, or nest it less: name its parts with WITH",
+        hint="split it into several statements, or name its parts with WITH",
     )
 
 
