@@ -168,7 +168,7 @@ def hexes_of(file: int, number: int) -> str:
 
 def may_match(index: SearchIndex, paths: Sequence[str], word: str) -> list[str]:
     """The files that must be opened for a word."""
-    found = index.matching(LOGS.name, OWNER, paths, (("message", frozenset({word})),))
+    found = index.find_rows(LOGS.name, OWNER, paths, (("message", frozenset({word})),))
     return [path for path, spans in found.items() if spans != ()]
 
 

@@ -78,7 +78,7 @@ def test_what_a_run_says(capsys: pytest.CaptureFixture[str]) -> None:
     result = LevelResult(
         level="1m",
         table="metrics_1m",
-        reason="the first run: every window",
+        reason="first run: every window",
         committed=True,
         source_rows=1200,
         duplicates=3,
@@ -97,7 +97,7 @@ def test_what_a_run_says(capsys: pytest.CaptureFixture[str]) -> None:
     rollup.show_result(result)
     assert capsys.readouterr().out.splitlines() == [
         "metrics_1m: 1,200 points became 20 rows in 1 window, final until 2026-01-01T10:00:00Z, in 1.5 s",
-        "  the first run: every window",
+        "  first run: every window",
         "  1 file of 2 MB added, 2 removed, rows of 1 file marked as replaced",
         "  3 points arrived more than once and are counted once",
         "  2 points have no value (none recorded, NaN or infinite)",
@@ -108,7 +108,7 @@ def test_what_a_run_says(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_a_run_says_that_did_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     """That it did nothing comes first; points that could not be used are told all the same."""
-    why = "nothing came since the last run, and no window closed"
+    why = "no new commits and no closed windows since the last run"
     rollup.show_result(LevelResult(level="5m", table="metrics_5m", reason=why, committed=False, unknown=12))
     assert capsys.readouterr().out.splitlines() == [
         f"metrics_5m: nothing to do in closed windows ({why})",

@@ -77,7 +77,7 @@ class RollupConsumer:
 
     def pending(self, lake: Lake) -> Windows | None:
         """The windows that the next run computes."""
-        wanted = self._run(lake).wanted
+        wanted = self._run(lake).windows
         if wanted.everyone == EVERYTHING:
             return None
         return {owner: wanted.touched.of(owner).starts(MINUTE) for owner in OWNERS}
@@ -108,7 +108,7 @@ class ReservoirConsumer:
 
     def pending(self, lake: Lake) -> Windows | None:
         """The windows that the next run samples."""
-        changed = self._run(lake).wanted.changed
+        changed = self._run(lake).windows.changed
         return None if changed is None else {owner: set(starts) for owner, starts in changed.items()}
 
     @staticmethod

@@ -45,7 +45,7 @@ def plain(found: ExplicitHistograms, number: int = 0) -> tuple[list[float], list
 
 def merged(histograms: list[ExplicitHistograms]) -> ExplicitHistograms:
     """All of them as one."""
-    return reduce(ExplicitHistograms.beside, histograms).merged(np.zeros(len(histograms), dtype=np.int64), 1)
+    return reduce(ExplicitHistograms.concatenate, histograms).merge(np.zeros(len(histograms), dtype=np.int64), 1)
 
 
 def common(all_bounds: list[list[float]]) -> list[float]:
@@ -76,8 +76,8 @@ def test_other_bounds_count_exactly_on_those_in_common(parts: list[tuple[list[fl
 @given(st.lists(st.tuples(values, bounds, st.integers(0, 2)), min_size=1, max_size=6))
 def test_groups_are_merged_apart(parts: list[tuple[list[float], list[float], int]]) -> None:
     """Bounds of one group say nothing of another's; a group without a histogram has none afterwards."""
-    flat = reduce(ExplicitHistograms.beside, [of(part, ends) for part, ends, _ in parts])
-    found = flat.merged(np.array([group for *_, group in parts]), 3)
+    flat = reduce(ExplicitHistograms.concatenate, [of(part, ends) for part, ends, _ in parts])
+    found = flat.merge(np.array([group for *_, group in parts]), 3)
     for group in range(3):
         mine = [(part, ends) for part, ends, of_group in parts if of_group == group]
         if not mine:
@@ -92,17 +92,17 @@ def test_what_was_added_can_be_taken_away(before: tuple[list[float], list[float]
     """On the same bounds the rest is what came; the other way round, more is taken than there was."""
     some, ends = before
     now, then = of([*some, *more], ends), of(some, ends)
-    rest = merged([now, then.times(-1)])
+    rest = merged([now, then.multiply(-1)])
     assert plain(rest) == ([*ends, math.inf], counted(more, ends))
-    assert not rest.lessened.any()
-    assert merged([then, now.times(-1)]).lessened.any() == bool(more)
+    assert not rest.has_negative_count.any()
+    assert merged([then, now.multiply(-1)]).has_negative_count.any() == bool(more)
 
 
 @given(st.lists(values, min_size=1, max_size=4), bounds.filter(bool), st.floats(0, 1))
 def test_a_quantile_lies_in_the_bucket_of_its_rank(parts: list[list[float]], ends: list[float], place: float) -> None:
     """Between the ends of the bucket that holds the value at that rank, for each histogram apart."""
-    flat = reduce(ExplicitHistograms.beside, [of(part, ends) for part in parts])
-    found = flat.merged(np.arange(len(parts)), len(parts))
+    flat = reduce(ExplicitHistograms.concatenate, [of(part, ends) for part in parts])
+    found = flat.merge(np.arange(len(parts)), len(parts))
     least, most = (np.array([edge(part) if part else math.nan for part in parts]) for edge in (min, max))
     quantiles = found.quantiles(np.full(len(parts), place), least, most).tolist()
     for part, quantile in zip(parts, quantiles, strict=True):
@@ -140,7 +140,7 @@ def test_a_quantile_is_the_same_alone_and_beside_others() -> None:
     """Where a rank falls on the edge of a bucket, the least rounding would choose another."""
     ends, counts = np.array([1.0, 2, 100, 1000, np.inf]), np.array([0, 7, 0, 193, 0])
     alone = ExplicitHistograms(1, np.zeros(5, dtype=np.int64), ends, counts)
-    both = alone.beside(alone)
+    both = alone.concatenate(alone)
     for place in np.arange(0, 1001) / 1000:
         [one] = alone.quantiles(np.full(1, place), np.full(1, np.nan), np.full(1, np.nan))
         found = both.quantiles(np.full(2, place), np.full(2, np.nan), np.full(2, np.nan))

@@ -89,12 +89,12 @@ def of(
 
 def together(histograms: list[ExponentialHistograms]) -> ExponentialHistograms:
     """All of them beside each other."""
-    return reduce(ExponentialHistograms.beside, histograms)
+    return reduce(ExponentialHistograms.concatenate, histograms)
 
 
 def merged(histograms: list[ExponentialHistograms]) -> ExponentialHistograms:
     """All of them as one."""
-    return together(histograms).merged(np.zeros(len(histograms), dtype=np.int64), 1)
+    return together(histograms).merge(np.zeros(len(histograms), dtype=np.int64), 1)
 
 
 sides = st.dictionaries(st.integers(-40, 40), st.integers(1, 9), max_size=6)
@@ -150,11 +150,11 @@ def test_what_was_added_can_be_taken_away(some: list[ExponentialHistograms], mor
     """What is left is the rest at the smaller scale; the other way round, more is taken than there was."""
     before, rest = merged(some), merged(more)
     now = merged([before, rest])
-    left = merged([now, before.times(-1)])
-    assert plain(left)[1:] == plain(rest.at_most(int(now.scale[0])).merged(ONE, 1))[1:]
-    assert not left.lessened.any()
+    left = merged([now, before.multiply(-1)])
+    assert plain(left)[1:] == plain(rest.at_most(int(now.scale[0])).merge(ONE, 1))[1:]
+    assert not left.has_negative_count.any()
     has_more = bool(rest.count.sum() + rest.zero_count.sum())
-    assert merged([before, now.times(-1)]).lessened.any() == has_more
+    assert merged([before, now.multiply(-1)]).has_negative_count.any() == has_more
 
 
 @given(
@@ -166,7 +166,7 @@ def test_quantiles_are_within_the_relative_error(groups: list[list[float]], plac
     """Of the value at place floor(q * (n - 1)), for each histogram apart; none where there is no value."""
     values = np.array([value for group in groups for value in group])
     group = np.repeat(np.arange(len(groups)), [len(one) for one in groups])
-    found = ExponentialHistograms.counting(values, scale_for(error)).merged(group, len(groups))
+    found = ExponentialHistograms.of_values(values, scale_for(error)).merge(group, len(groups))
     quantiles = found.quantiles(np.full(len(groups), place)).tolist()
     for one, quantile in zip(groups, quantiles, strict=True):
         if one:
@@ -182,9 +182,9 @@ def test_chosen_and_placed(histograms: list[ExponentialHistograms], data: st.Dat
     """Some of them in another order are the same histograms; placed among others, they are at their places."""
     chosen = data.draw(st.permutations(range(len(histograms))))[: data.draw(st.integers(0, len(histograms)))]
     all_of = together(histograms)
-    some = all_of.chosen(np.array(chosen, dtype=np.int64))
+    some = all_of.select(np.array(chosen, dtype=np.int64))
     assert [plain(some, number) for number in range(len(chosen))] == [plain(histograms[number]) for number in chosen]
-    placed = ExponentialHistograms.placed([(np.array(chosen, dtype=np.int64), some)], len(histograms))
+    placed = ExponentialHistograms.from_parts([(np.array(chosen, dtype=np.int64), some)], len(histograms))
     for number, one in enumerate(histograms):
         empty: Any = (UNSET, 0, 0.0, {}, {})
         assert plain(placed, number) == (plain(one) if number in chosen else empty)

@@ -25,7 +25,7 @@ def names(numbers: range | list[int]) -> npt.NDArray[np.uint64]:
 
 def merged(words: npt.NDArray[np.uint64]) -> HyperLogLog:
     """All of them as one owner's."""
-    return HyperLogLog.of_names(words).merged(np.zeros(len(words), dtype=np.int64))
+    return HyperLogLog.of_names(words).merge(np.zeros(len(words), dtype=np.int64))
 
 
 def plain(registers: HyperLogLog) -> dict[tuple[int, int], int]:
@@ -65,8 +65,8 @@ def test_merging_is_the_union(parts: list[list[int]]) -> None:
         np.concatenate([one.number for one in singles]),
         np.concatenate([one.value for one in singles]),
     )
-    assert plain(flat.merged(np.zeros(len(parts), dtype=np.int64))) == plain(together)
-    assert plain(flat.merged(np.arange(len(parts)))) == plain(flat)
+    assert plain(flat.merge(np.zeros(len(parts), dtype=np.int64))) == plain(together)
+    assert plain(flat.merge(np.arange(len(parts)))) == plain(flat)
     apart = flat.estimates(len(parts)).tolist()
     assert apart == [int(one.estimates(1)[0]) for one in singles]
 
@@ -85,9 +85,9 @@ def test_some_owners_are_chosen(parts: list[list[int]]) -> None:
     """In the given order, with their registers."""
     owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     words = names([series for part in parts for series in part]) if len(owner) else np.zeros(0, dtype=np.uint64)
-    flat = HyperLogLog.of_names(words).merged(owner)
+    flat = HyperLogLog.of_names(words).merge(owner)
     wanted = list(range(len(parts)))[::-2]
-    chosen = plain(flat.chosen(np.array(wanted), len(parts)))
+    chosen = plain(flat.select(np.array(wanted), len(parts)))
     assert chosen == {
         (wanted.index(who), number): value for (who, number), value in plain(flat).items() if who in wanted
     }

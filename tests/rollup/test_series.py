@@ -73,7 +73,7 @@ def test_some_entries_are_kept() -> None:
     rows: list[Pairs] = [[("a", "1"), ("b", "2")], [("b", "3")], None, [("a", "1")]]
     entries = Entries.of(column(rows))
     keep = np.array([key == "a" for key in entries.keys.to_pylist()])
-    found = hash_names([entries.kept(keep).hashes])
+    found = hash_names([entries.filter(keep).hashes])
     expected = names(column([[("a", "1")], [], [], [("a", "1")]]))
     assert [tuple(name) for name in found.tolist()] == expected
 

@@ -56,7 +56,7 @@ def test_what_was_touched_and_what_was_closed(
         expected = reached | set(range(before, before + more))
         expected = expected if partial else {number for number in expected if number < before + more}
         assert numbers(wanted.of(owner)) == expected
-        assert not wanted.left(owner)
+        assert not wanted.unavailable(owner)
         hull = wanted.hull
         assert hull | wanted.of(owner) == hull
 
@@ -64,11 +64,11 @@ def test_what_was_touched_and_what_was_closed(
 @pytest.mark.parametrize(
     ("was", "touched", "reason"),
     [
-        (None, None, "is not known any more"),
-        (None, TouchedWindows(), "is not known any more"),
-        (position(5, "other"), TouchedWindows(), "was changed"),
-        (position(5, "other"), None, "was changed"),
-        (position(5), None, "is gone from the source"),
+        (None, None, "position of the level is lost"),
+        (None, TouchedWindows(), "position of the level is lost"),
+        (position(5, "other"), TouchedWindows(), "definition changed"),
+        (position(5, "other"), None, "definition changed"),
+        (position(5), None, "has expired"),
     ],
 )
 @pytest.mark.parametrize("partial", [False, True])
@@ -84,15 +84,15 @@ def test_nothing() -> None:
     """Nothing touched and nothing closed: nothing to do, with a reason."""
     wanted = choose_windows(MINUTE, position(5), position(5), TouchedWindows(), RunTerms())
     assert (wanted.hull, wanted.of("a")) == (Ranges(), Ranges())
-    assert wanted.reason == "nothing came since the last run, and no window closed"
+    assert wanted.reason == "no new commits and no closed windows since the last run"
     reasons = choose_windows(MINUTE, position(5), position(6), TouchedWindows(commits=2), RunTerms(since=0)).reason
-    assert reasons == "2 commits since the last run, windows closed since, asked for"
+    assert reasons == "2 commits since the last run, windows closed since the last run, requested by --since"
 
 
 def test_open_windows_are_wanted_from_now_on() -> None:
     """Once, when that is switched on."""
     wanted = choose_windows(MINUTE, position(5), position(6, partial=True), TouchedWindows(), RunTerms())
-    assert (numbers(wanted.of("a")), wanted.reason) == (set(range(5, 100)), "open windows are wanted from now on")
+    assert (numbers(wanted.of("a")), wanted.reason) == (set(range(5, 100)), "rollup.partial was enabled")
     wanted = choose_windows(MINUTE, position(6, partial=True), position(6), TouchedWindows(), RunTerms())
     assert numbers(wanted.of("a")) == set()
 
@@ -122,7 +122,7 @@ def test_frozen_windows_are_left(
     asked = numbers(without.of("a"))
     whole = {number for number in range(-100, 100) if number * SIZE - after >= horizon or number >= 7}
     assert numbers(frozen.of("a")) == asked & whole
-    assert numbers(frozen.left("a")) == asked - whole
+    assert numbers(frozen.unavailable("a")) == asked - whole
     assert frozen.of("b") == without.of("b")
 
 
@@ -130,15 +130,15 @@ def test_a_first_run_takes_what_there_is() -> None:
     """Nothing was rolled up that could be kept: better some points of an old window than none."""
     terms = RunTerms(frozen=lambda _owner: 5 * SIZE, has_rows=False)
     wanted = choose_windows(MINUTE, None, position(12), None, terms)
-    assert (numbers(wanted.of("a")), wanted.reason) == (set(range(-100, 12)), "the first run: every window")
-    assert not wanted.left("a")
+    assert (numbers(wanted.of("a")), wanted.reason) == (set(range(-100, 12)), "first run: every window")
+    assert not wanted.unavailable("a")
 
 
 def test_a_lost_position_loses_no_row() -> None:
     """There are rows, but nobody knows how far they go: those whose points may be gone stay."""
     wanted = choose_windows(MINUTE, None, position(12), None, RunTerms(frozen=lambda _owner: 5 * SIZE))
     assert numbers(wanted.of("a")) == set(range(5, 12))
-    assert numbers(wanted.left("a")) == set(range(-100, 5))
+    assert numbers(wanted.unavailable("a")) == set(range(-100, 5))
 
 
 @given(st.none() | st.integers(0, 2**63 - 1), st.integers(-(2**62), 2**62), st.text(max_size=16))

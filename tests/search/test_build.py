@@ -68,7 +68,7 @@ def check(lake: Lake) -> None:
     for owner in (ACME, OTHER):
         paths = [path for path in truth if f"={owner}/" in path]
         for word in WORDS:
-            found = index.matching("logs", owner, paths, (("message", frozenset({word})),))
+            found = index.find_rows("logs", owner, paths, (("message", frozenset({word})),))
             assert {path for path in paths if word in truth[path]} <= {path for path in paths if found[path]}
 
 
@@ -134,7 +134,7 @@ def test_rows_of_one_file_that_is_gone(full: Lake, tmp_path: Path) -> None:
     full.spark.sql(f"DELETE FROM {full.spark_name('logs')} WHERE message = 'onlyhere'")
     result = search(full, tmp_path).build()
     assert (result.files_indexed, result.index_files_removed, result.index_files_added) == (0, 1, 1)
-    assert result.reason == "1 index file has rows about files that are gone"
+    assert result.reason == "1 index file has rows of deleted files"
     kept = set(words_by_file(full))
     assert rows(full) == [row for row in first if row["file_path"] in kept]
     check(full)
@@ -180,7 +180,7 @@ def test_another_column_is_added_to_files_that_are_indexed(spark_lake: Lake, tmp
 
 @pytest.mark.parametrize(
     ("table", "columns", "words"),
-    [("spans", None, "no column of 'spans' is to be indexed"), ("logs", ("flags",), "no column of text 'flags'")],
+    [("spans", None, "'spans' has no indexed columns"), ("logs", ("flags",), "no text column 'flags'")],
 )
 def test_what_has_no_texts_is_refused(
     lake: Lake, tmp_path: Path, table: str, columns: tuple[str, ...] | None, words: str

@@ -45,7 +45,7 @@ def test_every_file_that_holds_the_words_is_found(indexed: Lake) -> None:
     claimed = 0
     for _ in range(200):
         words = frozenset(chance.choices(VOCABULARY, k=chance.choice([1, 1, 2])))
-        found = index.matching("logs", ACME, mine, (("message", words),))
+        found = index.find_rows("logs", ACME, mine, (("message", words),))
         holding = {path for path in mine if words <= truth[path]}
         assert {path for path, spans in found.items() if spans} >= holding
         assert all(found[path] == ((0, 4),) for path in holding)
@@ -58,17 +58,17 @@ def test_a_file_that_is_not_indexed_must_be_read(indexed: Lake) -> None:
     index = SearchIndex(indexed)
     put(indexed, ["brand new"])
     new = next(path for path, words in words_by_file(indexed).items() if "brand" in words)
-    assert index.matching("logs", ACME, [new], asked("brand")) == {new: None}
-    assert index.matching("logs", ACME, [new], asked("brand")) == {new: None}
+    assert index.find_rows("logs", ACME, [new], asked("brand")) == {new: None}
+    assert index.find_rows("logs", ACME, [new], asked("brand")) == {new: None}
     index_here(indexed)
-    assert index.matching("logs", ACME, [new], asked("brand")) == {new: ((0, 1),)}
-    assert index.matching("logs", ACME, [new], asked("old")) == {new: ()}
+    assert index.find_rows("logs", ACME, [new], asked("brand")) == {new: ((0, 1),)}
+    assert index.find_rows("logs", ACME, [new], asked("old")) == {new: ()}
 
 
 def test_another_organization_finds_nothing(indexed: Lake) -> None:
     """Filters are of one organization."""
     theirs = [path for path in words_by_file(indexed) if OTHER in path]
-    assert SearchIndex(indexed).matching("logs", ACME, theirs, asked("word1")) == dict.fromkeys(theirs)
+    assert SearchIndex(indexed).find_rows("logs", ACME, theirs, asked("word1")) == dict.fromkeys(theirs)
 
 
 def test_columns_that_are_not_indexed_rule_nothing_out(indexed: Lake) -> None:
@@ -76,37 +76,37 @@ def test_columns_that_are_not_indexed_rule_nothing_out(indexed: Lake) -> None:
     index = SearchIndex(indexed)
     paths = [path for path in words_by_file(indexed) if ACME in path]
     other = asked("x", column="event_name")
-    assert set(index.matching("logs", ACME, paths, other).values()) == {None}
-    assert index.matching("logs", ACME, paths, (*asked("nowhere"), *other)) == dict.fromkeys(paths, ())
-    assert set(index.matching("logs", ACME, paths, ()).values()) == {None}
+    assert set(index.find_rows("logs", ACME, paths, other).values()) == {None}
+    assert index.find_rows("logs", ACME, paths, (*asked("nowhere"), *other)) == dict.fromkeys(paths, ())
+    assert set(index.find_rows("logs", ACME, paths, ()).values()) == {None}
 
 
 def test_filters_are_read_once(indexed: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second look-up finds them in memory; a memory that is too small only costs time."""
     index, small = SearchIndex(indexed), SearchIndex(indexed, most_bytes=10)
     paths = [path for path in words_by_file(indexed) if ACME in path]
-    first = index.matching("logs", ACME, paths, asked("word7"))
-    assert small.matching("logs", ACME, paths, asked("word7")) == first
-    assert small.matching("logs", ACME, paths, asked("word7")) == first
+    first = index.find_rows("logs", ACME, paths, asked("word7"))
+    assert small.find_rows("logs", ACME, paths, asked("word7")) == first
+    assert small.find_rows("logs", ACME, paths, asked("word7")) == first
     monkeypatch.setattr(lookup, "_read_rows", lambda *_given: pytest.fail("read again"))
-    assert index.matching("logs", ACME, paths, asked("word7")) == first
+    assert index.find_rows("logs", ACME, paths, asked("word7")) == first
 
 
 def test_many_paths_are_asked_for_by_their_range(indexed: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the same answer."""
     paths = [path for path in words_by_file(indexed) if ACME in path]
-    named = SearchIndex(indexed).matching("logs", ACME, paths, asked("word7"))
-    monkeypatch.setattr(lookup, "MOST_NAMED", 1)
-    assert SearchIndex(indexed).matching("logs", ACME, paths, asked("word7")) == named
+    named = SearchIndex(indexed).find_rows("logs", ACME, paths, asked("word7"))
+    monkeypatch.setattr(lookup, "MAX_NAMED_PATHS", 1)
+    assert SearchIndex(indexed).find_rows("logs", ACME, paths, asked("word7")) == named
 
 
 def test_threads_get_the_same_answers(indexed: Lake) -> None:
     """From one index."""
     index, truth = SearchIndex(indexed, most_bytes=400), words_by_file(indexed)
     paths = [path for path in truth if ACME in path]
-    expected = [SearchIndex(indexed).matching("logs", ACME, paths, asked(word)) for word in VOCABULARY[:30]]
+    expected = [SearchIndex(indexed).find_rows("logs", ACME, paths, asked(word)) for word in VOCABULARY[:30]]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda word: index.matching("logs", ACME, paths, asked(word)), VOCABULARY[:30]))
+        found = list(pool.map(lambda word: index.find_rows("logs", ACME, paths, asked(word)), VOCABULARY[:30]))
     assert found == expected
 
 
@@ -116,8 +116,8 @@ def test_a_lake_without_an_index_is_no_error(lake: Lake) -> None:
     lake.catalog.drop_table(("telemetry", SEARCH_INDEX.name))
     index = SearchIndex(lake)
     with capture_logs() as said:
-        assert index.matching("logs", ACME, ["a", "b"], asked("word")) == {"a": None, "b": None}
-        assert index.matching("logs", ACME, ["a"], asked("word")) == {"a": None}
+        assert index.find_rows("logs", ACME, ["a", "b"], asked("word")) == {"a": None, "b": None}
+        assert index.find_rows("logs", ACME, ["a"], asked("word")) == {"a": None}
     assert len(said) == 1
 
 
@@ -125,7 +125,7 @@ def test_an_empty_index_has_nothing(lake: Lake) -> None:
     """And says nothing about it."""
     with_index(lake)
     with capture_logs() as said:
-        assert SearchIndex(lake).matching("logs", ACME, ["a"], asked("word")) == {"a": None}
+        assert SearchIndex(lake).find_rows("logs", ACME, ["a"], asked("word")) == {"a": None}
     assert said == []
 
 
@@ -136,7 +136,7 @@ def test_a_broken_index_is_no_error(indexed: Lake) -> None:
         table.io.delete(task.file.file_path)
     paths = [path for path in words_by_file(indexed) if ACME in path]
     with capture_logs() as said:
-        assert SearchIndex(indexed).matching("logs", ACME, paths, asked("word1")) == dict.fromkeys(paths)
+        assert SearchIndex(indexed).find_rows("logs", ACME, paths, asked("word1")) == dict.fromkeys(paths)
     assert len(said) == 1
 
 
@@ -144,10 +144,10 @@ def test_the_least_recently_used_filters_are_forgotten() -> None:
     """What is kept never takes more than it may."""
     memory = FilterCache(25)
     for name in ("a", "b"):
-        memory.put((name, "message"), (RangeFilter(0, 1, bytes(10)),))
+        memory.store((name, "message"), (RangeFilter(0, 1, bytes(10)),))
     assert memory.get(("a", "message"))
-    memory.put(("c", "message"), (RangeFilter(0, 1, bytes(10)),))
+    memory.store(("c", "message"), (RangeFilter(0, 1, bytes(10)),))
     assert [bool(memory.get((name, "message"))) for name in "abc"] == [True, False, True]
-    memory.put(("d", "message"), (RangeFilter(0, 1, bytes(30)),))
+    memory.store(("d", "message"), (RangeFilter(0, 1, bytes(30)),))
     assert memory.get(("d", "message")) is None
     assert memory.bytes == 0

@@ -37,7 +37,7 @@ def test_afterwards_every_file_is_indexed_and_nothing_else(
     """What is kept, thinned and made is what there should be."""
     files = [held(number, texts, outdated) for number, (texts, outdated) in enumerate(index)]
     planned = plan_build([live(path) for path in sorted(paths)], files, COLUMNS)
-    thinned = {str(task.file): task.kept for task in planned.tasks if isinstance(task, RewriteTask)}
+    thinned = {str(task.file): task.remaining_paths for task in planned.tasks if isinstance(task, RewriteTask)}
     removed = set(map(str, planned.removed))
     result = {
         text
@@ -76,8 +76,8 @@ def test_a_file_of_another_format_is_left_out() -> None:
 def test_the_reason_tells_both() -> None:
     """What is missing, and what is gone."""
     planned = plan_build([live("a")], [held(0, frozenset({("z", "message")}))], ("message",))
-    assert planned.reason == "1 file is not indexed, 1 index file has rows about files that are gone"
-    assert planned.indexed == ("a",)
+    assert planned.reason == "1 file is not indexed, 1 index file has rows of deleted files"
+    assert planned.paths_to_index == ("a",)
 
 
 @pytest.mark.slow

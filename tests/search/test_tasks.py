@@ -49,12 +49,12 @@ def test_rows_of_another_form_are_made_anew(lake: Lake, monkeypatch: pytest.Monk
         monkeypatch.setattr(module, "FORM", 2)
     (path,) = (file.path for file in live_files(lake.table("logs")))
     absent = (("message", frozenset({"absent"})),)
-    assert SearchIndex(lake).matching("logs", ACME, [path], absent) == {path: None}
+    assert SearchIndex(lake).find_rows("logs", ACME, [path], absent) == {path: None}
     held = load_index_files(lake.table(SEARCH_INDEX.name), "logs")
     planned = plan_build(live_files(lake.table("logs")), held, ("message",))
-    assert (planned.indexed, len(planned.removed)) == ((path,), 1)
+    assert (planned.paths_to_index, len(planned.removed)) == ((path,), 1)
     index_here(lake)
-    assert SearchIndex(lake).matching("logs", ACME, [path], absent) == {path: ()}
+    assert SearchIndex(lake).find_rows("logs", ACME, [path], absent) == {path: ()}
     assert sorted(row["form"] for row in index_rows(lake)) == [1, 2]
 
 

@@ -14,7 +14,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from neve.lake.tokenizer import tokenize
 from neve.lake.write.file_schema import FIELD_ID
 from neve.search import tasks
-from neve.search.bloom_filter import hashes_of
+from neve.search.bloom_filter import hash_words
 from neve.search.tasks import read_words_by_range, split_row_groups
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def test_each_range_has_its_own_words(tmp_path: Path, monkeypatch: pytest.Monkey
     for part in parts:
         rows = messages[part.range.first_row :][: part.range.row_count]
         words = frozenset().union(*(tokenize(text) for text in rows if text))
-        assert sorted(part.hashes) == sorted(hashes_of(pa.array(words)))
+        assert sorted(part.hashes) == sorted(hash_words(pa.array(words)))
 
 
 def test_a_column_that_a_file_has_not_holds_no_words(tmp_path: Path) -> None:

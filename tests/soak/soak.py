@@ -119,7 +119,7 @@ class Soak:
         undecided = self._await("decisions", tables.undecided, house)
         self._end(houses)
         lake = house.lake
-        tallies = {kind.table: tally(self._acks.keys(live.tape, kind), tables.keys(lake, kind)) for kind in Signal}
+        tallies = {kind.table: tally(self._acks.keys(live.playback, kind), tables.keys(lake, kind)) for kind in Signal}
         documents = house.documents
         try:
             self._troubles += work_troubles(documents, lake)

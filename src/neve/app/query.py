@@ -220,7 +220,7 @@ class SearchIndexFilter:
         known = tuple((column, words) for column, words in tokens if column in indexed)
         if not known:
             return list(files)
-        found = self.index.matching(table, organization, [file.path for file in files], known)
+        found = self.index.find_rows(table, organization, [file.path for file in files], known)
         return [
             file if (spans := found.get(file.path)) is None else replace(file, ranges=spans)
             for file in files

@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-def whole(table: pa.Table, name: str, filling: int = 0) -> npt.NDArray[np.int64]:
+def int_column(table: pa.Table, name: str, filling: int = 0) -> npt.NDArray[np.int64]:
     """Return a column of integers, booleans or times."""
     column = table.column(name)
-    kind = column.type
-    plain = pc.cast(column, pa.int64()) if not pa.types.is_boolean(kind) else pc.cast(column, pa.int8())
+    plain = pc.cast(column, pa.int8() if pa.types.is_boolean(column.type) else pa.int64())
     return np.asarray(pc.fill_null(plain, filling)).astype(np.int64)
 
 
@@ -36,17 +35,13 @@ def is_known(table: pa.Table, name: str) -> npt.NDArray[np.bool_]:
     return np.asarray(pc.is_valid(table.column(name)))
 
 
-def one(table: pa.Table, name: str) -> pa.Array:
+def array_column(table: pa.Table, name: str) -> pa.Array:
     """Return a column as a single array."""
-    return to_single_array(table.column(name))
-
-
-def to_single_array(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as a single array."""
+    column = table.column(name)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def lists(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+def split_lists(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
     """Return the length of each list of a column (0 for null), and all values as a flat array."""
     lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
     return lengths, np.asarray(column.flatten())

@@ -26,17 +26,17 @@ class Contribution:
     Points that are neither have an unknown past and contribute nothing.
     """
 
-    entire: Mask
-    more: Mask
+    is_total: Mask
+    is_increase: Mask
 
-    def lessened(self, where: Mask) -> Contribution:
+    def reset_where(self, where: Mask) -> Contribution:
         """Return the contribution after resets: points whose value is less than the previous one started again."""
-        return Contribution(self.entire | (where & self.more), self.more & ~where)
+        return Contribution(self.is_total | (where & self.is_increase), self.is_increase & ~where)
 
     @property
-    def known(self) -> Mask:
+    def is_known(self) -> Mask:
         """Return a mask of the points that contribute."""
-        return self.entire | self.more
+        return self.is_total | self.is_increase
 
 
 SECOND = 1_000_000_000  # nanoseconds
@@ -57,19 +57,19 @@ class PointTimes:
 
 
 def classify_points(points: PointTimes, lookback: int) -> Contribution:
-    """Classify points by their times. For decreased values, see `Contribution.lessened`."""
+    """Classify points by their times. For decreased values, see `Contribution.reset_where`."""
     names, time, start, cumulative = points.series, points.time, points.start, points.cumulative
     before = np.zeros(len(time), dtype=bool)
     before[1:] = (names[1:] == names[:-1]).all(axis=1) & (time[1:] - time[:-1] <= lookback)
     before &= cumulative
     started = (start > 0) & (start < time)
-    anew = np.zeros(len(time), dtype=bool)
-    anew[1:] = (start[1:] > 0) & (start[1:] != start[:-1]) & (start[1:] >= time[:-1])
-    anew &= before
+    is_reset = np.zeros(len(time), dtype=bool)
+    is_reset[1:] = (start[1:] > 0) & (start[1:] != start[:-1]) & (start[1:] >= time[:-1])
+    is_reset &= before
     first = np.flatnonzero(cumulative & ~before & started)
     new = np.zeros(len(time), dtype=bool)
     new[first] = (time[first] - start[first] <= lookback) | _was_reported_before(points, first, lookback)
-    return Contribution(~cumulative | new | (anew & started), before & ~anew)
+    return Contribution(~cumulative | new | (is_reset & started), before & ~is_reset)
 
 
 def _was_reported_before(points: PointTimes, some: Ints, lookback: int) -> Mask:
@@ -89,37 +89,37 @@ def _was_reported_before(points: PointTimes, some: Ints, lookback: int) -> Mask:
     first = np.searchsorted(reports, mine + earliest, side="left")
     last = np.searchsorted(reports, mine + latest, side="right") - 1
     several = np.flatnonzero(first < last)
-    heard = np.zeros(len(some), dtype=bool)
+    was_reported = np.zeros(len(some), dtype=bool)
     begin, end = (moments[reports[place[several]] % len(moments)] for place in (first, last))
-    heard[several] = end - begin >= SECOND
-    return heard
+    was_reported[several] = end - begin >= SECOND
+    return was_reported
 
 
-def difference(values: npt.NDArray[np.generic], more: Mask) -> npt.NDArray[np.generic]:
-    """Return values, less the previous one where `more` is set."""
+def difference(values: npt.NDArray[np.generic], is_increase: Mask) -> npt.NDArray[np.generic]:
+    """Return values, less the previous one where `is_increase` is set."""
     changed = values.copy()
-    at = np.flatnonzero(more)
+    at = np.flatnonzero(is_increase)
     with np.errstate(invalid="ignore"):  # infinity minus infinity is NaN
         changed[at] = values[at] - values[at - 1]  # type: ignore[operator]
     return changed
 
 
-def subtract_previous(histograms: Histograms, place: Ints, worth: Contribution) -> tuple[Histograms, Mask]:
+def subtract_previous(histograms: Histograms, place: Ints, contribution: Contribution) -> tuple[Histograms, Mask]:
     """Return the delta of each histogram of sorted points, and a mask of the points with a decreased bucket.
 
     `place` is the number of a point's histogram, or -1.
     """
-    at = np.flatnonzero(worth.more & (place >= 0))
-    now, before = histograms.chosen(place[at]), histograms.chosen(place[at - 1])
+    at = np.flatnonzero(contribution.is_increase & (place >= 0))
+    now, before = histograms.select(place[at]), histograms.select(place[at - 1])
     pairs = np.concatenate((np.arange(len(at)), np.arange(len(at))))
-    changes = now.beside(before.times(-1)).merged(pairs, len(at))
-    fell = changes.lessened
-    anew = np.zeros(len(place), dtype=bool)
-    anew[at[fell]] = True
+    changes = now.concatenate(before.multiply(-1)).merge(pairs, len(at))
+    fell = changes.has_negative_count
+    is_reset = np.zeros(len(place), dtype=bool)
+    is_reset[at[fell]] = True
     rest = np.setdiff1d(np.arange(_histogram_count(histograms)), place[at[~fell]], assume_unique=True)
     good = np.flatnonzero(~fell)
-    parts = [(rest, histograms.chosen(rest)), (place[at[good]], changes.chosen(good))]
-    return type(histograms).placed(parts, _histogram_count(histograms)), anew
+    parts = [(rest, histograms.select(rest)), (place[at[good]], changes.select(good))]
+    return type(histograms).from_parts(parts, _histogram_count(histograms)), is_reset
 
 
 def _histogram_count(histograms: ExponentialHistograms | ExplicitHistograms) -> int:

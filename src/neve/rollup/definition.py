@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from neve.rollup.arrays import maps_of, one, order_by
+from neve.rollup.arrays import array_column, maps_of, number_values, order_by
 from neve.rollup.histograms import scale_for
 from neve.rollup.series import Entries, encode_dictionary, hash_names, number_hashes, text_hashes
 
@@ -122,10 +122,10 @@ class SeriesIdentity:
     @classmethod
     def of(cls, table: pa.Table, definition: Definition) -> SeriesIdentity:
         """Return the identity of each point, or of each row of a level: the selection of attributes is idempotent."""
-        metric = encode_dictionary(one(table, "metric_name"))
+        metric = encode_dictionary(array_column(table, "metric_name"))
         rules = np.array([*map(definition.rule_of, metric.dictionary.to_pylist()), len(definition.rules) - 1])
         rule = rules[metric.indices.fill_null(len(rules) - 1).to_numpy(zero_copy_only=False)]
-        given = (Entries.of(one(table, "attributes")), Entries.of(one(table, "resource_attrs")))
+        given = (Entries.of(array_column(table, "attributes")), Entries.of(array_column(table, "resource_attrs")))
         attributes = _keep_entries(given[0], rule, [one.attributes for one in definition.rules])
         resource = _keep_entries(given[1], rule, [one.resource_attributes for one in definition.rules])
         monotonic, temporality = _kind(table)
@@ -149,23 +149,26 @@ def raw_names(table: pa.Table, identity: SeriesIdentity) -> tuple[npt.NDArray[np
     """Return the raw series of each point, and the first word of the hash of its metric, per resource and scope."""
     attributes, resource = identity.given
     source = [*_column_hashes(table, SOURCE_TEXTS), resource.hashes, *_map_hashes(table, SOURCE_MAPS)]
-    numbers = [number_hashes(one(table, name)) for name in NUMBERS]
+    numbers = [number_hashes(array_column(table, name)) for name in NUMBERS]
     metric = hash_names([*source, *identity.texts, *numbers])
     return hash_names([metric, attributes.hashes, *_map_hashes(table, ("attribute_types",))]), metric[:, 0]
 
 
 def _column_hashes(table: pa.Table, names: Sequence[str]) -> list[npt.NDArray[np.uint64]]:
-    return [text_hashes(one(table, name)) for name in names]
+    return [text_hashes(array_column(table, name)) for name in names]
 
 
 def _map_hashes(table: pa.Table, names: Sequence[str]) -> list[npt.NDArray[np.uint64]]:
-    return [Entries.of(one(table, name)).hashes for name in names]
+    return [Entries.of(array_column(table, name)).hashes for name in names]
 
 
 def _kind(table: pa.Table) -> tuple[pa.Array, pa.Array]:
     """Return whether sums are monotonic, and the temporality of those that are not."""
-    is_sum = np.asarray(pa.compute.equal(one(table, "metric_type"), "sum").fill_null(False))
-    flag, given = one(table, "is_monotonic").fill_null(False), one(table, "aggregation_temporality").fill_null(0)
+    is_sum = np.asarray(pa.compute.equal(array_column(table, "metric_type"), "sum").fill_null(False))
+    flag, given = (
+        array_column(table, "is_monotonic").fill_null(False),
+        array_column(table, "aggregation_temporality").fill_null(0),
+    )
     monotonic = np.asarray(flag).astype(bool)
     level = pa.array(np.asarray(given).astype(np.int32), mask=~is_sum | monotonic)
     return pa.array(monotonic, mask=~is_sum), level
@@ -177,7 +180,7 @@ def _keep_entries(entries: Entries, rule: npt.NDArray[np.int64], kept: list[Attr
     if table.all():
         return entries
     codes = entries.keys.indices.to_numpy(zero_copy_only=False)
-    return entries.kept(table[rule[entries.owner], codes])
+    return entries.filter(table[rule[entries.owner], codes])
 
 
 def _choose_entries(
@@ -187,8 +190,8 @@ def _choose_entries(
     ends = np.cumsum(np.bincount(entries.owner, minlength=entries.rows))
     begins = np.concatenate(([0], ends[:-1]))
     lengths = (ends - begins)[rows]
-    owner = np.repeat(np.arange(len(rows)), lengths)
-    place = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + begins[rows][owner]
+    owner, position = number_values(lengths)
+    place = position + begins[rows][owner]
     codes = entries.keys.indices.to_numpy(zero_copy_only=False)[place]
     ranks = np.argsort(np.argsort(np.array(entries.keys.dictionary.to_pylist(), dtype=object))) if len(codes) else codes
     order = order_by((owner, ranks[codes])) if len(codes) else np.zeros(0, dtype=np.int64)

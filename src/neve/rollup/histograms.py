@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 UNSET = 2**40  # a scale that no histogram has
-FAR = np.int64(2**40)  # beyond every bucket
+BEYOND_BUCKETS = np.int64(2**40)  # beyond every bucket
 
 
 def scale_for(relative_error: float) -> int:
@@ -69,7 +69,7 @@ class ExponentialHistograms:
 
     @classmethod
     def none(cls, histograms: int) -> ExponentialHistograms:
-        """Return no histograms for so many owners."""
+        """Return empty histograms of a number of owners."""
         return cls(
             np.full(histograms, UNSET, dtype=np.int64),
             np.zeros(histograms, dtype=np.int64),
@@ -78,7 +78,7 @@ class ExponentialHistograms:
         )
 
     @classmethod
-    def counting(cls, values: npt.NDArray[np.float64], scale: int) -> ExponentialHistograms:
+    def of_values(cls, values: npt.NDArray[np.float64], scale: int) -> ExponentialHistograms:
         """Return a histogram for each single value."""
         owner = np.flatnonzero(values != 0)
         sizes = np.abs(values[owner])
@@ -92,7 +92,7 @@ class ExponentialHistograms:
             np.ones(len(owner), dtype=np.int64),
         )
 
-    def chosen(self, owners: npt.NDArray[np.int64]) -> ExponentialHistograms:
+    def select(self, owners: npt.NDArray[np.int64]) -> ExponentialHistograms:
         """Return the histograms of some owners, each at most once, renumbered in the given order."""
         place = np.full(len(self.scale), -1, dtype=np.int64)
         place[owners] = np.arange(len(owners))
@@ -107,7 +107,7 @@ class ExponentialHistograms:
             self.count[mine],
         )
 
-    def times(self, factor: int) -> ExponentialHistograms:
+    def multiply(self, factor: int) -> ExponentialHistograms:
         """Multiply every count. With -1, the histograms are subtracted."""
         return ExponentialHistograms(
             self.scale,
@@ -127,7 +127,7 @@ class ExponentialHistograms:
             coarser, self.zero_count, self.zero_threshold, self.owner, self.negative, index, self.count
         )
 
-    def merged(self, group: npt.NDArray[np.int64], groups: int) -> ExponentialHistograms:
+    def merge(self, group: npt.NDArray[np.int64], groups: int) -> ExponentialHistograms:
         """Merge one histogram for each group of owners, as OpenTelemetry defines it. Empty buckets are dropped."""
         merged = ExponentialHistograms.none(groups)
         np.minimum.at(merged.scale, group, self.scale)
@@ -150,9 +150,9 @@ class ExponentialHistograms:
             index[rows],
             counts[there],
         )
-        return found._with_zeros() if merged.zero_threshold.any() else found
+        return found._absorb_near_zero() if merged.zero_threshold.any() else found
 
-    def _with_zeros(self) -> ExponentialHistograms:
+    def _absorb_near_zero(self) -> ExponentialHistograms:
         """Merge buckets that reach below the zero threshold into the zero bucket, which grows to their end."""
         scale = self.scale[self.owner]
         begin, end = begin_of(self.index, scale), begin_of(self.index + 1, scale)
@@ -167,13 +167,13 @@ class ExponentialHistograms:
         )
 
     @property
-    def lessened(self) -> npt.NDArray[np.bool_]:
+    def has_negative_count(self) -> npt.NDArray[np.bool_]:
         """Return a mask of histograms with a count below zero: more was subtracted than there was."""
         found = self.zero_count < 0
         found[self.owner[self.count < 0]] = True
         return found
 
-    def beside(self, other: ExponentialHistograms) -> ExponentialHistograms:
+    def concatenate(self, other: ExponentialHistograms) -> ExponentialHistograms:
         """Concatenate the histograms of both. Those of the other one are numbered after these."""
         return ExponentialHistograms(
             np.concatenate((self.scale, other.scale)),
@@ -186,10 +186,10 @@ class ExponentialHistograms:
         )
 
     @classmethod
-    def placed(
+    def from_parts(
         cls, parts: Sequence[tuple[npt.NDArray[np.int64], ExponentialHistograms]], owners: int
     ) -> ExponentialHistograms:
-        """Return the histograms of all parts, each at its position among so many owners. No position is used twice."""
+        """Return the histograms of all parts, each at the position of its owner. No position is used twice."""
         all_of = cls.none(owners)
         for places, part in parts:
             all_of.scale[places] = part.scale
@@ -205,7 +205,7 @@ class ExponentialHistograms:
 
     def quantiles(self, wanted: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return a quantile of each histogram, or NaN for an empty one. The histograms must be merged."""
-        value, count = self._in_order
+        value, count = self._sorted_buckets
         totals = np.bincount(self.owner, self.count, len(self.scale)).astype(np.int64) + self.zero_count
         ends = np.cumsum(count)
         before = np.cumsum(totals) - totals
@@ -217,7 +217,7 @@ class ExponentialHistograms:
         return found
 
     @cached_property
-    def _in_order(self) -> tuple[npt.NDArray[Any], ...]:
+    def _sorted_buckets(self) -> tuple[npt.NDArray[Any], ...]:
         """Return all buckets from the smallest values to the largest, including the zero buckets."""
         zeros = np.flatnonzero(self.zero_count)
         scale = self.scale[self.owner]
@@ -225,7 +225,9 @@ class ExponentialHistograms:
         with np.errstate(over="ignore"):
             middle = np.minimum(begin_of(self.index, scale) * to_middle, np.finfo(np.float64).max)
         owner = np.concatenate((self.owner, zeros))
-        place = np.concatenate((np.where(self.negative, -self.index - FAR, self.index + FAR), np.zeros_like(zeros)))
+        place = np.concatenate(
+            (np.where(self.negative, -self.index - BEYOND_BUCKETS, self.index + BEYOND_BUCKETS), np.zeros_like(zeros))
+        )
         value = np.concatenate((np.where(self.negative, -middle, middle), np.zeros(len(zeros))))
         count = np.concatenate((self.count, self.zero_count[zeros]))
         order = order_by((owner, place))
@@ -248,22 +250,22 @@ class ExplicitHistograms:
 
     @classmethod
     def none(cls, histograms: int) -> ExplicitHistograms:
-        """Return no histograms for so many owners."""
+        """Return empty histograms of a number of owners."""
         whole = np.zeros(0, dtype=np.int64)
         return cls(histograms, whole, np.zeros(0), whole)
 
-    def chosen(self, owners: npt.NDArray[np.int64]) -> ExplicitHistograms:
+    def select(self, owners: npt.NDArray[np.int64]) -> ExplicitHistograms:
         """Return the histograms of some owners, each at most once, renumbered in the given order."""
         place = np.full(self.owners, -1, dtype=np.int64)
         place[owners] = np.arange(len(owners))
         mine = place[self.owner] >= 0
         return ExplicitHistograms(len(owners), place[self.owner[mine]], self.end[mine], self.count[mine])
 
-    def times(self, factor: int) -> ExplicitHistograms:
+    def multiply(self, factor: int) -> ExplicitHistograms:
         """Multiply every count. With -1, the histograms are subtracted."""
         return ExplicitHistograms(self.owners, self.owner, self.end, self.count * factor)
 
-    def beside(self, other: ExplicitHistograms) -> ExplicitHistograms:
+    def concatenate(self, other: ExplicitHistograms) -> ExplicitHistograms:
         """Concatenate the histograms of both. Those of the other one are numbered after these."""
         return ExplicitHistograms(
             self.owners + other.owners,
@@ -273,10 +275,10 @@ class ExplicitHistograms:
         )
 
     @classmethod
-    def placed(
+    def from_parts(
         cls, parts: Sequence[tuple[npt.NDArray[np.int64], ExplicitHistograms]], owners: int
     ) -> ExplicitHistograms:
-        """Return the histograms of all parts, each at its position among so many owners. No position is used twice."""
+        """Return the histograms of all parts, each at the position of its owner. No position is used twice."""
         none = cls.none(owners)
         return cls(
             owners,
@@ -285,7 +287,7 @@ class ExplicitHistograms:
             np.concatenate((none.count, *(part.count for _, part in parts))),
         )
 
-    def merged(self, group: npt.NDArray[np.int64], groups: int) -> ExplicitHistograms:
+    def merge(self, group: npt.NDArray[np.int64], groups: int) -> ExplicitHistograms:
         """Merge one histogram for each group of owners. Its buckets are in order, the last one without an end."""
         of_group = group[self.owner]
         end = self._common_ends(group, groups)
@@ -297,7 +299,7 @@ class ExplicitHistograms:
         )
 
     @property
-    def lessened(self) -> npt.NDArray[np.bool_]:
+    def has_negative_count(self) -> npt.NDArray[np.bool_]:
         """Return a mask of histograms with a count below zero: more was subtracted than there was."""
         found = np.zeros(self.owners, dtype=bool)
         found[self.owner[self.count < 0]] = True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from neve.rollup.arrays import floats, is_known, lists, number_values, one, whole
+from neve.rollup.arrays import array_column, floats, int_column, is_known, number_values, split_lists
 from neve.rollup.definition import SeriesIdentity
 from neve.rollup.histograms import UNSET, ExplicitHistograms, ExponentialHistograms
 from neve.rollup.series import HyperLogLog
@@ -51,33 +51,33 @@ class Items:
 def items_of_rows(table: pa.Table, definition: Definition, micros: int) -> tuple[Items, SeriesIdentity]:
     """Return an item for each row."""
     identity = SeriesIdentity.of(table, definition)
-    count = whole(table, "count")
+    count = int_column(table, "count")
     return Items(
         row=np.arange(table.num_rows),
         name=identity.names,
-        window=whole(table, "timestamp") // micros * micros,
-        points=whole(table, "points"),
+        window=int_column(table, "timestamp") // micros * micros,
+        points=int_column(table, "points"),
         count=count,
         total=floats(table, "sum"),
         least=floats(table, "min"),
         most=floats(table, "max"),
         first=floats(table, "first"),
         last=floats(table, "last"),
-        first_time=whole(table, "first_time_unix_nano"),
-        last_time=whole(table, "last_time_unix_nano"),
+        first_time=int_column(table, "first_time_unix_nano"),
+        last_time=int_column(table, "last_time_unix_nano"),
         increase=floats(table, "increase"),
         exponential=_exponential(table),
         explicit=_explicit(table),
-        registers=HyperLogLog(*_entries(one(table, "series_registers"))),
+        registers=HyperLogLog(*_entries(array_column(table, "series_registers"))),
     ), identity
 
 
 def _exponential(table: pa.Table) -> ExponentialHistograms:
-    sides = [_entries(one(table, name)) for name in ("positive", "negative")]
+    sides = [_entries(array_column(table, name)) for name in ("positive", "negative")]
     owner, index, count = (np.concatenate(parts) for parts in zip(*sides, strict=True))
     return ExponentialHistograms(
-        whole(table, "scale", UNSET),
-        whole(table, "zero_count"),
+        int_column(table, "scale", UNSET),
+        int_column(table, "zero_count"),
         np.nan_to_num(floats(table, "zero_threshold")),
         owner,
         np.repeat([False, True], [len(side[0]) for side in sides]),
@@ -87,8 +87,8 @@ def _exponential(table: pa.Table) -> ExponentialHistograms:
 
 
 def _explicit(table: pa.Table) -> ExplicitHistograms:
-    lengths, bounds = lists(one(table, "explicit_bounds"))
-    counted, counts = lists(one(table, "bucket_counts"))
+    lengths, bounds = split_lists(array_column(table, "explicit_bounds"))
+    counted, counts = split_lists(array_column(table, "bucket_counts"))
     has = is_known(table, "bucket_counts")
     owner, position = number_values(counted)
     begins = np.cumsum(lengths) - lengths

@@ -43,20 +43,22 @@ if TYPE_CHECKING:
     from neve.state.leases import Lease
 
 
-RUNS = Counter(
-    "neve_rollup_runs", "runs that ended, by level and whether there was anything to commit", ["level", "did"]
+RUNS = Counter("neve_rollup_runs", "finished runs, by level and whether they committed", ["level", "did"])
+CONFLICTS = Counter("neve_rollup_conflicts", "commit conflicts with other writers; the run is planned again", ["level"])
+SOURCE_ROWS = Counter(
+    "neve_rollup_source_rows", "source rows of computed windows: points, or rows of the level below", ["level"]
 )
-CONFLICTS = Counter("neve_rollup_conflicts", "commits that another writer's change made necessary again", ["level"])
-SOURCE_ROWS = Counter("neve_rollup_source_rows", "points, or rows of the level below, of computed windows", ["level"])
 ROWS = Counter("neve_rollup_rows", "rows written", ["level"])
-WINDOWS = Counter("neve_rollup_windows", "windows computed, each organization's counted", ["level"])
-LEFT = Counter("neve_rollup_left_windows", "windows left as they are, as retention took their points", ["level"])
-WITHOUT_VALUE = Counter("neve_rollup_points_without_value", "points that tell no value", ["level"])
-UNKNOWN = Counter("neve_rollup_points_of_unknown_worth", "cumulative points with nothing to compare", ["level"])
-DUPLICATES = Counter("neve_rollup_duplicates", "points that came more than once and count once", ["level"])
-LAG = Gauge("neve_rollup_lag_seconds", "how long ago the last final window ended; 0: nothing waits", ["level"])
+WINDOWS = Counter("neve_rollup_windows", "windows computed, summed over organizations", ["level"])
+LEFT = Counter("neve_rollup_left_windows", "windows not recomputed, as retention may have deleted points", ["level"])
+WITHOUT_VALUE = Counter("neve_rollup_points_without_value", "points without a value", ["level"])
+UNKNOWN = Counter("neve_rollup_points_of_unknown_worth", "points whose contribution is unknown", ["level"])
+DUPLICATES = Counter("neve_rollup_duplicates", "duplicate points, which are counted once", ["level"])
+LAG = Gauge(
+    "neve_rollup_lag_seconds", "seconds since the end of the last final window; 0: nothing is pending", ["level"]
+)
 BUCKETS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
-SECONDS = Histogram("neve_rollup_seconds", "from looking at the source to the commit", ["level"], buckets=BUCKETS)
+SECONDS = Histogram("neve_rollup_seconds", "seconds from planning to the commit", ["level"], buckets=BUCKETS)
 
 
 def count_run(result: LevelResult) -> None:
@@ -125,7 +127,7 @@ class LevelStatus:
 
 
 def make_result(
-    turn: LevelRun,
+    run: LevelRun,
     planned: RunPlan,
     done: Sequence[TaskResult],
     change: RowChange,
@@ -133,17 +135,17 @@ def make_result(
     seconds: float,
 ) -> LevelResult:
     """Return the result of a run."""
-    micros = turn.level.micros
-    position = turn.position if snapshot is not None else turn.was
+    micros = run.level.micros
+    position = run.position if snapshot is not None else run.previous
     return LevelResult(
-        level=turn.level.name,
-        table=turn.level.table,
+        level=run.level.name,
+        table=run.level.table,
         reason=planned.reason,
         committed=snapshot is not None,
-        source_rows=sum(one.told.points for one in done),
-        duplicates=sum(one.told.duplicates for one in done),
-        without_value=sum(one.told.without_value for one in done),
-        unknown=sum(one.told.unknown for one in done),
+        source_rows=sum(one.counts.points for one in done),
+        duplicates=sum(one.counts.duplicates for one in done),
+        without_value=sum(one.counts.without_value for one in done),
+        unknown=sum(one.counts.unknown for one in done),
         rows=sum(one.rows for one in done),
         windows=sum(ranges.length // micros for ranges in planned.windows(done).values()),
         left_windows=planned.left,
@@ -206,7 +208,7 @@ class Rollup:
     def _run(self, level: Level, since: datetime | None, lease: Lease) -> LevelResult:
         began = time.monotonic()
         source, target = self.lake.table(level.source), self.lake.table(level.table)
-        turn = LevelRun(
+        run = LevelRun(
             level=level,
             source=source,
             target=target,
@@ -216,36 +218,36 @@ class Rollup:
             since=micros_of(since) if since else None,
             frozen=self.frozen(level.source),
         )
-        planned = plan_run(turn)
+        planned = plan_run(run)
         lease.check()
-        done = self._computed(turn, planned)
+        done = self._run_tasks(run, planned)
         change = planned.change(done)
         snapshot = None
-        if change.changes_rows or turn.must_tell:
+        if change.changes_rows or run.must_commit_position:
             lease.check()
-            snapshot = self._commit(turn, change, planned.windows(done))
-        return make_result(turn, planned, done, change, snapshot, time.monotonic() - began)
+            snapshot = self._commit(run, change, planned.windows(done))
+        return make_result(run, planned, done, change, snapshot, time.monotonic() - began)
 
-    def _computed(self, turn: LevelRun, planned: RunPlan) -> list[TaskResult]:
+    def _run_tasks(self, run: LevelRun, planned: RunPlan) -> list[TaskResult]:
         if not planned.tasks:
             return []
         spark = self.lake.spark
         return run_tasks(
             spark,
-            turn.assignment,
+            run.assignment,
             planned.tasks,
-            partial(self.progress, turn.level.table),
+            partial(self.progress, run.level.table),
             slices=count_slices(spark),
         )
 
-    def _commit(self, turn: LevelRun, change: RowChange, windows: dict[str, Ranges]) -> int:
+    def _commit(self, run: LevelRun, change: RowChange, windows: dict[str, Ranges]) -> int:
         commit = change_rows(
             self.lake,
-            turn.level.table,
+            run.level.table,
             change,
-            batch_id=f"{ROLLUP}:{turn.level.name}:{uuid4().hex}",
+            batch_id=f"{ROLLUP}:{run.level.name}:{uuid4().hex}",
             operation=ROLLUP,
-            summary={**turn.position.to_summary(ROLLUP), **format_changed_windows(windows)},
+            summary={**run.position.to_summary(ROLLUP), **format_changed_windows(windows)},
         )
         return commit.snapshot_id
 
@@ -285,5 +287,9 @@ class Rollup:
         if position is None:
             return "nothing rolled up yet: no run, or no closed window with rows"
         if position.definition != Definition.of(self.config).fingerprint:
-            return "what is kept of series was changed: the next run computes every window"
-        return "" if behind is not None else "its place in the source is gone: the next run computes every window"
+            return "the series definition changed: the next run computes every window"
+        return (
+            ""
+            if behind is not None
+            else "the source snapshot of the last run has expired: the next run computes every window"
+        )

@@ -50,7 +50,7 @@ class FileRows:
 
 
 def split_windows(ranges: Ranges, files: Sequence[FileRows], most_rows: int, micros: int) -> list[Ranges]:
-    """Split whole windows, in order, into parts of about so many rows at most. Time without rows is skipped."""
+    """Split whole windows, in order, into parts of about `most_rows` rows at most. Time without rows is skipped."""
     pieces: list[Ranges] = []
     held: list[tuple[int, int]] = []
     rows = 0.0
@@ -114,7 +114,7 @@ class LevelRun:
         return self.level.source == LEVELS[0].source
 
     @cached_property
-    def was(self) -> Position | None:
+    def previous(self) -> Position | None:
         """Return the current position of the level."""
         return Position.load(self.target, ROLLUP)
 
@@ -125,15 +125,15 @@ class LevelRun:
         return Position(snapshot, self._closed_until, self.definition.fingerprint, self.config.partial)
 
     @cached_property
-    def wanted(self) -> WindowsToCompute:
+    def windows(self) -> WindowsToCompute:
         """Return the windows to compute."""
-        changes = find_changes(self.source, self.was.snapshot) if self.was else NO_POSITION
-        same = self.was is not None and self.was.definition == self.position.definition
+        changes = find_changes(self.source, self.previous.snapshot) if self.previous else NO_POSITION
+        same = self.previous is not None and self.previous.definition == self.position.definition
         below = next((level.micros for level in LEVELS if level.table == self.level.source), self.level.micros)
         touched = None if changes.gap or not same else find_touched_windows(self.source, changes.snapshots, below)
         after = self.definition.lookback_micros if self.is_raw else 0
         terms = RunTerms(after, self.since, self.frozen, has_rows=self.target.metadata.current_snapshot_id is not None)
-        return choose_windows(self.level, self.was, self.position, touched, terms)
+        return choose_windows(self.level, self.previous, self.position, touched, terms)
 
     @property
     def assignment(self) -> TaskRunner:
@@ -148,18 +148,18 @@ class LevelRun:
         )
 
     @property
-    def must_tell(self) -> bool:
+    def must_commit_position(self) -> bool:
         """Return whether the new position must be written though no row changes."""
-        if self.was is None or self.was == self.position:
+        if self.previous is None or self.previous == self.position:
             return False
-        return is_stale(self.source, self.was.snapshot) or self._closes_above(self.was.closed_until)
+        return is_stale(self.source, self.previous.snapshot) or self._closes_above(self.previous.closed_until)
 
-    def _closes_above(self, was: int) -> bool:
+    def _closes_above(self, previous: int) -> bool:
         """Return whether the new position closes a window with rows of a coarser level."""
         for above in (level for level in LEVELS if level.seconds > self.level.seconds):
-            start = floor(was, above.micros)
+            start = floor(previous, above.micros)
             crossed = self.position.closed_until >= start + above.micros
-            if crossed and start < was and scan_files(self.target, filter_by_time(Ranges.of([(start, was)]))):
+            if crossed and start < previous and scan_files(self.target, filter_by_time(Ranges.of([(start, previous)]))):
                 return True
         return False
 
@@ -174,7 +174,7 @@ class LevelRun:
         else:
             below = Position.load(self.source, ROLLUP)
             moment = below.closed_until if below else BEGINNING
-        return max(floor(moment, self.level.micros), self.was.closed_until if self.was else BEGINNING)
+        return max(floor(moment, self.level.micros), self.previous.closed_until if self.previous else BEGINNING)
 
 
 @dataclass(frozen=True)
@@ -207,49 +207,50 @@ class RunPlan:
         return {owner: Ranges.of(parts) for owner, parts in sorted(found.items()) if parts}
 
 
-def plan_run(turn: LevelRun) -> RunPlan:
+def plan_run(run: LevelRun) -> RunPlan:
     """Find the files with rows of the windows to compute. Reads metadata alone."""
-    wanted = turn.wanted
-    if not wanted.hull:
-        return RunPlan(wanted.reason, {}, 0)
-    lookback = turn.assignment.lookback
-    sources = _by_owner(turn.source, scan_files(turn.source, filter_by_time(wanted.hull.widen(before=lookback))))
-    targets = _by_owner(turn.target, scan_files(turn.target, filter_by_time(wanted.hull)))
-    owners = sorted({*sources, *targets, *wanted.touched.owners})
-    ranges = {owner: found for owner in owners if (found := _choose_ranges(turn, owner, sources.get(owner, [])))}
+    windows = run.windows
+    if not windows.hull:
+        return RunPlan(windows.reason, {}, 0)
+    lookback = run.assignment.lookback
+    sources = _by_owner(run.source, scan_files(run.source, filter_by_time(windows.hull.widen(before=lookback))))
+    targets = _by_owner(run.target, scan_files(run.target, filter_by_time(windows.hull)))
+    owners = sorted({*sources, *targets, *windows.touched.owners})
+    ranges = {owner: found for owner in owners if (found := _choose_ranges(run, owner, sources.get(owner, [])))}
     left = sum(
-        _count_windows(turn.source, sources.get(owner, []), wanted.left(owner), turn.level.micros) for owner in owners
+        _count_windows(run.source, sources.get(owner, []), windows.unavailable(owner), run.level.micros)
+        for owner in owners
     )
     tasks: list[SliceTask | MarkTask] = []
     removed = []
     for owner, time in ranges.items():
-        tasks += _make_slices(turn, owner, time, sources.get(owner, []))
+        tasks += _make_slices(run, owner, time, sources.get(owner, []))
         for task in targets.get(owner, []):
-            windows = _windows_of(turn, task.file)
-            is_mine = find_organization(turn.target, task.file) == owner
-            if is_mine and windows is not None and time.within(*windows.parts[0]) == windows:
-                removed.append((owner, windows, make_removal_json(turn.target.metadata, task.file)))
+            covered = _windows_of(run, task.file)
+            is_mine = find_organization(run.target, task.file) == owner
+            if is_mine and covered is not None and time.within(*covered.parts[0]) == covered:
+                removed.append((owner, covered, make_removal_json(run.target.metadata, task.file)))
             else:
-                tasks.append(_make_marking(turn.target, owner, time, task.file))
-    snapshot = turn.target.metadata.current_snapshot_id
-    return RunPlan(wanted.reason, ranges, left, tuple(tasks), tuple(removed), snapshot)
+                tasks.append(_make_marking(run.target, owner, time, task.file))
+    snapshot = run.target.metadata.current_snapshot_id
+    return RunPlan(windows.reason, ranges, left, tuple(tasks), tuple(removed), snapshot)
 
 
-def _choose_ranges(turn: LevelRun, owner: str, files: Sequence[FileScanTask]) -> Ranges:
+def _choose_ranges(run: LevelRun, owner: str, files: Sequence[FileScanTask]) -> Ranges:
     """Return the windows of an organization to compute. If all are computed, rows that outlived their points stay."""
-    time = turn.wanted.of(owner)
-    if turn.wanted.everyone != EVERYTHING:
+    time = run.windows.of(owner)
+    if run.windows.everyone != EVERYTHING:
         return time
-    bounds = [read_time_bounds(turn.source, task.file) or (BEGINNING, END) for task in files]
+    bounds = [read_time_bounds(run.source, task.file) or (BEGINNING, END) for task in files]
     earliest = min((first for first, _last in bounds), default=END)
-    return time.within(start=floor(earliest, turn.level.micros))
+    return time.within(start=floor(earliest, run.level.micros))
 
 
-def _make_slices(turn: LevelRun, owner: str, time: Ranges, files: Sequence[FileScanTask]) -> list[SliceTask]:
-    held = [_file_rows(turn.source, number, task.file) for number, task in enumerate(files)]
-    pieces = split_windows(time, held, turn.config.slice_points, turn.level.micros)
+def _make_slices(run: LevelRun, owner: str, time: Ranges, files: Sequence[FileScanTask]) -> list[SliceTask]:
+    held = [_file_rows(run.source, number, task.file) for number, task in enumerate(files)]
+    pieces = split_windows(time, held, run.config.slice_points, run.level.micros)
     return [
-        SliceTask(owner, piece, tuple(files[number] for number in files_for(piece, held, turn.assignment.lookback)))
+        SliceTask(owner, piece, tuple(files[number] for number in files_for(piece, held, run.assignment.lookback)))
         for piece in pieces
     ]
 
@@ -266,10 +267,10 @@ def _count_windows(source: Table, files: Sequence[FileScanTask], time: Ranges, m
     return Ranges.of(part for ranges in parts for part in ranges).length // micros
 
 
-def _windows_of(turn: LevelRun, file: DataFile) -> Ranges | None:
+def _windows_of(run: LevelRun, file: DataFile) -> Ranges | None:
     """Return the range from the first window of a level's file to its last, by its bounds."""
-    times = read_time_bounds(turn.target, file)
-    return Ranges.of([(times[0], times[1] + turn.level.micros)]) if times else None
+    times = read_time_bounds(run.target, file)
+    return Ranges.of([(times[0], times[1] + run.level.micros)]) if times else None
 
 
 def _make_marking(table: Table, owner: str, time: Ranges, file: DataFile) -> MarkTask:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neve.rollup.arrays import floats, is_known, lists, number_values, one, order_by, whole
+from neve.rollup.arrays import array_column, floats, int_column, is_known, number_values, order_by, split_lists
 from neve.rollup.cumulative_to_delta import (
     Contribution,
     Histograms,
@@ -85,10 +85,10 @@ class SortedPoints:
         return np.asarray(((self.temporality == CUMULATIVE) & (self.type != GAUGE)) | (self.type == SUMMARY))
 
     @property
-    def untold(self) -> Mask:
+    def has_unknown_temporality(self) -> Mask:
         """Return a mask of points of unknown temporality: they may be cumulative or delta."""
-        told = np.isin(self.temporality, (DELTA, CUMULATIVE)) | self.of(GAUGE, SUMMARY)
-        return np.asarray(~told & ~(self.of(SUM) & ~self.monotonic))
+        counts = np.isin(self.temporality, (DELTA, CUMULATIVE)) | self.of(GAUGE, SUMMARY)
+        return np.asarray(~counts & ~(self.of(SUM) & ~self.monotonic))
 
     def of(self, *types: int) -> Mask:
         """Return a mask of the points of some types."""
@@ -101,7 +101,7 @@ class SortedPoints:
     @cached_property
     def ints(self) -> tuple[Mask, Ints]:
         """Return a mask of points with an integer value, and the integers: a float would not be exact."""
-        return is_known(self.table, "value_int")[self.order], whole(self.table, "value_int")[self.order]
+        return is_known(self.table, "value_int")[self.order], int_column(self.table, "value_int")[self.order]
 
     def rows(self, mine: Ints, *names: str) -> pa.Table:
         """Return some columns of some of the points."""
@@ -115,28 +115,28 @@ def items_of_points(
 
     Also return the identity of each point, the table of the examined points, and the counts.
     """
-    there = np.asarray(wanted.holds(whole(table, "timestamp")))
+    there = np.asarray(wanted.holds(int_column(table, "timestamp")))
     unique = _first_of_each(table)
     distinct = table if unique is None else table.take(pa.array(unique))
     kind = _types(distinct)
-    usable = _usable(distinct, kind)
+    usable = _has_value(distinct, kind)
     chosen = distinct if usable.all() else distinct.filter(pa.array(usable)).combine_chunks()
     identity = SeriesIdentity.of(chosen, definition)
     points = _sort_points(chosen, identity, kind[usable])
     counted = there if unique is None else there[unique]
     items = _items(points, identity, definition, wanted, micros)
-    told = PointCounts(
+    counts = PointCounts(
         points=int(there.sum()),
         duplicates=int(there.sum() - counted.sum()),
         without_value=int((counted & ~usable).sum()),
         unknown=int((counted & usable).sum()) - len(items.row),
     )
-    return items, identity, chosen, told
+    return items, identity, chosen, counts
 
 
 def _first_of_each(table: pa.Table) -> Ints | None:
     """Return one row of each record, or `None` if all are distinct."""
-    ids = one(table, "record_id")
+    ids = array_column(table, "record_id")
     if len(ids) == ids.null_count:
         return None
     words = record_id_words(ids)
@@ -159,23 +159,23 @@ def record_id_words(ids: pa.Array) -> npt.NDArray[np.uint64]:
 
 
 def _types(table: pa.Table) -> Ints:
-    found = pc.index_in(one(table, "metric_type").cast(pa.string()), pa.array(TYPES))
+    found = pc.index_in(array_column(table, "metric_type").cast(pa.string()), pa.array(TYPES))
     return np.asarray(found.fill_null(OTHER)).astype(np.int64)
 
 
-def _usable(table: pa.Table, kind: Ints) -> Mask:
-    told = (whole(table, "flags") & NO_VALUE) == 0
+def _has_value(table: pa.Table, kind: Ints) -> Mask:
+    counts = (int_column(table, "flags") & NO_VALUE) == 0
     numbers = np.isfinite(floats(table, "value"))
-    usable: Mask = told & (kind != OTHER) & (numbers | (kind > SUM))
+    usable: Mask = counts & (kind != OTHER) & (numbers | (kind > SUM))
     return usable
 
 
 def _sort_points(table: pa.Table, identity: SeriesIdentity, kind: Ints) -> SortedPoints:
     names, metric = raw_names(table, identity)
-    timestamp = whole(table, "timestamp")
-    time = whole(table, "time_unix_nano")
+    timestamp = int_column(table, "timestamp")
+    time = int_column(table, "time_unix_nano")
     time = np.where(time > 0, time, timestamp * MICRO)
-    start = whole(table, "start_time_unix_nano")
+    start = int_column(table, "start_time_unix_nano")
     count = _counts(table, kind)
     order = _order(names, time, lambda: _further_keys(table, kind, start, count))
     return SortedPoints(
@@ -188,8 +188,8 @@ def _sort_points(table: pa.Table, identity: SeriesIdentity, kind: Ints) -> Sorte
         time[order],
         start[order],
         count[order],
-        whole(table, "aggregation_temporality")[order],
-        whole(table, "is_monotonic")[order] == 1,
+        int_column(table, "aggregation_temporality")[order],
+        int_column(table, "is_monotonic")[order] == 1,
     )
 
 
@@ -204,20 +204,22 @@ def _order(names: npt.NDArray[np.uint64], time: Ints, further: Callable[[], tupl
 
 def _further_keys(table: pa.Table, kind: Ints, start: Ints, count: Ints) -> tuple[npt.NDArray[Any], ...]:
     size = np.where(kind > SUM, count.astype(np.float64), np.nan_to_num(floats(table, "value")))
-    ids = record_id_words(one(table, "record_id"))
-    return start, size, whole(table, "value_int"), ids[:, 0], ids[:, 1]
+    ids = record_id_words(array_column(table, "record_id"))
+    return start, size, int_column(table, "value_int"), ids[:, 0], ids[:, 1]
 
 
 def _counts(table: pa.Table, kind: Ints) -> Ints:
     """Return the number of observations of each point. A histogram without a count has the sum of its buckets."""
-    count = whole(table, "count")
-    silent = np.flatnonzero(~is_known(table, "count") & (kind > SUM))
-    if len(silent):
-        some = table.take(pa.array(silent)).combine_chunks()
-        buckets = [lists(one(some, "bucket_counts"))]
-        buckets += [lists(pc.struct_field(one(some, name), "bucket_counts")) for name in ("positive", "negative")]
-        added = [np.bincount(number_values(lengths)[0], values, len(silent)) for lengths, values in buckets]
-        count[silent] = np.sum(added, axis=0).astype(np.int64) + whole(some, "zero_count")
+    count = int_column(table, "count")
+    uncounted = np.flatnonzero(~is_known(table, "count") & (kind > SUM))
+    if len(uncounted):
+        some = table.take(pa.array(uncounted)).combine_chunks()
+        buckets = [split_lists(array_column(some, "bucket_counts"))]
+        buckets += [
+            split_lists(pc.struct_field(array_column(some, name), "bucket_counts")) for name in ("positive", "negative")
+        ]
+        added = [np.bincount(number_values(lengths)[0], values, len(uncounted)) for lengths, values in buckets]
+        count[uncounted] = np.sum(added, axis=0).astype(np.int64) + int_column(some, "zero_count")
     return count
 
 
@@ -225,28 +227,28 @@ def _items(
     points: SortedPoints, identity: SeriesIdentity, definition: Definition, wanted: Ranges, micros: int
 ) -> Items:
     timed = PointTimes(points.names, points.metric, points.time, points.start, points.cumulative)
-    worth = classify_points(timed, definition.lookback_micros * MICRO)
+    contribution = classify_points(timed, definition.lookback_micros * MICRO)
     values = points.floats("value")
-    worth = worth.lessened(_has_fallen(points, worth, values))
+    contribution = contribution.reset_where(_has_fallen(points, contribution, values))
     explicit, explicit_place = _explicit(points)
-    explicit, fell = subtract_previous(explicit, explicit_place, worth)
-    worth = worth.lessened(fell)
+    explicit, fell = subtract_previous(explicit, explicit_place, contribution)
+    contribution = contribution.reset_where(fell)
     exponential, exponential_place = _exponential(points)
-    exponential, fell = subtract_previous(exponential, exponential_place, worth)
-    exponential, worth = exponential.at_most(definition.scale), worth.lessened(fell)
+    exponential, fell = subtract_previous(exponential, exponential_place, contribution)
+    exponential, contribution = exponential.at_most(definition.scale), contribution.reset_where(fell)
 
-    change = _changes(points, worth, values)
+    change = _changes(points, contribution, values)
     numbers = points.of(GAUGE, SUM)
     counter = points.of(SUM) & points.monotonic
     value = np.where(counter, change, values)
     level = points.of(SUM) & ~points.monotonic
-    known_worth = (worth.known & ~points.untold) | (numbers & ~counter)
+    known_worth = (contribution.is_known & ~points.has_unknown_temporality) | (numbers & ~counter)
     there = wanted.holds(points.timestamp)
     row = np.flatnonzero(known_worth & there)
     plain = np.flatnonzero(numbers[row])
-    increase = np.where(worth.known & (counter | (level & (points.temporality != 0))), change, np.nan)
-    whole_worth = worth.entire & ~numbers
-    sums = difference(points.floats("sum"), worth.more)
+    increase = np.where(contribution.is_known & (counter | (level & (points.temporality != 0))), change, np.nan)
+    whole_worth = contribution.is_total & ~numbers
+    sums = difference(points.floats("sum"), contribution.is_increase)
     sums = np.where(np.isfinite(sums), sums, np.nan)
     least, most = (np.where(whole_worth, points.floats(name), np.nan) for name in ("min", "max"))
     return Items(
@@ -254,7 +256,7 @@ def _items(
         name=identity.names[points.order[row]],
         window=points.timestamp[row] // micros * micros,
         points=np.ones(len(row), dtype=np.int64),
-        count=np.where(numbers, 1, difference(points.count, worth.more))[row],
+        count=np.where(numbers, 1, difference(points.count, contribution.is_increase))[row],
         total=np.where(numbers, value, sums)[row],
         least=np.where(numbers, value, least)[row],
         most=np.where(numbers, value, most)[row],
@@ -263,14 +265,14 @@ def _items(
         first_time=points.time[row],
         last_time=points.time[row],
         increase=increase[row],
-        exponential=ExponentialHistograms.placed(
+        exponential=ExponentialHistograms.from_parts(
             [
-                (plain, ExponentialHistograms.counting(value[row[plain]], definition.scale)),
+                (plain, ExponentialHistograms.of_values(value[row[plain]], definition.scale)),
                 _choose_histograms(exponential, exponential_place, row),
             ],
             len(row),
         ),
-        explicit=ExplicitHistograms.placed([_choose_histograms(explicit, explicit_place, row)], len(row)),
+        explicit=ExplicitHistograms.from_parts([_choose_histograms(explicit, explicit_place, row)], len(row)),
         registers=HyperLogLog.of_names(points.names[row, 0]),
     )
 
@@ -278,26 +280,28 @@ def _items(
 def _choose_histograms(histograms: Histograms, place: Ints, row: Ints) -> tuple[Ints, Histograms]:
     """Return the histograms of the items that have one, with their positions among the items."""
     there = np.flatnonzero(place[row] >= 0)
-    return there, histograms.chosen(place[row[there]])
+    return there, histograms.select(place[row[there]])
 
 
-def _has_fallen(points: SortedPoints, worth: Contribution, values: npt.NDArray[np.float64]) -> Mask:
+def _has_fallen(points: SortedPoints, contribution: Contribution, values: npt.NDArray[np.float64]) -> Mask:
     """Return a mask of the points where a counter or a count decreased."""
     numbers = points.of(GAUGE, SUM)
     size = np.where(numbers, values, points.count)
     exact, ints = points.ints
     fell = np.zeros(len(size), dtype=bool)
     fell[1:] = np.where(exact[1:] & exact[:-1] & numbers[1:], ints[1:] < ints[:-1], size[1:] < size[:-1])
-    return fell & worth.more & ~(points.of(SUM) & ~points.monotonic)
+    return fell & contribution.is_increase & ~(points.of(SUM) & ~points.monotonic)
 
 
-def _changes(points: SortedPoints, worth: Contribution, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _changes(
+    points: SortedPoints, contribution: Contribution, values: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
     """Return the changes of sums. Integers are subtracted as such, as large ones are not exact as floats."""
-    change = difference(values, worth.more)
+    change = difference(values, contribution.is_increase)
     known_ints, ints = points.ints
     both = known_ints.copy()
     both[1:] &= known_ints[:-1]
-    exact = np.flatnonzero(worth.more & both)
+    exact = np.flatnonzero(contribution.is_increase & both)
     change[exact] = (ints[exact] - ints[exact - 1]).astype(np.float64)
     return np.asarray(change, dtype=np.float64)
 
@@ -307,8 +311,8 @@ def _explicit(points: SortedPoints) -> tuple[ExplicitHistograms, Ints]:
     mine = np.flatnonzero(points.of(HISTOGRAM))
     place = _places(mine, len(points.type))
     table = points.rows(mine, "explicit_bounds", "bucket_counts")
-    lengths, bounds = lists(one(table, "explicit_bounds"))
-    counted, counts = lists(one(table, "bucket_counts"))
+    lengths, bounds = split_lists(array_column(table, "explicit_bounds"))
+    counted, counts = split_lists(array_column(table, "bucket_counts"))
     fit = counted == lengths + 1
     owner, position = number_values(counted)
     end = np.full(len(owner), np.inf)
@@ -332,10 +336,10 @@ def _exponential(points: SortedPoints) -> tuple[ExponentialHistograms, Ints]:
     """Return the exponential histograms, and the number of each point's histogram, or -1."""
     mine = np.flatnonzero(points.of(EXPONENTIAL))
     table = points.rows(mine, "scale", "zero_count", "zero_threshold", "positive", "negative")
-    sides = [_side(one(table, name)) for name in ("positive", "negative")]
+    sides = [_bucket_side(array_column(table, name)) for name in ("positive", "negative")]
     found = ExponentialHistograms(
-        whole(table, "scale"),
-        whole(table, "zero_count"),
+        int_column(table, "scale"),
+        int_column(table, "zero_count"),
         np.nan_to_num(floats(table, "zero_threshold")),
         np.concatenate([owner for owner, _, _ in sides]),
         np.repeat([False, True], [len(owner) for owner, _, _ in sides]),
@@ -345,9 +349,9 @@ def _exponential(points: SortedPoints) -> tuple[ExponentialHistograms, Ints]:
     return found, _places(mine, len(points.type))
 
 
-def _side(buckets: pa.StructArray) -> tuple[Ints, Ints, Ints]:
+def _bucket_side(buckets: pa.StructArray) -> tuple[Ints, Ints, Ints]:
     offset, counts = pc.struct_field(buckets, "offset"), pc.struct_field(buckets, "bucket_counts")
-    lengths, values = lists(counts)
+    lengths, values = split_lists(counts)
     owner, position = number_values(lengths)
     first = np.asarray(pc.fill_null(offset, 0)).astype(np.int64)
     full = np.flatnonzero(values)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from neve.model.columns import TIMESTAMP
 from neve.model.rollups import COLUMNS
-from neve.rollup.arrays import Groups, groups_of, lists_of, maps_of, one, or_null, order_by
+from neve.rollup.arrays import Groups, array_column, groups_of, lists_of, maps_of, or_null, order_by
 from neve.rollup.histograms import UNSET
 
 if TYPE_CHECKING:
@@ -80,20 +80,20 @@ def make_rows(
     last_row = items.row[order[groups.lasts]]
     numbers = _numbers(items, order, groups)
     merged = MergedHistograms(
-        items.exponential.merged(group, number),
-        items.explicit.merged(group, number),
-        items.registers.merged(group),
+        items.exponential.merge(group, number),
+        items.explicit.merge(group, number),
+        items.registers.merge(group),
         numbers["min"],
         numbers["max"],
     )
     windows = window[groups.starts]
     whole = {key: pa.array(values) for key, values in _whole(items, order, groups).items()}
     columns = {
-        **{name: one(table, name).take(pa.array(first_row)) for name in COPIED_COLUMNS},
+        **{name: array_column(table, name).take(pa.array(first_row)) for name in COPIED_COLUMNS},
         **identity.columns(first_row),
         **whole,
         **{name: or_null(values) for name, values in numbers.items()},
-        "organization_id": one(table, "organization_id").take(pa.array(first_row)),
+        "organization_id": array_column(table, "organization_id").take(pa.array(first_row)),
         "timestamp": pa.array(windows).cast(TIMESTAMP),
         "is_final": pa.array(windows + level.micros <= closed_until),
         "rate": or_null(numbers["increase"] / level.seconds),
@@ -185,6 +185,6 @@ def _buckets(
 
 def _quantile_values(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Array:
     """Return the quantiles of the last summary. Other types have none."""
-    found = one(table, "quantile_values").take(pa.array(rows))
-    is_summary = pa.compute.equal(one(table, "metric_type").take(pa.array(rows)).cast(pa.string()), "summary")
+    found = array_column(table, "quantile_values").take(pa.array(rows))
+    is_summary = pa.compute.equal(array_column(table, "metric_type").take(pa.array(rows)).cast(pa.string()), "summary")
     return pa.compute.if_else(is_summary, found, pa.scalar(None, found.type))

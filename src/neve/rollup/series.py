@@ -46,7 +46,7 @@ class Entries:
         keys, values = (part.slice(first, last - first) for part in (column.keys, column.items))
         return cls(len(column), owner, encode_dictionary(keys), values)
 
-    def kept(self, mask: npt.NDArray[np.bool_]) -> Entries:
+    def filter(self, mask: npt.NDArray[np.bool_]) -> Entries:
         """Return some of the entries."""
         if mask.all():
             return self
@@ -123,14 +123,14 @@ class HyperLogLog:
         number = (names >> np.uint64(REST)).astype(np.int64)
         return cls(np.arange(len(names)), number, (REST + 1 - length).astype(np.int64))
 
-    def chosen(self, owners: npt.NDArray[np.int64], of: int) -> HyperLogLog:
+    def select(self, owners: npt.NDArray[np.int64], of: int) -> HyperLogLog:
         """Return the registers of some of the owners, each at most once, renumbered in the given order."""
         place = np.full(of, -1, dtype=np.int64)
         place[owners] = np.arange(len(owners))
         mine = place[self.owner] >= 0
         return HyperLogLog(place[self.owner[mine]], self.number[mine], self.value[mine])
 
-    def merged(self, group: npt.NDArray[np.int64]) -> HyperLogLog:
+    def merge(self, group: npt.NDArray[np.int64]) -> HyperLogLog:
         """Return the largest value of each register, for each group of owners."""
         of_group = group[self.owner]
         order = order_by((of_group, self.number))

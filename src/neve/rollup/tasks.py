@@ -18,7 +18,7 @@ from neve.lake.time_ranges import NO_TIME, Ranges, windows_in
 from neve.lake.write.data_file_json import new_files_to_json
 from neve.lake.write.table_writer import Target, write_files, write_position_deletes
 from neve.model.rollups import COLUMNS as ROLLED
-from neve.rollup.arrays import whole
+from neve.rollup.arrays import int_column
 from neve.rollup.items import items_of_rows
 from neve.rollup.points import COLUMNS as RAW
 from neve.rollup.points import CUMULATIVE, PointCounts, items_of_points
@@ -62,7 +62,7 @@ class TaskResult:
     added: tuple[DataFileJson, ...] = ()
     deletes: tuple[DataFileJson, ...] = ()
     rows: int = 0
-    told: PointCounts = field(default_factory=lambda: PointCounts(0, 0, 0))
+    counts: PointCounts = field(default_factory=lambda: PointCounts(0, 0, 0))
 
 
 @dataclass(frozen=True)
@@ -83,24 +83,24 @@ class TaskRunner:
 
     @property
     def lookback(self) -> int:
-        """Return how far before its windows a slice reads."""
+        """Return the time before its windows from which a slice reads."""
         return self.definition.lookback_micros if self.is_raw else 0
 
     def _compute(self, task: SliceTask) -> TaskResult:
         table = self._read(task)
         if not table.num_rows:
             return TaskResult(task.owner)
-        rows, told = self.rolled(table, task.ranges)
+        rows, counts = self.roll_up(table, task.ranges)
         files = write_files(self.target, rows) if rows.num_rows else []
         added = tuple(new_files_to_json(self.target.metadata, files))
-        return TaskResult(task.owner, self._windows(rows), added=added, rows=rows.num_rows, told=told)
+        return TaskResult(task.owner, self._windows(rows), added=added, rows=rows.num_rows, counts=counts)
 
-    def rolled(self, table: pa.Table, ranges: Ranges) -> tuple[pa.Table, PointCounts]:
+    def roll_up(self, table: pa.Table, ranges: Ranges) -> tuple[pa.Table, PointCounts]:
         """Return the rows of one organization's windows."""
         micros = self.level.micros
         if self.is_raw:
-            items, identity, points, told = items_of_points(table, self.definition, ranges, micros)
-            return make_rows(items, identity, points, self.level, self.definition, self.closed_until), told
+            items, identity, points, counts = items_of_points(table, self.definition, ranges, micros)
+            return make_rows(items, identity, points, self.level, self.definition, self.closed_until), counts
         below, identity = items_of_rows(table, self.definition, micros)
         rows = make_rows(below, identity, table, self.level, self.definition, self.closed_until)
         return rows, PointCounts(table.num_rows, 0, 0)
@@ -111,17 +111,17 @@ class TaskRunner:
         schema = metadata.schema().select(*(name for name in wanted if name in metadata.schema().column_names))
         time = task.ranges.widen(before=self.lookback)
         scan = ArrowScan(metadata, self.source.io, schema, _filter(task.owner, time))
-        batches = [self._needed(batch, task.ranges) for batch in scan.to_record_batches(task.files)]
+        batches = [self._filter_rows(batch, task.ranges) for batch in scan.to_record_batches(task.files)]
         plain = [batch for batch in batches if batch.num_rows]
         return pa.Table.from_batches(plain).combine_chunks() if plain else SCHEMA.empty_table()
 
-    def _needed(self, batch: pa.RecordBatch, ranges: Ranges) -> pa.RecordBatch:
+    def _filter_rows(self, batch: pa.RecordBatch, ranges: Ranges) -> pa.RecordBatch:
         """Return the rows of the windows, and earlier rows with which a cumulative point may be compared."""
         table = pa.Table.from_batches([batch])
-        moments = whole(table, "timestamp")
+        moments = int_column(table, "timestamp")
         needed = ranges.holds(moments)
         if self.is_raw:
-            grows = (whole(table, "aggregation_temporality") == CUMULATIVE) | np.asarray(
+            grows = (int_column(table, "aggregation_temporality") == CUMULATIVE) | np.asarray(
                 pc.equal(table.column("metric_type"), "summary").fill_null(False)
             )
             needed |= grows & ranges.widen(before=self.lookback).holds(moments)
@@ -135,7 +135,7 @@ class TaskRunner:
         return TaskResult(task.owner, windows_in(rows.moments, self.level.micros), deletes=(deletes,))
 
     def _windows(self, rows: pa.Table) -> Ranges:
-        return windows_in(whole(rows, "timestamp"), self.level.micros)
+        return windows_in(int_column(rows, "timestamp"), self.level.micros)
 
 
 def _filter(owner: str, time: Ranges) -> BooleanExpression:

@@ -49,13 +49,13 @@ class WindowsToCompute:
 
     def of(self, owner: str) -> Ranges:
         """Return the windows of one organization."""
-        return self._open(self._asked(owner)).within(start=self._first(owner))
+        return self._open(self._candidates(owner)).within(start=self._first(owner))
 
-    def left(self, owner: str) -> Ranges:
+    def unavailable(self, owner: str) -> Ranges:
         """Return windows that should be computed, but whose source is no longer complete."""
-        return self._open(self._asked(owner)).within(end=self._first(owner))
+        return self._open(self._candidates(owner)).within(end=self._first(owner))
 
-    def _asked(self, owner: str) -> Ranges:
+    def _candidates(self, owner: str) -> Ranges:
         changed = self.touched.of(owner).widen(after=self.after) if self.touched.of(owner) else Ranges()
         return (changed | self.everyone).align(self.level.micros)
 
@@ -92,33 +92,36 @@ class RunTerms:
 
 
 def choose_windows(
-    level: Level, was: Position | None, will: Position, touched: TouchedWindows | None, terms: RunTerms
+    level: Level, previous: Position | None, next_position: Position, touched: TouchedWindows | None, terms: RunTerms
 ) -> WindowsToCompute:
     """Choose the windows to compute to get from one position to another.
 
     `touched` is `None` if the changes between them are unknown.
     """
-    until = END if will.partial else will.closed_until
-    if was is None or touched is None or was.definition != will.definition:
+    until = END if next_position.partial else next_position.closed_until
+    if previous is None or touched is None or previous.definition != next_position.definition:
         frozen = terms.frozen if terms.has_rows else never_frozen
-        computed = was.closed_until if was else END
-        why = _why_everything(was, will, terms)
+        computed = previous.closed_until if previous else END
+        why = _explain_recompute(previous, next_position, terms)
         return WindowsToCompute(level, TouchedWindows(), EVERYTHING, until, terms.after, frozen, computed, why)
-    begins_partial = will.partial and not was.partial
-    closing = Ranges.of([(was.closed_until, END if begins_partial else will.closed_until)])
-    asked = Ranges.of([(floor(terms.since, level.micros), END)]) if terms.since is not None else Ranges()
+    begins_partial = next_position.partial and not previous.partial
+    closing = Ranges.of([(previous.closed_until, END if begins_partial else next_position.closed_until)])
+    requested = Ranges.of([(floor(terms.since, level.micros), END)]) if terms.since is not None else Ranges()
     parts = [f"{format_count(touched.commits, 'commit')} since the last run"] if touched.commits else []
-    parts += ["open windows are wanted from now on" if begins_partial else "windows closed since"] if closing else []
-    parts += ["asked for"] if asked else []
-    reason = ", ".join(parts) or "nothing came since the last run, and no window closed"
-    return WindowsToCompute(level, touched, closing | asked, until, terms.after, terms.frozen, was.closed_until, reason)
+    if closing:
+        parts.append("rollup.partial was enabled" if begins_partial else "windows closed since the last run")
+    parts += ["requested by --since"] if requested else []
+    reason = ", ".join(parts) or "no new commits and no closed windows since the last run"
+    return WindowsToCompute(
+        level, touched, closing | requested, until, terms.after, terms.frozen, previous.closed_until, reason
+    )
 
 
-def _why_everything(was: Position | None, will: Position, terms: RunTerms) -> str:
-    if was is None and terms.has_rows:
-        return "how far the level was is not known any more: every window that the source still has"
-    if was is None:
-        return "the first run: every window"
-    if was.definition != will.definition:
-        return "what is kept of series was changed: every window that the source still has"
-    return "the snapshot of the last run is gone from the source: every window that the source still has"
+def _explain_recompute(previous: Position | None, next_position: Position, terms: RunTerms) -> str:
+    if previous is None and terms.has_rows:
+        return "the position of the level is lost: every window that the source still has"
+    if previous is None:
+        return "first run: every window"
+    if previous.definition != next_position.definition:
+        return "the series definition changed: every window that the source still has"
+    return "the source snapshot of the last run has expired: every window that the source still has"

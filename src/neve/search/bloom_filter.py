@@ -35,7 +35,7 @@ LOW_HALF = (1 << HALF) - 1
 SALTS = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31)
 
 
-def hashes_of(words: pa.Array) -> Hashes:
+def hash_words(words: pa.Array) -> Hashes:
     """Return the XXH3-64 of each word's UTF-8 bytes. The loop runs in C."""
     texts = words.cast(pa.large_binary()).to_pylist()
     return np.fromiter(map(xxhash.xxh3_64_intdigest, texts), np.uint64, len(texts))
@@ -69,11 +69,11 @@ def expected_rate(average: float) -> float:
     >>> round(expected_rate(24.3), 3)
     0.01
     """
-    claimed, chance = 0.0, math.exp(-average)
+    rate, chance = 0.0, math.exp(-average)
     for words in range(1, int(average + 20 * math.sqrt(average)) + 20):
         chance *= average / words
-        claimed += chance * (1 - (1 - 1 / PART_BITS) ** words) ** PARTS
-    return claimed
+        rate += chance * (1 - (1 - 1 / PART_BITS) ** words) ** PARTS
+    return rate
 
 
 @dataclass(frozen=True)
@@ -92,16 +92,11 @@ class Probe:
         if not filled or filled[0] != VERSION or (len(filled) - HEADER_BYTES) % BLOCK_BYTES:
             return True
         blocks = len(filled) // BLOCK_BYTES
-        for chooser, mask in self.words:
-            start = HEADER_BYTES + (chooser * blocks >> HALF) * BLOCK_BYTES
+        for selector, mask in self.words:
+            start = HEADER_BYTES + (selector * blocks >> HALF) * BLOCK_BYTES
             if int.from_bytes(filled[start : start + BLOCK_BYTES], "little") & mask != mask:
                 return False
         return True
-
-
-def may_hold(filled: bytes, words: Iterable[str]) -> bool:
-    """Return whether a filter may contain all of some words. For many filters, create one `Probe`."""
-    return Probe.of(words).may_be_in(filled)
 
 
 def _probe_word(number: int) -> tuple[int, int]:

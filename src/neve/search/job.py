@@ -86,10 +86,8 @@ class IndexStatus:
         return {**asdict(self), "share": self.share}
 
 
-RUNS = Counter(
-    "neve_search_runs", "runs that ended, by table and whether there was anything to commit", ["table", "did"]
-)
-CONFLICTS = Counter("neve_search_conflicts", "commits that another writer's change made necessary again", ["table"])
+RUNS = Counter("neve_search_runs", "finished runs, by table and whether they committed", ["table", "did"])
+CONFLICTS = Counter("neve_search_conflicts", "commit conflicts with other writers; the run is planned again", ["table"])
 FILES = Counter("neve_search_files", "data files indexed", ["table"])
 ROWS = Counter("neve_search_rows", "rows of indexed data files", ["table"])
 WORDS = Counter("neve_search_words", "distinct words of indexed ranges", ["table"])
@@ -97,7 +95,7 @@ INDEX_BYTES = Counter("neve_search_index_bytes", "bytes of index files written",
 SHARE = Gauge("neve_search_share", "share of the table's bytes that is indexed", ["table"])
 MISSING = Gauge("neve_search_files_missing", "data files that are not indexed", ["table"])
 BUCKETS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
-SECONDS = Histogram("neve_search_seconds", "from looking at the table to the commit", ["table"], buckets=BUCKETS)
+SECONDS = Histogram("neve_search_seconds", "seconds from planning to the commit", ["table"], buckets=BUCKETS)
 
 
 def count_run(result: BuildResult) -> None:
@@ -142,12 +140,12 @@ class SearchIndexer:
 
     def build(self, table: str = "logs", columns: Sequence[str] | None = None) -> BuildResult:
         """Update the index of one table. If another writer replaced its files meanwhile, plan again."""
-        again = retry_conflicts(CONFLICTS.labels(table).inc)
+        retry = retry_conflicts(CONFLICTS.labels(table).inc)
         name = f"{SEARCH}:{table}"
-        wanted = self.columns_of(table) if columns is None else tuple(columns)
+        chosen = self.columns_of(table) if columns is None else tuple(columns)
         seconds, steal = self.config.lease_seconds, self.steal
         with hold_worker_lease(self.documents, name, seconds=seconds, what="search", steal=steal) as lease:
-            result: BuildResult = again(self._build, table, wanted, lease)
+            result: BuildResult = retry(self._build, table, chosen, lease)
         count_run(result)
         return result
 
@@ -156,7 +154,7 @@ class SearchIndexer:
         columns = self.config.tables.get(table, ())
         if not columns:
             raise ConfigError(
-                f"no column of {table!r} is to be indexed, expected one of: {', '.join(self.config.tables) or 'none'}",
+                f"{table!r} has no indexed columns, expected one of: {', '.join(self.config.tables) or 'none'}",
                 hint="name the table and its columns in search.tables",
             )
         return columns
@@ -175,7 +173,7 @@ class SearchIndexer:
         live = live_files(source)
         planned = plan_build(live, load_index_files(index, name), columns)
         lease.check()
-        done = self._computed(Target.of(source), Target.of(index), name, planned)
+        done = self._run_tasks(Target.of(source), Target.of(index), name, planned)
         change = _make_change(index, planned, done)
         snapshot = None
         if change.changes_rows:
@@ -195,7 +193,7 @@ class SearchIndexer:
             rows=sum(one.rows for one in done),
             ranges=sum(one.ranges for one in done),
             words=sum(one.words for one in done),
-            data_bytes=sum(sizes[path] for path in planned.indexed),
+            data_bytes=sum(sizes[path] for path in planned.paths_to_index),
             index_bytes=sum(int(file["file-size-in-bytes"]) for one in done if one.files for file in one.added),
             index_files_added=len(change.added),
             index_files_removed=len(change.removed),
@@ -203,38 +201,39 @@ class SearchIndexer:
             seconds=time.monotonic() - began,
         )
 
-    def _computed(self, source: Target, index: Target, name: str, planned: BuildPlan) -> list[TaskResult]:
+    def _run_tasks(self, source: Target, index: Target, name: str, planned: BuildPlan) -> list[TaskResult]:
         if not planned.tasks:
             return []
         spark = self.lake.spark
         assignment = TaskRunner(
             source, index, name, self.config.false_positive_rate, self.range_rows, built_at=self.clock()
         )
-        tell = partial(self.progress, name)
-        return run_tasks(spark, assignment, planned.tasks, tell, slices=count_slices(spark))
+        report = partial(self.progress, name)
+        return run_tasks(spark, assignment, planned.tasks, report, slices=count_slices(spark))
 
     def _status(self, name: str, columns: tuple[str, ...]) -> IndexStatus:
-        live, held = live_files(self.lake.table(name)), load_index_files(self.lake.table(SEARCH_INDEX.name), name)
-        there = {text for one in held for text in one.texts}
-        indexed = [file for file in live if all((file.path, column) in there for column in columns)]
+        live = live_files(self.lake.table(name))
+        index_files = load_index_files(self.lake.table(SEARCH_INDEX.name), name)
+        indexed_texts = {text for one in index_files for text in one.texts}
+        indexed = [file for file in live if all((file.path, column) in indexed_texts for column in columns)]
         return IndexStatus(
             table=name,
             columns=columns,
             files=len(live),
             files_indexed=len(indexed),
             files_missing=len(live) - len(indexed),
-            files_gone=len({path for path, _column in there} - {file.path for file in live}),
+            files_gone=len({path for path, _column in indexed_texts} - {file.path for file in live}),
             bytes=sum(file.bytes for file in live),
             bytes_indexed=sum(file.bytes for file in indexed),
-            index_bytes=sum(one.file.file.file_size_in_bytes for one in held),
+            index_bytes=sum(one.file.file.file_size_in_bytes for one in index_files),
         )
 
 
 def _make_change(index: Table, planned: BuildPlan, done: Sequence[TaskResult]) -> RowChange:
-    thinned = [task.file for task in planned.tasks if isinstance(task, RewriteTask)]
+    rewrites = [task.file for task in planned.tasks if isinstance(task, RewriteTask)]
     return RowChange(
         added=tuple(file for one in done for file in one.added),
-        removed=tuple(make_removal_json(index.metadata, one.file) for one in (*planned.removed, *thinned)),
+        removed=tuple(make_removal_json(index.metadata, one.file) for one in (*planned.removed, *rewrites)),
         from_snapshot=index.metadata.current_snapshot_id,
     )
 
@@ -245,6 +244,6 @@ def _check_columns(table: Table, columns: Sequence[str]) -> None:
     wrong = [name for name in columns if name not in texts]
     if wrong:
         raise ConfigError(
-            f"{'.'.join(table.name())} has no column of text {wrong[0]!r}, expected one of: {', '.join(texts)}",
+            f"{'.'.join(table.name())} has no text column {wrong[0]!r}, expected one of: {', '.join(texts)}",
             hint="correct search.tables",
         )

@@ -46,23 +46,23 @@ class FilterCache:
         self.most_bytes = most_bytes
         self._parts: OrderedDict[Text, tuple[RangeFilter, ...]] = OrderedDict()
         self._bytes = 0
-        self._changing = threading.Lock()
+        self._lock = threading.Lock()
 
     def get(self, text: Text) -> tuple[RangeFilter, ...] | None:
         """Return the cached filters of a text."""
-        with self._changing:
+        with self._lock:
             if text in self._parts:
                 self._parts.move_to_end(text)
             return self._parts.get(text)
 
-    def put(self, text: Text, parts: tuple[RangeFilter, ...]) -> None:
+    def store(self, text: Text, parts: tuple[RangeFilter, ...]) -> None:
         """Cache the filters of a text."""
-        with self._changing:
+        with self._lock:
             self._bytes += _size(parts) - _size(self._parts.pop(text, ()))
             self._parts[text] = parts
             while self._bytes > self.most_bytes:
-                _text, forgotten = self._parts.popitem(last=False)
-                self._bytes -= _size(forgotten)
+                _text, evicted = self._parts.popitem(last=False)
+                self._bytes -= _size(evicted)
 
     @property
     def bytes(self) -> int:
@@ -78,7 +78,7 @@ Tokens = tuple[tuple[str, frozenset[str]], ...]  # columns, and the lower-case w
 Spans = tuple[tuple[int, int], ...]  # rows of a file: the first, and the one after the last
 
 MEMORY_BYTES = 256 * 1024 * 1024  # 256 MB
-MOST_NAMED = 200  # paths that the filter of a scan names
+MAX_NAMED_PATHS = 200  # paths that the filter of a scan names
 
 log = structlog.get_logger(__name__)
 
@@ -90,31 +90,31 @@ class SearchIndex:
         self._lake = lake
         self._memory = FilterCache(most_bytes)
         self._absent: tuple[int | None, frozenset[Text]] = (None, frozenset())
-        self._told: set[str] = set()
-        self._telling = threading.Lock()
+        self._reported: set[str] = set()
+        self._reporting = threading.Lock()
 
-    def matching(
+    def find_rows(
         self, table_name: str, organization: str, paths: Sequence[str], tokens: Tokens
     ) -> dict[str, Spans | None]:
         """Return for each file the rows that may match: none if it can't match, `None` if it is not indexed."""
-        probes: defaultdict[str, set[str]] = defaultdict(set)
+        words_by_column: defaultdict[str, set[str]] = defaultdict(set)
         for column, words in tokens:
-            probes[column] |= words
-        wanted = {column: Probe.of(words) for column, words in probes.items() if words}
+            words_by_column[column] |= words
+        probes = {column: Probe.of(words) for column, words in words_by_column.items() if words}
         try:
-            found = self._spans(table_name, organization, paths, wanted)
+            found = self._spans(table_name, organization, paths, probes)
         except Exception as error:  # a query must not fail because of the index
-            self._tell(error)
+            self._warn_once(error)
             return dict.fromkeys(paths)
-        return {path: _common_spans([found.get((path, column)) for column in wanted]) for path in paths}
+        return {path: _common_spans([found.get((path, column)) for column in probes]) for path in paths}
 
     def _spans(
-        self, table_name: str, organization: str, paths: Sequence[str], wanted: Mapping[str, Probe]
+        self, table_name: str, organization: str, paths: Sequence[str], probes: Mapping[str, Probe]
     ) -> dict[Text, Spans]:
         """Return the spans of every indexed text: first from the cache, then from the table."""
         found: dict[Text, Spans] = {}
         unknown: set[Text] = set()
-        for column, probe in wanted.items():
+        for column, probe in probes.items():
             for path in paths:
                 parts = self._memory.get((path, column))
                 if parts is None:
@@ -122,11 +122,11 @@ class SearchIndex:
                 else:
                     found[path, column] = tuple(_matches(parts, probe))
         if unknown:
-            found |= self._read(table_name, organization, unknown, wanted)
+            found |= self._read(table_name, organization, unknown, probes)
         return found
 
     def _read(
-        self, table_name: str, organization: str, unknown: set[Text], wanted: Mapping[str, Probe]
+        self, table_name: str, organization: str, unknown: set[Text], probes: Mapping[str, Probe]
     ) -> dict[Text, Spans]:
         index = self._lake.table(SEARCH_INDEX.name)
         snapshot, absent = self._absent
@@ -135,27 +135,27 @@ class SearchIndex:
         if not unknown or index.metadata.current_snapshot_id is None:
             return {}
         spans: defaultdict[Text, list[tuple[int, int]]] = defaultdict(list)
-        kept: defaultdict[Text, list[RangeFilter]] = defaultdict(list)
+        filters: defaultdict[Text, list[RangeFilter]] = defaultdict(list)
         room = self._memory.most_bytes
         for text, part in _read_rows(index, table_name, organization, unknown):
-            spans[text] += _matches((part,), wanted[text[1]])
+            spans[text] += _matches((part,), probes[text[1]])
             room -= len(part.filter)
             if room >= 0:
-                kept[text].append(part)
-        if room >= 0:  # otherwise not all parts of each text were kept
-            for text, parts in kept.items():
-                self._memory.put(text, tuple(parts))
+                filters[text].append(part)
+        if room >= 0:  # otherwise some filters of a text may be missing
+            for text, parts in filters.items():
+                self._memory.store(text, tuple(parts))
         missing = frozenset(unknown - spans.keys())
         same = snapshot == index.metadata.current_snapshot_id
         self._absent = (index.metadata.current_snapshot_id, absent | missing if same else missing)
         return {text: tuple(sorted(set(found))) for text, found in spans.items()}
 
-    def _tell(self, error: Exception) -> None:
-        words = f"{type(error).__name__}: {error}"
-        with self._telling:
-            if words not in self._told:
-                self._told.add(words)
-                log.warning("search index not read, files are opened without it", error=words)
+    def _warn_once(self, error: Exception) -> None:
+        text = f"{type(error).__name__}: {error}"
+        with self._reporting:
+            if text not in self._reported:
+                self._reported.add(text)
+                log.warning("can't read the search index, reading all files", error=text)
 
 
 def _read_rows(
@@ -167,8 +167,8 @@ def _read_rows(
     fields = ("file_path", "column_name", "first_row", "row_count", "filter")
     scan = index.scan(row_filter=_filter(table_name, organization, paths), selected_fields=fields)
     for batch in scan.to_arrow_batch_reader():
-        asked = batch.filter(pc.is_in(batch.column("file_path").cast(pa.large_string()), value_set=names))
-        columns = (asked.column(name).to_pylist() for name in fields)
+        rows = batch.filter(pc.is_in(batch.column("file_path").cast(pa.large_string()), value_set=names))
+        columns = (rows.column(name).to_pylist() for name in fields)
         for path, column, first, count, filled in zip(*columns, strict=True):
             if (path, column) in texts:
                 yield (path, column), RangeFilter(first, first + count, filled or b"")
@@ -183,7 +183,7 @@ def _filter(table_name: str, organization: str, paths: Sequence[str]) -> Boolean
         GreaterThanOrEqual(term=path, value=paths[0]),
         LessThanOrEqual(term=path, value=paths[-1]),
     )
-    return And(found, In(term=path, literals=paths)) if len(paths) <= MOST_NAMED else found
+    return And(found, In(term=path, literals=paths)) if len(paths) <= MAX_NAMED_PATHS else found
 
 
 def _matches(parts: Sequence[RangeFilter], probe: Probe) -> Iterator[tuple[int, int]]:

@@ -58,30 +58,31 @@ class BuildPlan:
     left_out: int
 
     @property
-    def indexed(self) -> tuple[str, ...]:
+    def paths_to_index(self) -> tuple[str, ...]:
         """Return the data files to index."""
         return tuple(path for task in self.tasks if isinstance(task, IndexTask) for path, _columns in task.files)
 
 
-def plan_build(live: Sequence[LiveFile], held: Sequence[IndexFile], columns: Sequence[str]) -> BuildPlan:
+def plan_build(live: Sequence[LiveFile], index_files: Sequence[IndexFile], columns: Sequence[str]) -> BuildPlan:
     """Compare the existing files with the indexed ones."""
-    there = {text for one in held for text in one.texts}
+    indexed_texts = {text for one in index_files for text in one.texts}
     paths = {file.path for file in live}
     missing = [
         (file, lacking)
         for file in live
-        if file.can_be_indexed and (lacking := tuple(name for name in columns if (file.path, name) not in there))
+        if file.can_be_indexed
+        and (lacking := tuple(name for name in columns if (file.path, name) not in indexed_texts))
     ]
-    removed, thinned = [], []
-    for one in held:
-        kept = {path for path, _column in one.texts} & paths
-        if not kept:
+    removed, rewrites = [], []
+    for one in index_files:
+        remaining = {path for path, _column in one.texts} & paths
+        if not remaining:
             removed.append(one.file)
-        elif one.outdated or len(kept) < len({path for path, _column in one.texts}):
-            thinned.append(RewriteTask(one.file, frozenset(kept)))
-    reason = _reason(len(missing), len(removed) + len(thinned))
+        elif one.outdated or len(remaining) < len({path for path, _column in one.texts}):
+            rewrites.append(RewriteTask(one.file, frozenset(remaining)))
+    reason = _reason(len(missing), len(removed) + len(rewrites))
     left_out = sum(not file.can_be_indexed for file in live)
-    return BuildPlan(reason, (*pack_tasks(missing), *thinned), tuple(removed), left_out)
+    return BuildPlan(reason, (*pack_tasks(missing), *rewrites), tuple(removed), left_out)
 
 
 def pack_tasks(missing: Iterable[tuple[LiveFile, tuple[str, ...]]], most: int = TASK_BYTES) -> list[IndexTask]:
@@ -91,15 +92,15 @@ def pack_tasks(missing: Iterable[tuple[LiveFile, tuple[str, ...]]], most: int = 
     for file, lacking in missing:
         by_owner[str(file.owner)].append((file, lacking))
     for owner, files in sorted(by_owner.items()):
-        lot: list[tuple[str, tuple[str, ...]]] = []
+        batch: list[tuple[str, tuple[str, ...]]] = []
         size = 0
         for file, lacking in sorted(files, key=lambda one: one[0].path):
-            if lot and size + file.bytes > most:
-                tasks.append(IndexTask(owner, tuple(lot)))
-                lot, size = [], 0
-            lot.append((file.path, lacking))
+            if batch and size + file.bytes > most:
+                tasks.append(IndexTask(owner, tuple(batch)))
+                batch, size = [], 0
+            batch.append((file.path, lacking))
             size += file.bytes
-        tasks.append(IndexTask(owner, tuple(lot)))
+        tasks.append(IndexTask(owner, tuple(batch)))
     return tasks
 
 
@@ -109,10 +110,10 @@ def _reason(missing: int, stale: int) -> str:
     >>> _reason(2, 0), _reason(0, 0)
     ('2 files are not indexed', 'every file is indexed')
     """
-    said = [f"{missing} {'file is' if missing == 1 else 'files are'} not indexed"] if missing else []
+    parts = [f"{missing} {'file is' if missing == 1 else 'files are'} not indexed"] if missing else []
     if stale:
-        said.append(f"{stale} index {'file has' if stale == 1 else 'files have'} rows about files that are gone")
-    return ", ".join(said) or "every file is indexed"
+        parts.append(f"{stale} index {'file has' if stale == 1 else 'files have'} rows of deleted files")
+    return ", ".join(parts) or "every file is indexed"
 
 
 def live_files(table: Table) -> list[LiveFile]:

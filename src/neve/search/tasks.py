@@ -21,7 +21,7 @@ from neve.lake.write.data_file_json import new_files_to_json
 from neve.lake.write.file_schema import FIELD_ID
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import SEARCH_INDEX
-from neve.search.bloom_filter import FORM, hashes_of, make_filter
+from neve.search.bloom_filter import FORM, hash_words, make_filter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ class Range:
 
 
 def split_row_groups(groups: Sequence[int], least: int = RANGE_ROWS) -> list[Range]:
-    """Split row groups, given by their row counts, into ranges of at least so many rows. The remainder joins the last.
+    """Split row groups, given by their row counts, into ranges of at least `least` rows. The remainder joins the last.
 
     >>> split_row_groups([60, 60, 200, 10], least=100)
     [Range(groups=(0, 1), first_row=0, row_count=120), Range(groups=(2, 3), first_row=120, row_count=210)]
@@ -102,7 +102,7 @@ def _read_words(file: pq.ParquetFile, part: Range, name: str) -> Hashes:
         _piece_rows(file, part, name), row_groups=list(part.groups), columns=[name], use_threads=False
     )
     for piece in pieces:
-        found = np.union1d(found, hashes_of(tokenize_for_index(piece.column(0).unique())))
+        found = np.union1d(found, hash_words(tokenize_for_index(piece.column(0).unique())))
     return found
 
 
@@ -134,7 +134,7 @@ class RewriteTask:
     """An index file of which some rows remain: those of these data files."""
 
     file: FileScanTask
-    kept: frozenset[str]
+    remaining_paths: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class TaskRunner:
     def __call__(self, task: IndexTask | RewriteTask) -> TaskResult:
         """Run one task."""
         use_jemalloc()
-        return self._thin(task) if isinstance(task, RewriteTask) else self._index(task)
+        return self._rewrite(task) if isinstance(task, RewriteTask) else self._index(task)
 
     def _index(self, task: IndexTask) -> TaskResult:
         lines: list[dict[str, object]] = []
@@ -175,7 +175,7 @@ class TaskRunner:
                 words += len(part.hashes)
                 rows += part.range.row_count
             left_out += len(lines) == before
-        added = self._written(pa.Table.from_pylist(lines, schema=SEARCH_INDEX.schema)) if lines else ()
+        added = self._write(pa.Table.from_pylist(lines, schema=SEARCH_INDEX.schema)) if lines else ()
         return TaskResult(added, len(task.files) - left_out, left_out, rows, len(lines), words)
 
     def _parts(self, path: str, columns: tuple[str, ...]) -> Iterator[tuple[str, RangeWords]]:
@@ -199,17 +199,17 @@ class TaskRunner:
             "built_at": self.built_at,
         }
 
-    def _thin(self, task: RewriteTask) -> TaskResult:
+    def _rewrite(self, task: RewriteTask) -> TaskResult:
         metadata = self.index.metadata
         scan = ArrowScan(metadata, self.index.io, metadata.schema(), AlwaysTrue())
-        kept = pa.array(sorted(task.kept), pa.large_string())
+        kept = pa.array(sorted(task.remaining_paths), pa.large_string())
         batches = [batch.filter(_rows_to_keep(batch, kept)) for batch in scan.to_record_batches([task.file])]
-        return TaskResult(self._written(pa.Table.from_batches(batches)))
+        return TaskResult(self._write(pa.Table.from_batches(batches)))
 
-    def _written(self, rows: pa.Table) -> tuple[DataFileJson, ...]:
+    def _write(self, rows: pa.Table) -> tuple[DataFileJson, ...]:
         return tuple(new_files_to_json(self.index.metadata, write_files(self.index, rows)))
 
 
 def _rows_to_keep(batch: pa.RecordBatch, kept: pa.Array) -> pa.Array:
-    named = pc.is_in(batch.column("file_path").cast(pa.large_string()), value_set=kept)
-    return pc.and_(named, pc.equal(batch.column("form"), FORM))
+    is_remaining = pc.is_in(batch.column("file_path").cast(pa.large_string()), value_set=kept)
+    return pc.and_(is_remaining, pc.equal(batch.column("form"), FORM))
