@@ -33,18 +33,18 @@ def test_it_scales_with_the_run() -> None:
 
 def test_it_must_lie_in_the_run() -> None:
     """A window that leaves the run is refused, with the numbers."""
-    with pytest.raises(ConfigError, match="incident of 2 minutes around minute 9 does not lie in a run of 6 minutes"):
+    with pytest.raises(ConfigError, match="incident of 2 minutes around minute 9 is not within the run of 6 minutes"):
         plan_incident(START, 6, minute=9, length=2)
 
 
 def test_connections_leak_from_the_release_to_the_rollback() -> None:
     """Nothing has leaked before the release, all in the window, nothing after the rollback."""
     incident = plan_incident(START, 60)
-    assert incident.leaked(incident.deployed - 1) == 0.0
-    assert incident.leaked(incident.deployed + MINUTE // 2) == 0.5
-    assert incident.leaked(incident.window.start) == 1.0
-    assert incident.leaked(incident.window.end - 1) == 1.0
-    assert incident.leaked(incident.window.end) == 0.0
+    assert incident.leaked_share(incident.deployed - 1) == 0.0
+    assert incident.leaked_share(incident.deployed + MINUTE // 2) == 0.5
+    assert incident.leaked_share(incident.window.start) == 1.0
+    assert incident.leaked_share(incident.window.end - 1) == 1.0
+    assert incident.leaked_share(incident.window.end) == 0.0
 
 
 def test_the_pool_says_why() -> None:

@@ -54,8 +54,8 @@ def tape(reel: Recording) -> Playback:
 def test_a_template_sets_times_and_ids_and_nothing_else() -> None:
     """Whatever stands around them."""
 
-    def draft(ink: DraftMode) -> bytes:
-        return b"head" + ink.time(-5).to_bytes(8, "little") + b"|" + ink.identity(b"rest") + b"tail"
+    def draft(mode: DraftMode) -> bytes:
+        return b"head" + mode.time(-5).to_bytes(8, "little") + b"|" + mode.identity(b"rest") + b"tail"
 
     filled = MessageTemplate.of(draft).message(1_000, 0x01020304)
     assert filled == b"head" + (995).to_bytes(8, "little") + b"|" + b"\x01\x02\x03\x04rest" + b"tail"
@@ -65,7 +65,7 @@ def test_a_template_sets_times_and_ids_and_nothing_else() -> None:
 def test_drafts_that_differ_elsewhere_are_refused(drafts: tuple[bytes, bytes]) -> None:
     """A length or a text that depends on the ink would be broken in every message."""
     with pytest.raises(ValueError, match="expected"):
-        MessageTemplate.of(lambda ink: drafts[ink is DraftMode.TURNED])
+        MessageTemplate.of(lambda mode: drafts[mode is DraftMode.INVERTED])
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_every_record_is_one_that_neve_takes_and_has_the_key_that_the_tape_says(
     """Of all three signals, over more than one lap, no two with the same."""
     for signal in Signal:
         found: list[int] = []
-        for number in range(2 * len(tape.reel.bodies[signal])):
+        for number in range(2 * len(tape.recording.bodies[signal])):
             batch = _decoded(tape, signal, number)
             keys = batch.column(KEY_COLUMNS[signal]).to_pylist()
             numbers = [int.from_bytes(key, "big") if isinstance(key, bytes) else key for key in keys]
@@ -110,21 +110,21 @@ def test_every_record_is_one_that_neve_takes_and_has_the_key_that_the_tape_says(
 def test_records_are_of_the_moment_in_which_they_are_sent(tape: Playback) -> None:
     """None is of the future; most are a second old at most, and the rate is what was asked for."""
     for signal in Signal:
-        count, ages = len(tape.reel.bodies[signal]), []
+        count, ages = len(tape.recording.bodies[signal]), []
         for number in range(count):
             due, keys = tape.due(signal, number), _times(tape, signal, number)
             assert max(keys) <= due
             ages += [(due - key) / SECOND for key in keys]
         assert np.median(ages) < 1.0, signal
-        assert tape.due(signal, count) - tape.due(signal, 0) == tape.reel.nanos
-        assert tape.reel.nanos / SECOND == pytest.approx(len(ages) / RATE, rel=0.01)
+        assert tape.due(signal, count) - tape.due(signal, 0) == tape.recording.nanos
+        assert tape.recording.nanos / SECOND == pytest.approx(len(ages) / RATE, rel=0.01)
 
 
 def test_a_trace_keeps_its_shape(tape: Playback) -> None:
     """A child lies in its parent, which is of the same trace, or names none that is not there."""
     spans = [
         span
-        for number in range(len(tape.reel.bodies[Signal.TRACES]))
+        for number in range(len(tape.recording.bodies[Signal.TRACES]))
         for group in ExportTraceServiceRequest.FromString(tape.message(Signal.TRACES, number)).resource_spans
         for scope in group.scope_spans
         for span in scope.spans
@@ -154,7 +154,7 @@ def test_a_log_belongs_to_a_span_of_the_same_lap(tape: Playback) -> None:
 def test_a_point_counts_from_before_its_time(tape: Playback) -> None:
     """Whether it is a change or a total; examples are of traces, and not of the future."""
     examples = 0
-    for number in range(len(tape.reel.bodies[Signal.METRICS])):
+    for number in range(len(tape.recording.bodies[Signal.METRICS])):
         message = ExportMetricsServiceRequest.FromString(tape.message(Signal.METRICS, number))
         for metric in (m for r in message.resource_metrics for s in r.scope_metrics for m in s.metrics):
             for point in getattr(metric, str(metric.WhichOneof("data"))).data_points:
@@ -178,9 +178,9 @@ def test_what_is_refused_for_now_is_sent_again_unchanged(reel: Recording) -> Non
     assert live.sent.retries >= 2
     assert not live.sent.refused
     assert Counter(told) == dict.fromkeys(told, 1)
-    assert {(signal, live.tape.message(signal, number)) for signal, number in told} == set(taken)
+    assert {(signal, live.playback.message(signal, number)) for signal, number in told} == set(taken)
     assert live.sent.messages == len(told)
-    assert abs(live.tape.due(*told[0]) - time.time_ns()) < 3600 * SECOND
+    assert abs(live.playback.due(*told[0]) - time.time_ns()) < 3600 * SECOND
 
 
 def test_what_is_refused_for_good_is_counted_and_said(reel: Recording) -> None:
@@ -268,7 +268,7 @@ def _decoded(tape: Playback, signal: Signal, number: int) -> pa.RecordBatch:
 
 
 def _rows(tape: Playback, signal: Signal, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
-    for number in range(len(tape.reel.bodies[signal])):
+    for number in range(len(tape.recording.bodies[signal])):
         batch = _decoded(tape, signal, number)
         yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
 

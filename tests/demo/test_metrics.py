@@ -176,7 +176,7 @@ def test_the_pool_is_full_only_in_the_window(simulation: Simulation, streams: li
                 continue
             pool = stream.instance.service.pool
             assert pool is not None
-            caught = incident.caused_by(stream.instance.service.name, stream.instance.version)
+            caught = incident.is_leaking_release(stream.instance.service.name, stream.instance.version)
             if caught and incident.window.contains(point.time_unix_nano):
                 assert point.as_int == pool.size
             elif not caught:

@@ -78,7 +78,7 @@ def test_the_timeline_ends_after_the_last_span() -> None:
 
 def test_a_relayed_failure_keeps_its_first_cause() -> None:
     """However many services pass a failure on, the message names the nearest callee and the first cause."""
-    failure = Failure("E", "no connection", "UNAVAILABLE").relayed("go", "payment").relayed("nodejs", "checkout")
+    failure = Failure("E", "no connection", "UNAVAILABLE").relay("go", "payment").relay("nodejs", "checkout")
     assert failure == Failure("Error", "checkout: code = UNAVAILABLE desc = no connection", "UNAVAILABLE")
 
 

@@ -60,13 +60,13 @@ def test_the_answers_tell_the_incident(place: Path) -> None:
     worst = printed.split("1. Which service slowed down and failed?")[1].splitlines()[2]
     assert worst.startswith(facts["incident_service"])
     assert "connection pool exhausted" in printed
-    assert "frontend: POST /checkout" in printed.split("5. What did the slowest failed checkout")[1]
+    assert "frontend: POST /checkout" in printed.split("5. Which steps did the slowest failed checkout")[1]
 
 
 def test_the_incident_is_kept_at_a_few_percent(place: Path) -> None:
     """Every trace of the incident is among the kept ones, which still tell how many there were."""
     printed = (place / "first.txt").read_text()
-    answer = printed.split("do the kept ones still tell the truth?")[1].splitlines()[2].split()
+    answer = printed.split("do the kept ones give correct estimates?")[1].splitlines()[2].split()
     incident, kept, share, traces, estimated = (float(number) for number in answer)
     facts = json.loads((place / "demo/telemetry.json").read_text())
     assert incident == kept > 100

@@ -282,7 +282,7 @@ def _show_tuning(found: TuningResult | str, place: DemoFolder) -> None:
 
 
 def _show_attempt(promise: ExpectedGain, staged: StageReport, trial: CanaryTrial, queries: int) -> None:
-    advised, told, report = promise.recommendation, promise.told, trial.canary
+    advised, told, report = promise.recommendation, promise.calibrated, trial.canary
     print_text(f"proposed for {advised.table}, from {queries} logged queries: {advised.delta}")
     print_text(f"  {advised.reasoning}")
     print_text(f"promised: {told.pct:.1f} % less to read, from {told.low_pct:.1f} % to {told.high_pct:.1f} %")

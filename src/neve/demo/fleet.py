@@ -56,11 +56,13 @@ class Fleet:
     def __init__(self, instances: tuple[Instance, ...]) -> None:
         """Index the instances: the instants at which the roster of each service changes, and the rosters."""
         self.instances = instances
-        self._rosters = {name: _rosters(instances, name) for name in {i.service.name for i in instances}}
+        self._serving_instances = {
+            name: _serving_instances(instances, name) for name in {i.service.name for i in instances}
+        }
 
     def pick(self, service: str, at: int, rng: random.Random) -> Instance:
         """Choose the instance that answers a request at the instant."""
-        changes, rosters = self._rosters[service]
+        changes, rosters = self._serving_instances[service]
         roster = rosters[bisect_right(changes, at) - 1]
         return roster[int(rng.random() * len(roster))]
 
@@ -140,7 +142,7 @@ def _pod(service: Service, release: Release, number: int, schedule: Schedule, rn
     return Instance(service, release.version, resource, schedule.serves, schedule.runs)
 
 
-def _rosters(instances: tuple[Instance, ...], service: str) -> tuple[list[int], list[list[Instance]]]:
+def _serving_instances(instances: tuple[Instance, ...], service: str) -> tuple[list[int], list[list[Instance]]]:
     """Return the instants at which the serving instances change, and the instances from each instant on."""
     mine = [i for i in instances if i.service.name == service]
     changes = sorted({edge for i in mine for interval in i.serves for edge in interval})

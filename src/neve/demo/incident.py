@@ -49,11 +49,11 @@ class Incident:
         """Return whether the service's pool is exhausted at the instant."""
         return service == self.service and self.window.contains(at)
 
-    def caused_by(self, service: str, version: str) -> bool:
+    def is_leaking_release(self, service: str, version: str) -> bool:
         """Return whether this is the leaking release."""
         return (service, version) == (self.service, self.bad_version)
 
-    def leaked(self, at: int) -> float:
+    def leaked_share(self, at: int) -> float:
         """Return the leaked share of the pool: none before the release, all in the window."""
         if not self.deployed <= at < self.window.end:
             return 0.0
@@ -71,7 +71,7 @@ def plan_incident(start: int, minutes: int, *, minute: float | None = None, leng
     begin, end = (start + round(at * MINUTE / SECOND) * SECOND for at in (middle - half, middle + half))
     if not start < begin < end <= start + minutes * MINUTE:
         message = (
-            f"incident of {2 * half:g} minutes around minute {middle:g} does not lie in a run of {minutes} minutes"
+            f"incident of {2 * half:g} minutes around minute {middle:g} is not within the run of {minutes} minutes"
         )
         raise ConfigError(message)
     deployed = max(start, begin - round((end - begin) * LEAD / SECOND) * SECOND)

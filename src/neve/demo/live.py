@@ -35,7 +35,7 @@ PREFIXES = 1 << (8 * ID_BYTES)
 class Playback:
     """Messages of a recording by signal and number, from 0; playbacks with different salts share no id."""
 
-    reel: Recording
+    recording: Recording
     began: int
     salt: int
 
@@ -61,12 +61,12 @@ class Playback:
         return self._place(signal, number)[1].records
 
     def _place(self, signal: Signal, number: int) -> tuple[int, LapMessage]:
-        bodies = self.reel.bodies[signal]
+        bodies = self.recording.bodies[signal]
         lap, place = divmod(number, len(bodies))
         return lap, bodies[place]
 
     def _start(self, lap: int) -> int:
-        return self.began // GRAIN * GRAIN + lap * self.reel.nanos
+        return self.began // GRAIN * GRAIN + lap * self.recording.nanos
 
     def _prefix(self, lap: int) -> int:
         """Return an id prefix below half of all numbers, so that an id is a positive 64-bit number."""
@@ -127,14 +127,14 @@ def _read_reply(reply: HttpReply) -> SendResult:
     if reply.status != HTTP_OK:
         return SendResult(refused=f"HTTP {reply.status}: {reply.body[:200]!r}")
     # A non-empty response reports a partial rejection.
-    return SendResult(refused=f"a part was refused: {reply.body[:200]!r}") if reply.body else SendResult(True)
+    return SendResult(refused=f"partially rejected: {reply.body[:200]!r}") if reply.body else SendResult(True)
 
 
 SALT_BITS = 31
 MAX_REFUSALS = 20  # messages that are stored; all rejections are counted
 
 OnAcknowledged: TypeAlias = Callable[[Signal, int], None]
-"""Who wants to know of each message that was acknowledged: its signal and its number on the tape."""
+"""Callback for each acknowledged message, with its signal and its number in the playback."""
 
 
 @dataclass
@@ -155,14 +155,17 @@ class LiveSender:
     """
 
     def __init__(
-        self, reel: Recording, addresses: Sequence[str], told: OnAcknowledged = lambda _signal, _number: None
+        self,
+        recording: Recording,
+        addresses: Sequence[str],
+        on_acknowledged: OnAcknowledged = lambda _signal, _number: None,
     ) -> None:
-        self.tape = Playback(reel, time.time_ns(), randbits(SALT_BITS))
+        self.playback = Playback(recording, time.time_ns(), randbits(SALT_BITS))
         self.sent = SentTotals()
-        self._doors = {signal: OtlpClient(addresses) for signal in Signal}
-        self._told = told
-        self._changing = threading.Lock()
-        self._ending = threading.Event()  # no further message is started
+        self._clients = {signal: OtlpClient(addresses) for signal in Signal}
+        self._on_acknowledged = on_acknowledged
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()  # no further message is started
         self._given_up = threading.Event()  # no further retry is started
         self._threads = [
             threading.Thread(target=self._send_all, args=(signal,), name=f"live {signal}", daemon=True)
@@ -176,7 +179,7 @@ class LiveSender:
 
     def stop(self, seconds: float = 5.0) -> bool:
         """Stop sending; return whether all sent messages were acknowledged within the timeout."""
-        self._ending.set()
+        self._stopping.set()
         deadline = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -185,33 +188,33 @@ class LiveSender:
         return finished
 
     def _send_all(self, signal: Signal) -> None:
-        door = self._doors[signal]
+        client = self._clients[signal]
         try:
             for number in itertools.count():
-                wait_seconds = (self.tape.due(signal, number) - time.time_ns()) / SECOND
-                if self._ending.wait(max(0.0, wait_seconds)):
+                wait_seconds = (self.playback.due(signal, number) - time.time_ns()) / SECOND
+                if self._stopping.wait(max(0.0, wait_seconds)):
                     return
-                self._deliver(door, signal, number)
+                self._deliver(client, signal, number)
         finally:
-            door.close()
+            client.close()
 
-    def _deliver(self, door: OtlpClient, signal: Signal, number: int) -> None:
-        message = self.tape.message(signal, number)
+    def _deliver(self, client: OtlpClient, signal: Signal, number: int) -> None:
+        message = self.playback.message(signal, number)
         while not self._given_up.is_set():
-            answer = door.send(signal, message)
-            if answer.acknowledged:
-                self._acknowledged(signal, number)
+            result = client.send(signal, message)
+            if result.acknowledged:
+                self._count_acknowledged(signal, number)
                 return
-            with self._changing:
-                if answer.refused:
+            with self._lock:
+                if result.refused:
                     self.sent.refused += 1
-                    self.sent.refusals = [*self.sent.refusals, f"{signal}: {answer.refused}"][-MAX_REFUSALS:]
+                    self.sent.refusals = [*self.sent.refusals, f"{signal}: {result.refused}"][-MAX_REFUSALS:]
                     return
                 self.sent.retries += 1
-            self._given_up.wait(answer.pause_seconds)
+            self._given_up.wait(result.pause_seconds)
 
-    def _acknowledged(self, signal: Signal, number: int) -> None:
-        with self._changing:
+    def _count_acknowledged(self, signal: Signal, number: int) -> None:
+        with self._lock:
             self.sent.messages += 1
-            self.sent.records[signal] += self.tape.records(signal, number)
-        self._told(signal, number)
+            self.sent.records[signal] += self.playback.records(signal, number)
+        self._on_acknowledged(signal, number)

@@ -101,7 +101,7 @@ MESSAGES: dict[tuple[str, str], Message] = {
     ),
     ("payment", "ListMethods"): Message("listed payment methods of {}", ("app.user.id",)),
 }
-"""By service and operation; what is not here is logged only when it goes wrong."""
+"""Messages by service and operation. Other operations are logged only if they fail."""
 
 
 SLOW_MS = 1000.0
@@ -200,7 +200,7 @@ def process_logs(fleet: Fleet, incident: Incident, run: Interval, rng: random.Ra
             if number > 0:
                 yield _crash_log(instance, process.start)
         pool = instance.service.pool
-        if pool is not None and incident.caused_by(instance.service.name, instance.version):
+        if pool is not None and incident.is_leaking_release(instance.service.name, instance.version):
             yield from _exhaustion_logs(instance, pool, incident)
 
 

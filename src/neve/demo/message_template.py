@@ -63,7 +63,7 @@ class DraftMode(Enum):
     """A mode of writing a draft: times and ids as they are, or with every bit inverted."""
 
     PLAIN = "plain"
-    TURNED = "turned"
+    INVERTED = "inverted"
 
     def time(self, nanos: int) -> int:
         """Return a time relative to a start that is patched in later."""
@@ -89,10 +89,10 @@ class MessageTemplate:
     @classmethod
     def of(cls, draft: DraftEncoder) -> MessageTemplate:
         """Encode a message in both modes: the bytes that differ are exactly the times and ids."""
-        plain, turned = (np.frombuffer(draft(ink), np.uint8) for ink in (DraftMode.PLAIN, DraftMode.TURNED))
-        if len(plain) != len(turned):
-            raise ValueError(f"the drafts have {len(plain)} and {len(turned)} bytes, expected the same number")
-        starts, lengths = _runs(plain != turned)
+        plain, inverted = (np.frombuffer(draft(mode), np.uint8) for mode in (DraftMode.PLAIN, DraftMode.INVERTED))
+        if len(plain) != len(inverted):
+            raise ValueError(f"the drafts have {len(plain)} and {len(inverted)} bytes, expected the same number")
+        starts, lengths = _runs(plain != inverted)
         if odd := set(lengths.tolist()) - {TIME_BYTES, ID_BYTES}:
             raise ValueError(f"the drafts differ in runs of {sorted(odd)} bytes, expected {TIME_BYTES} and {ID_BYTES}")
         time_places = starts[lengths == TIME_BYTES, None] + np.arange(TIME_BYTES)
@@ -131,7 +131,7 @@ class LapMessage:
 def split_into_messages(
     keys: Sequence[int], times: Sequence[int], pace: Pace, draft: Callable[[slice], DraftEncoder]
 ) -> Iterator[LapMessage]:
-    """Split records into messages, each due at the turn of its last record and not before the latest of its times."""
+    """Split records into messages, each due with its last record and not before the latest of its times."""
     for start in range(0, len(keys), pace.size):
         part = slice(start, min(len(keys), start + pace.size))
         due = max(pace.at(part.stop), *times[part])

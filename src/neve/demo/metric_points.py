@@ -103,22 +103,13 @@ def temporality(language: str) -> int:
     return DELTA if language in DELTA_LANGUAGES else CUMULATIVE
 
 
-def int_points(starts: Ints | None, times: Ints, values: Ints, attributes: Attributes) -> list[Point]:
-    """Return number points of integers; gauges have no start."""
+def number_points(starts: Ints | None, times: Ints, values: Ints | Floats, attributes: Attributes) -> list[Point]:
+    """Return points of integers or of floats, by the type of the array; gauges have no start."""
     labels = key_values(attributes)
     since = times * 0 if starts is None else starts
+    field = "as_int" if values.dtype.kind == "i" else "as_double"
     return [
-        NumberDataPoint(start_time_unix_nano=start, time_unix_nano=time, as_int=value, attributes=labels)
-        for start, time, value in zip(since.tolist(), times.tolist(), values.tolist(), strict=True)
-    ]
-
-
-def double_points(starts: Ints | None, times: Ints, values: Floats, attributes: Attributes) -> list[Point]:
-    """Return number points of floats; gauges have no start."""
-    labels = key_values(attributes)
-    since = times * 0 if starts is None else starts
-    return [
-        NumberDataPoint(start_time_unix_nano=start, time_unix_nano=time, as_double=value, attributes=labels)
+        NumberDataPoint(start_time_unix_nano=start, time_unix_nano=time, attributes=labels, **{field: value})
         for start, time, value in zip(since.tolist(), times.tolist(), values.tolist(), strict=True)
     ]
 
@@ -174,10 +165,18 @@ def count_buckets(measured: SpanDurations, buckets: Ints, width: int, exports: E
     if cumulative:
         counts, sums = counts.cumsum(axis=0), sums.cumsum()
         lows, highs = np.minimum.accumulate(lows), np.maximum.accumulate(highs)
-    told = np.flatnonzero(counts.sum(axis=1))
+    nonzero = np.flatnonzero(counts.sum(axis=1))
     starts = exports.starts(cumulative=cumulative)
     slowest = _slowest(slots, measured.values, size)
-    return Tally(starts[told], exports.times[told], counts[told], sums[told], lows[told], highs[told], slowest[told])
+    return Tally(
+        starts[nonzero],
+        exports.times[nonzero],
+        counts[nonzero],
+        sums[nonzero],
+        lows[nonzero],
+        highs[nonzero],
+        slowest[nonzero],
+    )
 
 
 def sum_by_slot(slots: Ints, values: Floats, size: int) -> Floats:

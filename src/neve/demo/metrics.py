@@ -26,11 +26,10 @@ from neve.demo.metric_points import (
     Stream,
     Timeline,
     count_open,
-    double_points,
     explicit_points,
     exponential_points,
-    int_points,
     measure,
+    number_points,
     plan_timeline,
     sum_by_slot,
     temporality,
@@ -73,12 +72,16 @@ def request_streams(spans: Iterable[Span], timeline: Timeline) -> Iterator[Strea
 
 def duration_metric(instance: Instance, kind: int) -> Metric:
     """Return the conventional duration metric of an instance: for HTTP, gRPC or a topic."""
-    how = temporality(instance.service.language)
+    temporality_code = temporality(instance.service.language)
     if kind == CONSUMER:
-        return Metric("messaging.process.duration", "s", "duration of processing a message", "histogram", how)
+        return Metric(
+            "messaging.process.duration", "s", "duration of processing a message", "histogram", temporality_code
+        )
     if instance.service.protocol == "http":
-        return Metric("http.server.request.duration", "s", "duration of HTTP server requests", "histogram", how)
-    return Metric("rpc.server.duration", "ms", "duration of inbound RPC", "histogram", how)
+        return Metric(
+            "http.server.request.duration", "s", "duration of HTTP server requests", "histogram", temporality_code
+        )
+    return Metric("rpc.server.duration", "ms", "duration of inbound RPC", "histogram", temporality_code)
 
 
 def _durations(
@@ -109,15 +112,15 @@ def _labels(instance: Instance, operation: str, kind: int) -> Attributes:
 
 def _totals(instance: Instance, spans: list[Span], timeline: Timeline) -> Iterator[Stream]:
     """Yield an instance's requests by outcome, and the open requests at each export."""
-    how = temporality(instance.service.language)
-    requests = Metric("shop.requests", "{request}", "requests answered", "sum", how, monotonic=True)
+    temporality_code = temporality(instance.service.language)
+    requests = Metric("shop.requests", "{request}", "requests answered", "sum", temporality_code, monotonic=True)
     active = Metric("shop.active_requests", "{request}", "requests being answered", "sum", CUMULATIVE)
     for outcome, group in _outcomes(spans):
         for exports, mine in _processes(instance, group, "s", timeline):
-            yield Stream(instance, requests, _counts(mine, exports, {"outcome": outcome}, how))
+            yield Stream(instance, requests, _counts(mine, exports, {"outcome": outcome}, temporality_code))
     for exports, mine in _processes(instance, spans, "s", timeline):
         open_now = count_open(mine.spans, exports.times)
-        yield Stream(instance, active, int_points(exports.starts(cumulative=True), exports.times, open_now, {}))
+        yield Stream(instance, active, number_points(exports.starts(cumulative=True), exports.times, open_now, {}))
 
 
 def _outcomes(spans: list[Span]) -> Iterator[tuple[str, list[Span]]]:
@@ -127,22 +130,22 @@ def _outcomes(spans: list[Span]) -> Iterator[tuple[str, list[Span]]]:
             yield outcome, group
 
 
-def _counts(measured: SpanDurations, exports: Exports, labels: Attributes, how: int) -> list[Point]:
+def _counts(measured: SpanDurations, exports: Exports, labels: Attributes, temporality_code: int) -> list[Point]:
     """Return the number of finished spans: in total since the process start, or in each interval with any."""
     counts = np.bincount(exports.slots(measured.ends), minlength=len(exports.times)).astype(np.int64)
-    if how == CUMULATIVE:
+    if temporality_code == CUMULATIVE:
         counts = counts.cumsum()
-    told = np.flatnonzero(counts)
-    starts = exports.starts(cumulative=how == CUMULATIVE)
-    return int_points(starts[told], exports.times[told], counts[told], labels)
+    nonzero = np.flatnonzero(counts)
+    starts = exports.starts(cumulative=temporality_code == CUMULATIVE)
+    return number_points(starts[nonzero], exports.times[nonzero], counts[nonzero], labels)
 
 
 def _calls(instance: Instance, peer: str, spans: list[Span], timeline: Timeline) -> Iterator[Stream]:
     """Yield the latency of an instance's calls to one peer as an exponential histogram."""
-    how = temporality(instance.service.language)
-    metric = Metric("rpc.client.duration", "ms", "duration of outbound RPC", "exponential_histogram", how)
+    temporality_code = temporality(instance.service.language)
+    metric = Metric("rpc.client.duration", "ms", "duration of outbound RPC", "exponential_histogram", temporality_code)
     for exports, mine in _processes(instance, spans, metric.unit, timeline):
-        points = exponential_points(mine, exports, {"peer.service": peer}, cumulative=how == CUMULATIVE)
+        points = exponential_points(mine, exports, {"peer.service": peer}, cumulative=temporality_code == CUMULATIVE)
         yield Stream(instance, metric, points)
 
 
@@ -179,9 +182,9 @@ def runtime_streams(instance: Instance, ends: Ints, timeline: Timeline, rng: np.
         cpu = _cpu(exports, ends, rng)
         times = exports.times
         seconds = np.cumsum(cpu * (times - exports.previous) / 1e9)
-        yield Stream(instance, CPU, double_points(None, times, cpu, {"cpu.mode": "user"}))
-        yield Stream(instance, CPU_TIME, double_points(exports.starts(cumulative=True), times, seconds, {}))
-        yield Stream(instance, MEMORY, int_points(None, times, _memory(instance, exports, rng, dying=dying), {}))
+        yield Stream(instance, CPU, number_points(None, times, cpu, {"cpu.mode": "user"}))
+        yield Stream(instance, CPU_TIME, number_points(exports.starts(cumulative=True), times, seconds, {}))
+        yield Stream(instance, MEMORY, number_points(None, times, _memory(instance, exports, rng, dying=dying), {}))
         if instance.service.language in GC_LANGUAGES:
             yield Stream(instance, PAUSES, _pauses(instance, exports, rng))
 
@@ -247,18 +250,18 @@ def pool_streams(
     for process in instance.runs:
         times = timeline.exports(process).times
         used = _count_used(instance, pool, times, incident, rng)
-        yield Stream(instance, CONNECTIONS, int_points(None, times, used, {**name, "state": "used"}))
-        yield Stream(instance, CONNECTIONS, int_points(None, times, pool.size - used, {**name, "state": "idle"}))
-        yield Stream(instance, LIMIT, int_points(None, times, np.full_like(times, pool.size), name))
-        yield Stream(instance, PENDING, int_points(None, times, count_open(borrows, times), name))
+        yield Stream(instance, CONNECTIONS, number_points(None, times, used, {**name, "state": "used"}))
+        yield Stream(instance, CONNECTIONS, number_points(None, times, pool.size - used, {**name, "state": "idle"}))
+        yield Stream(instance, LIMIT, number_points(None, times, np.full_like(times, pool.size), name))
+        yield Stream(instance, PENDING, number_points(None, times, count_open(borrows, times), name))
 
 
 def _count_used(instance: Instance, pool: Pool, times: Ints, incident: Incident, rng: np.random.Generator) -> Ints:
     """Return the connections in use: a few on a good day, and more and more leaked ones in the bad release."""
     usual = np.minimum(rng.poisson(0.12 * pool.size, len(times)), pool.size // 2)
-    if not incident.caused_by(instance.service.name, instance.version):
+    if not incident.is_leaking_release(instance.service.name, instance.version):
         return usual.astype(np.int64)
-    leaked = np.array([int(incident.leaked(at) * pool.size) for at in times.tolist()], dtype=np.int64)
+    leaked = np.array([int(incident.leaked_share(at) * pool.size) for at in times.tolist()], dtype=np.int64)
     return np.minimum(usual + leaked, pool.size).astype(np.int64)
 
 
@@ -283,7 +286,7 @@ def business_streams(spans: Sequence[Span], fleet: Fleet, topic: Topic, timeline
         reporter = next(i for i in fleet.instances if i.service.name == group)
         times = timeline.exports(reporter.runs[0]).times
         labels = {"messaging.destination.name": topic.name, "messaging.consumer.group.name": group}
-        yield Stream(reporter, DEPTH, int_points(None, times, _depth(spans, group, times), labels))
+        yield Stream(reporter, DEPTH, number_points(None, times, _depth(spans, group, times), labels))
 
 
 def _sales(instance: Instance, currency: str, orders: list[Span], exports: Exports) -> Iterator[Stream]:
@@ -292,10 +295,10 @@ def _sales(instance: Instance, currency: str, orders: list[Span], exports: Expor
     amounts = np.array([span.attributes["app.order.amount"] for span in orders], dtype=np.float64)
     counts = np.bincount(slots, minlength=len(exports.times)).astype(np.int64)
     values = sum_by_slot(slots, amounts, len(exports.times))
-    told = np.flatnonzero(counts)
-    starts, times = exports.previous[told], exports.times[told]
-    yield Stream(instance, ORDERS_PLACED, int_points(starts, times, counts[told], {"app.currency": currency}))
-    yield Stream(instance, REVENUE, double_points(starts, times, values[told].round(2), {"app.currency": currency}))
+    nonzero = np.flatnonzero(counts)
+    starts, times = exports.previous[nonzero], exports.times[nonzero]
+    yield Stream(instance, ORDERS_PLACED, number_points(starts, times, counts[nonzero], {"app.currency": currency}))
+    yield Stream(instance, REVENUE, number_points(starts, times, values[nonzero].round(2), {"app.currency": currency}))
 
 
 def _depth(spans: Sequence[Span], group: str, times: Ints) -> Ints:

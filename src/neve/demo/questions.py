@@ -47,7 +47,7 @@ FROM minutes WHERE p50_ms > 5 * (SELECT median(p50_ms) FROM minutes)
 """,
 )
 WHO = Question(
-    "Who suffered?",
+    "Which callers and visitors were affected?",
     """
 WITH bad_minutes AS (
   SELECT minute FROM (
@@ -65,24 +65,24 @@ GROUP BY ALL ORDER BY failed_visits DESC
 """,
 )
 WHY = Question(
-    "Why? What the connection pool's gauge and the logs say, minute by minute",
+    "Why? The gauge of the connection pool and the logs, by minute",
     """
 WITH pool AS (
   SELECT date_trunc('minute', timestamp) AS minute, max(value)::INT AS connections_used FROM metrics
   WHERE metric_name = 'db.client.connection.count' AND service_name = 'payment' AND attributes['state'] = 'used'
   GROUP BY minute),
-said AS (
+log_counts AS (
   SELECT date_trunc('minute', timestamp) AS minute, count(*) FILTER (severity_number >= 17) AS errors,
          count(*) FILTER (message LIKE 'Connection leak%') AS leak_warnings,
          coalesce(any_value(message) FILTER (message LIKE 'starting payment%'),
                   any_value(message) FILTER (message LIKE '%pool exhausted%')) AS says
   FROM logs WHERE service_name = 'payment' GROUP BY minute)
 SELECT strftime(minute, '%H:%M') AS minute, connections_used, errors, leak_warnings, says
-FROM pool JOIN said USING (minute) WHERE errors > 2 OR leak_warnings > 0 OR says IS NOT NULL ORDER BY 1
+FROM pool JOIN log_counts USING (minute) WHERE errors > 2 OR leak_warnings > 0 OR says IS NOT NULL ORDER BY 1
 """,
 )
 TRACE = Question(
-    "What did the slowest failed checkout go through? One trace, whole",
+    "Which steps did the slowest failed checkout take? One complete trace",
     """
 WITH RECURSIVE failed AS (
   SELECT trace_id FROM spans WHERE operation_name = 'POST /checkout' AND status_code = 2 AND parent_span_id IS NULL
@@ -104,7 +104,7 @@ QUESTIONS = (WORST, WHEN, WHO, WHY, TRACE)
 
 
 POLICIES = """\
-# created by `neve demo`: a collector's tail_sampling would run these as they are
+# created by `neve demo`; the tail_sampling processor of a collector accepts the same policies
 tail_sampling:
   policies:
     - name: errors
@@ -122,12 +122,12 @@ tail_sampling:
       probabilistic: {sampling_percentage: 1}
 """
 TAIL = {
-    "clock": "event",  # the hour is in the past: the ingestion time of its files means nothing
+    "clock": "event",  # the hour is in the past: the ingestion time of its files is unrelated
     "inactivity_seconds": 60,
     "export": {"destinations": [{"name": "kept", "kind": "iceberg"}]},
 }
 INCIDENT = Question(
-    "Were the incident's traces kept, and do the kept ones still tell the truth?",
+    "Were the traces of the incident kept, and do the kept ones give correct estimates?",
     """
 WITH requests AS (
   SELECT date_trunc('minute', timestamp) AS minute, trace_id, duration_ms
@@ -135,9 +135,9 @@ WITH requests AS (
 bad_minutes AS (
   SELECT minute FROM (SELECT minute, quantile_cont(duration_ms, 0.5) AS p50_ms FROM requests GROUP BY minute)
   QUALIFY p50_ms > 5 * median(p50_ms) OVER ()),
-ill AS (SELECT DISTINCT trace_id FROM requests SEMI JOIN bad_minutes USING (minute))
-SELECT (SELECT count(*) FROM ill) AS incident_traces,
-       (SELECT count(*) FROM ill SEMI JOIN sampled_spans USING (trace_id)) AS kept,
+affected AS (SELECT DISTINCT trace_id FROM requests SEMI JOIN bad_minutes USING (minute))
+SELECT (SELECT count(*) FROM affected) AS incident_traces,
+       (SELECT count(*) FROM affected SEMI JOIN sampled_spans USING (trace_id)) AS kept,
        round(100 * (SELECT count(*) FROM sampled_spans) / (SELECT count(*) FROM spans), 1) AS pct_of_spans_kept,
        (SELECT count(DISTINCT trace_id) FROM spans) AS traces,
        round(sum(adjusted_count))::BIGINT AS estimated_from_the_kept

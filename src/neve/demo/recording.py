@@ -37,16 +37,16 @@ class TraceSelection:
     moves: Mapping[bytes, int]  # by trace: the offset added to its times
     numbers: Mapping[bytes, int]  # by span
 
-    def trace_id(self, before: bytes, ink: DraftMode) -> bytes:
+    def trace_id(self, before: bytes, mode: DraftMode) -> bytes:
         """Return the id of a trace in every lap; an empty id stays empty."""
-        return ink.identity(before[ID_BYTES:]) if before else b""
+        return mode.identity(before[ID_BYTES:]) if before else b""
 
-    def span_id(self, before: bytes, ink: DraftMode) -> bytes:
+    def span_id(self, before: bytes, mode: DraftMode) -> bytes:
         """Return the id of a span in every lap: its number, which a query of the table can look for."""
         if not before:
             return b""
         number = self.numbers.get(before)
-        return ink.identity(before[ID_BYTES:] if number is None else number.to_bytes(ID_BYTES, "big"))
+        return mode.identity(before[ID_BYTES:] if number is None else number.to_bytes(ID_BYTES, "big"))
 
 
 def select_traces(spans: Iterable[Span], records: int, pace: Pace) -> TraceSelection:
@@ -69,29 +69,31 @@ def _trace_end(trace: list[Span]) -> int:
     return max(span.end for span in trace)
 
 
-def span_messages(cast: TraceSelection, pace: Pace) -> Iterator[LapMessage]:
+def span_messages(selection: TraceSelection, pace: Pace) -> Iterator[LapMessage]:
     """Return the selected spans as messages; the key of a span is its number."""
-    ends = [span.end + cast.moves[span.trace_id] for span in cast.spans]
+    ends = [span.end + selection.moves[span.trace_id] for span in selection.spans]
 
     def draft(part: slice) -> DraftEncoder:
-        return lambda ink: traces_request(_move_span(span, cast, ink) for span in cast.spans[part]).SerializeToString()
+        return lambda mode: traces_request(
+            _move_span(span, selection, mode) for span in selection.spans[part]
+        ).SerializeToString()
 
-    return split_into_messages(range(len(cast.spans)), ends, pace, draft)
+    return split_into_messages(range(len(selection.spans)), ends, pace, draft)
 
 
-def _move_span(span: Span, cast: TraceSelection, ink: DraftMode) -> Span:
-    move = cast.moves[span.trace_id]
-    events = tuple(event._replace(time=ink.time(event.time + move)) for event in span.events)
+def _move_span(span: Span, selection: TraceSelection, mode: DraftMode) -> Span:
+    move = selection.moves[span.trace_id]
+    events = tuple(event._replace(time=mode.time(event.time + move)) for event in span.events)
     links = tuple(
-        link._replace(trace_id=cast.trace_id(link.trace_id, ink), span_id=cast.span_id(link.span_id, ink))
+        link._replace(trace_id=selection.trace_id(link.trace_id, mode), span_id=selection.span_id(link.span_id, mode))
         for link in span.links
     )
     return span._replace(
-        trace_id=cast.trace_id(span.trace_id, ink),
-        span_id=cast.span_id(span.span_id, ink),
-        parent_id=cast.span_id(span.parent_id, ink),
-        start=ink.time(span.start + move),
-        end=ink.time(span.end + move),
+        trace_id=selection.trace_id(span.trace_id, mode),
+        span_id=selection.span_id(span.span_id, mode),
+        parent_id=selection.span_id(span.parent_id, mode),
+        start=mode.time(span.start + move),
+        end=mode.time(span.end + move),
         events=events,
         links=links,
     )
@@ -104,35 +106,35 @@ class PlacedLog(NamedTuple):
     log: Log
 
 
-def log_messages(logs: Iterable[Log], cast: TraceSelection, run: Interval, pace: Pace) -> Iterator[LapMessage]:
+def log_messages(logs: Iterable[Log], selection: TraceSelection, run: Interval, pace: Pace) -> Iterator[LapMessage]:
     """Return as many log records as selected spans: those of the traces and process logs; the key is the time."""
-    count = len(cast.spans)
-    found = sorted(_place_logs(logs, cast, run, pace.at(count)), key=lambda placed: placed.at)
+    count = len(selection.spans)
+    found = sorted(_place_logs(logs, selection, run, pace.at(count)), key=lambda placed: placed.at)
     spread = [found[number * len(found) // count] for number in range(count)]
     keys = [make_unique_time(placed.at, number) for number, placed in enumerate(spread)]
 
     def draft(part: slice) -> DraftEncoder:
         chosen = list(zip(keys[part], (placed.log for placed in spread[part]), strict=True))
-        return lambda ink: logs_message(_move_log(log, at, cast, ink) for at, log in chosen).SerializeToString()
+        return lambda mode: logs_message(_move_log(log, at, selection, mode) for at, log in chosen).SerializeToString()
 
     return split_into_messages(keys, keys, pace, draft)
 
 
-def _place_logs(logs: Iterable[Log], cast: TraceSelection, run: Interval, whole: int) -> Iterator[PlacedLog]:
+def _place_logs(logs: Iterable[Log], selection: TraceSelection, run: Interval, whole: int) -> Iterator[PlacedLog]:
     """Keep the logs of a trace with it; spread the others over the lap as they were over the run."""
     for log in logs:
         if not log.trace_id:
             yield PlacedLog((log.time - run.start) * whole // (run.end - run.start), log)
-        elif (move := cast.moves.get(log.trace_id)) is not None:
+        elif (move := selection.moves.get(log.trace_id)) is not None:
             yield PlacedLog(log.time + move, log)
 
 
-def _move_log(log: Log, at: int, cast: TraceSelection, ink: DraftMode) -> Log:
+def _move_log(log: Log, at: int, selection: TraceSelection, mode: DraftMode) -> Log:
     return log._replace(
-        time=ink.time(at),
-        observed=ink.time(at + log.observed - log.time),
-        trace_id=cast.trace_id(log.trace_id, ink),
-        span_id=cast.span_id(log.span_id, ink),
+        time=mode.time(at),
+        observed=mode.time(at + log.observed - log.time),
+        trace_id=selection.trace_id(log.trace_id, mode),
+        span_id=selection.span_id(log.span_id, mode),
     )
 
 
@@ -151,51 +153,55 @@ class ExportTimeMap:
         return round(float(np.interp(instant, self._known, self._turns)))
 
 
-def point_messages(streams: Iterable[Stream], cast: TraceSelection, started: int, pace: Pace) -> Iterator[LapMessage]:
+def point_messages(
+    streams: Iterable[Stream], selection: TraceSelection, started: int, pace: Pace
+) -> Iterator[LapMessage]:
     """Return as many points as selected spans, the earliest first; the key is the time. Counts restart in each lap."""
-    count = len(cast.spans)
+    count = len(selection.spans)
     chosen = sorted(measurements(streams), key=lambda item: item.point.time_unix_nano)[:count]
     if len(chosen) < count:
         raise ConfigError(f"the run has {len(chosen)} metric points, expected as many as spans, which are {count}")
     instants = np.array([item.point.time_unix_nano for item in chosen], np.int64)
-    warp = ExportTimeMap(started, instants, pace)
-    keys = [make_unique_time(warp(int(instant)), number) for number, instant in enumerate(instants)]
+    time_map = ExportTimeMap(started, instants, pace)
+    keys = [make_unique_time(time_map(int(instant)), number) for number, instant in enumerate(instants)]
 
     def draft(part: slice) -> DraftEncoder:
-        return lambda ink: _encode_points(chosen[part], keys[part], warp, cast, ink)
+        return lambda mode: _encode_points(chosen[part], keys[part], time_map, selection, mode)
 
     return split_into_messages(keys, keys, pace, draft)
 
 
 def _encode_points(
-    items: Sequence[Measurement], keys: Sequence[int], warp: ExportTimeMap, cast: TraceSelection, ink: DraftMode
+    items: Sequence[Measurement],
+    keys: Sequence[int],
+    time_map: ExportTimeMap,
+    selection: TraceSelection,
+    mode: DraftMode,
 ) -> bytes:
     moved = [
-        item._replace(point=_move_point(item.point, at, warp, cast, ink)) for item, at in zip(items, keys, strict=True)
+        item._replace(point=_move_point(item.point, at, time_map, selection, mode))
+        for item, at in zip(items, keys, strict=True)
     ]
     return metrics_request(moved).SerializeToString()
 
 
-def _move_point(point: Point, at: int, warp: ExportTimeMap, cast: TraceSelection, ink: DraftMode) -> Point:
+def _move_point(point: Point, at: int, time_map: ExportTimeMap, selection: TraceSelection, mode: DraftMode) -> Point:
     """Return a point at another time; its exemplar refers to the trace in the lap if that trace is selected."""
     moved = type(point)()
     moved.CopyFrom(point)  # type: ignore[arg-type]
-    moved.time_unix_nano = ink.time(at)
+    moved.time_unix_nano = mode.time(at)
     if point.start_time_unix_nano:
-        moved.start_time_unix_nano = ink.time(warp(point.start_time_unix_nano))
+        moved.start_time_unix_nano = mode.time(time_map(point.start_time_unix_nano))
     for example in getattr(moved, "exemplars", ()):
-        move = cast.moves.get(example.trace_id)
-        example.time_unix_nano = ink.time(at if move is None else example.time_unix_nano + move)
-        example.trace_id = cast.trace_id(example.trace_id, ink)
-        example.span_id = cast.span_id(example.span_id, ink)
+        move = selection.moves.get(example.trace_id)
+        example.time_unix_nano = mode.time(at if move is None else example.time_unix_nano + move)
+        example.trace_id = selection.trace_id(example.trace_id, mode)
+        example.span_id = selection.span_id(example.span_id, mode)
     return moved
 
 
 LAP_SECONDS = 60
-MIN_LAP_RECORDS, MAX_LAP_RECORDS = (
-    3_000,
-    12_000,
-)  # records of each signal in a lap: enough to distinguish laps, and quick to encode
+MIN_LAP_RECORDS, MAX_LAP_RECORDS = 3_000, 12_000  # of each signal: enough to distinguish laps, and quick to encode
 POINTS_PER_MINUTE = 900  # at least; there are more spans and logs
 RUN_START = 1_767_225_600_000_000_000  # an arbitrary instant: all times are replaced
 

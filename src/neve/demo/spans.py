@@ -27,15 +27,15 @@ class Interval(NamedTuple):
 
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
-"""What an attribute holds: hashable, so that an encoder can keep the values that come again and again."""
+"""Value of an attribute. Hashable, so that an encoder can cache frequent values."""
 
 Attributes: TypeAlias = Mapping[str, Value]
 
 NO_ATTRIBUTES: Attributes = MappingProxyType({})
-"""No attributes at all; a default that nobody can change."""
+"""Immutable default for no attributes."""
 
 Body: TypeAlias = "str | int | float | bool | Sequence[Body] | Mapping[str, Body]"
-"""What a log record's body holds: a sentence, or a structure of any depth."""
+"""Body of a log record: a text, or a structure of any depth."""
 
 
 INTERNAL, SERVER, CLIENT, PRODUCER, CONSUMER = 1, 2, 3, 4, 5  # OTLP numbers of span kinds

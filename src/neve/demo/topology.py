@@ -40,7 +40,7 @@ REMOTE_ERROR_TYPES = {
     "ruby": "GRPC::BadStatus",
     "rust": "reqwest::Error",
 }
-"""The exception that a client library of each language raises when the other side has failed."""
+"""Exception that a client library of each language raises when the server fails."""
 
 STACK_FRAMES = {
     "cpp": "  #{n} {service}::{unit}::{call}() at /src/{service}/{unit}.cc:{line}",
@@ -65,7 +65,7 @@ class Failure:
     message: str
     code: str
 
-    def relayed(self, language: str, callee: str) -> Failure:
+    def relay(self, language: str, callee: str) -> Failure:
         """Return the failure as the caller's client library raises it; the message keeps the first cause."""
         cause = self.message.rpartition(" desc = ")[2]
         message = f"{callee}: code = {self.code} desc = {cause}"

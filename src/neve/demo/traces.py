@@ -100,7 +100,7 @@ class Recorder:
         """Draw a span id."""
         return self.rng.getrandbits(64).to_bytes(8, "big")
 
-    def served(
+    def record_request(
         self, frame: OpenSpan, service: Service, operation: Operation, arrival: Arrival, outcome: Outcome
     ) -> None:
         """Record the span of a request or a message that a service has handled."""
@@ -133,30 +133,30 @@ class Recorder:
             )
         )
 
-    def step(self, frame: OpenSpan, taken: StepSpan) -> Outcome:
+    def record_step(self, frame: OpenSpan, step_span: StepSpan) -> Outcome:
         """Record the span of a step below its parent span, and return the outcome."""
-        trace, instance, failure = frame.trace, frame.instance, taken.failure
+        trace, instance, failure = frame.trace, frame.instance, step_span.failure
         self.spans.append(
             Span(
                 trace.trace_id,
-                taken.span_id or self.span_id(),
+                step_span.span_id or self.span_id(),
                 frame.span_id,
                 instance,
-                semantic_conventions.library_name(instance.service.language, taken.technology),
-                taken.name,
-                taken.name,
-                taken.kind,
-                taken.start,
-                taken.end,
-                taken.attributes,
-                (_exception_event(frame, failure, taken.name, taken.end),) if failure is not None else (),
+                semantic_conventions.library_name(instance.service.language, step_span.technology),
+                step_span.name,
+                step_span.name,
+                step_span.kind,
+                step_span.start,
+                step_span.end,
+                step_span.attributes,
+                (_exception_event(frame, failure, step_span.name, step_span.end),) if failure is not None else (),
                 (),
                 failure,
                 False,
                 trace.state,
             )
         )
-        return Outcome(taken.end, failure)
+        return Outcome(step_span.end, failure)
 
 
 def _exception_event(frame: OpenSpan, failure: Failure, place: str, at: int) -> Event:
@@ -196,7 +196,7 @@ class Walker:
         before = own * 2 // 5
         done = self._run(frame, operation.steps, arrival.at + before)
         outcome = Outcome(done.end + own - before, done.failure or self._own_failure(operation))
-        self.recorder.served(frame, service, operation, arrival, outcome)
+        self.recorder.record_request(frame, service, operation, arrival, outcome)
         return outcome
 
     def _own_failure(self, operation: Operation) -> Failure | None:
@@ -208,13 +208,13 @@ class Walker:
         for step in steps:
             if step.chance < 1.0 and self.rng.random() >= step.chance:
                 continue
-            outcome = self._take(frame, step, at)
+            outcome = self._run_step(frame, step, at)
             if outcome.failure is not None and step.required:
                 return outcome
             at = outcome.end
         return Outcome(at)
 
-    def _take(self, frame: OpenSpan, step: Step, at: int) -> Outcome:
+    def _run_step(self, frame: OpenSpan, step: Step, at: int) -> Outcome:
         """Run one step."""
         match step:
             case Call():
@@ -234,10 +234,10 @@ class Walker:
         """Spend time in the service's own work, or in an external service."""
         end = at + step.latency.sample(self.rng)
         if isinstance(step, Fetch):
-            return self.recorder.step(
+            return self.recorder.record_step(
                 frame, StepSpan(step.method, "http", CLIENT, at, end, semantic_conventions.fetch_attributes(step))
             )
-        return self.recorder.step(frame, StepSpan(step.name, "app", INTERNAL, at, end))
+        return self.recorder.record_step(frame, StepSpan(step.name, "app", INTERNAL, at, end))
 
     def _parallel(self, frame: OpenSpan, step: Parallel, at: int) -> Outcome:
         """Run steps concurrently; the first required failure is the failure of the group."""
@@ -263,17 +263,17 @@ class Walker:
         service, language = SHOP[call.service], frame.instance.service.language
         span_id = self.recorder.span_id()
         arrival = Arrival(frame.trace, span_id, at + NETWORK.sample(self.rng))
-        answer = self.serve(service, service.by_name[call.operation], arrival)
-        end, deadline = answer.end + NETWORK.sample(self.rng), at + call.timeout_ms * NANOS_PER_MS
-        failure = answer.failure.relayed(language, call.service) if answer.failure else None
+        response = self.serve(service, service.by_name[call.operation], arrival)
+        end, deadline = response.end + NETWORK.sample(self.rng), at + call.timeout_ms * NANOS_PER_MS
+        failure = response.failure.relay(language, call.service) if response.failure else None
         if end > deadline:
             end, failure = deadline, make_timeout_failure(language, call.service, call.timeout_ms)
         attributes = semantic_conventions.client_attributes(service, call.operation, failure.code if failure else "OK")
         if attempt > 1:
             attributes = {**attributes, "app.retry.attempt": attempt}
         name = semantic_conventions.span_name(service.name, service.protocol, call.operation)
-        taken = StepSpan(name, service.protocol, CLIENT, at, end, attributes, failure, span_id)
-        return self.recorder.step(frame, taken)
+        step_span = StepSpan(name, service.protocol, CLIENT, at, end, attributes, failure, span_id)
+        return self.recorder.record_step(frame, step_span)
 
     def _query(self, frame: OpenSpan, query: Query, at: int) -> Outcome:
         """Send a statement to a store."""
@@ -284,7 +284,7 @@ class Walker:
             seen = {"app.cache.hit": self.rng.random() < query.hit_rate}
         attributes = {**semantic_conventions.query_attributes(query), **seen}
         name = f"{query.operation} {query.target}"
-        return self.recorder.step(frame, StepSpan(name, query.store.system, CLIENT, at, end, attributes))
+        return self.recorder.record_step(frame, StepSpan(name, query.store.system, CLIENT, at, end, attributes))
 
     def _borrow(self, frame: OpenSpan, step: Borrow, at: int) -> Outcome:
         """Wait for a connection of the instance's pool: briefly, or very long in the incident."""
@@ -296,8 +296,8 @@ class Walker:
             wait = wait_for_connection(self.rng, service.pool)
         attributes = semantic_conventions.pool_wait_attributes(service.pool, wait.nanos / NANOS_PER_MS)
         name = f"{service.pool.name}.getConnection"
-        taken = StepSpan(name, "hikaricp", INTERNAL, at, at + wait.nanos, attributes, wait.failure)
-        return self.recorder.step(frame, taken)
+        step_span = StepSpan(name, "hikaricp", INTERNAL, at, at + wait.nanos, attributes, wait.failure)
+        return self.recorder.record_step(frame, step_span)
 
     def _publish(self, frame: OpenSpan, step: Publish, at: int) -> Outcome:
         """Send a message to a topic; the subscriber of single messages processes it later, in the same trace."""
@@ -305,7 +305,9 @@ class Walker:
         end = at + SENDING.sample(self.rng)
         key = frame.trace.visit["app.order.id"]
         attributes = {**semantic_conventions.message_attributes(topic, "send", ""), "messaging.kafka.message.key": key}
-        outcome = self.recorder.step(frame, StepSpan(f"{topic.name} send", "kafka", PRODUCER, at, end, attributes))
+        outcome = self.recorder.record_step(
+            frame, StepSpan(f"{topic.name} send", "kafka", PRODUCER, at, end, attributes)
+        )
         producer = self.recorder.spans[-1]
         self.published.append(producer)
         service = SHOP[topic.each[0]]
