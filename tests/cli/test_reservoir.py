@@ -146,12 +146,12 @@ def test_inspecting_what_is_not_there(folder: Path) -> None:
 
 def test_what_a_run_says(capsys: pytest.CaptureFixture[str]) -> None:
     """Everything that was left out, guessed or put right is told with its number."""
-    window = WindowResult("19700101T000000Z", "", "", "1 file came late", 90, 30, 4, 2_000_000, "exporter", 2, 3, 1.5)
+    window = WindowResult("19700101T000000Z", "", "", "1 late file", 90, 30, 4, 2_000_000, "exporter", 2, 3, 1.5)
     result = RunResult("logs", "in", "out", "policy", (window,) * 21, 4, 5, 6, 7, ("in/readme.txt",), 30.0)
     reservoir.show_run(result, ReservoirConfig(k=30))
     out, err = capsys.readouterr()
     lines = out.splitlines()
-    assert lines[0] == "19700101T000000Z: 30 of 90 logs kept in 4 files of 2 MB, 1.5 s (1 file came late)"
+    assert lines[0] == "19700101T000000Z: 30 of 90 logs kept in 4 files of 2 MB, 1.5 s (1 late file)"
     assert lines[20:] == [
         "and 1 windows before these; --json lists them",
         "21 windows sampled (30 by service.name, priority): 630 of 1,890 records kept (33.3 %), 30 s",

@@ -10,14 +10,16 @@ if TYPE_CHECKING:
     from neve.reservoir.results import TableRunResult, WindowResult
 
 
-WINDOWS = Counter("neve_reservoir_windows", "windows that were sampled", ["signal"])
-RECORDS = Counter("neve_reservoir_records", "records of those windows", ["signal"])
-KEPT = Counter("neve_reservoir_kept", "records that were kept", ["signal"])
-BYTES = Counter("neve_reservoir_bytes", "bytes of the files that samples were written to", ["signal"])
-AS_ONE = Counter("neve_reservoir_counted_as_one", "records whose weight can't be, and that count as 1", ["signal"])
-FAILURES = Counter("neve_reservoir_failures", "runs that ended in an error", ["signal"])
+WINDOWS = Counter("neve_reservoir_windows", "sampled windows", ["signal"])
+RECORDS = Counter("neve_reservoir_records", "records of sampled windows", ["signal"])
+KEPT = Counter("neve_reservoir_kept", "kept records", ["signal"])
+BYTES = Counter("neve_reservoir_bytes", "bytes of sample files", ["signal"])
+AS_ONE = Counter("neve_reservoir_counted_as_one", "records with an invalid weight, which count as 1", ["signal"])
+FAILURES = Counter("neve_reservoir_failures", "failed runs", ["signal"])
 BUCKETS = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
-SECONDS = Histogram("neve_reservoir_window_seconds", "from its decisions to its files", ["signal"], buckets=BUCKETS)
+SECONDS = Histogram(
+    "neve_reservoir_window_seconds", "seconds to sample a window and write its files", ["signal"], buckets=BUCKETS
+)
 
 
 def count_window(signal: str, result: WindowResult) -> None:
@@ -35,7 +37,7 @@ def count_run(result: TableRunResult) -> None:
     for counter, number in (
         (WINDOWS, len(result.windows)),
         (RECORDS, result.records),
-        (KEPT, result.kept),
+        (KEPT, result.kept_records),
         (BYTES, result.bytes),
         (AS_ONE, result.counted_as_one),
     ):

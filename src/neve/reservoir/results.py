@@ -46,7 +46,7 @@ class WindowTotals:
         return sum(window.records for window in self.windows)
 
     @property
-    def kept(self) -> int:
+    def kept_records(self) -> int:
         """Kept records of the sampled windows."""
         return sum(window.kept for window in self.windows)
 
@@ -69,7 +69,7 @@ class RunResult(WindowTotals):
 
     def as_document(self) -> dict[str, Any]:
         """Return the result as a JSON document."""
-        return {**asdict(self), "records": self.records, "kept": self.kept}
+        return {**asdict(self), "records": self.records, "kept": self.kept_records}
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class TableRunResult(WindowTotals):
     seconds: float = 0.0
 
     @property
-    def committed(self) -> bool:
+    def is_committed(self) -> bool:
         """True if the run committed a change."""
         return bool(self.snapshot)
 
@@ -119,27 +119,29 @@ class TableRunResult(WindowTotals):
 
     def as_document(self) -> dict[str, Any]:
         """Return the result as a JSON document."""
-        told = {"records": self.records, "kept": self.kept, "counted_as_one": self.counted_as_one}
-        return {**asdict(self), "committed": self.committed, **told}
+        totals = {"records": self.records, "kept": self.kept_records, "counted_as_one": self.counted_as_one}
+        return {**asdict(self), "committed": self.is_committed, **totals}
 
 
-def list_window_results(turns: Sequence[PlannedWindow], kept: Counts, wrong: Counts) -> tuple[TableWindowResult, ...]:
+def list_window_results(
+    to_sample: Sequence[PlannedWindow], kept: Counts, wrong: Counts
+) -> tuple[TableWindowResult, ...]:
     """Return the result of each window."""
     return tuple(
         TableWindowResult(
-            turn.owner,
-            moment_of(turn.start).isoformat(),
-            turn.records,
-            kept.get((turn.owner, turn.start), 0),
-            wrong.get((turn.owner, turn.start), 0),
+            planned.owner,
+            moment_of(planned.start).isoformat(),
+            planned.records,
+            kept.get((planned.owner, planned.start), 0),
+            wrong.get((planned.owner, planned.start), 0),
         )
-        for turn in turns
+        for planned in to_sample
     )
 
 
 def format_planned_windows(plan: Plan) -> list[dict[str, Any]]:
     """Return the windows of a plan as JSON documents."""
     return [
-        {"organization_id": turn.owner, "start": moment_of(turn.start).isoformat(), "records": turn.records}
-        for turn in plan.turns
+        {"organization_id": planned.owner, "start": moment_of(planned.start).isoformat(), "records": planned.records}
+        for planned in plan.to_sample
     ]

@@ -25,7 +25,7 @@ WEIGHTS = "weights"
 STRING, INT, DOUBLE = 1, 2, 3  # OTAP's types of values
 # Engines differ in the other texts that they accept as numbers: 1_000, 1d, 0x1p3, words.
 NUMBER = r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?"
-STATED_SQL = (
+VALUE_TEXT_SQL = (
     "coalesce(str, CAST(int AS STRING), CAST(double AS STRING), CAST(bool AS STRING), concat('of type ', type))"
 )
 
@@ -39,12 +39,12 @@ def attributes_of(signal: str) -> str:
     return f"{signal.removesuffix('s')}_attrs"
 
 
-def parse_numbers(said: pa.Table) -> npt.NDArray[np.float64]:
+def parse_numbers(attributes: pa.Table) -> npt.NDArray[np.float64]:
     """Parse attributes as numbers, from texts, whole numbers and doubles; NaN for other values."""
-    kind = np.asarray(said.column("type"))
-    doubles = np.asarray(pc.fill_null(said.column("double"), np.nan))
-    whole = np.asarray(pc.fill_null(said.column("int"), 0)).astype(np.float64)
-    texts = np.array([parse_number(text) for text in said.column("str").to_pylist()], np.float64)
+    kind = np.asarray(attributes.column("type"))
+    doubles = np.asarray(pc.fill_null(attributes.column("double"), np.nan))
+    whole = np.asarray(pc.fill_null(attributes.column("int"), 0)).astype(np.float64)
+    texts = np.array([parse_number(text) for text in attributes.column("str").to_pylist()], np.float64)
     return np.select([kind == DOUBLE, kind == INT, kind == STRING], [doubles, whole, texts], np.nan)
 
 
@@ -79,7 +79,7 @@ def weights_view(session: SparkSession, config: ReservoirConfig) -> DataFrame:
     # A record that has the attribute twice is one record: the largest weight counts.
     return session.sql(f"""
         SELECT _part_id, id, max(IF({fits}, weight, {instead})) AS weight, max(IF({fits}, NULL, said)) AS wrong
-        FROM (SELECT _part_id, parent_id AS id, {number_sql()} AS weight, {STATED_SQL} AS said
+        FROM (SELECT _part_id, parent_id AS id, {number_sql()} AS weight, {VALUE_TEXT_SQL} AS said
               FROM {attributes_of(config.signal)} WHERE key = '{ATTRIBUTE}')
         GROUP BY _part_id, id""")
 
@@ -107,10 +107,10 @@ def to_invalid_weight(error: Exception) -> InvalidWeight | None:
     text = str(error)
     if REFUSED not in text:
         return None
-    said = text[text.index(REFUSED) + len(REFUSED) :].splitlines()[0].split(" SQLSTATE")[0].strip().rstrip(".")
-    if "use priority sampling" in said:
-        return InvalidWeight(f"weight of record {said}", hint="nothing of the window was published")
+    attributes = text[text.index(REFUSED) + len(REFUSED) :].splitlines()[0].split(" SQLSTATE")[0].strip().rstrip(".")
+    if "use priority sampling" in attributes:
+        return InvalidWeight(f"weight of record {attributes}", hint="nothing of the window was published")
     return InvalidWeight(
-        f"weight of record {said}, expected a finite number above 0",
+        f"weight of record {attributes}, expected a finite number above 0",
         hint="set reservoir.invalid_weights: one to count such records as 1; nothing of the window was published",
     )

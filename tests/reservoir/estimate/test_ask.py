@@ -104,9 +104,9 @@ def test_exact_totals_are_so_by_group_and_overall_but_not_for_other_groupings() 
 @pytest.mark.parametrize(
     ("size", "notes"),
     [
-        (1, ("rests on 1 sampled item only", "rests on 1 item only", "1 item is few for p90")),
-        (9, ("rests on 9 sampled items only", "rests on 9 items only", "9 items are few for p90")),
-        (20, ("", "rests on 20 items only", "20 items are few for p90")),
+        (1, ("based on only 1 sampled item", "based on only 1 item", "1 item is too few for p90")),
+        (9, ("based on only 9 sampled items", "based on only 9 items", "9 items are too few for p90")),
+        (20, ("", "based on only 20 items", "20 items are too few for p90")),
         (60, ("", "", "")),
     ],
 )
@@ -128,7 +128,7 @@ def test_a_single_item_bounds_no_mean_and_few_bound_no_extreme_quantile() -> Non
         "high": None,
         "standard_error": None,
         "items": 60,
-        "note": "60 items are few for p99.9",
+        "note": "60 items are too few for p99.9",
     }
 
 
@@ -185,7 +185,7 @@ def test_an_empty_sample_is_refused() -> None:
     [
         ({"level": 1.0}, "level is 1, expected a number between 0 and 1"),
         ({"of": "value", "quantiles": (0.0,)}, "quantile is 0, expected a number between 0 and 1"),
-        ({"quantiles": (0.5,)}, "quantiles are wanted, but not of what"),
+        ({"quantiles": (0.5,)}, "quantiles need a column of values"),
     ],
 )
 def test_wrong_questions_are_refused(wrong: dict[str, Any], words: str) -> None:

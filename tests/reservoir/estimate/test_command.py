@@ -52,7 +52,7 @@ def test_totals_by_group_are_told(asked: dict[str, Any]) -> None:
     ran = run("sampled", "--limit", "3")
     assert ran.exit_code == 0
     lines = ran.output.splitlines()
-    assert "1,320 kept items of 2 windows stand for" in lines[0]
+    assert "1,320 kept items of 2 windows represent" in lines[0]
     assert "confidence level of the intervals: 95 %" in lines[0]
     assert lines[2].split() == ["group", "kept", "records", "interval", "per", "second", "share", "note"]
     assert lines[3].split()[:2] == ["all", "1,320"]

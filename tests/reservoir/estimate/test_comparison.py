@@ -46,14 +46,14 @@ def test_intervals_that_hold_the_truth_are_counted() -> None:
     """By kind; a group of which nothing was kept counts as one that the sampler must not lose."""
     told = compare(estimate(sample(group=["a", "a", "a", "b"])), Truth.of(FULL))
     assert told.missing == {"gone": 7.0, None: 1.0}
-    assert (told.covering()["total"].covered, told.covering()["total"].intervals) == (1, 4)
+    assert (told.count_covered()["total"].covered, told.count_covered()["total"].intervals) == (1, 4)
 
 
 def test_a_small_group_may_be_missing_where_groups_were_not_sampled_by_themselves() -> None:
     """From nothing kept follows: at most so many records as go unseen at this level."""
     told = compare(estimate(sample(group=["x"] * 4, by=["a", "a", "a", "b"])), Truth.of(FULL))
     assert told.estimates.unseen == pytest.approx(1.96**2 * 5, rel=1e-3)
-    assert told.covering()["total"].covered == 3
+    assert told.count_covered()["total"].covered == 3
 
 
 def test_a_group_that_the_truth_does_not_know_has_none() -> None:
@@ -93,8 +93,8 @@ def test_values_by_the_row_and_by_the_count_are_the_same_truth() -> None:
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        (FULL.drop(["group"]), "a truth without the column 'group'"),
-        (FULL.drop(["count"]), "without the column 'count'"),
+        (FULL.drop(["group"]), "the truth has no column 'group'"),
+        (FULL.drop(["count"]), "has no column 'count'"),
         (FULL.set_column(1, "count", [[-1.0] * 6]), "bad count, the first in row 0: -1.0"),
     ],
 )

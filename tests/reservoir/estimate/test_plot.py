@@ -38,7 +38,7 @@ def test_an_svg_is_the_same_each_time_and_says_what_it_shows(told: Comparison, t
     """Names, the axis with its unit, the level; no date."""
     one, two = tmp_path / "one.svg", tmp_path / "two.SVG"
     for path in (one, two):
-        plot(told.estimates, str(path), beside=told)
+        plot(told.estimates, str(path), comparison=told)
     assert one.read_bytes() == two.read_bytes()
     assert b"<dc:date>" not in one.read_bytes()
     found = texts(one)
@@ -72,7 +72,7 @@ def test_a_quantile_says_of_what_and_how_many_groups_are_left(told: Comparison, 
 def test_limits_that_are_infinite_can_be_drawn(told: Comparison, tmp_path: Path) -> None:
     """They go to the edge."""
     assert any(math.isinf(line.estimates["p99.9"].high) for line in told.estimates.groups)
-    plot(told.estimates, str(tmp_path / "p.svg"), "p99.9", beside=told)
+    plot(told.estimates, str(tmp_path / "p.svg"), "p99.9", comparison=told)
     assert (tmp_path / "p.svg").stat().st_size > 1000
 
 

@@ -71,21 +71,21 @@ def test_a_foreign_sample_has_adjusted_counts_alone() -> None:
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"adjusted": None}, "a sample without the column 'adjusted'"),
-        ({"tau": None}, "a sample without the column 'tau'"),
-        ({"window_end": None}, "a sample with the column 'window_start' alone"),
+        ({"adjusted": None}, "the sample has no column 'adjusted'"),
+        ({"tau": None}, "the sample has no column 'tau'"),
+        ({"window_end": None}, "has only the column 'window_start'"),
         ({"adjusted": [4.0, 1.0, 8.0]}, "adjusted weight below their own, the first in row 2: adjusted 8 < weight 9"),
         ({"adjusted": [5.0, 1.0, 9.0]}, "not the larger of weight and tau, the first in row 0: adjusted 5, weight 1"),
         ({"weight": [1.0, float("nan"), 9.0]}, "1 of 3 kept items have a bad weight, the first in row 1: nan"),
         ({"weight": [1.0, None, 9.0]}, "1 of 3 kept items have a bad weight, the first in row 1: None"),
         ({"weight": [1.0, 0.0, -1.0]}, "2 of 3 kept items have a bad weight, the first in row 1: 0.0"),
         ({"tau": [float("inf"), 0.0, 4.0]}, "1 of 3 kept items have a bad tau, the first in row 0: inf"),
-        ({"adjusted": ["four", "1", "9"]}, "the column 'adjusted' of a sample holds no numbers"),
-        ({"method": ["priority", "a_res", "priority"]}, "a sample by the method 'a_res', expected priority or"),
-        ({"method": ["priority", None, "priority"]}, "a sample by the method None"),
+        ({"adjusted": ["four", "1", "9"]}, "the column 'adjusted' of the sample has no numbers"),
+        ({"method": ["priority", "a_res", "priority"]}, "the sampling method is 'a_res', expected priority or"),
+        ({"method": ["priority", None, "priority"]}, "the sampling method is None"),
         ({"window_end": [MINUTE, MINUTE, 1]}, "the window of row 2 ends at 1970-01-01T00:00:00.000000Z, before"),
-        ({"window_end": [2 * MINUTE, 2 * MINUTE, 3 * MINUTE]}, "windows overlap: one from 1970-01-01T00:00:00"),
-        ({"window_end": [MINUTE, MINUTE // 2, 2 * MINUTE]}, "windows overlap"),
+        ({"window_end": [2 * MINUTE, 2 * MINUTE, 3 * MINUTE]}, "the window from 1970-01-01T00:00:00"),
+        ({"window_end": [MINUTE, MINUTE // 2, 2 * MINUTE]}, "overlaps with another"),
         ({"window_start": [0, None, MINUTE]}, "1 of 3 kept items have no window_start"),
         ({"window_start": ["0", "0", "1"]}, "is string, expected a timestamp or int64 nanoseconds"),
     ],
@@ -99,6 +99,6 @@ def test_what_is_no_sample_is_refused(columns: dict[str, Any], words: str) -> No
 
 def test_an_unknown_value_is_named_with_those_that_there_are() -> None:
     """So that a typo is seen."""
-    with pytest.raises(InputError, match="no column of numbers named 'durations'") as refused:
+    with pytest.raises(InputError, match="no numeric column 'durations'") as refused:
         Sample.of(table()).value("durations")
-    assert refused.value.hint == "it has these: duration"
+    assert refused.value.hint == "its numeric columns: duration"

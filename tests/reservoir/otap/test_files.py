@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def looked_into(folder: Path, seconds: int) -> RootFile:
+def scan_root_files(folder: Path, seconds: int) -> RootFile:
     """The one root file of a folder."""
     (file,) = list_folder(str(folder), pafs.LocalFileSystem())["logs"]
     return scan_root_file(file, seconds, S3Config())
@@ -36,7 +36,7 @@ def looked_into(folder: Path, seconds: int) -> RootFile:
 def test_records_are_counted_by_window(tmp_path: Path, convention: str) -> None:
     """With the least and the largest id, and how many have none."""
     make_star(tmp_path, logs=numbered(25), convention=convention)  # type: ignore[arg-type]
-    found = looked_into(tmp_path, 10)
+    found = scan_root_files(tmp_path, 10)
     assert found.windows == ((0, 10), (10 * NANOS, 10), (20 * NANOS, 5))
     assert (found.without_id, found.ids, found.twice) == (0, (0, 24), None)
 
@@ -45,9 +45,9 @@ def test_ids_that_are_missing_or_come_twice_are_told(tmp_path: Path) -> None:
     """They decide how a file is read, or that it can't be."""
     records = numbered(4)
     make_star(tmp_path / "none", logs=[replace(one, attributes={}) for one in records])
-    assert (looked_into(tmp_path / "none", 60).without_id, looked_into(tmp_path / "none", 60).ids) == (4, None)
+    assert (scan_root_files(tmp_path / "none", 60).without_id, scan_root_files(tmp_path / "none", 60).ids) == (4, None)
     make_star(tmp_path / "twice", logs=[*records, replace(records[0], id=2)])
-    assert looked_into(tmp_path / "twice", 60).twice == 2
+    assert scan_root_files(tmp_path / "twice", 60).twice == 2
 
 
 def test_a_record_without_a_time_is_of_when_it_was_observed() -> None:
@@ -65,7 +65,7 @@ def test_a_file_without_an_id_column_has_no_ids(tmp_path: Path) -> None:
     """The specification lets it be left out."""
     (path,) = make_star(tmp_path, logs=[replace(one, attributes={}) for one in numbered(3)])["logs"]
     pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["id"]), path)
-    assert looked_into(tmp_path, 60).without_id == 3
+    assert scan_root_files(tmp_path, 60).without_id == 3
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5)), max_size=6))

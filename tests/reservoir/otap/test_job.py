@@ -81,7 +81,7 @@ def test_what_is_kept_is_what_the_reference_keeps(sampler: Sampler, tmp_path: Pa
     result = job.run()
     assert counted("kept") == kept + 21
     sample = expected(tmp_path / "in", job.config)
-    assert (result.records, result.kept, len(sample)) == (60, 21, 21)
+    assert (result.records, result.kept_records, len(sample)) == (60, 21, 21)
     check_sample(tmp_path / "out", records, sample)
     assert all(type(one.count) is float for one in contents(tmp_path / "out"))
     again = sampler(k=7).run()
@@ -124,7 +124,7 @@ def test_groups_by_a_column(sampler: Sampler, tmp_path: Path) -> None:
     sample = expected(tmp_path / "in", job.config, lambda record: severities[record.name])
     assert len(sample) == 16
     check_sample(tmp_path / "out", records, sample)
-    with pytest.raises(ConfigError, match=r"reservoir.by has trace_id, which tells no groups"):
+    with pytest.raises(ConfigError, match=r"reservoir.by has trace_id, which can't define groups"):
         sampler("other", k=8, by=("trace_id",)).run()
 
 
@@ -144,7 +144,7 @@ def test_both_conventions_of_ids_give_one_sample(sampler: Sampler, tmp_path: Pat
     plain = sampler("plain", "dense", k=6).run()
     assert [one.windows[0].convention for one in (repaired, plain)] == ["exporter", "specification"]
     assert by_name(contents(tmp_path / "out")) == by_name(contents(tmp_path / "plain"))
-    assert repaired.kept == 18
+    assert repaired.kept_records == 18
     check_valid(tmp_path / "out")
 
 
@@ -181,14 +181,14 @@ def test_late_files_bring_their_window_again(sampler: Sampler, tmp_path: Path, m
     assert [one.reason for one in first.windows] == ["not sampled yet"] * 2
     before = files_of(tmp_path / "out")
     make_star(tmp_path / "in", logs=late, part=OTHER_PART)
-    assert [turn.reason for turn in sampler(**settings).plan().turns] == ["1 file came late"]
+    assert [planned.reason for planned in sampler(**settings).plan().to_sample] == ["1 late file"]
     with monkeypatch.context() as patch:
         patch.setattr(Publisher, "_remove", die)
         with pytest.raises(KeyboardInterrupt):
             sampler(**settings).run()
     second = sampler(**settings).run()
     assert [(one.window, one.reason) for one in second.windows] == [
-        ("19700101T000000Z", "a run ended in the middle of it")
+        ("19700101T000000Z", "an earlier run was interrupted")
     ]
     assert second.current == 1
     sampler("fresh", **settings).run()

@@ -117,7 +117,7 @@ def test_durations_of_spans(sampler: Sampler, folder_lake: Lake, tmp_path: Path)
     assert Sample.of(rows).adjusted.sum() == sum(4 + 4 * n for n in range(5))
     texts = load_sample(folder_lake, sample, SampleRequest(of="n"))
     assert sorted(texts.column("value").to_pylist()) == [4.0 * n for n in range(5)]
-    with pytest.raises(InputError, match=r"was sampled by a query, which tell no groups"):
+    with pytest.raises(InputError, match=r"was sampled by a query, which do not define groups"):
         load_truth(folder_lake, full, sample, SampleRequest(of="duration"))
     truth = load_truth(folder_lake, full, sample, SampleRequest(by="service.name", of="duration"))
     assert told(truth, "group", "value") == {("ab"[n % 2], 1000.0 * n): 1.0 for n in range(20)}

@@ -28,20 +28,20 @@ def file_of(name: str, windows: dict[int, int], version: int = 0) -> RootFile:
 def carried_out(plan: Plan, policy: str = POLICY, *, done: bool = True) -> dict[int, SampledWindow]:
     """What is written down when a plan was carried out, or died at its last window."""
     return {
-        turn.window.start_ns: SampledWindow(
-            start_ns=turn.window.start_ns,
+        planned.window.start_ns: SampledWindow(
+            start_ns=planned.window.start_ns,
             seconds=SECONDS,
             policy=policy,
             how="",
             by=(),
-            files=tuple(file.identity for file in turn.files),
+            files=tuple(file.identity for file in planned.files),
             outputs=(),
-            generation=turn.generation,
-            records=turn.records,
-            kept=turn.records,
+            generation=planned.generation,
+            records=planned.records,
+            kept=planned.records,
             done=done,
         )
-        for turn in plan.turns
+        for planned in plan.to_sample
     }
 
 
@@ -72,23 +72,25 @@ def test_windows_are_sampled_when_their_files_are_others(
         for start in starts
         if again or start not in known or not known[start].done or identities(before, start) != identities(after, start)
     }
-    assert {turn.window.start_ns for turn in plan.turns} == expected
+    assert {planned.window.start_ns for planned in plan.to_sample} == expected
     assert plan.current == len(starts - expected)
     assert plan.gone == len(known.keys() - starts)
-    assert [turn.window for turn in plan.turns] == sorted(turn.window for turn in plan.turns)
-    for turn in plan.turns:
-        check_turn(turn, after, known.get(turn.window.start_ns))
-    assert not plan_windows(after, {**known, **carried_out(plan)}, POLICY, LATE).turns
+    assert [planned.window for planned in plan.to_sample] == sorted(planned.window for planned in plan.to_sample)
+    for planned in plan.to_sample:
+        check_turn(planned, after, known.get(planned.window.start_ns))
+    assert not plan_windows(after, {**known, **carried_out(plan)}, POLICY, LATE).to_sample
 
 
-def check_turn(turn: PlannedWindow, files: list[RootFile], before: SampledWindow | None) -> None:
+def check_turn(planned: PlannedWindow, files: list[RootFile], before: SampledWindow | None) -> None:
     """A turn has all files of its window in the order of their paths, and takes the place of what was."""
-    assert [file.path for file in turn.files] == sorted(path for path, *_ in identities(files, turn.window.start_ns))
-    assert turn.records == sum(dict(file.windows).get(turn.window.start_ns, 0) for file in files)
-    assert turn.replaces == before
-    assert turn.reason
+    assert [file.path for file in planned.files] == sorted(
+        path for path, *_ in identities(files, planned.window.start_ns)
+    )
+    assert planned.records == sum(dict(file.windows).get(planned.window.start_ns, 0) for file in files)
+    assert planned.replaces == before
+    assert planned.reason
     # What a dead run wrote has the same names as what is written in its place.
-    assert turn.generation == (0 if before is None else before.generation + before.done)
+    assert planned.generation == (0 if before is None else before.generation + before.done)
 
 
 @given(st.integers(0, 400), st.integers(0, 400), st.integers(0, 200), st.integers(0, 600))
@@ -99,7 +101,7 @@ def test_the_windows_of_a_time(since: int, until: int, settle: int, now: int) ->
     plan = plan_windows(files, {}, POLICY, PlanScope(SECONDS, now * NANOS, settle, first, last))
     covered = [number for number in range(5) if (number + 1) * SECONDS > since and number * SECONDS <= until]
     settled = [number for number in covered if not settle or (number + 1) * SECONDS + settle <= now]
-    assert [turn.window.start_ns // NANOS // SECONDS for turn in plan.turns] == settled
+    assert [planned.window.start_ns // NANOS // SECONDS for planned in plan.to_sample] == settled
     assert plan.waiting == len(covered) - len(settled)
 
 
@@ -108,9 +110,9 @@ def test_another_policy_is_told_and_left() -> None:
     files = [file_of("a", {0: 3, 1: 4})]
     known = carried_out(plan_windows(files, {}, OTHER, LATE), OTHER)
     plan = plan_windows(files, known, POLICY, LATE)
-    assert (plan.turns, plan.current, plan.other_policy) == ((), 2, 2)
+    assert (plan.to_sample, plan.current, plan.other_policy) == ((), 2, 2)
     again = plan_windows(files, known, POLICY, replace(LATE, again=True))
-    assert [turn.reason for turn in again.turns] == ["asked for again"] * 2
+    assert [planned.reason for planned in again.to_sample] == ["resampling was requested"] * 2
 
 
 def test_reasons_tell_what_happened() -> None:
@@ -119,14 +121,14 @@ def test_reasons_tell_what_happened() -> None:
     known = carried_out(plan_windows([a], {}, POLICY, LATE))
 
     def reason(*files: RootFile, before: dict[int, SampledWindow] = known) -> str:
-        (turn,) = plan_windows(files, before, POLICY, LATE).turns
-        return turn.reason
+        (planned,) = plan_windows(files, before, POLICY, LATE).to_sample
+        return planned.reason
 
     assert reason(a, before={}) == "not sampled yet"
-    assert reason(a, b) == "1 file came late"
-    assert reason(a, b, c) == "2 files came late"
-    assert reason(file_of("a", {0: 1}, version=1)) == "1 of its files came or changed since, 1 are gone"
-    assert reason(a, before={0: replace(known[0], done=False)}) == "a run ended in the middle of it"
+    assert reason(a, b) == "1 late file"
+    assert reason(a, b, c) == "2 late files"
+    assert reason(file_of("a", {0: 1}, version=1)) == "1 of its files are new or changed, 1 were deleted"
+    assert reason(a, before={0: replace(known[0], done=False)}) == "an earlier run was interrupted"
 
 
 @given(st.integers(-(2**62), 2**62), st.integers(1, 86_400))

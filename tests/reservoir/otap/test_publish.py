@@ -76,7 +76,7 @@ def publish(folder: Path, outputs: tuple[str, ...], generation: int, filesystem:
     """Put a window's files in the place of those that the ledger names."""
     ledger = ledger_of(folder, filesystem)
     staged(folder, outputs, f"generation {generation}")
-    Publisher(ledger).publish(WINDOW, sampled(outputs, generation), ledger.sampled().get(0))
+    Publisher(ledger).publish(WINDOW, sampled(outputs, generation), ledger.read_windows().get(0))
 
 
 def test_children_come_before_their_parents_and_go_after_them(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_killed_at_any_step_and_run_again(tmp_path: Path, step: int) -> None:
     publish(tmp_path / "whole", NEW, 1)
     with pytest.raises(Killed):
         publish(tmp_path / "killed", NEW, 1, Watched(step))
-    found = ledger_of(tmp_path / "killed").sampled()[0]
+    found = ledger_of(tmp_path / "killed").read_windows()[0]
     assert found.done is (step in (0, 9))
     if step < 9:
         publish(tmp_path / "killed", NEW, 1)
@@ -130,15 +130,15 @@ def test_a_run_that_died_is_done_again_from_other_files(tmp_path: Path) -> None:
 def test_the_ledger_gives_back_what_was_written(tmp_path: Path) -> None:
     """Windows by their start; a query alone knows what its groups are told by."""
     ledger = ledger_of(tmp_path)
-    assert (ledger.sampled(), ledger.known_files(60)) == ({}, {})
+    assert (ledger.read_windows(), ledger.known_files(60)) == ({}, {})
     one = sampled(OLD, 3)
     ledger.write(WINDOW, one)
-    assert ledger.sampled() == {0: one}
-    ledger.write(WINDOW, one.finished())
-    assert ledger.sampled()[0].done
+    assert ledger.read_windows() == {0: one}
+    ledger.write(WINDOW, one.mark_done())
+    assert ledger.read_windows()[0].done
     unknown = SampledWindow(**{**vars(one), "by": None})
     ledger.write(WINDOW, unknown)
-    assert ledger.sampled() == {0: unknown}
+    assert ledger.read_windows() == {0: unknown}
 
 
 def test_files_are_known_for_windows_of_one_length(tmp_path: Path) -> None:
@@ -162,4 +162,4 @@ def test_a_ledger_that_cannot_be_read_is_refused(tmp_path: Path, text: str, word
     folder.mkdir(parents=True)
     (folder / "19700101T000000Z.json").write_text(text)
     with pytest.raises(InputError, match=words):
-        ledger_of(tmp_path).sampled()
+        ledger_of(tmp_path).read_windows()

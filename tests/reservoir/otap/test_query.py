@@ -53,7 +53,7 @@ def test_ids_alone_tell_records_of_one_part(sampler: Sampler, tmp_path: Path) ->
     assert sum(counts(tmp_path / "out").values()) > 4
     assert len(contents(tmp_path / "out")) == 4
     two_parts(tmp_path / "two")
-    words = "tells records by id alone, but the window has 2 parts"
+    words = "identifies records by id alone, but the window has 2 parts"
     for wrong in (query, "SELECT id, 1 AS adjusted_count FROM logs"):
         with pytest.raises(ConfigError, match=words):
             sampler("refused", "two", query=wrong).run()
@@ -65,14 +65,14 @@ def test_ids_alone_tell_records_of_one_part(sampler: Sampler, tmp_path: Path) ->
     [
         ("SELEC 1", "reservoir.query can't be run: [PARSE_SYNTAX_ERROR]"),
         ("SELECT id FROM nothing", "reservoir.query can't be run: [TABLE_OR_VIEW_NOT_FOUND]"),
-        ("SELECT id, 2 AS count FROM logs", "reservoir.query gives struct<id:bigint,count:int>"),
+        ("SELECT id, 2 AS count FROM logs", "reservoir.query returns struct<id:bigint,count:int>"),
         (
             "SELECT weighted_reservoir_sample(struct(severity_text, 1D), 2) AS s FROM logs",
             "reservoir.query samples string",
         ),
         (
             "SELECT weighted_reservoir_sample(struct(id, 1D), 0) AS s FROM logs",
-            "reservoir.query gives struct<s:void>",
+            "reservoir.query returns struct<s:void>",
         ),
         (
             "SELECT id, -1 AS adjusted_count FROM logs",
@@ -82,9 +82,9 @@ def test_ids_alone_tell_records_of_one_part(sampler: Sampler, tmp_path: Path) ->
         ("SELECT 0 AS id, 1 / (id - id) AS adjusted_count FROM logs", "reservoir.query failed: [DIVIDE_BY_ZERO]"),
         (
             "SELECT 0 AS id, 1 AS adjusted_count FROM logs",
-            "reservoir.query gives 2 decisions about 1 records of 19700101T000000Z: it names a record twice",
+            "reservoir.query returns 2 decisions about 1 records of 19700101T000000Z: it names a record twice",
         ),
-        ("SELECT 99 AS id, 1 AS adjusted_count", "reservoir.query gives 1 decisions about 0 records"),
+        ("SELECT 99 AS id, 1 AS adjusted_count", "reservoir.query returns 1 decisions about 0 records"),
     ],
 )
 def test_queries_that_go_wrong_are_refused(sampler: Sampler, tmp_path: Path, query: str, words: str) -> None:

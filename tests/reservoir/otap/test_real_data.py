@@ -48,14 +48,14 @@ def test_real_otap_is_sampled_and_is_valid_otap_again(
     assert {one.convention for one in result.windows} == {"exporter"}
     check_valid(tmp_path / "out", signal)
     found = contents(tmp_path / "out", signal)
-    assert len(found) == result.kept
+    assert len(found) == result.kept_records
     services = {dict(one.resource)["service.name"] for one in found}
     assert len(services) > 5
     assert sum(one.count for one in found) == pytest.approx(records, rel=0.5)
     files = f"{tmp_path}/out/{signal}/*/*.parquet"
-    assert duckdb.sql(f"SELECT count(*) FROM read_parquet('{files}')").fetchone() == (result.kept,)
+    assert duckdb.sql(f"SELECT count(*) FROM read_parquet('{files}')").fetchone() == (result.kept_records,)
     paths = [str(path) for path in (tmp_path / "out" / signal).rglob("*.parquet")]
-    assert ds.dataset(paths).count_rows() == result.kept
+    assert ds.dataset(paths).count_rows() == result.kept_records
     if signal == "logs":
         check_traces(files)
 

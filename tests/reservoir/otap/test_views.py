@@ -38,13 +38,13 @@ VALUES = (
 def plan_of(lake: Lake, folder: Path, config: ReservoirConfig) -> str:
     """The plan of the decision about the records of a folder."""
     source = Source.of(lake, str(folder), config.signal)
-    files = source.looked_into(DAY, {}, lambda _step, _done, _total: None)
-    turn = PlannedWindow(Window(0, DAY), files, "")
-    session, parts = open_session(lake.spark), source.parts_of(turn)
+    files = source.scan_root_files(DAY, {}, lambda _step, _done, _total: None)
+    planned = PlannedWindow(Window(0, DAY), files, "")
+    session, parts = open_session(lake.spark), source.parts_of(planned)
     session.conf.set("spark.sql.maxMetadataStringLength", "1000")
-    open_views(session, config.signal, turn, parts, lake.s3)
+    open_views(session, config.signal, planned, parts, lake.s3)
     weights_view(session, config).createOrReplaceTempView(WEIGHTS)
-    with open_decisions(session, config, turn.window, parts) as rows:
+    with open_decisions(session, config, planned.window, parts) as rows:
         plan: str = rows._jdf.queryExecution().executedPlan().toString()
         return plan
 

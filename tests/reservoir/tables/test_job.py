@@ -32,7 +32,7 @@ def test_what_comes_late_brings_its_window_again(spark_lake: Lake, sampler: Call
     rows = [*records(range(300)), *records(range(120), owner="other")]
     put(spark_lake, rows, "one")
     first = sampler(CONFIG).run()
-    assert (first.committed, first.reason, len(first.windows), first.records) == (True, "the first run", 7, 420)
+    assert (first.is_committed, first.reason, len(first.windows), first.records) == (True, "first run", 7, 420)
     assert sampled(spark_lake) == expected(rows, CONFIG)
 
     late = [record(number, seconds=130) for number in range(1000, 1010)]
@@ -44,7 +44,7 @@ def test_what_comes_late_brings_its_window_again(spark_lake: Lake, sampler: Call
     assert sampled(spark_lake) == expected(rows, CONFIG)
 
     nothing = sampler(CONFIG).run()
-    assert (nothing.committed, nothing.windows) == (False, ())
+    assert (nothing.is_committed, nothing.windows) == (False, ())
     snapshots = spark_lake.table("logs_sample").metadata.snapshots
     assert [str(one.snapshot_id) for one in snapshots] == [first.snapshot, again.snapshot]
     told = read_summary(snapshots[-1])
@@ -70,7 +70,7 @@ def test_compaction_of_the_source_changes_nothing(spark_lake: Lake, sampler: Cal
     assert not sampler(CONFIG).run().windows
     before = sampled(spark_lake)
     again = sampler(CONFIG).run(Scope(again=True))
-    assert (len(again.windows), again.reason) == (2, "asked for again")
+    assert (len(again.windows), again.reason) == (2, "resampling was requested")
     assert sampled(spark_lake) == before == expected(rows, CONFIG)
 
 
@@ -92,7 +92,7 @@ def test_a_run_that_was_killed_is_repeated(spark_lake: Lake, sampler: Callable[.
         with pytest.raises(Killed):
             sampler(CONFIG, progress=dying).run()
         assert spark_lake.table("logs_sample").metadata.snapshots == []
-    assert sampler(CONFIG).run().committed
+    assert sampler(CONFIG).run().is_committed
     assert sampled(spark_lake) == expected(rows, CONFIG)
 
 
@@ -110,7 +110,7 @@ def test_another_policy_is_told_and_applied_when_asked(spark_lake: Lake, sampler
     assert (len(some.windows), some.mixed) == (1, True)
     assert sampled(spark_lake) == expected(rows[:60], CONFIG) | expected(rows[60:], other)
     longer = other.model_copy(update={"window_seconds": 120})
-    with pytest.raises(ConfigError, match=r"logs_sample has windows of 60 s, and is to get some of 120 s"):
+    with pytest.raises(ConfigError, match=r"logs_sample has windows of 60 s, but reservoir.lake.window_seconds is 120"):
         sampler(longer).run()
     assert not sampler(longer).run(Scope(again=True)).mixed
     assert sampled(spark_lake) == expected(rows, longer)
@@ -126,7 +126,7 @@ def test_spans_pass_all_or_by_exact_totals(spark_lake: Lake, sampler: Callable[.
     put(spark_lake, [*rows, rows[3]], "one", "spans")
     put(spark_lake, rows[:10], "two", "spans")
     everything = LakeSampling(window_seconds=60)
-    assert sampler(everything, "spans").run().kept == 150
+    assert sampler(everything, "spans").run().kept_records == 150
     assert sampled(spark_lake, "spans_sample") == expected(rows, everything, "spans")
     exact = LakeSampling(k=5, by=("service_name", "operation_name"), method="exact_total", window_seconds=60)
     sampler(exact, "spans").run(Scope(again=True))

@@ -125,7 +125,7 @@ def test_names_of_groups(lake: Lake) -> None:
     assert group_sql(schema, ()) == "''"
     assert group_sql(schema, ["trace_id"]) == "lower(hex(trace_id))"
     for name in ("nothing", "attributes", "events", "span_kind['a']", "nothing['a']"):
-        with pytest.raises(ConfigError, match="is no column with plain values, and no attribute"):
+        with pytest.raises(ConfigError, match="is neither a column with plain values nor an attribute"):
             resolve_column(schema, name)
 
 

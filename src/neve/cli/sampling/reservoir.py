@@ -123,7 +123,9 @@ def inspect(
         return
     if not config.target:
         raise click.UsageError("name the folder of the sample, or set reservoir.target")
-    windows = sorted(Ledger.of(config.target, config.signal, context.lake.s3).sampled().values(), key=_window_start)
+    windows = sorted(
+        Ledger.of(config.target, config.signal, context.lake.s3).read_windows().values(), key=_window_start
+    )
     if as_json:
         print_json([_window_document(one) for one in windows])
         return
@@ -150,10 +152,10 @@ def show_run(result: RunResult, config: ReservoirConfig) -> None:
     if len(result.windows) > SHOWN:
         print_text(f"and {len(result.windows) - SHOWN:,} windows before these; --json lists them")
     if result.windows:
-        share = _format_share(result.kept, result.records)
+        share = _format_share(result.kept_records, result.records)
         print_text(
             f"{format_count(len(result.windows), 'window')} sampled ({config.how}): "
-            f"{result.kept:,} of {result.records:,} records kept ({share}), {format_duration(result.seconds)}"
+            f"{result.kept_records:,} of {result.records:,} records kept ({share}), {format_duration(result.seconds)}"
         )
     if result.current:
         print_text(f"{format_count(result.current, 'window')} unchanged since they were sampled")
@@ -180,10 +182,13 @@ def _show_remarks(result: RunResult) -> None:
 def _show_plan(plan: Plan, *, as_json: bool) -> None:
     if as_json:
         print_json(
-            [{"window": str(turn.window), "records": turn.records, "reason": turn.reason} for turn in plan.turns]
+            [
+                {"window": str(planned.window), "records": planned.records, "reason": planned.reason}
+                for planned in plan.to_sample
+            ]
         )
         return
-    lines = [(str(turn.window), f"{turn.records:,}", turn.reason) for turn in plan.turns]
+    lines = [(str(planned.window), f"{planned.records:,}", planned.reason) for planned in plan.to_sample]
     print_table(("window", "records", "why"), lines, right=(1,))
     counts = (
         (plan.current, "need nothing"),
@@ -191,7 +196,7 @@ def _show_plan(plan: Plan, *, as_json: bool) -> None:
         (plan.gone, "have no source files any more"),
     )
     others = "".join(f"; {count:,} {words}" for count, words in counts if count)
-    print_text(f"{format_count(len(plan.turns), 'window')} would be sampled{others}")
+    print_text(f"{format_count(len(plan.to_sample), 'window')} would be sampled{others}")
 
 
 def _config(context: Context, given: dict[str, Any]) -> ReservoirConfig:

@@ -98,23 +98,23 @@ def estimate(
         check_plot(picture)
     sample = Sample.of(load_sample(context.lake, folder, SampleRequest(by, of, since, until)))
     question = Question(None if of is None else VALUE, tuple(dict.fromkeys(quantiles)), level)
-    estimates, beside = replace(ask(sample, question), of=of), None
+    estimates, comparison = replace(ask(sample, question), of=of), None
     if truth is not None:
         first, last = (since, until) if sample.windows is None else sample.windows.period
-        beside = compare(
+        comparison = compare(
             estimates, Truth.of(load_truth(context.lake, truth, folder, SampleRequest(by, of, first, last)))
         )
     if picture is not None:
-        plot(estimates, picture, _plotted_kind(estimates), beside=beside, limit=limit)
+        plot(estimates, picture, _plotted_kind(estimates), comparison=comparison, limit=limit)
     if as_json:
-        print_json((estimates if beside is None else beside).as_document())
+        print_json((estimates if comparison is None else comparison).as_document())
         return
-    show_estimates(estimates, beside, limit)
+    show_estimates(estimates, comparison, limit)
     if picture is not None:
         print_text(f"drawn to {picture}")
 
 
-def show_estimates(estimates: Estimates, beside: Comparison | None, limit: int) -> None:
+def show_estimates(estimates: Estimates, comparison: Comparison | None, limit: int) -> None:
     """Print the estimates of everything and of the largest groups."""
     windows = f" of {format_count(estimates.windows, 'window')}" if estimates.windows else ""
     total = format_number(estimates.overall.estimates["total"].value)
@@ -124,26 +124,26 @@ def show_estimates(estimates: Estimates, beside: Comparison | None, limit: int) 
     )
     values = [kind for kind in estimates.kinds if kind not in RECORDS]
     # With the truth in the table, one kind fills the width of a terminal.
-    several = [[kind] for kind in values] if beside is not None else [values] if values else []
+    several = [[kind] for kind in values] if comparison is not None else [values] if values else []
     for kinds in ([kind for kind in estimates.kinds if kind in RECORDS], *several):
         print_text()
-        _show_table(estimates, beside, kinds, limit)
+        _show_table(estimates, comparison, kinds, limit)
     if len(estimates.groups) > limit:
         print_text(f"and {len(estimates.groups) - limit:,} more groups; --limit shows more, --json lists them")
     for remark in estimates.remarks:
         print_note(f"note: {remark}")
-    if beside is not None:
-        _show_coverage(beside)
+    if comparison is not None:
+        _show_coverage(comparison)
 
 
-def _show_table(estimates: Estimates, beside: Comparison | None, kinds: Sequence[str], limit: int) -> None:
+def _show_table(estimates: Estimates, comparison: Comparison | None, kinds: Sequence[str], limit: int) -> None:
     """Print groups as rows and kinds of estimates as columns, each with its interval and, if known, the truth."""
     headers = ["group" if kinds[0] in RECORDS else f"{estimates.of} by group", "kept"]
     for kind in kinds:
         headers.append(UNITS.get(kind, kind))
-        headers += [] if kind in PLAIN else ["interval"] if beside is None else ["interval", "truth", "off"]
+        headers += [] if kind in PLAIN else ["interval"] if comparison is None else ["interval", "truth", "off"]
     lines = (estimates.overall, *estimates.groups[:limit])
-    truths = [None] * len(lines) if beside is None else [beside.overall, *beside.groups[:limit]]
+    truths = [None] * len(lines) if comparison is None else [comparison.overall, *comparison.groups[:limit]]
     rows = []
     for place, (line, truth) in enumerate(zip(lines, truths, strict=True)):
         cells = [cell for kind in kinds for cell in _cells(kind, line.estimates[kind], truth)]
@@ -168,16 +168,18 @@ def _cells(kind: str, one: Estimate, truth: Mapping[str, Compared] | None) -> It
     yield off if found is None or found.inside else f"{off} outside".strip()
 
 
-def _show_coverage(beside: Comparison) -> None:
+def _show_coverage(comparison: Comparison) -> None:
     print_text()
     covered = [
-        f"{kind} {one.covered:,} of {one.intervals:,}" for kind, one in beside.covering().items() if kind != "rate"
+        f"{kind} {one.covered:,} of {one.intervals:,}"
+        for kind, one in comparison.count_covered().items()
+        if kind != "rate"
     ]
     print_text(f"groups whose interval contains the true value: {', '.join(covered)}")
-    if beside.missing:
-        names = ", ".join(NO_NAME if name is None else name for name in list(beside.missing)[:5])
-        more = ", …" if len(beside.missing) > 5 else ""
-        print_note(f"note: nothing was kept of {len(beside.missing):,} groups of the full data: {names}{more}")
+    if comparison.missing:
+        names = ", ".join(NO_NAME if name is None else name for name in list(comparison.missing)[:5])
+        more = ", …" if len(comparison.missing) > 5 else ""
+        print_note(f"note: nothing was kept of {len(comparison.missing):,} groups of the full data: {names}{more}")
 
 
 def _plotted_kind(estimates: Estimates) -> str:

@@ -115,10 +115,11 @@ def show_lake_run(result: TableRunResult) -> None:
     if len(result.windows) > SHOWN:
         print_text(f"and {len(result.windows) - SHOWN:,} windows before these; --json lists them")
     print_text(
-        f"{format_count(len(result.windows), 'window')} of {result.source} sampled ({result.how}): {result.kept:,} of "
-        f"{result.records:,} records kept, {format_duration(result.seconds)} ({result.reason})"
+        f"{format_count(len(result.windows), 'window')} of {result.source} sampled ({result.how}): "
+        f"{result.kept_records:,} of {result.records:,} records kept, "
+        f"{format_duration(result.seconds)} ({result.reason})"
     )
-    if result.committed:
+    if result.is_committed:
         print_text(
             f"{result.target}: {format_count(result.files_added, 'file')} of {format_bytes(result.bytes)} came, "
             f"{result.files_removed:,} went, rows marked in {result.delete_files:,}; snapshot {result.snapshot}"

@@ -40,37 +40,37 @@ class Truth:
         with a row for each group and distinct value (null: records without one).
         """
         if "group" not in table.column_names:
-            raise InputError("a truth without the column 'group'", hint="it may be null, but it must be there")
+            raise InputError("the truth has no column 'group'", hint="add it; its values may be null")
         values = number_column(table, "value") if "value" in table.column_names else None
         return cls(
             Domains.of(pc.cast(table.column("group"), pa.string())), size_column(table, "count", zero=True), values
         )
 
-    def groups(self, told: Estimates) -> dict[str | None, dict[str, float]]:
+    def groups(self, estimates: Estimates) -> dict[str | None, dict[str, float]]:
         """Return the true numbers of each group."""
-        found = self._found(self.domains, told)
+        found = self._compute(self.domains, estimates)
         return {
             name: {kind: float(column[place]) for kind, column in found.items()}
             for place, name in enumerate(self.domains.names)
         }
 
-    def overall(self, told: Estimates) -> dict[str, float]:
+    def overall(self, estimates: Estimates) -> dict[str, float]:
         """Return the true numbers of all records."""
-        found = self._found(Domains.everything(len(self.count)), told)
+        found = self._compute(Domains.everything(len(self.count)), estimates)
         return {kind: float(column[0]) for kind, column in found.items()}
 
-    def _found(self, domains: Domains, told: Estimates) -> dict[str, Numbers]:
+    def _compute(self, domains: Domains, estimates: Estimates) -> dict[str, Numbers]:
         total = domains.sums(self.count)
         found = {TOTAL: total, SHARE: total / max(float(total.sum()), 1.0)}
-        if told.seconds:
-            found[RATE] = total / told.seconds
+        if estimates.seconds:
+            found[RATE] = total / estimates.seconds
         if self.values is not None:
             there = ~np.isnan(self.values)
             count = domains.sums(self.count * there)
             found[SUM] = domains.sums(np.where(there, self.count * self.values, 0.0))
             found[MEAN] = np.divide(found[SUM], count, out=np.full(domains.number, np.nan), where=count > 0)
             ranked = RankedValues.of(self.values, self.count, domains.codes, domains.number)
-            for quantile in told.quantiles:
+            for quantile in estimates.quantiles:
                 found[quantile_name(quantile)] = ranked.at(np.full(domains.number, quantile))
         return found
 
@@ -97,8 +97,8 @@ class Compared:
 
     def as_document(self) -> dict[str, Any]:
         """Return the comparison as a JSON document."""
-        told = {"truth": self.truth, "error_percent": self.off, "inside": self.inside}
-        return self.estimate.as_document() | told
+        truth = {"truth": self.truth, "error_percent": self.off, "inside": self.inside}
+        return self.estimate.as_document() | truth
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Comparison:
     groups: tuple[Mapping[str, Compared], ...]
     missing: Mapping[str | None, float]
 
-    def covering(self) -> dict[str, Coverage]:
+    def count_covered(self) -> dict[str, Coverage]:
         """Return, for each kind of estimate, the number of groups whose interval contains the true number.
 
         A missing group counts with its total: if no record of a group was kept, the sample implies a total from 0 to
@@ -137,13 +137,13 @@ class Comparison:
 
     def as_document(self) -> dict[str, Any]:
         """Return the estimates as a JSON document, with the truth in them."""
-        told = self.estimates.as_document()
-        told["overall"] |= _documents(self.overall)
-        for line, compared in zip(told["groups"], self.groups, strict=True):
+        document = self.estimates.as_document()
+        document["overall"] |= _documents(self.overall)
+        for line, compared in zip(document["groups"], self.groups, strict=True):
             line.update(_documents(compared))
-        told["covering"] = {kind: vars(one) for kind, one in self.covering().items()}
-        told["missing"] = [{"group": group, "truth": total} for group, total in self.missing.items()]
-        return told
+        document["covering"] = {kind: vars(one) for kind, one in self.count_covered().items()}
+        document["missing"] = [{"group": group, "truth": total} for group, total in self.missing.items()]
+        return document
 
 
 def compare(estimates: Estimates, truth: Truth) -> Comparison:

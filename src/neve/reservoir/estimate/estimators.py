@@ -37,7 +37,7 @@ ENOUGH_FOR_TOTAL = 10
 
 def estimate_totals(sample: Sample, domains: Domains, level: float) -> Column:
     """Estimate the number of original records of each domain: the sum of adjusted weights."""
-    loose = _loose(sample, domains)
+    loose = _is_uncertain(sample, domains)
     fixed = domains.sums(sample.adjusted * ~loose)
     variance = _variance(sample, domains, loose)
     low, high = total_limits(domains.sums(sample.adjusted * loose), variance, level)
@@ -70,7 +70,7 @@ def estimate_shares(sample: Sample, domains: Domains, level: float) -> Column:
     By linearisation the error of a share R is that of the sum of (1 - R) over the domain and -R over the rest, which
     for independent items is V (1 - 2R) + R² times the variance of all.
     """
-    loose, all_weight = _loose(sample, domains), float(sample.adjusted.sum())
+    loose, all_weight = _is_uncertain(sample, domains), float(sample.adjusted.sum())
     share = np.minimum(domains.sums(sample.adjusted) / all_weight, 1.0)
     own = domains.sums(sample.doubt * ~sample.exact * sample.adjusted**2)
     variance = _variance(sample, domains, loose) - 2 * share * own + share**2 * own.sum()
@@ -88,7 +88,7 @@ def unseen_limit(sample: Sample, level: float) -> float:
     return float(normal_width(level) ** 2 * np.max(sample.tau * (sample.doubt > 0), initial=0.0))
 
 
-def _loose(sample: Sample, domains: Domains) -> npt.NDArray[np.bool_]:
+def _is_uncertain(sample: Sample, domains: Domains) -> npt.NDArray[np.bool_]:
     """Return a mask of the items whose part in a total is uncertain.
 
     If the sampler kept exact totals by group, the totals of its groups have no error. Only those of other groupings do.
@@ -104,7 +104,7 @@ def _variance(sample: Sample, domains: Domains, loose: npt.NDArray[np.bool_]) ->
 def _total_notes(items: Numbers) -> tuple[str, ...]:
     """Return a note for each domain with few kept items that are uncertain."""
     return tuple(
-        f"rests on {_format_items(int(count))} only" if 0 < count < ENOUGH_FOR_TOTAL else "" for count in items
+        f"based on only {_format_items(int(count))}" if 0 < count < ENOUGH_FOR_TOTAL else "" for count in items
     )
 
 
@@ -190,8 +190,8 @@ def _mean_note(items: int, loose: int, *, same: bool) -> str:
     if not loose:
         return ""
     if items < ENOUGH_FOR_MEAN:
-        return f"rests on {items:,} item{'' if items == 1 else 's'} only"
-    return "all kept items have the same value: others that may exist were not seen" if same else ""
+        return f"based on only {items:,} item{'' if items == 1 else 's'}"
+    return "all kept items have the same value; other values may exist" if same else ""
 
 
 ENOUGH_FOR_QUANTILE = 5  # items on the thinner side of the quantile
@@ -284,7 +284,7 @@ def _quantile_limits(ranked: RankedValues, quantile: float, reach: Numbers) -> t
 def _quantile_note(items: int, name: str, *, few: bool) -> str:
     if not items:
         return "no kept item has a value"
-    return f"{items:,} item{' is' if items == 1 else 's are'} few for {name}" if few else ""
+    return f"{items:,} item{' is' if items == 1 else 's are'} too few for {name}" if few else ""
 
 
 LEVEL_DEFAULT = 0.95
@@ -307,9 +307,7 @@ class Question:
                     f"quantile is {quantile:g}, expected a number between 0 and 1", hint="0.5 is the median"
                 )
         if self.quantiles and self.of is None:
-            raise ConfigError(
-                "quantiles are wanted, but not of what", hint="name the column of values, e.g. --of value"
-            )
+            raise ConfigError("quantiles need a column of values", hint="name it, e.g. --of value")
 
 
 def estimate(sample: Sample, question: Question = Question()) -> Estimates:  # noqa: B008  frozen: never changed
@@ -360,11 +358,11 @@ def _list_remarks(sample: Sample, overall: Line) -> list[str]:
     remarks = []
     if sample.already_sampled:
         remarks.append(
-            "some items came in with a weight other than 1: the error of the sampling before is not in the intervals"
+            "some items had a weight other than 1: the intervals don't include the error of that earlier sampling"
         )
     if overall.without_value:
         remarks.append(
             f"{overall.without_value:,} of {overall.items:,} kept items have no value (none, NaN or infinite): sums, "
-            "means and quantiles are of the others"
+            "means and quantiles exclude them"
         )
     return remarks

@@ -90,7 +90,7 @@ def _fixed_size_spread(sample: Sample, shares: Numbers, domains: Domains) -> Spr
     home = cells // domains.number
     count = light[home]
 
-    def centred(factor: Numbers, power: int, centre: Numbers) -> Numbers:
+    def central_moment(factor: Numbers, power: int, centre: Numbers) -> Numbers:
         # Items of the stratum in other domains have the share 0, and differ from the centre too.
         inside = sums_by(cell, factor * (share - centre[cell]) ** power, len(cells))
         outside = sums_by(strata, factor, number)[home] - sums_by(cell, factor, len(cells))
@@ -100,9 +100,9 @@ def _fixed_size_spread(sample: Sample, shares: Numbers, domains: Domains) -> Spr
     total = sums_by(strata, doubt, number)[home]
     # A single light item does not show how it differs from others: the upper bound remains.
     centre = np.where(count > 1, sums_by(cell, doubt * share, len(cells)) / total, 0.0)
-    variance = centred(doubt, 2, centre) * np.where(count > 1, count / np.maximum(count - 1, 1), 1.0)
+    variance = central_moment(doubt, 2, centre) * np.where(count > 1, count / np.maximum(count - 1, 1), 1.0)
     variance[variance < ROUNDING * sums_by(cell, doubt * share**2, len(cells))] = 0.0
-    parts = (variance, centred(doubt * (2 * doubt - 1), 3, centre), centred(doubt**2, 3, centre))
+    parts = (variance, central_moment(doubt * (2 * doubt - 1), 3, centre), central_moment(doubt**2, 3, centre))
     owner = cells % domains.number
     return Spread(*(sums_by(owner, part, domains.number) for part in parts))
 
@@ -161,11 +161,11 @@ def skewed_limits(estimate: Numbers, spread: Spread, width: Numbers | float) -> 
     straight = np.abs(bend) < FLAT
     safe = np.where(straight, 1.0, bend)
 
-    def studentised(normal: Numbers | float) -> Numbers:
+    def invert(normal: Numbers | float) -> Numbers:
         bent: Numbers = (np.cbrt(1 + 3 * safe * (normal - shift)) - 1) / safe
         return np.where(straight, normal - shift, bent)
 
-    return estimate - scale * studentised(width), estimate - scale * studentised(-np.asarray(width))
+    return estimate - scale * invert(width), estimate - scale * invert(-np.asarray(width))
 
 
 def share_limits(share: Numbers, variance: Numbers, level: float) -> Limits:

@@ -50,17 +50,17 @@ class Bars:
     left: int = 0
 
 
-def select_bars(told: Estimates, kind: str, limit: int, beside: Comparison | None = None) -> Bars:
+def select_bars(estimates: Estimates, kind: str, limit: int, comparison: Comparison | None = None) -> Bars:
     """Select the first groups of some estimates, and combine the rest into one if that is possible."""
     found = [
-        _bar(shorten_name(line.group), line.estimates[kind], _truth(beside, place, kind))
-        for place, line in enumerate(told.groups)
+        _bar(shorten_name(line.group), line.estimates[kind], _truth(comparison, place, kind))
+        for place, line in enumerate(estimates.groups)
         if not math.isnan(line.estimates[kind].value)
     ]
     rest = found[limit:]
     if not rest or kind not in ADDABLE:
         return Bars(tuple(found[:limit]), len(rest))
-    return Bars((*found[:limit], _others(rest)))
+    return Bars((*found[:limit], _combine_groups(rest)))
 
 
 def shorten_name(name: str | None, longest: int = LONGEST) -> str:
@@ -84,12 +84,12 @@ def _bar(name: str, estimate: Estimate, truth: float | None) -> Bar:
     return Bar(name, estimate.value, estimate.low, estimate.high, truth)
 
 
-def _truth(beside: Comparison | None, place: int, kind: str) -> float | None:
-    compared = None if beside is None else beside.groups[place].get(kind)
+def _truth(comparison: Comparison | None, place: int, kind: str) -> float | None:
+    compared = None if comparison is None else comparison.groups[place].get(kind)
     return None if compared is None else compared.truth
 
 
-def _others(rest: Sequence[Bar]) -> Bar:
+def _combine_groups(rest: Sequence[Bar]) -> Bar:
     """Combine groups: errors of groups are uncorrelated or negatively correlated, so that their squares add up."""
     value = math.fsum(one.value for one in rest)
     down = math.hypot(*(one.value - one.low for one in rest))
@@ -121,7 +121,12 @@ def check_plot(path: str) -> str:
 
 
 def plot(
-    told: Estimates, path: str, kind: str = TOTAL, *, beside: Comparison | None = None, limit: int = LIMIT_DEFAULT
+    estimates: Estimates,
+    path: str,
+    kind: str = TOTAL,
+    *,
+    comparison: Comparison | None = None,
+    limit: int = LIMIT_DEFAULT,
 ) -> None:
     """Write a plot of one kind of estimate; the same estimates give the same bytes."""
     ending = check_plot(path)
@@ -129,27 +134,27 @@ def plot(
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    shown = select_bars(told, kind, limit, beside)
+    shown = select_bars(estimates, kind, limit, comparison)
     with rc_context({"svg.hashsalt": "neve", "font.family": "DejaVu Sans"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # a name in characters that the font lacks shows boxes
         figure = Figure(figsize=(9, 1.9 + 0.3 * len(shown.bars)), layout="constrained")
         FigureCanvasAgg(figure)
-        _draw(figure, shown, told, kind)
+        _draw(figure, shown, estimates, kind)
         try:
             figure.savefig(path, format=ending, dpi=150, metadata={"Date": None} if ending == "svg" else {})
         except OSError as error:
             raise LakeError(f"the plot can't be written to {path!r}: {error.strerror or error}") from error
 
 
-def axis_label(told: Estimates, kind: str) -> str:
+def axis_label(estimates: Estimates, kind: str) -> str:
     """Return the label of the axis of numbers."""
     if kind in LABELS:
         return LABELS[kind]
     words = {SUM: "sum", MEAN: "mean"}.get(kind, kind)
-    return f"{words} of {told.of}"
+    return f"{words} of {estimates.of}"
 
 
-def _draw(figure: Figure, shown: Bars, told: Estimates, kind: str) -> None:
+def _draw(figure: Figure, shown: Bars, estimates: Estimates, kind: str) -> None:
     axes = figure.subplots()
     places = range(len(shown.bars))
     _scale(axes, shown, kind)
@@ -157,23 +162,25 @@ def _draw(figure: Figure, shown: Bars, told: Estimates, kind: str) -> None:
         _draw_bar(axes, place, bar)
     axes.set_yticks(list(places), [bar.name for bar in shown.bars], parse_math=False)
     axes.set_ylim(len(shown.bars) - 0.4, -0.6)
-    axes.set_xlabel(_beneath(axes, shown, told, kind), parse_math=False)
+    axes.set_xlabel(_write_caption(axes, shown, estimates, kind), parse_math=False)
     axes.set_ylabel("group")
     axes.grid(axis="x", color="#d9d9d9", linewidth=0.7)
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", length=0)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
-    words = axis_label(told, kind)
-    title = f"{words[0].upper() if kind in LABELS else words[0]}{words[1:]} by group, from {told.items:,} kept items"
+    words = axis_label(estimates, kind)
+    title = (
+        f"{words[0].upper() if kind in LABELS else words[0]}{words[1:]} by group, from {estimates.items:,} kept items"
+    )
     figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", parse_math=False)
-    _legend(figure, shown, told)
+    _legend(figure, shown, estimates)
 
 
-def _beneath(axes: Axes, shown: Bars, told: Estimates, kind: str) -> str:
+def _write_caption(axes: Axes, shown: Bars, estimates: Estimates, kind: str) -> str:
     logarithmic = " (logarithmic)" if axes.get_xscale() == "log" else ""
     left = f"; {shown.left:,} more groups are not shown" if shown.left else ""
-    return f"{axis_label(told, kind)}{logarithmic}{left}"
+    return f"{axis_label(estimates, kind)}{logarithmic}{left}"
 
 
 def _draw_bar(axes: Axes, place: int, bar: Bar) -> None:
@@ -186,10 +193,10 @@ def _draw_bar(axes: Axes, place: int, bar: Bar) -> None:
     axes.plot((bar.value,), (place,), marker="o", color=ESTIMATED, markersize=6, zorder=3)
     if bar.truth is not None:
         for line in axes.plot((bar.truth,), (place,), zorder=4):
-            _true_mark(line)
+            _style_true_mark(line)
 
 
-def _true_mark(line: Line2D) -> Line2D:
+def _style_true_mark(line: Line2D) -> Line2D:
     """Style a mark as an open diamond, through which the estimate is visible."""
     line.set(linestyle="none", marker="D", markersize=8.5, markeredgewidth=1.6)
     line.set(markerfacecolor="none", markeredgecolor=TRUE)
@@ -214,11 +221,11 @@ def _scale(axes: Axes, shown: Bars, kind: str) -> None:
     axes.xaxis.set_major_formatter(PercentFormatter(1.0) if kind == SHARE else EngFormatter(sep=""))
 
 
-def _legend(figure: Figure, shown: Bars, told: Estimates) -> None:
+def _legend(figure: Figure, shown: Bars, estimates: Estimates) -> None:
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
-    words = f"estimate with its {told.level * 100:g} % interval"
+    words = f"estimate with its {estimates.level * 100:g} % interval"
     marks = [Line2D([], [], color=ESTIMATED, marker="o", linewidth=2.2, markersize=6, label=words)]
     if any(bar.truth is not None for bar in shown.bars):
-        marks.append(_true_mark(Line2D([], [], label="truth")))
+        marks.append(_style_true_mark(Line2D([], [], label="truth")))
     figure.legend(handles=marks, loc="outside lower right", ncols=2, frameon=False)

@@ -39,8 +39,8 @@ class Estimate:
     def as_document(self) -> dict[str, Any]:
         """Return the estimate as a JSON document, with null for numbers that are unknown or unbounded."""
         found = {"estimate": self.value, "low": self.low, "high": self.high, "standard_error": self.error}
-        told: dict[str, Any] = {name: one if math.isfinite(one) else None for name, one in found.items()}
-        return told | {"items": self.items} | ({"note": self.note} if self.note else {})
+        document: dict[str, Any] = {name: one if math.isfinite(one) else None for name, one in found.items()}
+        return document | {"items": self.items} | ({"note": self.note} if self.note else {})
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Column:
         """Return the estimates of the domains, one by one."""
         counts = self.items.astype(int).tolist()
         limits = zip(self.low.tolist(), self.high.tolist(), strict=True)
-        told = zip(self.value.tolist(), limits, self.error.tolist(), counts, self.notes, strict=True)
-        return [Estimate(value, low, high, error, items, note) for value, (low, high), error, items, note in told]
+        rows = zip(self.value.tolist(), limits, self.error.tolist(), counts, self.notes, strict=True)
+        return [Estimate(value, low, high, error, items, note) for value, (low, high), error, items, note in rows]
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Line:
 
     def as_document(self) -> dict[str, Any]:
         """Return the line as a JSON document."""
-        told = {name: one.as_document() for name, one in self.estimates.items()}
-        return {"group": self.group, "items": self.items, "without_value": self.without_value, **told}
+        estimates = {name: one.as_document() for name, one in self.estimates.items()}
+        return {"group": self.group, "items": self.items, "without_value": self.without_value, **estimates}
 
 
 @dataclass(frozen=True)

@@ -39,12 +39,12 @@ def size_column(table: pa.Table, name: str, *, zero: bool = False) -> Numbers:
     """Return a column of finite doubles above zero, or from zero on."""
     if name not in table.column_names:
         raise InputError(
-            f"a sample without the column {name!r}", hint=f"it has these: {', '.join(table.column_names) or 'none'}"
+            f"the sample has no column {name!r}", hint=f"its columns: {', '.join(table.column_names) or 'none'}"
         )
     try:
         found: Numbers = pc.cast(table.column(name), pa.float64()).to_numpy().astype(np.float64)
     except pa.ArrowException as error:
-        raise InputError(f"the column {name!r} of a sample holds no numbers: {error}") from error
+        raise InputError(f"the column {name!r} of the sample has no numbers: {error}") from error
     bad = ~(np.isfinite(found) & ((found >= 0) if zero else (found > 0)))
     if bad.any():
         place = int(np.argmax(bad))
@@ -64,7 +64,7 @@ def check_design(weight: Numbers, adjusted: Numbers, tau: Numbers) -> None:
         raise InputError(
             f"{int(below.sum()):,} of {len(weight):,} kept items have an adjusted weight below their own, the first in "
             f"row {place:,}: adjusted {adjusted[place]:g} < weight {weight[place]:g}",
-            hint="an item stands for itself at least",
+            hint="an adjusted weight is at least the weight of its item",
         )
     expected = np.maximum(weight, tau)
     other = np.abs(adjusted - expected) > CLOSE * expected
@@ -141,7 +141,7 @@ class Windows:
         if not there:
             return None
         if len(there) == 1:
-            raise InputError(f"a sample with the column {there[0]!r} alone, expected window_start and window_end")
+            raise InputError(f"the sample has only the column {there[0]!r}, expected window_start and window_end")
         begin, end = (_nanoseconds(table, name) for name in there)
         starts, first, codes = np.unique(begin, return_index=True, return_inverse=True)
         found = cls(codes.astype(np.int64), starts, end[first])
@@ -167,8 +167,8 @@ class Windows:
         if len(over):
             place = int(over[0])
             raise InputError(
-                f"windows overlap: one from {_time(begin[place])} to {_time(end[place])} and another one",
-                hint="records in both would count twice; choose windows of one run",
+                f"the window from {_time(begin[place])} to {_time(end[place])} overlaps with another",
+                hint="records in both would count twice; select windows of one run",
             )
 
 
@@ -184,7 +184,7 @@ def _nanoseconds(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
     if pa.types.is_timestamp(kind):
         column = pc.cast(column, pa.timestamp("ns", kind.tz))
     elif not pa.types.is_integer(kind):
-        raise InputError(f"the column {name!r} of a sample is {kind}, expected a timestamp or int64 nanoseconds")
+        raise InputError(f"the column {name!r} of the sample is {kind}, expected a timestamp or int64 nanoseconds")
     found: npt.NDArray[np.int64] = pc.cast(column, pa.int64()).to_numpy()
     return found
 
@@ -276,7 +276,7 @@ class Sample:
         except KeyError:
             known = ", ".join(sorted(self.values)) or "none"
             raise InputError(
-                f"the sample has no column of numbers named {name!r}", hint=f"it has these: {known}"
+                f"the sample has no numeric column {name!r}", hint=f"its numeric columns: {known}"
             ) from None
 
 
@@ -293,13 +293,13 @@ def _design(table: pa.Table, adjusted: Numbers) -> tuple[Numbers, Numbers, npt.N
         return np.ones(len(adjusted)), adjusted, np.zeros(len(adjusted), dtype=np.bool_)
     if missing:
         raise InputError(
-            f"a sample without the column {missing[0]!r}",
+            f"the sample has no column {missing[0]!r}",
             hint="give weight, tau and method, or none of them for a sample of which only adjusted counts are known",
         )
     methods = pc.cast(table.column("method"), pa.string())
     strange = [one for one in pc.unique(methods).to_pylist() if one not in (PRIORITY, EXACT_TOTAL)]
     if strange:
-        raise InputError(f"a sample by the method {strange[0]!r}, expected {PRIORITY} or {EXACT_TOTAL}")
+        raise InputError(f"the sampling method is {strange[0]!r}, expected {PRIORITY} or {EXACT_TOTAL}")
     exact = pc.equal(methods, EXACT_TOTAL).to_numpy()
     return size_column(table, "weight"), size_column(table, "tau", zero=True), exact
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 EXPECTED = (
     f"a column of {NAME}(struct(struct(_part_id, id), weight), k), or columns _part_id, id and adjusted_count "
-    "(_part_id may be left out where a window has one part)"
+    "(_part_id is optional if a window has one part)"
 )
 NAMELESS = "(no name)"  # a missing part of a group's name; a group of one missing name is null
 
@@ -50,7 +50,7 @@ def run_user_query(session: SparkSession, query: str, parts: int) -> DataFrame:
     if len(samples) == 1:
         return _explode_sample(found, samples[0], parts)
     if {"id", "adjusted_count"} <= set(found.columns):
-        part = f.col("_part_id") if "_part_id" in found.columns else _only_part(parts)
+        part = f.col("_part_id") if "_part_id" in found.columns else _require_one_part(parts)
         group = [name for name in found.columns if name not in ("_part_id", "id", "adjusted_count")]
         return found.select(
             part.alias("part"),
@@ -59,7 +59,7 @@ def run_user_query(session: SparkSession, query: str, parts: int) -> DataFrame:
             f.col("adjusted_count").cast("double").alias("adjusted"),
         )
     given = found.schema.simpleString()
-    raise ConfigError(f"reservoir.query gives {given}", hint=f"expected {EXPECTED}")
+    raise ConfigError(f"reservoir.query returns {given}", hint=f"expected {EXPECTED}")
 
 
 def _explode_sample(found: DataFrame, sample: t.StructField, parts: int) -> DataFrame:
@@ -69,7 +69,7 @@ def _explode_sample(found: DataFrame, sample: t.StructField, parts: int) -> Data
     if isinstance(value, t.StructType) and len(value.fields) == 2:
         part, key = (f.col(f"one.value.`{field.name}`") for field in value.fields)
     elif isinstance(value, (t.LongType, t.IntegerType)):
-        part, key = _only_part(parts), f.col("one.value")
+        part, key = _require_one_part(parts), f.col("one.value")
     else:
         raise ConfigError(f"reservoir.query samples {value.simpleString()}", hint=f"expected {EXPECTED}")
     return rows.select(
@@ -77,10 +77,10 @@ def _explode_sample(found: DataFrame, sample: t.StructField, parts: int) -> Data
     )
 
 
-def _only_part(parts: int) -> Column:
+def _require_one_part(parts: int) -> Column:
     if parts != 1:
         raise ConfigError(
-            f"reservoir.query tells records by id alone, but the window has {parts} parts, each with its own ids",
+            f"reservoir.query identifies records by id alone, but the window has {parts} parts, each with its own ids",
             hint=f"expected {EXPECTED}",
         )
     return f.lit(None).cast("string")
@@ -177,7 +177,7 @@ def _text_column(signal: str, name: str) -> str:
     kind = schema(signal).field(name).type
     if pa.types.is_struct(kind) or pa.types.is_fixed_size_binary(kind):
         raise ConfigError(
-            f"reservoir.by has {name}, which tells no groups: it is {kind}",
+            f"reservoir.by has {name}, which can't define groups: its type is {kind}",
             hint="name attributes of resources, or columns of numbers or text",
         )
     return f"CAST(l.{name} AS STRING)"

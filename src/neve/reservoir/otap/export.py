@@ -180,7 +180,7 @@ def export_otap(lake: Lake, request: ExportRequest, say: Progress = lambda *_: N
     """Export the rows of the request to the folder.
 
     `say` is called with the step and its progress. If an earlier run exported the same files of the lake, nothing is
-    done. If it was interrupted, or the lake has changed, its parts are removed and written anew under the same ids.
+    done. If it was interrupted, or the lake has changed, its parts are removed and written again under the same ids.
     """
     started = time.monotonic()
     table = lake.table(request.table)

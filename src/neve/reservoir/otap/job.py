@@ -64,12 +64,12 @@ class Publisher:
         """
         old = tuple(path for path in (before.outputs if before else ()) if path not in sampled.outputs)
         self.ledger.write(window, replace(sampled, outputs=sampled.outputs + old))
-        children, roots = self._apart(sampled.outputs)
+        children, roots = self._split_roots(sampled.outputs)
         self._move(window, children)
-        self._remove(self._apart(old)[1])
+        self._remove(self._split_roots(old)[1])
         self._move(window, roots)
-        self._remove(self._apart(old)[0])
-        self.ledger.write(window, sampled.finished())
+        self._remove(self._split_roots(old)[0])
+        self.ledger.write(window, sampled.mark_done())
         self.clear(window)
 
     def clear(self, window: Window) -> None:
@@ -82,7 +82,7 @@ class Publisher:
     def _filesystem(self) -> pafs.FileSystem:
         return self.ledger.filesystem
 
-    def _apart(self, paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    def _split_roots(self, paths: Sequence[str]) -> tuple[list[str], list[str]]:
         root = f"/{self.ledger.signal}/"
         return [path for path in paths if not path.startswith(root)], [path for path in paths if path.startswith(root)]
 
@@ -117,52 +117,52 @@ class WindowSampling:
 
     lake: Lake
     config: ReservoirConfig
-    turn: PlannedWindow
+    planned: PlannedWindow
     parts: Parts
     staging: str
 
     def run(self, progress: Callable[[str, int, int], None]) -> WindowOutcome:
         """Decide once, and rebuild all tables from the decisions."""
-        decisions, ones = ("", 0) if self.config.passes else self._decided()
-        rebuilt = self._rebuilt(decisions, partial(progress, f"records of {self.turn.window}"))
+        decisions, ones = ("", 0) if self.config.passes else self._write_decisions()
+        rebuilt = self._rebuild(decisions, partial(progress, f"records of {self.planned.window}"))
         kept = sum(one.kept for one in rebuilt)
         self._check_kept(decisions, kept)
         sampled = SampledWindow(
-            start_ns=self.turn.window.start_ns,
-            seconds=self.turn.window.seconds,
+            start_ns=self.planned.window.start_ns,
+            seconds=self.planned.window.seconds,
             policy=self.config.policy,
             how=self.config.how,
-            by=self.config.told_by,
-            files=tuple(file.identity for file in self.turn.files),
+            by=self.config.grouping,
+            files=tuple(file.identity for file in self.planned.files),
             outputs=tuple(path for one in rebuilt for _table, path in one.files),
-            generation=self.turn.generation,
-            records=self.turn.records,
+            generation=self.planned.generation,
+            records=self.planned.records,
             kept=kept,
         )
         return WindowOutcome(sampled, self._result(rebuilt, ones))
 
-    def _decided(self) -> tuple[str, int]:
+    def _write_decisions(self) -> tuple[str, int]:
         """Write the decisions, and return their location and the number of records with an invalid weight.
 
         Such records count as 1.
         """
         config, session = self.config, open_session(self.lake.spark)
-        open_views(session, config.signal, self.turn, self.parts, self.lake.s3)
+        open_views(session, config.signal, self.planned, self.parts, self.lake.s3)
         weights_view(session, config).createOrReplaceTempView(WEIGHTS)
         path = f"{self.staging}/decided"
-        with open_decisions(session, config, self.turn.window, self.parts) as rows:
+        with open_decisions(session, config, self.planned.window, self.parts) as rows:
             try:
                 rows.coalesce(find_parallelism(self.lake.spark)).write.mode("overwrite").parquet(spark_path(path))
             except Exception as error:
                 raise to_invalid_weight(error) or _explain_failure(error, config) from error
         return path, count_invalid_weights(session, config)
 
-    def _rebuilt(self, decisions: str, progress: Callable[[int, int], None]) -> list[Rebuilt]:
-        config, turn = self.config, self.turn
+    def _rebuild(self, decisions: str, progress: Callable[[int, int], None]) -> list[Rebuilt]:
+        config, planned = self.config, self.planned
         work = Rebuild(
             signal=config.signal,
-            window=turn.window,
-            generation=turn.generation,
+            window=planned.window,
+            generation=planned.generation,
             staging=self.staging,
             decisions=decisions,
             method="priority" if config.query else config.method,
@@ -174,31 +174,31 @@ class WindowSampling:
         )
         pieces = [
             Piece(file, ordinal, PartFiles(self.parts.files[file.part], self.parts.offsets[file.part]))
-            for ordinal, file in enumerate(turn.files)
+            for ordinal, file in enumerate(planned.files)
         ]
         return run_reporting_tasks(self.lake.spark, work, pieces, progress)
 
     def _check_kept(self, decisions: str, kept: int) -> None:
         """Check that every decision is about exactly one record of the window, and no two are about the same record."""
-        expected = Decisions(decisions, self.lake.s3).count() if decisions else self.turn.records
+        expected = Decisions(decisions, self.lake.s3).count() if decisions else self.planned.records
         if kept == expected:
             return
-        counts = f"{expected:,} decisions about {kept:,} records of {self.turn.window}"
+        counts = f"{expected:,} decisions about {kept:,} records of {self.planned.window}"
         if self.config.query:
             raise ConfigError(
-                f"reservoir.query gives {counts}: it names a record twice, or one that is not in the window",
-                hint="a record is told by _part_id and id; nothing of the window was published",
+                f"reservoir.query returns {counts}: it names a record twice, or one that is not in the window",
+                hint="_part_id and id identify a record; nothing of the window was published",
             )
         raise InputError(f"{counts}: files changed meanwhile", hint="run it again; nothing of the window was published")
 
     def _result(self, rebuilt: list[Rebuilt], ones: int) -> WindowResult:
-        window = self.turn.window
+        window = self.planned.window
         repaired = any(offsets is not None for offsets in self.parts.offsets.values())
         return WindowResult(
             window=str(window),
             start=window.start.isoformat(),
             end=window.end.isoformat(),
-            reason=self.turn.reason,
+            reason=self.planned.reason,
             records=sum(one.records for one in rebuilt),
             kept=sum(one.kept for one in rebuilt),
             files=sum(len(one.files) for one in rebuilt),
@@ -214,8 +214,8 @@ def _explain_failure(error: Exception, config: ReservoirConfig) -> Exception:
     if not config.query or type(error).__module__.split(".")[0] not in ("pyspark", "py4j"):
         return error
     text = str(error)
-    said = text[text.index(UNFIT) :] if UNFIT in text else text
-    words = (said.splitlines() or [""])[0].split(" SQLSTATE")[0].removeprefix("neve: ")
+    reason = text[text.index(UNFIT) :] if UNFIT in text else text
+    words = (reason.splitlines() or [""])[0].split(" SQLSTATE")[0].removeprefix("neve: ")
     return ConfigError(f"reservoir.query failed: {words}", hint="nothing of the window was published")
 
 
@@ -268,18 +268,18 @@ class FolderSampler:
         Files are scanned, and nothing is written.
         """
         self._check()
-        return self._planned(self._source(), span)
+        return self._plan(self._source(), span)
 
     def _run(self, span: RunScope, lease: Lease) -> RunResult:
         began = time.monotonic()
         source = self._source()
-        plan = self._planned(source, span, remember=True)
+        plan = self._plan(source, span, remember=True)
         results = []
-        for number, turn in enumerate(plan.turns):
-            self.progress("windows", number, len(plan.turns))
+        for number, planned in enumerate(plan.to_sample):
+            self.progress("windows", number, len(plan.to_sample))
             lease.check()
-            results.append(self._window(turn, source, lease))
-        self.progress("windows", len(plan.turns), len(plan.turns))
+            results.append(self._window(planned, source, lease))
+        self.progress("windows", len(plan.to_sample), len(plan.to_sample))
         return RunResult(
             signal=self.config.signal,
             source=self.config.source,
@@ -302,7 +302,7 @@ class FolderSampler:
         if source == target:
             raise ConfigError(
                 f"reservoir.target is the source, {self.config.source}",
-                hint="name another folder: a sample stands beside what it was taken from",
+                hint="name another folder for the sample",
             )
 
     def _source(self) -> Source:
@@ -312,13 +312,13 @@ class FolderSampler:
     def _ledger(self) -> Ledger:
         return Ledger.of(self.config.target, self.config.signal, self.lake.s3)
 
-    def _planned(self, source: Source, span: RunScope, *, remember: bool = False) -> Plan:
+    def _plan(self, source: Source, span: RunScope, *, remember: bool = False) -> Plan:
         ledger = self._ledger
         seconds = self.config.window_seconds
-        files = source.looked_into(seconds, ledger.known_files(seconds), self.progress)
+        files = source.scan_root_files(seconds, ledger.known_files(seconds), self.progress)
         if remember:
             ledger.remember_files(files, seconds)
-        wanted = PlanScope(
+        scope = PlanScope(
             seconds=seconds,
             now_ns=nanos_of(self.clock()),
             settle_seconds=self.config.settle_seconds,
@@ -326,16 +326,16 @@ class FolderSampler:
             until=span.until,
             again=span.again,
         )
-        return plan_source(self.config, files, ledger, wanted)
+        return plan_source(self.config, files, ledger, scope)
 
-    def _window(self, turn: PlannedWindow, source: Source, lease: Lease) -> WindowResult:
+    def _window(self, planned: PlannedWindow, source: Source, lease: Lease) -> WindowResult:
         began = time.monotonic()
         publisher = Publisher(self._ledger)
-        publisher.clear(turn.window)
-        staging = scheme_of(self.config.target) + publisher.staging(turn.window)
-        made = WindowSampling(self.lake, self.config, turn, source.parts_of(turn), staging).run(self.progress)
+        publisher.clear(planned.window)
+        staging = scheme_of(self.config.target) + publisher.staging(planned.window)
+        made = WindowSampling(self.lake, self.config, planned, source.parts_of(planned), staging).run(self.progress)
         lease.check()
-        publisher.publish(turn.window, made.sampled, turn.replaces)
+        publisher.publish(planned.window, made.sampled, planned.replaces)
         result = replace(made.result, seconds=time.monotonic() - began)
         metrics.count_window(self.config.signal, result)
         return result

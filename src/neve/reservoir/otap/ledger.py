@@ -47,7 +47,7 @@ class SampledWindow:
     kept: int
     done: bool = False
 
-    def finished(self) -> SampledWindow:
+    def mark_done(self) -> SampledWindow:
         """Return the window with all its files published."""
         return replace(self, done=True)
 
@@ -71,24 +71,24 @@ class Ledger:
         """The folder of the documents."""
         return f"{self.base}/{FOLDER}/{self.signal}"
 
-    def sampled(self) -> dict[int, SampledWindow]:
+    def read_windows(self) -> dict[int, SampledWindow]:
         """Return the sampled windows, by their start."""
         found = self.filesystem.get_file_info(pafs.FileSelector(f"{self.folder}/windows", allow_not_found=True))
         paths = [info.path for info in found if info.path.endswith(".json")]
         with ThreadPoolExecutor(8) as readers:
-            windows = list(readers.map(self._sampled, paths))
+            windows = list(readers.map(self._read_window, paths))
         return {one.start_ns: one for one in windows}
 
     def write(self, window: Window, sampled: SampledWindow) -> None:
         """Replace the document of a window."""
-        self._put(f"windows/{window}.json", {"version": VERSION, **asdict(sampled)})
+        self._write_document(f"windows/{window}.json", {"version": VERSION, **asdict(sampled)})
 
     def known_files(self, seconds: int) -> dict[tuple[str, int, int], RootFile]:
         """Return the files that were scanned before for windows of that length, with their content."""
         path = f"{self.folder}/files.json"
         if self.filesystem.get_file_info(path).type == pafs.FileType.NotFound:
             return {}
-        document = self._get(path)
+        document = self._read_document(path)
         if document["seconds"] != seconds:
             return {}
         files = [
@@ -99,10 +99,12 @@ class Ledger:
 
     def remember_files(self, files: Iterable[RootFile], seconds: int) -> None:
         """Record the content of files, so that each is scanned once."""
-        self._put("files.json", {"version": VERSION, "seconds": seconds, "files": [asdict(file) for file in files]})
+        self._write_document(
+            "files.json", {"version": VERSION, "seconds": seconds, "files": [asdict(file) for file in files]}
+        )
 
-    def _sampled(self, path: str) -> SampledWindow:
-        document = self._get(path)
+    def _read_window(self, path: str) -> SampledWindow:
+        document = self._read_document(path)
         document.pop("version")
         files = tuple((path, size, modified) for path, size, modified in document.pop("files"))
         by = document.pop("by")
@@ -110,7 +112,7 @@ class Ledger:
             files=files, outputs=tuple(document.pop("outputs")), by=None if by is None else tuple(by), **document
         )
 
-    def _get(self, path: str) -> dict[str, Any]:
+    def _read_document(self, path: str) -> dict[str, Any]:
         with self.filesystem.open_input_stream(path) as stream:
             content = stream.read()
         try:
@@ -123,5 +125,5 @@ class Ledger:
             )
         return document
 
-    def _put(self, name: str, document: dict[str, Any]) -> None:
+    def _write_document(self, name: str, document: dict[str, Any]) -> None:
         put_file(self.filesystem, f"{self.folder}/{name}", json.dumps(document).encode())

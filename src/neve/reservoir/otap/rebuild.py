@@ -93,12 +93,12 @@ class Numbering:
         """
         old = ids_of(star.rows.column("id"))
         new = np.arange(len(old)) if self.ids == "renumber" else _complete_ids(old)
-        anew = self.ids == "renumber" or repaired
-        resources, scopes = (_SharedIds.of(ids, anew=anew) for ids in (star.resources, star.scopes))
+        renumber = self.ids == "renumber" or repaired
+        resources, scopes = (_SharedIds.of(ids, renumber=renumber) for ids in (star.resources, star.scopes))
         tables = {
             star.root: _root(star.rows, new, resources.new, scopes.new),
-            RESOURCE_ATTRS: _sort_rows(RESOURCE_ATTRS, resources.moved(star.child(RESOURCE_ATTRS))),
-            SCOPE_ATTRS: _sort_rows(SCOPE_ATTRS, scopes.moved(star.child(SCOPE_ATTRS))),
+            RESOURCE_ATTRS: _sort_rows(RESOURCE_ATTRS, resources.move_rows(star.child(RESOURCE_ATTRS))),
+            SCOPE_ATTRS: _sort_rows(SCOPE_ATTRS, scopes.move_rows(star.child(SCOPE_ATTRS))),
         }
         known = {star.root: (old, new)}
         for child in STARS[star.root].children:
@@ -107,7 +107,7 @@ class Numbering:
                 known[child.table] = ids
                 tables[child.table] = rows
         own = attributes_of(star.root)
-        tables[own] = self._counted(own, tables[own], new, adjusted)
+        tables[own] = self._add_counts(own, tables[own], new, adjusted)
         return {
             table: _sort_rows(table, rows) if is_attrs(table) else conform_to_schema(table, rows)
             for table, rows in tables.items()
@@ -126,7 +126,7 @@ class Numbering:
             rows = _set_column(rows, "id", to_id_column(after, pa.uint32()))
         return rows, (before, after)
 
-    def _counted(self, table: str, rows: pa.Table, ids: Ids, adjusted: npt.NDArray[np.float64]) -> pa.Table:
+    def _add_counts(self, table: str, rows: pa.Table, ids: Ids, adjusted: npt.NDArray[np.float64]) -> pa.Table:
         """Return attributes with the adjusted count of each record, in place of an earlier count."""
         others = rows.filter(pc.not_equal(rows.column("key"), ATTRIBUTE))
         text = self.adjusted_count == "string"
@@ -148,15 +148,15 @@ class _SharedIds:
     new: Ids
 
     @classmethod
-    def of(cls, old: Ids, *, anew: bool) -> _SharedIds:
+    def of(cls, old: Ids, *, renumber: bool) -> _SharedIds:
         has = old != NONE
-        if not has.any() or (not anew and old.max() <= LARGEST_SHARED):
+        if not has.any() or (not renumber and old.max() <= LARGEST_SHARED):
             return cls(old, old)
         new = old.copy()
         new[has] = np.unique(old[has], return_inverse=True)[1]
         return cls(old, new)
 
-    def moved(self, rows: pa.Table) -> pa.Table:
+    def move_rows(self, rows: pa.Table) -> pa.Table:
         """Return their attributes under their new ids."""
         return _set_column(rows, "parent_id", pa.array(_map_ids(ids_of(rows.column("parent_id")), self.old, self.new)))
 
@@ -323,13 +323,13 @@ class Rebuild:
     def _weights(self, star: StarRows) -> tuple[npt.NDArray[np.float64], int]:
         """Return the weights of records, 1 by default, and the number of records with an invalid weight."""
         attributes = star.child(attributes_of(self.signal))
-        said = attributes.filter(pc.equal(attributes.column("key"), ATTRIBUTE))
-        if not said.num_rows or self.weights == "one":
+        attributes_with_count = attributes.filter(pc.equal(attributes.column("key"), ATTRIBUTE))
+        if not attributes_with_count.num_rows or self.weights == "one":
             return np.ones(star.rows.num_rows), 0
-        values = parse_numbers(said)
+        values = parse_numbers(attributes_with_count)
         wrong = ~is_valid_weight(values)
         if wrong.any() and self.invalid_weights == "refuse":
-            row = said.slice(int(np.flatnonzero(wrong)[0]), 1).to_pylist()[0]
+            row = attributes_with_count.slice(int(np.flatnonzero(wrong)[0]), 1).to_pylist()[0]
             value = next((row[name] for name in ("str", "int", "double", "bool") if row[name] is not None), None)
             raise InvalidWeight(
                 f"record {row['parent_id']} of {self.signal} has {ATTRIBUTE} = {value!r}, "
@@ -338,7 +338,7 @@ class Rebuild:
             )
         ids = ids_of(star.rows.column("id"))
         order = np.argsort(ids, kind="stable")
-        places = order[np.searchsorted(ids[order], ids_of(said.column("parent_id")))]
+        places = order[np.searchsorted(ids[order], ids_of(attributes_with_count.column("parent_id")))]
         weights = np.zeros(star.rows.num_rows)
         np.maximum.at(weights, places, np.where(wrong, 1.0, values))
         return np.where(weights == 0, 1.0, weights), len(np.unique(places[wrong]))

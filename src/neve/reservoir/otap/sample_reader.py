@@ -54,37 +54,41 @@ def detect_signal(folder: str, s3: S3Config) -> str:
     filesystem, base = resolve_filesystem(folder.rstrip("/"), s3)
     found = [signal for signal in STARS if signal in list_folder(base, filesystem)]
     if len(found) != 1:
-        raise InputError(f"{folder} holds {' and '.join(found)}", hint="name a folder with the sample of one signal")
+        raise InputError(
+            f"{folder} has {' and '.join(found) or 'neither logs nor spans'}",
+            hint="name a folder with the sample of one signal",
+        )
     return found[0]
 
 
-def read_sample_rows(folder: str, asked: SampleRequest, s3: S3Config) -> pa.Table:
+def read_sample_rows(folder: str, request: SampleRequest, s3: S3Config) -> pa.Table:
     """Read kept records as input of `neve.reservoir.estimate.sample.Sample.of`.
 
     If the sampler's decisions are beside the tables, they give the original weights. A foreign sample has none.
     """
     folder, signal = folder.rstrip("/"), detect_signal(folder, s3)
-    rows = pa.concat_tables(_records(folder, signal, asked, s3), promote_options="default")
+    rows = pa.concat_tables(_records(folder, signal, request, s3), promote_options="default")
     decisions = read_decisions(folder, signal, s3)
     if decisions is None:
-        return _times_within(rows, asked).drop_columns([*SHARED_KEYS, "time"])
+        return _times_within(rows, request).drop_columns([*SHARED_KEYS, "time"])
     known = decisions.join(rows.drop_columns(["adjusted", "time"]), list(SHARED_KEYS), join_type="inner")
     if known.num_rows != rows.num_rows:
         raise InputError(
             f"{rows.num_rows:,} records in {folder}, {known.num_rows:,} with a decision",
-            hint="a window is being written, others added files, or some windows passed whole: `neve reservoir "
-            "inspect` lists them, `neve reservoir run --again` makes them alike",
+            hint="a window is being written, other programs added files, or some windows were not sampled: "
+            "`neve reservoir inspect` lists them, `neve reservoir run --again` samples them again",
         )
-    return _windows_within(_with_threshold(known), asked)
+    return _windows_within(_with_threshold(known), request)
 
 
 def read_grouping(folder: str, signal: str, s3: S3Config) -> tuple[str, ...]:
     """Return the attributes that define the groups of a sample; empty if it has none, as a foreign sample."""
-    found = {one.by for one in Ledger.of(folder, signal, s3).sampled().values()}
+    found = {one.by for one in Ledger.of(folder, signal, s3).read_windows().values()}
     if len(found) > 1 or None in found:
         how = "by a query" if found == {None} else "by several settings"
         raise InputError(
-            f"{folder} was sampled {how}, which tell no groups of the full data", hint="name an attribute with --by"
+            f"{folder} was sampled {how}, which do not define groups of the full data",
+            hint="name an attribute with --by",
         )
     return (found.pop() or ()) if found else ()
 
@@ -98,7 +102,7 @@ def read_decisions(folder: str, signal: str, s3: S3Config) -> pa.Table | None:
     return ds.dataset(paths, filesystem=filesystem, format="parquet").to_table() if paths else None
 
 
-def _records(folder: str, signal: str, asked: SampleRequest, s3: S3Config) -> list[pa.Table]:
+def _records(folder: str, signal: str, request: SampleRequest, s3: S3Config) -> list[pa.Table]:
     """Return every record with its key, its adjusted count and the requested columns."""
     filesystem, base = resolve_filesystem(folder, s3)
     listing, scheme = list_folder(base, filesystem), scheme_of(folder)
@@ -110,7 +114,7 @@ def _records(folder: str, signal: str, asked: SampleRequest, s3: S3Config) -> li
         }
         reader = PartReader(PartFiles(files, infer_part_offsets(s3, files)), s3)
         for path in files[signal]:
-            found += [_describe_records(star, part, asked) for star in _stars(reader, signal, path)]
+            found += [_describe_records(star, part, request) for star in _stars(reader, signal, path)]
     return found
 
 
@@ -119,7 +123,7 @@ def _stars(reader: PartReader, signal: str, path: str) -> Iterator[StarRows]:
         yield star
 
 
-def _describe_records(star: StarRows, part: str, asked: SampleRequest) -> pa.Table:
+def _describe_records(star: StarRows, part: str, request: SampleRequest) -> pa.Table:
     ids = ids_of(star.rows.column("id"))
     attributes = star.child(attributes_of(star.root))
     counts = attributes.filter(pc.equal(attributes.column("key"), ATTRIBUTE))
@@ -130,10 +134,10 @@ def _describe_records(star: StarRows, part: str, asked: SampleRequest) -> pa.Tab
         "time": pa.array(times_of(star.rows, star.root)),
         "adjusted": pa.array(adjusted),
     }
-    if asked.by is not None:
-        columns["by"] = _names(star, asked.by)
-    if asked.of is not None:
-        columns["value"] = pa.array(_values(star, ids, attributes, asked.of), from_pandas=True)
+    if request.by is not None:
+        columns["by"] = _names(star, request.by)
+    if request.of is not None:
+        columns["value"] = pa.array(_values(star, ids, attributes, request.of), from_pandas=True)
     return pa.table(columns)
 
 
@@ -142,9 +146,9 @@ def _names(star: StarRows, name: str) -> pa.Array:
     if name in schema(star.root).names:
         return pc.cast(star.column(name), pa.string())
     resources = star.child(RESOURCE_ATTRS)
-    said = resources.filter(pc.equal(resources.column("key"), name))
-    texts = pc.coalesce(*(pc.cast(said.column(kind), pa.string()) for kind in ("str", "int", "double", "bool")))
-    known = dict(zip(ids_of(said.column("parent_id")).tolist(), texts.to_pylist(), strict=True))
+    matches = resources.filter(pc.equal(resources.column("key"), name))
+    texts = pc.coalesce(*(pc.cast(matches.column(kind), pa.string()) for kind in ("str", "int", "double", "bool")))
+    known = dict(zip(ids_of(matches.column("parent_id")).tolist(), texts.to_pylist(), strict=True))
     return pa.array([known.get(resource) for resource in star.resources.tolist()], pa.string())
 
 
@@ -158,8 +162,8 @@ def _values(star: StarRows, ids: Ids, attributes: pa.Table, name: str) -> npt.ND
         whole = star.column(column)
         plain = whole.cast(pa.int64()) if pa.types.is_temporal(kind) else whole
         return np.asarray(plain.cast(pa.float64(), safe=False).fill_null(np.nan))
-    said = attributes.filter(pc.equal(attributes.column("key"), name))
-    return _place_values(ids, ids_of(said.column("parent_id")), parse_numbers(said), np.nan)
+    matches = attributes.filter(pc.equal(attributes.column("key"), name))
+    return _place_values(ids, ids_of(matches.column("parent_id")), parse_numbers(matches), np.nan)
 
 
 def _place_values(ids: Ids, parents: Ids, values: npt.NDArray[np.float64], otherwise: float) -> npt.NDArray[np.float64]:
@@ -176,22 +180,22 @@ def _with_threshold(rows: pa.Table) -> pa.Table:
     return rows.append_column("tau", pc.if_else(pc.greater(adjusted, weight), adjusted, 0.0))
 
 
-def _windows_within(rows: pa.Table, asked: SampleRequest) -> pa.Table:
+def _windows_within(rows: pa.Table, request: SampleRequest) -> pa.Table:
     """Return the rows of windows that end after `since` and begin before `until`, as a run selects them."""
     mask = np.ones(rows.num_rows, np.bool_)
-    if asked.since is not None:
-        mask &= np.asarray(pc.greater(rows.column("window_end"), pa.scalar(asked.since)))
-    if asked.until is not None:
-        mask &= np.asarray(pc.less(rows.column("window_start"), pa.scalar(asked.until)))
+    if request.since is not None:
+        mask &= np.asarray(pc.greater(rows.column("window_end"), pa.scalar(request.since)))
+    if request.until is not None:
+        mask &= np.asarray(pc.less(rows.column("window_start"), pa.scalar(request.until)))
     return rows.filter(pa.array(mask))
 
 
-def _times_within(rows: pa.Table, asked: SampleRequest) -> pa.Table:
+def _times_within(rows: pa.Table, request: SampleRequest) -> pa.Table:
     """Return the rows of records between two times, for samples without windows."""
     times = np.asarray(rows.column("time"))
     mask = np.ones(rows.num_rows, np.bool_)
-    if asked.since is not None:
-        mask &= times >= nanos_of(asked.since)
-    if asked.until is not None:
-        mask &= times < nanos_of(asked.until)
+    if request.since is not None:
+        mask &= times >= nanos_of(request.since)
+    if request.until is not None:
+        mask &= times < nanos_of(request.until)
     return rows.filter(pa.array(mask))

@@ -71,7 +71,7 @@ class Plan:
     `gone` are sampled windows whose source files have all been removed: their samples stay.
     """
 
-    turns: tuple[PlannedWindow, ...]
+    to_sample: tuple[PlannedWindow, ...]
     current: int
     waiting: int
     other_policy: int
@@ -98,49 +98,43 @@ class PlanScope:
         return window.end_ns + self.settle_seconds * NANOS <= self.now_ns or not self.settle_seconds
 
 
-def plan_windows(files: Iterable[RootFile], known: Mapping[int, SampledWindow], policy: str, wanted: PlanScope) -> Plan:
+def plan_windows(files: Iterable[RootFile], known: Mapping[int, SampledWindow], policy: str, scope: PlanScope) -> Plan:
     """Plan the windows whose files changed since they were sampled, or that were never sampled."""
     by_start: dict[int, list[RootFile]] = {}
     for file in files:
         for start, _count in file.windows:
             by_start.setdefault(start, []).append(file)
-    turns, current, waiting, other_policy = [], 0, 0, 0
+    to_sample, current, waiting, other_policy = [], 0, 0, 0
     for start, found in sorted(by_start.items()):
-        window = Window(start, wanted.seconds)
-        if not wanted.covers(window):
+        window = Window(start, scope.seconds)
+        if not scope.covers(window):
             continue
-        if not wanted.is_settled(window):
+        if not scope.is_settled(window):
             waiting += 1
             continue
         before = known.get(start)
-        reason = _reason(before, found, again=wanted.again)
+        reason = _reason(before, found, again=scope.again)
         if reason:
-            turns.append(PlannedWindow(window, tuple(sorted(found, key=lambda file: file.path)), reason, before))
+            to_sample.append(PlannedWindow(window, tuple(sorted(found, key=lambda file: file.path)), reason, before))
         else:
             current += 1
             other_policy += before is not None and before.policy != policy
-    gone = sum(wanted.covers(Window(start, wanted.seconds)) for start in known.keys() - by_start.keys())
-    return Plan(tuple(turns), current, waiting, other_policy, gone)
+    gone = sum(scope.covers(Window(start, scope.seconds)) for start in known.keys() - by_start.keys())
+    return Plan(tuple(to_sample), current, waiting, other_policy, gone)
 
 
 def _reason(before: SampledWindow | None, files: list[RootFile], *, again: bool) -> str:
     if before is None:
         return "not sampled yet"
     if not before.done:
-        return "a run ended in the middle of it"
-    came = {file.identity for file in files} - set(before.files)
+        return "an earlier run was interrupted"
+    new = {file.identity for file in files} - set(before.files)
     gone = set(before.files) - {file.identity for file in files}
-    if came or gone:
-        return (
-            f"{len(came):,} of its files came or changed since, {len(gone):,} are gone"
-            if gone
-            else _format_late_files(len(came))
-        )
-    return "asked for again" if again else ""
-
-
-def _format_late_files(count: int) -> str:
-    return f"{count:,} file{'s' if count > 1 else ''} came late"
+    if gone:
+        return f"{len(new):,} of its files are new or changed, {len(gone):,} were deleted"
+    if new:
+        return f"{len(new):,} late file{'s' if len(new) > 1 else ''}"
+    return "resampling was requested" if again else ""
 
 
 FEW = 2  # so few files are scanned faster here than on Spark
@@ -172,7 +166,7 @@ class Source:
         }
         return cls(lake, signal, Listing(files, listing.ignored))
 
-    def looked_into(
+    def scan_root_files(
         self, seconds: int, known: Mapping[tuple[str, int, int], RootFile], progress: Callable[[str, int, int], None]
     ) -> tuple[RootFile, ...]:
         """Scan the root files for the windows of their records; known files are not read again."""
@@ -180,18 +174,18 @@ class Source:
         new = [file for file in found if _file_identity(file) not in known]
         s3 = self.lake.s3
         if len(new) <= FEW:
-            looked = [scan_root_file(file, seconds, s3) for file in new]
+            scanned = [scan_root_file(file, seconds, s3) for file in new]
         else:
             work = partial(scan_root_file, seconds=seconds, s3=s3)
             spark = self.lake.spark
-            looked = run_reporting_tasks(spark, work, new, partial(progress, "new files"), slices=count_slices(spark))
-        all_of_them = {**known, **{file.identity: file for file in looked}}
+            scanned = run_reporting_tasks(spark, work, new, partial(progress, "new files"), slices=count_slices(spark))
+        all_of_them = {**known, **{file.identity: file for file in scanned}}
         self.files = tuple(all_of_them[_file_identity(file)] for file in found)
         return self.files
 
-    def parts_of(self, turn: PlannedWindow) -> Parts:
+    def parts_of(self, planned: PlannedWindow) -> Parts:
         """Return the parts that have records of a window."""
-        parts = sorted({file.part for file in turn.files})
+        parts = sorted({file.part for file in planned.files})
         for part in parts:
             if part not in self.offsets:
                 self._check_ids(part)
@@ -217,11 +211,11 @@ class Source:
         }
 
 
-def plan_source(config: ReservoirConfig, files: Sequence[RootFile], ledger: Ledger, wanted: PlanScope) -> Plan:
+def plan_source(config: ReservoirConfig, files: Sequence[RootFile], ledger: Ledger, scope: PlanScope) -> Plan:
     """Plan the windows of a source that must be sampled into a target."""
-    known = ledger.sampled()
+    known = ledger.read_windows()
     _check_length(config, known)
-    return plan_windows(files, known, config.policy, wanted)
+    return plan_windows(files, known, config.policy, scope)
 
 
 def _check_length(config: ReservoirConfig, known: Mapping[int, SampledWindow]) -> None:
@@ -229,7 +223,7 @@ def _check_length(config: ReservoirConfig, known: Mapping[int, SampledWindow]) -
     if other is not None:
         raise ConfigError(
             f"{config.target} holds windows of {other.seconds} s, reservoir.window_seconds is {config.window_seconds}",
-            hint="name another target: a record would be in two windows",
+            hint="name another target; otherwise a record would be in two windows",
         )
 
 
@@ -258,23 +252,23 @@ def _file_identity(file: OtapFile) -> tuple[str, int, int]:
 DAY = 86_400
 
 
-def count_truth_rows(lake: Lake, folder: str, config: ReservoirConfig, asked: SampleRequest) -> pa.Table:
+def count_truth_rows(lake: Lake, folder: str, config: ReservoirConfig, request: SampleRequest) -> pa.Table:
     """Count the records of each group (and value), for `neve.reservoir.estimate.comparison.Truth.of`.
 
     The signal and the attributes of groups are those of `config`. Times are cut to whole seconds.
     """
     signal = config.signal
     source = Source.of(lake, folder, signal)
-    files = source.looked_into(DAY, {}, lambda _step, _done, _total: None)
+    files = source.scan_root_files(DAY, {}, lambda _step, _done, _total: None)
     starts = [start for file in files for start, _count in file.windows]
-    first = nanos_of(asked.since) // NANOS if asked.since else min(starts, default=0) // NANOS
-    last = -(-nanos_of(asked.until) // NANOS) if asked.until else max(starts, default=0) // NANOS + DAY
-    turn = PlannedWindow(Window(first * NANOS, max(0, last - first)), files, "the whole")
+    first = nanos_of(request.since) // NANOS if request.since else min(starts, default=0) // NANOS
+    last = -(-nanos_of(request.until) // NANOS) if request.until else max(starts, default=0) // NANOS + DAY
+    planned = PlannedWindow(Window(first * NANOS, max(0, last - first)), files, "the whole")
     session = open_session(lake.spark)
-    open_views(session, signal, turn, source.parts_of(turn), lake.s3)
+    open_views(session, signal, planned, source.parts_of(planned), lake.s3)
     weights_view(session, config).createOrReplaceTempView(WEIGHTS)
     try:
-        return session.sql(_counts_sql(config, asked.of)).toArrow()
+        return session.sql(_counts_sql(config, request.of)).toArrow()
     except Exception as error:
         raise to_invalid_weight(error) or error from error
 
@@ -290,8 +284,8 @@ def _counts_sql(config: ReservoirConfig, of: str | None) -> str:
     else:
         key = of.replace("\\", "\\\\").replace("'", "\\'")
         own = attributes_of(signal)
-        said = f"SELECT _part_id, parent_id AS id, {number_sql()} AS value FROM {own} WHERE key = '{key}'"
-        values = f"SELECT _part_id, id, max(value) AS value FROM ({said}) GROUP BY _part_id, id"
+        numbers = f"SELECT _part_id, parent_id AS id, {number_sql()} AS value FROM {own} WHERE key = '{key}'"
+        values = f"SELECT _part_id, id, max(value) AS value FROM ({numbers}) GROUP BY _part_id, id"
     return (
         f"SELECT r.group, v.value, sum(r.weight) AS count FROM {rows} r LEFT JOIN ({values}) v "
         "ON v._part_id = r._part_id AND v.id = r.id GROUP BY r.group, v.value"

@@ -62,22 +62,22 @@ def open_session(spark: SparkSession) -> SparkSession:
     return session
 
 
-def open_views(session: SparkSession, signal: str, turn: PlannedWindow, parts: Parts, s3: S3Config) -> None:
+def open_views(session: SparkSession, signal: str, planned: PlannedWindow, parts: Parts, s3: S3Config) -> None:
     """Register the tables of a window as views: its root, and the children of all parts that have records of it."""
     star = STARS[signal]
-    root_view(session, star, turn, parts, s3).createOrReplaceTempView(star.root)
+    root_view(session, star, planned, parts, s3).createOrReplaceTempView(star.root)
     for child in star.children:
         child_view(session, child.table, parts).createOrReplaceTempView(child.table)
 
 
-def root_view(session: SparkSession, star: Star, turn: PlannedWindow, parts: Parts, s3: S3Config) -> DataFrame:
+def root_view(session: SparkSession, star: Star, planned: PlannedWindow, parts: Parts, s3: S3Config) -> DataFrame:
     """Return the records of a window.
 
     Each has an id, and ids that lead to its resource and its scope.
     """
     plain: dict[str, list[str]] = {}
     frames = []
-    for ordinal, file in enumerate(turn.files):
+    for ordinal, file in enumerate(planned.files):
         offsets = parts.offsets.get(file.part)
         if offsets is None and not file.without_id:
             plain.setdefault(file.part, []).append(file.path)
@@ -85,7 +85,7 @@ def root_view(session: SparkSession, star: Star, turn: PlannedWindow, parts: Par
             frames.append(_single_file_view(session, star, file, ordinal, offsets, s3))
     frames += [_read(session, star.root, paths, part) for part, paths in plain.items()]
     moment = f.coalesce(*(f.nullif(f.col(name), f.lit(0)) for name in time_columns(star.root)), f.lit(0))
-    window = turn.window
+    window = planned.window
     return _union(frames).where((moment >= window.start_ns) & (moment < window.end_ns))
 
 

@@ -173,6 +173,6 @@ def _module(jvm: Any, name: str) -> Any:
 
 
 def _start_callbacks(spark: SparkSession) -> None:
-    from pyspark.java_gateway import ensure_callback_server_started  # noqa: PLC0415 - only for those who have a session
+    from pyspark.java_gateway import ensure_callback_server_started  # noqa: PLC0415 - needed only with a session
 
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]

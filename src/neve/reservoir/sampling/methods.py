@@ -1,8 +1,7 @@
 """Sampling methods: the definition of a draw, its repeatable randomness, and a reference in plain Python.
 
 The random number of an item, in (0, 1], is a hash of its key and the salt of the stage, so that every run and every
-engine draws the same sample. Spark's `xxhash64` hashes its arguments one after the other, each seeded with the hash
-before it; the functions here do the same. The Spark implementations must agree with the reference item by item.
+engine draws the same sample. The Spark implementations must agree with the reference item by item.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ Key = int | str | bytes | tuple["Key", ...]
 def make_salt(*words: object) -> int:
     """Return the salt of a stage, 64 bits, signed, from words that distinguish it from every other stage.
 
-    Two stages with one salt keep the same items for the same reason, and the counts of the second are far off.
+    Two stages with one salt keep the same items, and the counts of the second are biased.
     """
-    said = "\x1f".join(str(word) for word in words).encode()
-    return int.from_bytes(hashlib.sha256(said).digest()[:8], "little", signed=True)
+    text = "\x1f".join(str(word) for word in words)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little", signed=True)
 
 
 def hash_key(salt: int, key: Key) -> int:
@@ -220,7 +219,7 @@ class Draw:
         taken = [name for name in self.by if name.lower() in RESERVED_COLUMNS]
         if taken:
             raise ConfigError(
-                f"by = {', '.join(taken)}: the sample has columns of that name", hint="rename them before"
+                f"by = {', '.join(taken)}: the sample has columns of that name", hint="rename the columns"
             )
         if self.method == "exact_total" and self.k > LARGEST_EXACT:
             raise ConfigError(f"k = {self.k}: at most {LARGEST_EXACT:,} with exact_total", hint="use priority sampling")

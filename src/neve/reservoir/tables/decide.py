@@ -60,17 +60,17 @@ class Decider:
 
     def decide(self, plan: Plan) -> DataFrame:
         """Return `DECIDED` of the kept records; a duplicate record is one record."""
-        rows = self._weighed(plan)
+        rows = self._weigh(plan)
         if self.config.k is None:
             return _deduplicate(rows).selectExpr(*GROUP, "record_id", "weight", "weight AS adjusted_count")
         # The input of an exact total must have no duplicates from the start.
-        return self._drawn(_deduplicate(rows) if self.config.method == "exact_total" else rows)
+        return self._draw(_deduplicate(rows) if self.config.method == "exact_total" else rows)
 
     def decide_once(self, plan: Plan) -> DataFrame:
         """Decide without duplicates, if a duplicate record displaced another one."""
-        return self._drawn(_deduplicate(self._weighed(plan)))
+        return self._draw(_deduplicate(self._weigh(plan)))
 
-    def kept(self, decided: DataFrame) -> tuple[Counts, bool]:
+    def count_kept(self, decided: DataFrame) -> tuple[Counts, bool]:
         """Return the number of kept records of every window, and whether a duplicate record displaced another one.
 
         Duplicates have the same priority: either both are in the sample, or the first item outside of it has the
@@ -78,23 +78,23 @@ class Decider:
         """
         salt = salt_for(self.config, self.table)
         last = f"adjusted_count > weight AND weight / {uniform_sql(hash_sql(salt, 'record_id'))} = adjusted_count"
-        told = decided.groupBy(*WINDOW).agg(
+        counts = decided.groupBy(*WINDOW).agg(
             f.count("*").alias("kept"),
             f.expr("count(DISTINCT record_id)").alias("distinct"),
             f.expr(f"count_if({last})").alias("last"),
         )
-        found = told.collect()
+        found = counts.collect()
         doubled = any(row.kept != row.distinct or (row["last"] and self.config.k) for row in found)
         return {(row.organization_id, row.sampling_window): row.kept for row in found}, doubled
 
-    def placed(self, plan: Plan, decided: DataFrame) -> DataFrame:
+    def locate(self, plan: Plan, decided: DataFrame) -> DataFrame:
         """Add the file of each record to decisions; one file if several store the record."""
         window = f"{window_sql('timestamp', self.config.micros)} AS sampling_window"
         places = self._within(plan).selectExpr("organization_id", window, "record_id", FILE)
         found = decided.join(places, [*WINDOW, "record_id"])
         return found.groupBy(*DECIDED).agg(f.min(FILE).alias(FILE))
 
-    def _weighed(self, plan: Plan) -> DataFrame:
+    def _weigh(self, plan: Plan) -> DataFrame:
         config = self.config
         return self._within(plan).selectExpr(
             "organization_id",
@@ -104,7 +104,7 @@ class Decider:
             f"{weight_sql(config)} AS weight",
         )
 
-    def _drawn(self, rows: DataFrame) -> DataFrame:
+    def _draw(self, rows: DataFrame) -> DataFrame:
         config = self.config
         draw = Draw(
             by=GROUP,
@@ -120,13 +120,13 @@ class Decider:
 
     def _within(self, plan: Plan) -> DataFrame:
         """Return the rows of a plan's windows."""
-        owners = {turn.owner for turn in plan.turns}
+        owners = {planned.owner for planned in plan.to_sample}
         rows = self._rows(plan.time(self.config.micros), owners.pop() if len(owners) == 1 else None)
-        turns = [turn for turn in plan.turns if turn.records]
+        to_sample = [planned for planned in plan.to_sample if planned.records]
         names = pa.table(
             {
-                "__owner": pa.array([turn.owner for turn in turns], pa.string()),
-                "__start": pa.array([turn.start for turn in turns], pa.int64()),
+                "__owner": pa.array([planned.owner for planned in to_sample], pa.string()),
+                "__start": pa.array([planned.start for planned in to_sample], pa.int64()),
             }
         )
         wanted = f.broadcast(self.lake.spark.createDataFrame(names))

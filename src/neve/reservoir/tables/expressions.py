@@ -44,7 +44,7 @@ def resolve_column(schema: Schema, name: str) -> tuple[str, str | None]:
     if not isinstance(columns.get(column), wanted):
         plain = [one for one, kind in columns.items() if isinstance(kind, PrimitiveType)]
         raise ConfigError(
-            f"{name!r} is no column with plain values, and no attribute",
+            f"{name!r} is neither a column with plain values nor an attribute",
             hint=f"expected attributes['key'], resource_attrs['key'], or one of {', '.join(plain)}",
         )
     return column, key
@@ -118,7 +118,7 @@ def explain_refusal(error: Exception, table: str) -> InputError | None:
         return InvalidWeight(f"{table}: {found.message}", hint=hint)
     if NAMELESS in str(error):
         return InputError(
-            f"{table} has records without a record_id, which can't be told apart",
-            hint="rows that Neve takes in have one; nothing was changed",
+            f"{table} has records without a record_id, which can't be distinguished",
+            hint="rows that Neve ingests have one; nothing was changed",
         )
     return None

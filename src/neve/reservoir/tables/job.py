@@ -56,85 +56,81 @@ class WrittenSample:
 class SampleWriter:
     """Writer of the files of a plan, which are invisible before they are committed.
 
-    `tell` is called with each step.
+    `report` is called with each step.
     """
 
     lake: Lake
-    occasion: RunContext
+    context: RunContext
     plan: Plan
     decider: Decider
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
-    def written(self) -> WrittenSample:
+    def write(self) -> WrittenSample:
         """Decide, write the kept records, and delete those that they replace."""
-        added, kept = self._added() if self.plan.records else ((), {})
-        given = self._given()
+        added, kept = self._write_kept() if self.plan.records else ((), {})
+        changes = self._delete_replaced()
         change = RowChange(
             added=added,
-            deletes=tuple(file for one in given for file in one.deletes),
-            removed=tuple(file for one in given for file in one.removed),
-            from_snapshot=self.occasion.target_snapshot,
+            deletes=tuple(file for one in changes for file in one.deletes),
+            removed=tuple(file for one in changes for file in one.removed),
+            from_snapshot=self.context.target_snapshot,
         )
         return WrittenSample(change, kept)
 
-    def _given(self) -> list[FileChange]:
+    def _delete_replaced(self) -> list[FileChange]:
         """Return the changes of the files that have rows of the windows."""
-        occasion, micros = self.occasion, self.occasion.config.micros
-        tasks = scan_files(
-            occasion.target, filter_by_time(self.plan.time(micros)), snapshot_id=occasion.target_snapshot
-        )
+        context, micros = self.context, self.context.config.micros
+        tasks = scan_files(context.target, filter_by_time(self.plan.time(micros)), snapshot_id=context.target_snapshot)
         if not tasks:
             return []
-        marker = MarkTask(Target.of(occasion.target), self.plan.windows(micros))
+        marker = MarkTask(Target.of(context.target), self.plan.windows(micros))
         return run_tasks(self.lake.spark, marker, [task.file for task in tasks], slices=self._slices)
 
     @property
     def _slices(self) -> int:
         return count_slices(self.lake.spark)
 
-    def _few(self, decided: DataFrame) -> DataFrame:
+    def _coalesce(self, decided: DataFrame) -> DataFrame:
         """Coalesce decisions to the number of cores.
 
         A cached result keeps the partitions of its shuffle, 200 for a few rows.
         """
         return decided.coalesce(self._slices)
 
-    def _added(self) -> tuple[tuple[DataFileJson, ...], Counts]:
-        self.tell("deciding")
-        decided = self._few(self.decider.decide(self.plan)).persist()
+    def _write_kept(self) -> tuple[tuple[DataFileJson, ...], Counts]:
+        self.report("deciding")
+        decided = self._coalesce(self.decider.decide(self.plan)).persist()
         try:
-            kept, doubled = self.decider.kept(decided)
+            kept, doubled = self.decider.count_kept(decided)
             if doubled:
                 decided.unpersist()
-                decided = self._few(self.decider.decide_once(self.plan)).persist()
-                kept, _doubled = self.decider.kept(decided)
-            self.tell("writing")
-            return self._fetched(decided, sum(kept.values())), kept
+                decided = self._coalesce(self.decider.decide_once(self.plan)).persist()
+                kept, _doubled = self.decider.count_kept(decided)
+            self.report("writing")
+            return self._copy_records(decided, sum(kept.values())), kept
         finally:
             decided.unpersist()
 
-    def _fetched(self, decided: DataFrame, expected: int) -> tuple[DataFileJson, ...]:
+    def _copy_records(self, decided: DataFrame, expected: int) -> tuple[DataFileJson, ...]:
         """Write the complete records of decisions to new files."""
-        occasion, config = self.occasion, self.occasion.config
-        tasks = scan_files(
-            occasion.source, filter_by_time(self.plan.time(config.micros)), snapshot_id=occasion.snapshot
-        )
+        context, config = self.context, self.context.config
+        tasks = scan_files(context.source, filter_by_time(self.plan.time(config.micros)), snapshot_id=context.snapshot)
         fetch = FetchTask(
-            source=Target.of(occasion.source),
-            target=Target.of(occasion.target),
+            source=Target.of(context.source),
+            target=Target.of(context.target),
             files={task.file.file_path: task for task in tasks},
             config=config,
         )
         slices = max(1, min(len(tasks), self._slices))
-        placed = self.decider.placed(self.plan, decided).select(*DECIDED, FILE)
+        placed = self.decider.locate(self.plan, decided).select(*DECIDED, FILE)
         ordered = placed.repartition(slices, FILE).sortWithinPartitions(FILE)
         found = [parse_task_row((row.rows, row.files)) for row in ordered.mapInArrow(fetch, SCHEMA).collect()]
         rows = sum(number for number, _files in found)
         if rows != expected:
-            name = ".".join(occasion.source.name())
+            name = ".".join(context.source.name())
             raise LakeError(
                 f"{rows:,} records of {name} found for {expected:,} decisions",
-                hint="nothing was changed; compact the table, then sample again",
+                hint="nothing was changed; compact the table and sample again",
             )
         return tuple(file for _number, files in found for file in files)
 
@@ -168,11 +164,11 @@ class Sampler:
 
     def run(self, scope: Scope = EVERYTHING) -> TableRunResult:
         """Sample the changes since the last run; plan again if another writer replaced files in the meantime."""
-        again = retry_conflicts()
+        retry = retry_conflicts()
         name, seconds = f"reservoir:{self.target}", self.config.lease_seconds
         with hold_worker_lease(self.documents, name, seconds=seconds, what="reservoir", steal=self.steal) as lease:
             try:
-                result: TableRunResult = again(self._run, scope, lease)
+                result: TableRunResult = retry(self._run, scope, lease)
             except Exception as error:
                 count_failure(self.table)
                 ours = explain_refusal(error, self.table)
@@ -187,29 +183,29 @@ class Sampler:
 
         Records are counted, and nothing is written.
         """
-        occasion = self._occasion(scope)
-        return self._planned(occasion)[0]
+        context = self._context(scope)
+        return self._plan(context)[0]
 
     def _run(self, scope: Scope, lease: Lease) -> TableRunResult:
-        began, occasion = time.monotonic(), self._occasion(scope)
-        plan, wrong = self._planned(occasion)
-        written = SampleWriter(self.lake, occasion, plan, self._decider(occasion), self._tell).written()
+        began, context = time.monotonic(), self._context(scope)
+        plan, wrong = self._plan(context)
+        written = SampleWriter(self.lake, context, plan, self._decider(context), self._report).write()
         snapshot = ""
-        if written.change.changes_rows or occasion.must_tell or (plan.turns and not occasion.was):
-            self._tell("committing")
+        if written.change.changes_rows or context.must_commit_position or (plan.to_sample and not context.previous):
+            self._report("committing")
             lease.check()
-            snapshot = str(self._commit(occasion, plan, written.change))
-        change, position = written.change, occasion.position if snapshot else occasion.was
+            snapshot = str(self._commit(context, plan, written.change))
+        change, position = written.change, context.position if snapshot else context.previous
         return TableRunResult(
             source=self.table,
             target=self.target,
             policy=self.config.policy,
             how=self.config.how,
-            reason=occasion.reason,
-            windows=list_window_results(plan.turns, written.kept, wrong),
+            reason=context.reason,
+            windows=list_window_results(plan.to_sample, written.kept, wrong),
             waiting=plan.waiting,
             left=plan.left,
-            mixed=occasion.position.mixed,
+            mixed=context.position.mixed,
             files_added=len(change.added),
             files_removed=len(change.removed),
             delete_files=len(change.deletes),
@@ -219,22 +215,22 @@ class Sampler:
             seconds=time.monotonic() - began,
         )
 
-    def _occasion(self, scope: Scope) -> RunContext:
+    def _context(self, scope: Scope) -> RunContext:
         source, target = self.lake.table(self.table), self.lake.table(self.target)
         return RunContext(source, target, self.config, scope, micros_of(self.clock()), self.frozen)
 
-    def _decider(self, occasion: RunContext) -> Decider:
-        return Decider(self.lake, self.config, self.table, occasion.source, occasion.snapshot or 0)
+    def _decider(self, context: RunContext) -> Decider:
+        return Decider(self.lake, self.config, self.table, context.source, context.snapshot or 0)
 
-    def _planned(self, occasion: RunContext) -> tuple[Plan, Counts]:
-        wanted = occasion.wanted
-        if occasion.snapshot is None or not wanted.time:
+    def _plan(self, context: RunContext) -> tuple[Plan, Counts]:
+        wanted = context.windows
+        if context.snapshot is None or not wanted.time:
             return Plan(), {}
-        self._tell("counting")
-        counts, wrong = self._decider(occasion).counts(wanted.time, wanted.scope.owner)
+        self._report("counting")
+        counts, wrong = self._decider(context).counts(wanted.time, wanted.scope.owner)
         return plan_windows(counts, wanted), wrong
 
-    def _commit(self, occasion: RunContext, plan: Plan, change: RowChange) -> int:
+    def _commit(self, context: RunContext, plan: Plan, change: RowChange) -> int:
         commit = change_rows(
             self.lake,
             self.target,
@@ -242,11 +238,11 @@ class Sampler:
             batch_id=f"{RESERVOIR}:{self.target}:{uuid4().hex}",
             operation=RESERVOIR,
             summary={
-                **occasion.position.to_summary(RESERVOIR),
+                **context.position.to_summary(RESERVOIR),
                 **format_changed_windows(plan.windows(self.config.micros)),
             },
         )
         return commit.snapshot_id
 
-    def _tell(self, step: str) -> None:
+    def _report(self, step: str) -> None:
         self.progress(step, STEPS.index(step), len(STEPS))

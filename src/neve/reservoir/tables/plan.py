@@ -42,7 +42,7 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class WantedWindows:
+class WindowSelection:
     """Changes since the last run: windows that changed (`None`: any may have), and the time range that settled."""
 
     micros: int
@@ -76,7 +76,7 @@ class WantedWindows:
         came = self.everything or start in (self.changed or {}).get(owner, ())
         return came or self.settled[0] < start + self.micros <= self.settled[1]
 
-    def without_rows(self, counts: Counts) -> Iterator[tuple[str, int]]:
+    def find_empty(self, counts: Counts) -> Iterator[tuple[str, int]]:
         """Yield windows that changed and have no rows any more."""
         for owner, starts in (self.changed or {}).items():
             yield from ((owner, start) for start in starts if (owner, start) not in counts)
@@ -95,29 +95,29 @@ class PlannedWindow:
 class Plan:
     """Windows to sample, and the numbers of windows that wait, or stay because their source is incomplete."""
 
-    turns: tuple[PlannedWindow, ...] = ()
+    to_sample: tuple[PlannedWindow, ...] = ()
     waiting: int = 0
     left: int = 0
 
     def windows(self, micros: int) -> dict[str, Ranges]:
         """Return the windows whose rows are replaced, by organization."""
-        owned = by_owner((turn.owner, turn.start) for turn in self.turns)
+        owned = by_owner((planned.owner, planned.start) for planned in self.to_sample)
         return {owner: Ranges.of_windows(starts, micros) for owner, starts in sorted(owned.items())}
 
     def time(self, micros: int) -> Ranges:
         """Return time ranges that contain the windows, few in number."""
-        return Ranges.of_windows((turn.start for turn in self.turns), micros).join_to(MAX_RANGES)
+        return Ranges.of_windows((planned.start for planned in self.to_sample), micros).join_to(MAX_RANGES)
 
     @property
     def records(self) -> int:
         """The number of records of all windows."""
-        return sum(turn.records for turn in self.turns)
+        return sum(planned.records for planned in self.to_sample)
 
 
-def plan_windows(counts: Counts, wanted: WantedWindows) -> Plan:
+def plan_windows(counts: Counts, wanted: WindowSelection) -> Plan:
     """Plan the windows that are wanted, settled and have a complete source."""
-    turns, waiting, left = [], 0, 0
-    known = {**counts, **dict.fromkeys(wanted.without_rows(counts), 0)}
+    to_sample, waiting, left = [], 0, 0
+    known = {**counts, **dict.fromkeys(wanted.find_empty(counts), 0)}
     for (owner, start), records in sorted(known.items()):
         if not wanted.holds(owner, start):
             continue
@@ -126,5 +126,5 @@ def plan_windows(counts: Counts, wanted: WantedWindows) -> Plan:
         elif start < wanted.frozen(owner):
             left += bool(records)
         else:
-            turns.append(PlannedWindow(owner, start, records))
-    return Plan(tuple(turns), waiting, left)
+            to_sample.append(PlannedWindow(owner, start, records))
+    return Plan(tuple(to_sample), waiting, left)

@@ -19,7 +19,7 @@ from neve.lake.read.incremental import (
     never_frozen,
 )
 from neve.lake.time_ranges import BEGINNING, END
-from neve.reservoir.tables.plan import WantedWindows
+from neve.reservoir.tables.plan import WindowSelection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,7 +83,7 @@ class RunContext:
         return self.target.metadata.current_snapshot_id
 
     @cached_property
-    def was(self) -> Position | None:
+    def previous(self) -> Position | None:
         """The current position of the sample."""
         return Position.load(self.target, RESERVOIR)
 
@@ -93,42 +93,46 @@ class RunContext:
 
         A run that excludes windows does not advance it.
         """
-        config, was = self.config, self.was
-        other = was is not None and (was.mixed or was.policy != config.policy)
+        config, previous = self.config, self.previous
+        other = previous is not None and (previous.mixed or previous.policy != config.policy)
         if self.scope.is_whole:
             mixed = other and not self.scope.again
             return Position(self.snapshot, config.policy, config.how, config.window_seconds, self._until, mixed)
-        if was is None:
+        if previous is None:
             return Position(None, config.policy, config.how, config.window_seconds, BEGINNING)
-        return replace(was, policy=config.policy, how=config.how, seconds=config.window_seconds, mixed=other)
+        return replace(previous, policy=config.policy, how=config.how, seconds=config.window_seconds, mixed=other)
 
     @cached_property
-    def wanted(self) -> WantedWindows:
+    def windows(self) -> WindowSelection:
         """The windows to sample."""
         self._check()
-        changes = find_changes(self.source, self.was.snapshot) if self.was else NO_POSITION
+        changes = find_changes(self.source, self.previous.snapshot) if self.previous else NO_POSITION
         micros, unknown = self.config.micros, bool(changes.gap) or self.scope.again
         changed = None if unknown else find_changed_windows(self.source, changes.snapshots, micros)
-        before = self.was.until if self.was else BEGINNING
+        before = self.previous.until if self.previous else BEGINNING
         frozen = self.frozen if self.target_snapshot is not None else never_frozen
-        return WantedWindows(micros, changed, (min(before, self._until), self._until), self.scope, frozen)
+        return WindowSelection(micros, changed, (min(before, self._until), self._until), self.scope, frozen)
 
     @property
     def reason(self) -> str:
         """The reason why windows are sampled."""
-        if self.was is None:
-            return "the first run"
+        if self.previous is None:
+            return "first run"
         if self.scope.again:
-            return "asked for again"
-        if self.wanted.changed is None:
-            return "the snapshot of the last run is gone from the source, or what changed since can't be told"
-        number = sum(len(starts) for starts in self.wanted.changed.values())
+            return "resampling was requested"
+        if self.windows.changed is None:
+            return "the source snapshot of the last run has expired, or the changes since are unknown"
+        number = sum(len(starts) for starts in self.windows.changed.values())
         return f"{number:,} window{'' if number == 1 else 's'} changed since the last run"
 
     @property
-    def must_tell(self) -> bool:
+    def must_commit_position(self) -> bool:
         """True if the position is so old that expiry must keep snapshots of the source for it."""
-        return self.was is not None and self.was != self.position and is_stale(self.source, self.was.snapshot)
+        return (
+            self.previous is not None
+            and self.previous != self.position
+            and is_stale(self.source, self.previous.snapshot)
+        )
 
     @property
     def _until(self) -> int:
@@ -137,9 +141,10 @@ class RunContext:
 
     def _check(self) -> None:
         """Reject windows of two lengths: they would overlap, and their records would count twice."""
-        was, seconds = self.was, self.config.window_seconds
-        if was is not None and was.seconds != seconds and not (self.scope.again and self.scope.is_whole):
+        previous, seconds = self.previous, self.config.window_seconds
+        if previous is not None and previous.seconds != seconds and not (self.scope.again and self.scope.is_whole):
             raise ConfigError(
-                f"{'.'.join(self.target.name())} has windows of {was.seconds:,} s, and is to get some of {seconds:,} s",
-                hint="sample every window anew with --again, or set reservoir.lake.window_seconds as it was",
+                f"{'.'.join(self.target.name())} has windows of {previous.seconds:,} s, "
+                f"but reservoir.lake.window_seconds is {seconds:,}",
+                hint="sample every window again with --again, or restore reservoir.lake.window_seconds",
             )

@@ -34,37 +34,39 @@ OWN = {
 ALIASES = {"duration": "duration_ms"}
 
 
-def read_table_sample(lake: Lake, table: str, asked: SampleRequest, organization: str | None = None) -> pa.Table:
+def read_table_sample(lake: Lake, table: str, request: SampleRequest, organization: str | None = None) -> pa.Table:
     """Read kept records of a sample table as input of `neve.reservoir.estimate.sample.Sample.of`.
 
     The names of groups include the organization if there are several, because each was sampled separately.
     """
     source = lake.table(table)
     schema = source.schema()
-    names = [resolve_column(schema, ALIASES.get(name, name))[0] for name in (asked.by, asked.of) if name is not None]
+    names = [
+        resolve_column(schema, ALIASES.get(name, name))[0] for name in (request.by, request.of) if name is not None
+    ]
     selected = tuple(dict.fromkeys((OWNER, *OWN, *names)))
-    rows = source.scan(row_filter=_filter(asked, organization), selected_fields=selected).to_arrow()
+    rows = source.scan(row_filter=_filter(request, organization), selected_fields=selected).to_arrow()
     found = pa.table({name: rows.column(column) for column, name in OWN.items()})
     owners = rows.column(OWNER).cast(pa.string())
     found = found.append_column("tau", pa.array(_thresholds(found, owners)))
     several = len(pc.unique(owners)) > 1
     found = found.set_column(2, "group", _name_groups(owners, found.column("group"), several=several))
-    if asked.by is not None:
-        found = found.append_column("by", _name_groups(owners, _texts(rows, schema, asked.by), several=several))
-    if asked.of is not None:
-        found = found.append_column("value", pa.array(_numbers(rows, schema, asked.of), from_pandas=True))
+    if request.by is not None:
+        found = found.append_column("by", _name_groups(owners, _texts(rows, schema, request.by), several=several))
+    if request.of is not None:
+        found = found.append_column("value", pa.array(_numbers(rows, schema, request.of), from_pandas=True))
     return found
 
 
-def _filter(asked: SampleRequest, organization: str | None) -> BooleanExpression:
+def _filter(request: SampleRequest, organization: str | None) -> BooleanExpression:
     """Return the filter for whole windows of the requested time."""
     wanted: BooleanExpression = AlwaysTrue()
     if organization is not None:
         wanted = And(wanted, EqualTo(term=Reference(OWNER), value=organization))
-    if asked.since is not None:
-        wanted = And(wanted, GreaterThanOrEqual(term=Reference("sampling_window"), value=asked.since.isoformat()))
-    if asked.until is not None:
-        wanted = And(wanted, LessThanOrEqual(term=Reference("sampling_window_end"), value=asked.until.isoformat()))
+    if request.since is not None:
+        wanted = And(wanted, GreaterThanOrEqual(term=Reference("sampling_window"), value=request.since.isoformat()))
+    if request.until is not None:
+        wanted = And(wanted, LessThanOrEqual(term=Reference("sampling_window_end"), value=request.until.isoformat()))
     return wanted
 
 

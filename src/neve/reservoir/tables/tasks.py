@@ -84,7 +84,9 @@ def set_map_entry(maps: pa.ChunkedArray, key: str, values: pa.Array) -> pa.Array
 
 
 KEYS = ("organization_id", "sampling_window", "record_id")
-MOST_NAMED = 100_000  # records of a file that are filtered by their ids; for more, all rows of the time range are read
+MAX_NAMED_RECORDS = (
+    100_000  # records of a file that are filtered by their ids; for more, all rows of the time range are read
+)
 HELD_BYTES = 128 * 1024 * 1024  # rows that a task holds before it writes them
 
 
@@ -107,10 +109,10 @@ class FetchTask:
         for path, decisions in _by_file(batches):
             held.append(self.records(path, decisions))
             if sum(rows.nbytes for rows in held) >= HELD_BYTES:
-                yield self._written(held)
+                yield self._write(held)
                 held = []
         if held:
-            yield self._written(held)
+            yield self._write(held)
         drop_zip_importers()
 
     def records(self, path: str, decisions: pa.Table) -> pa.Table:
@@ -139,10 +141,12 @@ class FetchTask:
         wanted = filter_by_time(Ranges.of([(int(starts.min()), int(starts.max()) + self.config.micros)]))
         ids = pc.unique(decisions.column("record_id"))
         return (
-            wanted if len(ids) > MOST_NAMED else And(wanted, In(term=Reference("record_id"), literals=ids.to_pylist()))
+            wanted
+            if len(ids) > MAX_NAMED_RECORDS
+            else And(wanted, In(term=Reference("record_id"), literals=ids.to_pylist()))
         )
 
-    def _written(self, held: list[pa.Table]) -> pa.RecordBatch:
+    def _write(self, held: list[pa.Table]) -> pa.RecordBatch:
         metadata = self.target.metadata
         rows = pa.concat_tables(held, promote_options="default")
         files = write_files(self.target, rows)
