@@ -52,17 +52,17 @@ def cycle(folder: Path, name: str, minutes: float, engine: str) -> dict[str, Any
 
 def single(folder: Path, name: str) -> dict[str, Any]:
     """Decide about single traces, one after the other, as for a trace that has just become ready."""
-    from neve.tail.explain import judge_trace, open_trace_judge  # noqa: PLC0415 - not for cycles
+    from neve.tail.explain import open_trace_judge  # noqa: PLC0415 - not for cycles
 
     selector = selector_in(folder, name, 120)
     column = selector.lake.table("trace_decisions").scan(selected_fields=("trace_id",), limit=200_000).to_arrow()
     ids = random.Random(3).sample(column.column("trace_id").to_pylist(), SINGLE_DECISIONS)
     times = []
     with open_trace_judge(selector) as opened:
-        judge_trace(selector, OWNER, ids[0], opened)  # the first one lists the table's files
+        opened.evaluate(OWNER, ids[0])  # the first one lists the table's files
         for trace_id in ids:
             began = time.perf_counter()
-            judged = judge_trace(selector, OWNER, trace_id, opened)
+            judged = opened.evaluate(OWNER, trace_id)
             times.append((time.perf_counter() - began) * 1000)
             assert judged is not None
     times.sort()

@@ -295,7 +295,7 @@ def test_catalogs_and_destinations_share_the_client() -> None:
         with pytest.raises(DestinationUnavailable, match="HTTP 302"):
             destination.deliver(kept_traces(1, 1), "b")
         destination.close()
-    assert [line["event"] for line in logs] == ["destination is asked again"]
+    assert [line["event"] for line in logs] == ["retrying destination"]
 
 
 def test_only_one_module_speaks_http() -> None:

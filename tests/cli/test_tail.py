@@ -56,7 +56,7 @@ def test_check_tells_how_policies_and_columns_are_read(folder: Path) -> None:
     assert (text.code, listed.code) == (0, 0)
     assert "2 policies, documented semantics" in text.text
     assert "start_time_unix_nano" in text.text
-    assert "num_traces means nothing here" in text.errors
+    assert "num_traces has no effect here" in text.errors
     assert [one["name"] for one in listed.json["policies"]] == ["errors", "rest"]
     assert "attributes" not in listed.json["columns_read"]
 
@@ -74,7 +74,7 @@ def test_once_decides_exports_and_says_so(folder: Path) -> None:
     assert (second.json["committed"], second.json["spans"]) == (False, 0)
     status = run("tail", "status")
     assert "cycle 1 at" in status.text
-    assert "kept (iceberg): has everything" in status.text
+    assert "kept (iceberg): up to date" in status.text
 
 
 def test_a_destination_that_is_away_is_an_error_after_the_decisions(folder: Path) -> None:

@@ -50,4 +50,4 @@ def test_without_redis_decisions_go_on_and_it_is_said(desk: Desk) -> None:
 
     assert (result.decided.traces, result.sampled.traces, result.taken.traces) == (10, 5, 0)
     assert len(result.remarks) == 1
-    assert result.remarks[0].startswith("Redis is away")
+    assert result.remarks[0].startswith("Redis is unavailable")

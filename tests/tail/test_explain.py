@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from neve.cli.sampling.tail_explain import show_explanation
-from neve.tail.explain import explain_trace, judge_trace, open_trace_judge
+from neve.tail.explain import explain_trace, open_trace_judge
 from tests.tail.simulate.lakes import (
     ACME,
     DROP,
@@ -81,7 +81,7 @@ def test_late_spans_and_a_revision(worked: Lake, tmp_path: Path, capsys: pytest.
     later = READY + timedelta(minutes=5)
     put(worked, [Trace(0, seconds=400, late=True), Trace(1, seconds=400, error=True, late=True)], READY)
     selector = selector_of(worked, tmp_path, POLICIES, later)
-    assert explain_trace(selector, ACME, KEPT.id).notes == ("1 more span came after its last decision",)
+    assert explain_trace(selector, ACME, KEPT.id).notes == ("1 more span arrived after its last decision",)
     selector.run()
     kept, revised = (explain_trace(selector, ACME, trace.id) for trace in (KEPT, LEFT))
     assert [(one.revision, one.kind, one.late_spans) for one in kept.decisions] == [(0, "decided", 0), (1, "late", 1)]
@@ -95,8 +95,8 @@ def test_late_spans_and_a_revision(worked: Lake, tmp_path: Path, capsys: pytest.
         capsys.readouterr()
         .out.splitlines()[0]
         .endswith(
-            "sampled by errors: a span matches its error; then 1 more span came of a trace that was kept before: "
-            "they are exported too"
+            "sampled by errors: a span matches its error; then 1 late span of a trace that was sampled before: "
+            "they are exported, too"
         )
     )
     show_explanation(revised)
@@ -153,8 +153,8 @@ def test_other_policies_are_noted(worked: Lake, tmp_path: Path) -> None:
     """And so is it that a limit is asked about one trace alone."""
     told = explain_trace(selector_of(worked, tmp_path, policies(LIMIT), READY), ACME, LEFT.id)
     assert [note.split(":")[0] for note in told.notes] == [
-        "it was decided by other policies than those that are asked here",
-        "limits and rates by key depend on the other traces",
+        "the trace was decided by other policies than the current ones",
+        "limits and rates by key depend on other traces",
     ]
 
 
@@ -163,7 +163,7 @@ def test_spans_that_are_gone(worked: Lake, tmp_path: Path) -> None:
     worked.table("spans").delete()
     told = explain_trace(selector_of(worked, tmp_path, POLICIES, READY), ACME, KEPT.id)
     assert (told.state, told.now) == ("decided", None)
-    assert told.notes == ("its spans are not in the table any more: policies can't be asked",)
+    assert told.notes == ("its spans are no longer in the table: the policies can't be evaluated",)
 
 
 def test_all_traces_one_by_one_are_judged_as_together(lake: Lake, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_all_traces_one_by_one_are_judged_as_together(lake: Lake, tmp_path: Path
     rows = decided(lake)
     with open_trace_judge(selector) as opened:
         for trace in some_traces(40):
-            found = judge_trace(selector, trace.owner, trace.id, opened)
+            found = opened.evaluate(trace.owner, trace.id)
             row = rows[trace.owner, trace.id]
             assert found is not None
             assert (found.decision, found.policy, found.reason) == (row["decision"], row["policy"], row["reason"])
@@ -189,9 +189,9 @@ def test_what_comes_meanwhile_is_seen(lake: Lake, tmp_path: Path) -> None:
     put(lake, [Trace(1)])
     selector = selector_of(lake, tmp_path, POLICIES)
     with open_trace_judge(selector) as opened:
-        first = opened.judged(ACME, Trace(1).id)
+        first = opened.evaluate(ACME, Trace(1).id)
         put(lake, [Trace(1, seconds=9, spans=2, late=True, error=True)])
-        second = opened.judged(ACME, Trace(1).id)
+        second = opened.evaluate(ACME, Trace(1).id)
     assert first is not None
     assert second is not None
     assert (first.spans, second.spans, first.decision, second.decision) == (1, 3, "not_sampled", "sampled")

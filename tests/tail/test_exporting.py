@@ -113,8 +113,8 @@ def test_one_that_is_away_holds_up_no_other_and_gets_the_rest_later(
     before = _turns_away("bad")
     results = {one.destination: one for one in _export(desk, good, bad)}
     assert (_turns_away("bad") - before, _turns_away("good")) == (1, 0)
-    assert results["good"].away is None
-    assert results["bad"].away is not None
+    assert results["good"].error is None
+    assert results["bad"].error is not None
     assert len(good.spans) == 28
     assert 0 < len(bad.spans) < 28
 
@@ -176,7 +176,7 @@ def test_all_of_many_wide_spans_are_brought_at_the_default_settings(desk: Desk) 
 def test_more_lots_than_files_may_be_open(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are read some at a time, and a destination that was away in between gets each span once."""
     monkeypatch.setattr(kept_module, "BATCH_SPANS", 4)
-    monkeypatch.setattr(reading_module, "LOTS_AT_ONCE", 3)
+    monkeypatch.setattr(reading_module, "SHARDS_AT_ONCE", 3)
     desk.policies = policies(ERRORS)
     sizes = {trace: 1 + trace * 7 % 11 for trace in range(30)}
     put(desk.lake, [Span(trace, part, error=True) for trace, size in sizes.items() for part in range(size)])
@@ -266,7 +266,7 @@ def test_two_processes_of_one_selector_bring_each_span_once(desk: Desk) -> None:
     first.join()
     assert len(slow.spans) == len(set(slow.spans)) == 10
     assert "tail-export:tail:slow" in second.note
-    assert second.away is None
+    assert second.error is None
 
 
 def test_a_dead_process_s_lease_can_be_taken(desk: Desk) -> None:

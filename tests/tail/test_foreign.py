@@ -122,7 +122,7 @@ def test_kept_spans_of_a_foreign_table_are_rows_of_ours(desk: Desk) -> None:
         ({"columns": {"colour": "x"}}, r"tail\.source\.columns\.colour: expected one of organization_id, trace_id"),
         ({"units": {"trace_id": "ms"}}, r"tail\.source\.units\.trace_id: expected one of start, end"),
         ({"columns": {"trace_id": "began"}}, r"the column 'began' is long, expected binary, text in hexadecimal"),
-        ({"columns": {"start": "began"}}, r"units\.start: the column 'began' is a number, and its name does not tell"),
+        ({"columns": {"start": "began"}}, r"units\.start: the column 'began' is a number without a unit in its name"),
         ({"columns": {"start": "began", "attributes": "took"}, "units": {"start": "us"}}, "expected a map with texts"),
     ],
 )
@@ -143,7 +143,7 @@ def test_policies_that_ask_for_what_is_not_there_are_refused_at_start(desk: Desk
     )
     flags = {"name": "flagged", "type": "trace_flags"}
     desk.policies = policies(flags)
-    with pytest.raises(ConfigError, match=r"the policies ask for flags, which others\.otel_spans does not have"):
+    with pytest.raises(ConfigError, match=r"the policies need flags, which others\.otel_spans does not have"):
         desk.run(at=1)
 
 

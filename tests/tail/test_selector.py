@@ -209,7 +209,7 @@ def test_other_policies_look_at_all_open_traces_again(desk: Desk) -> None:
         {"name": "gold", "type": "string_attribute", "string_attribute": {"key": "tier", "values": ["gold"]}}
     )
     result = desk.run(at=1000)
-    assert "ask spans for other things" in result.reason
+    assert "evaluate other conditions" in result.reason
     assert desk.told() == {1: [("decided", "sampled", "gold")], 2: [NOT_KEPT], 3: [NOT_KEPT]}
 
 
@@ -232,7 +232,7 @@ def test_a_selector_keeps_to_its_table(desk: Desk) -> None:
     put(desk.lake, [Span(1, 1)])
     desk.run(at=1000)
     desk.set(source={"table": "sampled_spans"})
-    with pytest.raises(ConfigError, match=r"'tail' has decided about spans, and is to go on with sampled_spans"):
+    with pytest.raises(ConfigError, match=r"'tail' reads spans, but tail.source.table is sampled_spans"):
         desk.run(at=1100)
 
 
@@ -395,7 +395,7 @@ def test_other_policies_do_not_judge_what_was_decided(desk: Desk) -> None:
         put(desk.lake, [Span(1, number, at=0.1, arrived=1000.0 + number, error=True)])
         desk.run(at=1100.0 + number)
     assert [line[1] for line in desk.told()[1]] == ["not_sampled"] * 3
-    assert "by other policies than now's" in desk.decisions()[-1]["reason"]
+    assert "by other policies than the current ones" in desk.decisions()[-1]["reason"]
 
 
 def test_a_selector_may_begin_with_what_is_new(desk: Desk) -> None:
@@ -415,5 +415,5 @@ def test_one_that_was_taken_for_dead_commits_nothing(desk: Desk) -> None:
     table = desk.lake.table("trace_decisions")
     position = Checkpoint.of(table, "tail")
     assert position is not None
-    with pytest.raises(LeaseLost, match="has decided cycle 1 in another process"):
+    with pytest.raises(LeaseLost, match="has committed cycle 1"):
         commit_decisions(table, [], "tail", replace(position, now_us=position.now_us + 1))

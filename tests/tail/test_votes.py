@@ -46,7 +46,7 @@ def votes(stated: PolicySet) -> tuple[Vote, ...]:
     ("policy", "vote", "reason"),
     [
         (ALWAYS, "sampled", "it samples every trace"),
-        (NEVER, "not_sampled", "what it negates holds"),
+        (NEVER, "not_sampled", "the negated policy matches"),
         (holds("a"), "sampled", "a span matches its string_attribute"),
         (holds("b"), "not_sampled", "no span matches its string_attribute"),
         (holds("a", inverted=True), "not_sampled", "a span matches its string_attribute"),
@@ -63,12 +63,12 @@ def votes(stated: PolicySet) -> tuple[Vote, ...]:
             "its 900 bytes do not fit limit, 1 bytes a second",
         ),
         (All("both", "and", (ALWAYS, holds("b"), NEVER)), "not_sampled", "no span matches its string_attribute"),
-        (Drop("away", "drop", (holds("a"),)), "dropped", "all that it asks for holds"),
+        (Drop("away", "drop", (holds("a"),)), "dropped", "all its conditions hold"),
         (Drop("away", "drop", (holds("b"),)), "not_sampled", "no span matches its string_attribute"),
         (
             Composite("shares", "composite", 5, (Share(holds("b"), 5),)),
             "not_sampled",
-            "none of its parts samples it",
+            "no part samples it",
         ),
         (
             Composite("shares", "composite", 0, (Share(holds("b"), 5), Share(ALWAYS, 5))),
@@ -90,7 +90,7 @@ def test_policies_after_the_decision_are_not_asked() -> None:
     first = votes(policy_set(ALWAYS, Latency("slow", "latency", 1), first_match=True))
     assert [one.vote for one in dropped] == ["dropped", "not_asked"]
     assert [one.vote for one in first] == ["sampled", "not_asked"]
-    assert dropped[1].reason == first[1].reason == "a policy before it has decided"
+    assert dropped[1].reason == first[1].reason == "an earlier policy has decided"
 
 
 def test_every_policy_that_votes_has_its_own_reason() -> None:

@@ -104,7 +104,7 @@ def run_forever(
 ) -> None:
     """Start a cycle at each interval until SIGTERM or SIGINT; a failure is logged and retried with backoff."""
     ended = stop or _stop_on_signals()
-    exporters = build_exporter(selector).apart() if export else []
+    exporters = build_exporter(selector).split_by_destination() if export else []
 
     def count_failure(error: NeveError) -> None:
         if not isinstance(error, LeaseTaken):

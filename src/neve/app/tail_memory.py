@@ -188,7 +188,7 @@ def build_memory_selector(
         build_claims(config),
         destinations,
         log=DecisionLog(lake, config.name) if lake else None,
-        tell=tell,
+        report=tell,
     )
 
 

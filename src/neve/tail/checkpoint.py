@@ -94,8 +94,8 @@ def load_cycle_start(decisions: Table, opened: Table, selector: str, source: str
     for position in (decided, left):
         if position is not None and position.source != source:
             raise ConfigError(
-                f"the selector {selector!r} has decided about {position.source}, and is to go on with {source}",
-                hint="give the selector of another table another tail.name",
+                f"the selector {selector!r} reads {position.source}, but tail.source.table is {source}",
+                hint="use another tail.name for another table",
             )
     if decided is not None and (left is None or decided.cycle > left.cycle):
         return CycleStart(left, unfinished=decided)
@@ -175,8 +175,8 @@ def _guard_cycle(selector: str, position: Checkpoint) -> Guard:
         there = Checkpoint.of(table, selector)
         if there is not None and there.cycle >= position.cycle:
             raise LeaseLost(
-                f"the selector {selector!r} has decided cycle {there.cycle} in another process",
-                hint="nothing was committed; one process of a selector works at a time",
+                f"another process of the selector {selector!r} has committed cycle {there.cycle}",
+                hint="nothing was committed; run one process per selector",
             )
 
     return check

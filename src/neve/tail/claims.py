@@ -64,8 +64,8 @@ class RedisClaims:
             for first in range(0, len(ids), CLAIM_BATCH):
                 holders += self._claim(organization, ids[first : first + CLAIM_BATCH])
         except (RedisError, OSError) as error:
-            self.trouble = f"Redis is away ({error}): traces that another selector keeps may be exported twice"
-            LOG.warning("tail: claims can't be asked", error=str(error))
+            self.trouble = f"Redis is unavailable ({error}): traces that another selector keeps may be exported twice"
+            LOG.warning("can't reach Redis for claims on traces", error=str(error))
             return holders + [self._selector] * (len(ids) - len(holders))
         self.trouble = ""
         return holders

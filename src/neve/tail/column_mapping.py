@@ -78,14 +78,14 @@ class SpanColumns:
             needed |= {self.reads[part] for part in _list_source_roles(name, self.reads) if part in self.reads}
         return needed
 
-    def lacking(self, wanted: Iterable[str]) -> list[str]:
+    def find_missing(self, wanted: Iterable[str]) -> list[str]:
         """Return the wanted columns that the table lacks, except types, as values without them are parsed by form."""
         return sorted(name for name in wanted if name not in self.expressions and not name.endswith("attribute_types"))
 
 
-def _list_source_roles(name: str, there: Mapping[str, str]) -> tuple[str, ...]:
+def _list_source_roles(name: str, mapped: Mapping[str, str]) -> tuple[str, ...]:
     """List the source roles that a column is built from."""
-    if name == "resource_attributes" and name not in there:
+    if name == "resource_attributes" and name not in mapped:
         return ("service_name",)
     made = {"start_ns": ("start",), "end_ns": ("start", "end", "duration"), "arrived_us": ("arrived",)}
     return made.get(name, (name,))
@@ -166,18 +166,18 @@ def map_columns(schema: Schema, config: SourceConfig) -> SpanColumns:
             name, kind = next(((one, _find_type(schema, one)) for one in names if _find_type(schema, one)), ("", None))
         if kind is not None:
             found[role] = name, kind
-    for role, words in (("trace_id", "the trace that a span belongs to"), ("start", "when a span began")):
+    for role, words in (("trace_id", "the trace id"), ("start", "the start time")):
         if role not in found and config.columns.get(role) is None:
             wrong.append(
-                f"no column tells {words}; name it in tail.source.columns.{role}; there are {_list_columns(schema)}"
+                f"no column for {words}; name it in tail.source.columns.{role}, one of {_list_columns(schema)}"
             )
     if not {"end", "duration"} & set(found):
-        wrong.append("no column tells when a span ended; name it in tail.source.columns.end or .duration")
+        wrong.append("no column for the end time; name it in tail.source.columns.end or .duration")
     built = _ColumnBuilder(config)
     expressions = built.all(found)
     wrong += built.wrong
     if wrong:
-        raise ConfigError("\n".join(wrong), hint="`neve tail check` shows how the columns are read")
+        raise ConfigError("\n".join(wrong), hint="`neve tail check` shows the column mapping")
     return SpanColumns(
         expressions,
         {role: name.split(".")[0] for role, (name, _kind) in found.items()},
@@ -230,7 +230,7 @@ class _ColumnBuilder:
             return self._events(name, kind, column)
         is_number = role in NUMBER_ROLES
         if not isinstance(kind, IntegerType | LongType if is_number else StringType):
-            self._refuse(role, name, kind, "a number" if is_number else "text")
+            self._reject(role, name, kind, "a number" if is_number else "text")
         return column
 
     def _id(self, role: str, name: str, kind: IcebergType, column: str) -> str:
@@ -239,7 +239,7 @@ class _ColumnBuilder:
         elif isinstance(kind, UUIDType):
             column = f"unhex(replace({column}::VARCHAR, '-', ''))"
         elif not isinstance(kind, BinaryType | FixedType):
-            self._refuse(role, name, kind, "binary, text in hexadecimal or a UUID")
+            self._reject(role, name, kind, "binary, text in hexadecimal or a UUID")
         if role == "parent_span_id":  # an empty id, or one of zeros only, means no parent
             return f"CASE WHEN ltrim(hex({column}), '0') <> '' THEN {column} END"
         return column
@@ -248,7 +248,7 @@ class _ColumnBuilder:
         if isinstance(kind, IntegerType | LongType):
             return f"coalesce({column}, 0)::INTEGER"
         if not isinstance(kind, StringType):
-            self._refuse(role, name, kind, "a number or text")
+            self._reject(role, name, kind, "a number or text")
         prefix = "STATUS_CODE_" if role == "status_code" else "SPAN_KIND_"
         cases = " ".join(
             f"WHEN '{word}' THEN {code} WHEN '{code}' THEN {code}" for word, code in CODES_BY_NAME[role].items()
@@ -260,14 +260,14 @@ class _ColumnBuilder:
             return column if isinstance(kind.value_type, StringType) else f"{column}::MAP(VARCHAR, VARCHAR)"
         if isinstance(kind, StringType):
             return f"from_json({column}::JSON, '\"MAP(VARCHAR, VARCHAR)\"')"
-        self._refuse(role, name, kind, "a map with texts for keys, or text in JSON")
+        self._reject(role, name, kind, "a map with texts for keys, or text in JSON")
         return column
 
     def _events(self, name: str, kind: IcebergType, column: str) -> str:
         element = kind.element_type if isinstance(kind, ListType) else None
         parts = {field.name for field in element.fields} if isinstance(element, StructType) else set()
         if not {"name", "attributes"} <= parts:
-            self._refuse("events", name, kind, "a list of structs with name and attributes")
+            self._reject("events", name, kind, "a list of structs with name and attributes")
             return column
         time = "e.time_unix_nano" if "time_unix_nano" in parts else "NULL::BIGINT"
         types = "e.attribute_types" if "attribute_types" in parts else "NULL::MAP(VARCHAR, VARCHAR)"
@@ -283,17 +283,17 @@ class _ColumnBuilder:
             return f"epoch_ns({column})"
         unit = self.config.units.get(role) or _guess_unit(name)
         if isinstance(kind, StringType | StructType | MapType | ListType | BinaryType):
-            self._refuse(role, name, kind, "a timestamp or a number")
+            self._reject(role, name, kind, "a timestamp or a number")
         elif unit is None:
             self.wrong.append(
-                f"tail.source.units.{role}: the column {name!r} is a number, and its name does not tell its unit; "
+                f"tail.source.units.{role}: the column {name!r} is a number without a unit in its name; "
                 "expected s, ms, us or ns"
             )
         self.units[role] = unit or "ns"
         factor = NANOS_PER_UNIT[unit or "ns"]
         return f"({column} * {factor})::BIGINT" if factor > 1 or not isinstance(kind, LongType) else column
 
-    def _refuse(self, role: str, name: str, kind: IcebergType, expected: str) -> None:
+    def _reject(self, role: str, name: str, kind: IcebergType, expected: str) -> None:
         self.wrong.append(f"tail.source.columns.{role}: the column {name!r} is {kind}, expected {expected}")
 
 

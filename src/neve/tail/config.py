@@ -79,7 +79,7 @@ DEFAULT_COMPRESSION = {DestinationKind.DATADOG: Compression.NONE}
 
 
 class DestinationConfig(Section):
-    """A place that kept traces are sent to; `kind` says what it speaks, and so which of the other keys it has."""
+    """Destination of kept traces. Its kind determines the other keys."""
 
     name: str = Field(
         pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$",
@@ -114,7 +114,7 @@ class DestinationConfig(Section):
     @field_validator("endpoint")
     @classmethod
     def _is_address(cls, value: str) -> str:
-        expected = "should be http://host:port or https://host:port, with a path where one is needed"
+        expected = "should be http://host:port or https://host:port, optionally with a path"
         return check_http_address(value, expected) if value else value
 
     @field_validator("folder")
@@ -138,7 +138,7 @@ class DestinationConfig(Section):
         return value
 
     @model_validator(mode="after")
-    def _keys_fit(self) -> DestinationConfig:
+    def _check_keys(self) -> DestinationConfig:
         own = KEYS_BY_KIND[self.kind]
         alien = [key for key in type(self).model_fields if key in self.model_fields_set - {*SHARED_KEYS, *own}]
         if alien:
@@ -172,7 +172,7 @@ class DestinationConfig(Section):
 
 
 class ExportConfig(Section):
-    """Where kept traces go."""
+    """Destinations of kept traces."""
 
     destinations: tuple[DestinationConfig, ...] = Field(
         (), description="destinations of sampled traces; each has its own position"
@@ -184,7 +184,7 @@ class ExportConfig(Section):
         names = [destination.name for destination in value]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"should have each name once, got {', '.join(twice)} more often")
+            raise ValueError(f"should have distinct names, got {', '.join(twice)} more than once")
         return value
 
 
@@ -193,7 +193,7 @@ MB = 1024 * 1024
 
 
 class SourceConfig(Section):
-    """Where spans are, and what their columns are called there."""
+    """Table of spans, and its column names."""
 
     table: str = Field("spans", min_length=1, description="table with spans: a table of the lake, or namespace.table")
     catalog: CatalogConfig | None = Field(
@@ -215,7 +215,7 @@ class SourceConfig(Section):
 
 
 class TailConfig(Section):
-    """Which traces are complete, which are kept, and where they go."""
+    """Completeness of traces, policies, and destinations."""
 
     name: str = Field("tail", pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="name of the selector")
     storage: Literal["iceberg", "memory"] = Field(
@@ -275,10 +275,10 @@ class TailConfig(Section):
     export: ExportConfig = Field(ExportConfig(), description="destinations of sampled traces")
 
     @model_validator(mode="after")
-    def _remembers_long_enough(self) -> TailConfig:
+    def _check_trace_ttl(self) -> TailConfig:
         if self.trace_ttl_seconds <= self.max_duration_seconds:
             raise ValueError(
                 f"trace_ttl_seconds is {self.trace_ttl_seconds:g}, expected more than max_duration_seconds "
-                f"({self.max_duration_seconds:g}): a trace would be forgotten before it is decided"
+                f"({self.max_duration_seconds:g}): otherwise the claim on a trace could expire before its decision"
             )
         return self

@@ -57,15 +57,15 @@ class Outcome:
     policies: pa.StringArray | None = None  # hash of the policies that decided, if it differs from the cycle's
 
 
-def build_decision_rows(rows: pa.Table, summary: SummaryQuery, made: DecisionContext, outcome: Outcome) -> pa.Table:
+def build_decision_rows(rows: pa.Table, summary: SummaryQuery, context: DecisionContext, outcome: Outcome) -> pa.Table:
     """Build rows of the table of decisions."""
     count = rows.num_rows
     kept = np.asarray(pc.equal(outcome.decision, SAMPLED))
     adjusted = np.where(kept, 1 / np.where(kept, outcome.probability, 1), 0.0)
     nanos = pc.subtract(rows.column("end_ns"), rows.column("start_ns"))
     columns = {
-        "decided_at": to_timestamps(_repeat_value(made.now_us, count, pa.int64())),
-        "selector": _repeat_value(made.selector, count),
+        "decided_at": to_timestamps(_repeat_value(context.now_us, count, pa.int64())),
+        "selector": _repeat_value(context.selector, count),
         "decision": outcome.decision,
         "policy": outcome.policy,
         "reason": outcome.reason,
@@ -80,11 +80,11 @@ def build_decision_rows(rows: pa.Table, summary: SummaryQuery, made: DecisionCon
         "ready_because": rows.column("ready_because"),
         "duration_ms": pc.divide(pc.cast(nanos, pa.float64(), safe=False), float(NANOS_PER_MS)),
         **_build_summary_columns(rows, summary),
-        "source": _repeat_value(made.source, count),
-        "source_snapshot_id": _repeat_value(made.snapshot_id, count, pa.int64()),
-        "previous_snapshot_id": _repeat_value(made.since, count, pa.int64()),
-        "policies_hash": _repeat_value(made.policies, count) if outcome.policies is None else outcome.policies,
-        "cycle": _repeat_value(made.cycle, count, pa.int64()),
+        "source": _repeat_value(context.source, count),
+        "source_snapshot_id": _repeat_value(context.snapshot_id, count, pa.int64()),
+        "previous_snapshot_id": _repeat_value(context.since, count, pa.int64()),
+        "policies_hash": _repeat_value(context.policies, count) if outcome.policies is None else outcome.policies,
+        "cycle": _repeat_value(context.cycle, count, pa.int64()),
     }
     return pa.table(columns).select(DECISIONS.schema.names).cast(DECISIONS.schema)
 
@@ -226,7 +226,7 @@ def _count_rows(rows: pa.Table, mask: pa.ChunkedArray, column: str = "span_count
     return TraceCount(len(chosen), pc.sum(chosen).as_py() or 0)
 
 
-IDLE = "nothing is new, and nothing became ready"
+IDLE = "no new spans, and no trace became complete"
 
 
 @dataclass(frozen=True)
@@ -263,10 +263,10 @@ class CycleResult:
         return asdict(self)
 
 
-def build_cycle_result(  # noqa: PLR0913 - all that there is to tell
+def build_cycle_result(  # noqa: PLR0913 - all but the first five by keyword
     selector: str,
     position: Checkpoint,
-    news: NewFiles,
+    new_files: NewFiles,
     began: float,
     tally: Tally,
     *,
@@ -277,7 +277,7 @@ def build_cycle_result(  # noqa: PLR0913 - all that there is to tell
     remarks: tuple[str, ...] = (),
 ) -> CycleResult:
     """Build the result of a cycle that began at a time of the monotonic clock."""
-    read = f"all spans were read: {news.whole}" if news.whole else "what came since the last cycle was read"
+    read = f"read all spans: {new_files.whole}" if new_files.whole else "read the spans since the last cycle"
     return CycleResult(
         selector=selector,
         source=position.source,
@@ -285,9 +285,9 @@ def build_cycle_result(  # noqa: PLR0913 - all that there is to tell
         committed=not idle,
         reason=IDLE if idle else read,
         engine=engine,
-        files=len(news.files),
-        spans=news.rows,
-        bytes=news.bytes,
+        files=len(new_files.files),
+        spans=new_files.rows,
+        bytes=new_files.bytes,
         open=left,
         **tally.result,
         snapshot=str(snapshot or ""),

@@ -60,31 +60,31 @@ class TraceFileIndex:
     """Index of data files by trace id, with the list of all files cached until the table changes."""
 
     source: SpanSource
-    _listed: TraceFileList | None = field(default=None, init=False)
+    _file_list: TraceFileList | None = field(default=None, init=False)
 
     def of(self, trace_id: bytes) -> TraceFileList:
         """Return the files of the newest snapshot that may contain a trace's spans."""
         table = self.source.now()
-        listed = self._all(table)
+        file_list = self._all(table)
         name = self.source.reader.columns.names["trace_id"]
-        spellings = encode_trace_id(table.schema().find_field(name).field_type, trace_id)
-        if not listed.files or not spellings:
-            return listed
-        buckets = _find_buckets(table, name, spellings)
+        encodings = encode_trace_id(table.schema().find_field(name).field_type, trace_id)
+        if not file_list.files or not encodings:
+            return file_list
+        buckets = _find_buckets(table, name, encodings)
         if buckets is not None:
-            some = [file for file in listed.files if file.bucket is None or file.bucket in buckets]
+            some = [file for file in file_list.files if file.bucket is None or file.bucket in buckets]
         else:
-            row_filter = In(term=Reference(name), literals=set(spellings))
+            row_filter = In(term=Reference(name), literals=set(encodings))
             paths = set(scan_paths(table, row_filter))
-            some = [file for file in listed.files if file.path in paths]
-        return TraceFileList(listed.snapshot_id, some, listed.reader)
+            some = [file for file in file_list.files if file.path in paths]
+        return TraceFileList(file_list.snapshot_id, some, file_list.reader)
 
     def _all(self, table: Table) -> TraceFileList:
         current = table.metadata.current_snapshot_id
-        if self._listed is None or self._listed.snapshot_id != current:
+        if self._file_list is None or self._file_list.snapshot_id != current:
             files = list_all_files(table, None, "to look for a trace").files
-            self._listed = TraceFileList(current, files, self.source.reader)
-        return self._listed
+            self._file_list = TraceFileList(current, files, self.source.reader)
+        return self._file_list
 
 
 def encode_trace_id(kind: IcebergType, trace_id: bytes) -> list[Any]:
@@ -99,7 +99,7 @@ def encode_trace_id(kind: IcebergType, trace_id: bytes) -> list[Any]:
     return []
 
 
-def _find_buckets(table: Table, name: str, spellings: Sequence[Any]) -> set[int | None] | None:
+def _find_buckets(table: Table, name: str, encodings: Sequence[Any]) -> set[int | None] | None:
     """Return the buckets of an id, or `None` if the table has none, has some of another column, or changed them."""
     fields = [part for spec in table.metadata.specs().values() for part in spec.fields]
     transforms = {
@@ -110,11 +110,7 @@ def _find_buckets(table: Table, name: str, spellings: Sequence[Any]) -> set[int 
         return None
     ((_column, count),) = transforms
     bucket = BucketTransform(count).transform(column.field_type)
-    return {bucket(spelling) for spelling in spellings}
-
-
-# The DuckDB connection, and the file list of each snapshot, are created once and shared between traces. A decision then
-# costs one catalog lookup and one statement over the files of one bucket of ids.
+    return {bucket(encoding) for encoding in encodings}
 
 
 @dataclass(frozen=True)
@@ -156,20 +152,20 @@ class TraceJudge:
         return TraceFileIndex(self.selector.source)
 
     @cached_property
-    def judge(self) -> PolicyEvaluator:
+    def evaluator(self) -> PolicyEvaluator:
         """Evaluator of the selector's policies."""
         return PolicyEvaluator(self.selector.policies, self.selector.config.window_seconds)
 
-    def judged(self, organization: str, trace_id: bytes) -> JudgedTrace | None:
+    def evaluate(self, organization: str, trace_id: bytes) -> JudgedTrace | None:
         """Evaluate the policies on a trace as it is now, or return `None` if it has no spans."""
         found = self.files.of(trace_id)
         rows = self._summary(found, organization, trace_id)
         if rows is None or not rows.num_rows:
             return None
         traces = build_traces(rows, self.selector.source.summary, extract_integers(rows, "ready_us"))
-        verdicts, _state = self.judge.judge(traces, LimitState())
+        verdicts, _state = self.evaluator.judge(traces, LimitState())
         row = {**rows.to_pylist()[0], "is_unordered": traces.unordered is not None and bool(traces.unordered[0])}
-        return _build_judged_trace(found, row, verdicts, explain_votes(self.judge, traces, verdicts))
+        return _build_judged_trace(found, row, verdicts, explain_votes(self.evaluator, traces, verdicts))
 
     def _summary(self, found: TraceFileList, organization: str, trace_id: bytes) -> pa.Table | None:
         """Build the summary of a trace in the same way as a cycle."""
@@ -196,16 +192,6 @@ def open_trace_judge(selector: TailSelector) -> Iterator[TraceJudge]:
     ) as connection:
         connection.execute("SET parquet_metadata_cache = true")  # otherwise half of the time is spent on footers
         yield TraceJudge(selector, connection)
-
-
-def judge_trace(
-    selector: TailSelector, organization: str, trace_id: bytes, among: TraceJudge | None = None
-) -> JudgedTrace | None:
-    """Evaluate a selector's policies on one trace now, where callers with several use `open_trace_judge` once."""
-    if among is not None:
-        return among.judged(organization, trace_id)
-    with open_trace_judge(selector) as opened:
-        return opened.judged(organization, trace_id)
 
 
 def _build_judged_trace(
@@ -240,8 +226,6 @@ def to_datetime(micros: int) -> datetime:
     """Convert microseconds since 1970 to a datetime."""
     return EPOCH + timedelta(microseconds=micros)
 
-
-__all__ = ["JudgedTrace", "TraceExplanation", "TraceJudge", "explain_trace", "judge_trace", "open_trace_judge"]
 
 UNKNOWN, UNSEEN, OPEN, DECIDED = "unknown", "unseen", "open", "decided"
 
@@ -313,8 +297,8 @@ class TraceExplanation:
 
     def as_document(self) -> dict[str, Any]:
         """Return the explanation as a JSON document, with times as text."""
-        told: dict[str, Any] = _format_times({"state": self.state, **asdict(self)})
-        return told
+        document: dict[str, Any] = _format_times({"state": self.state, **asdict(self)})
+        return document
 
 
 def explain_trace(selector: TailSelector, organization: str, trace_id: bytes) -> TraceExplanation:
@@ -326,7 +310,7 @@ def explain_trace(selector: TailSelector, organization: str, trace_id: bytes) ->
         )
         decisions = _load_decisions(traces.connection, made) if made else ()
         waiting = _load_open_traces(traces, left) if left else ()
-        now = traces.judged(organization, trace_id)
+        now = traces.evaluate(organization, trace_id)
     return TraceExplanation(
         organization=organization,
         trace_id=trace_id.hex(),
@@ -343,8 +327,10 @@ def explain_trace(selector: TailSelector, organization: str, trace_id: bytes) ->
 
 def _load_decisions(connection: duckdb.DuckDBPyConnection, rows: str) -> tuple[DecisionRecord, ...]:
     """Load every revision of every selector, in the order of decision."""
-    listed = ", ".join(DecisionRecord.__annotations__)
-    found = connection.execute(f"SELECT {listed} FROM {rows} ORDER BY decided_at, selector, revision").to_arrow_table()
+    file_list = ", ".join(DecisionRecord.__annotations__)
+    found = connection.execute(
+        f"SELECT {file_list} FROM {rows} ORDER BY decided_at, selector, revision"
+    ).to_arrow_table()
     return tuple(DecisionRecord(**row) for row in found.to_pylist())
 
 
@@ -379,14 +365,14 @@ def _build_notes(
     """Yield notes that are needed to interpret the explanation."""
     mine = [one for one in decisions if one.selector == selector.config.name]
     if mine and mine[-1].policies_hash != selector.policies.fingerprint:
-        yield "it was decided by other policies than those that are asked here"
+        yield "the trace was decided by other policies than the current ones"
     if now is None and decisions:
-        yield "its spans are not in the table any more: policies can't be asked"
+        yield "its spans are no longer in the table: the policies can't be evaluated"
     more = now.spans - mine[-1].span_count if now is not None and mine else 0
     if more > 0:
-        yield f"{more:,} more span{'' if more == 1 else 's'} came after its last decision"
+        yield f"{more:,} more span{'' if more == 1 else 's'} arrived after its last decision"
     if now is not None and has_limits(selector.policies):
-        yield "limits and rates by key depend on the other traces: here each policy is asked about this trace alone"
+        yield "limits and rates by key depend on other traces: here each policy is evaluated on this trace alone"
 
 
 def _format_times(value: Any) -> Any:

@@ -179,29 +179,29 @@ class CycleJudge:
     policies: PolicySet
     window_seconds: int
     claims: Claims
-    made: DecisionContext
+    context: DecisionContext
     since_us: int  # traces that were ready before are already decided
     until_us: int  # traces that are ready before are decided in this cycle
     limits: dict[str, LimitState] = field(default_factory=dict)
     new_spans: int = 0
 
     @cached_property
-    def judge(self) -> PolicyEvaluator:
+    def evaluator(self) -> PolicyEvaluator:
         """Evaluator of the policies."""
         return PolicyEvaluator(self.policies, self.window_seconds)
 
     @cached_property
-    def judge_again(self) -> PolicyEvaluator:
+    def late_evaluator(self) -> PolicyEvaluator:
         """Evaluator for decided traces with late spans, without limits."""
         return PolicyEvaluator(remove_limits(self.policies), self.window_seconds)
 
     @property
     def is_ready(self) -> str:
         """SQL condition for traces that are decided in this cycle."""
-        return f"({self._moment}) < {self.until_us}"
+        return f"({self._ready_at}) < {self.until_us}"
 
     @property
-    def _moment(self) -> str:
+    def _ready_at(self) -> str:
         """SQL of the time at which a trace is ready, for limits.
 
         A trace whose spans were committed late may have been ready in a closed window. It belongs to the next window,
@@ -214,9 +214,9 @@ class CycleJudge:
         found = self.connection.execute(f"SELECT count(*) FROM {MERGED_TRACES} WHERE NOT {self.is_ready}").fetchone()
         return int(found[0]) if found else 0
 
-    def decided(self) -> Iterator[pa.Table]:
+    def decide_ready(self) -> Iterator[pa.Table]:
         """Yield decision rows for traces that are decided for the first time."""
-        moment = self._moment
+        moment = self._ready_at
         window = self.window_seconds * MICROS
         order = f"ORDER BY organization_id, {moment} // {window}, {moment}, trace_id"
         batches = self.connection.execute(
@@ -224,34 +224,34 @@ class CycleJudge:
             f"WHERE {self.is_ready} {order if has_limits(self.policies) else ''}"
         ).to_arrow_reader(BATCH_ROWS)
         for rows in split_by_window(batches, window) if has_limits(self.policies) else split_by_organization(batches):
-            yield self._first(rows)
+            yield self._decide(rows)
 
-    def late(self) -> Iterator[pa.Table]:
+    def decide_late(self) -> Iterator[pa.Table]:
         """Yield decision rows for decided traces with late spans."""
         batches = self.connection.execute(
-            f"SELECT *, {self.made.now_us} AS ready_us, 'late' AS ready_because FROM {LATE_TRACES} "
+            f"SELECT *, {self.context.now_us} AS ready_us, 'late' AS ready_because FROM {LATE_TRACES} "
             "ORDER BY organization_id, trace_id"
         ).to_arrow_reader(BATCH_ROWS)
-        yield from map(self._again, split_by_organization(batches))
+        yield from map(self._decide_again, split_by_organization(batches))
 
-    def _first(self, rows: pa.Table) -> pa.Table:
+    def _decide(self, rows: pa.Table) -> pa.Table:
         organization = rows.column("organization_id")[0].as_py()
         traces = build_traces(rows, self.summary, extract_integers(rows, "ready_us"))
-        verdicts, state = self.judge.judge(traces, self.limits.get(organization, LimitState()))
+        verdicts, state = self.evaluator.judge(traces, self.limits.get(organization, LimitState()))
         self.limits[organization] = state
         outcome = self._outcome(organization, traces, verdicts, verdicts.decision == 1)
-        return build_decision_rows(rows, self.summary, self.made, outcome)
+        return build_decision_rows(rows, self.summary, self.context, outcome)
 
-    def _again(self, rows: pa.Table) -> pa.Table:
+    def _decide_again(self, rows: pa.Table) -> pa.Table:
         """Judge traces again.
 
         Only facts may change a decision, and only to kept, so budgets are not spent twice.
         """
         traces = build_traces(rows, self.summary, extract_integers(rows, "ready_us"))
-        verdicts, _state = self.judge_again.judge(traces, LimitState())
+        verdicts, _state = self.late_evaluator.judge(traces, LimitState())
         before = rows.column("decision").combine_chunks()
         was_kept = np.asarray(pc.equal(before, SAMPLED))
-        same = np.asarray(pc.equal(rows.column("policies_hash"), self.made.policies))
+        same = np.asarray(pc.equal(rows.column("policies_hash"), self.context.policies))
         revised = ~was_kept & same & (verdicts.decision == 1)
         outcome = self._outcome(rows.column("organization_id")[0].as_py(), traces, verdicts, revised)
         kept = pa.array(revised)
@@ -267,12 +267,12 @@ class CycleJudge:
             probability=np.where(
                 revised, outcome.probability, _compute_probability(was_kept, same, count, outcome.probability)
             ),
-            policies=pc.if_else(pa.array(same), self.made.policies, rows.column("policies_hash").combine_chunks()),
+            policies=pc.if_else(pa.array(same), self.context.policies, rows.column("policies_hash").combine_chunks()),
             kind=pc.if_else(kept, REVISED, LATE),
             revision=pc.add(rows.column("revision").combine_chunks(), 1).cast(pa.int32()),
             late_spans=rows.column("late_spans").combine_chunks(),
         )
-        return build_decision_rows(rows, self.summary, self.made, outcome)
+        return build_decision_rows(rows, self.summary, self.context, outcome)
 
     def _outcome(self, organization: str, traces: Traces, verdicts: Verdicts, kept: Bools) -> Outcome:
         """Build the outcome of verdicts, and claim the traces that are kept now."""
@@ -285,17 +285,17 @@ class CycleJudge:
             reason=add_order_remark(pa.array(verdicts.reasons(), pa.string()), traces.unordered),
             probability=verdicts.probability,
             threshold=_format_thresholds(verdicts),
-            taken_by=self._taken(organization, traces, np.flatnonzero(kept)),
+            taken_by=self._claim(organization, traces, np.flatnonzero(kept)),
             kind=pa.repeat(pa.scalar(DECIDED), count),
             revision=pa.repeat(pa.scalar(0, pa.int32()), count),
             late_spans=pa.repeat(pa.scalar(0, pa.int64()), count),
         )
 
-    def _taken(self, organization: str, traces: Traces, kept: npt.NDArray[np.int64]) -> pa.StringArray:
+    def _claim(self, organization: str, traces: Traces, kept: npt.NDArray[np.int64]) -> pa.StringArray:
         """Return the name of the other selector for each kept trace that it has claimed before."""
         holders = np.full(len(traces), None, dtype=object)
         claimed = self.claims.claim(organization, [traces.ids[place].tobytes() for place in kept])
-        holders[kept] = [None if holder == self.made.selector else holder for holder in claimed]
+        holders[kept] = [None if holder == self.context.selector else holder for holder in claimed]
         return pa.array(holders, pa.string())
 
 
@@ -336,13 +336,13 @@ def _compute_probability(was_kept: Bools, same: Bools, count: Doubles, now: Doub
 
 def _format_late_reasons(before: pa.StringArray, late: pa.ChunkedArray, same: Bools) -> list[str]:
     words = {
-        SAMPLED: "kept before: they are exported too",
-        NOT_SAMPLED: "not kept before, and they change nothing",
+        SAMPLED: "sampled before: they are exported, too",
+        NOT_SAMPLED: "not sampled before, and they change nothing",
         DROPPED: "dropped before",
     }
-    others = ", by other policies than now's: it stays so"
+    others = ", by other policies than the current ones: the decision stays"
     return [
-        f"{count:,} more span{'s' if count > 1 else ''} came of a trace that was "
+        f"{count:,} late span{'s' if count > 1 else ''} of a trace that was "
         + (words[decision] if alike or decision == SAMPLED else words[decision].partition(",")[0] + others)
         for decision, count, alike in zip(before.to_pylist(), late.to_pylist(), same.tolist(), strict=True)
     ]

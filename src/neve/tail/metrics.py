@@ -11,26 +11,26 @@ if TYPE_CHECKING:
     from neve.tail.memory.cycle import MemoryCycleResult
 
 
-CYCLES = Counter("neve_tail_cycles", "cycles that ended, and whether there was anything to commit", ["selector", "did"])
+CYCLES = Counter("neve_tail_cycles", "finished cycles, by whether they committed", ["selector", "did"])
 SPANS = Counter("neve_tail_spans", "spans read for decisions", ["selector"])
-TRACES = Counter("neve_tail_traces", "traces decided for the first time, by what was decided", ["selector", "decision"])
-KEPT = Counter("neve_tail_kept_spans", "spans of traces that are kept", ["selector"])
+TRACES = Counter("neve_tail_traces", "traces decided for the first time, by decision", ["selector", "decision"])
+KEPT = Counter("neve_tail_kept_spans", "spans of sampled traces", ["selector"])
 POLICY_TRACES = Counter("neve_tail_policy_traces", "traces that a policy kept or dropped", ["selector", "policy"])
 POLICY_SPANS = Counter(
     "neve_tail_policy_spans", "spans of traces that a policy kept or dropped", ["selector", "policy"]
 )
-LATE = Counter("neve_tail_late_spans", "spans that came after their trace was decided", ["selector"])
+LATE = Counter("neve_tail_late_spans", "spans that arrived after their trace was decided", ["selector"])
 REVISED = Counter("neve_tail_revised_traces", "decisions that late spans changed", ["selector"])
-TAKEN = Counter("neve_tail_taken_traces", "traces that another selector keeps already", ["selector"])
-FAILURES = Counter("neve_tail_failures", "cycles and deliveries that failed; they are tried again", ["selector"])
+TAKEN = Counter("neve_tail_taken_traces", "sampled traces that another selector exports", ["selector"])
+FAILURES = Counter("neve_tail_failures", "failed cycles and deliveries, which are retried", ["selector"])
 UNAVAILABLE = Counter(
-    "neve_tail_away", "turns that ended because their destination was away", ["selector", "destination"]
+    "neve_tail_away", "deliveries that ended because the destination was unavailable", ["selector", "destination"]
 )
-LAST = Gauge("neve_tail_last_cycle_timestamp_seconds", "when the last cycle ended well", ["selector"])
-OPEN = Gauge("neve_tail_open_traces", "traces that are not decided yet", ["selector"])
-CLAIMS_AWAY = Gauge("neve_tail_claims_away", "1: selectors can't ask each other who keeps a trace", ["selector"])
+LAST = Gauge("neve_tail_last_cycle_timestamp_seconds", "time of the last successful cycle", ["selector"])
+OPEN = Gauge("neve_tail_open_traces", "undecided traces", ["selector"])
+CLAIMS_AWAY = Gauge("neve_tail_claims_away", "1: Redis is unavailable, selectors can't claim traces", ["selector"])
 BUCKETS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
-SECONDS = Histogram("neve_tail_seconds", "from looking at the source to the commit", ["selector"], buckets=BUCKETS)
+SECONDS = Histogram("neve_tail_seconds", "seconds from planning to the commit", ["selector"], buckets=BUCKETS)
 
 
 def count_cycle(result: CycleResult) -> None:
@@ -58,23 +58,23 @@ def count_cycle(result: CycleResult) -> None:
     SECONDS.labels(name).observe(result.seconds)
 
 
-HELD = Gauge("neve_tail_memory_held_bytes", "bytes of spans whose traces are not decided yet", ["selector"])
-EARLY = Counter(
-    "neve_tail_memory_early_traces", "traces decided before they were complete: memory was short", ["selector"]
-)
+HELD = Gauge("neve_tail_memory_held_bytes", "bytes of spans of undecided traces", ["selector"])
+EARLY = Counter("neve_tail_memory_early_traces", "traces decided early because memory was full", ["selector"])
 FORGOTTEN = Counter(
     "neve_tail_memory_forgotten_traces",
-    "decisions that were forgotten before their time: there were too many",
+    "decisions removed from memory before tail.late_seconds",
     ["selector"],
 )
-REFUSED = Counter(
-    "neve_tail_memory_refused", "fed records that are no spans of a trace, by reason", ["selector", "reason"]
-)
+REFUSED = Counter("neve_tail_memory_refused", "rejected records, by reason", ["selector", "reason"])
 LOST = Counter(
-    "neve_tail_memory_lost_spans", "kept spans that could not be held for a destination", ["selector", "destination"]
+    "neve_tail_memory_lost_spans",
+    "sampled spans lost because the queue of a destination was full",
+    ["selector", "destination"],
 )
 WAITING = Gauge(
-    "neve_tail_memory_waiting_bytes", "bytes of kept spans that wait for a destination", ["selector", "destination"]
+    "neve_tail_memory_waiting_bytes",
+    "bytes of sampled spans in the queue of a destination",
+    ["selector", "destination"],
 )
 
 

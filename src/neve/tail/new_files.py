@@ -1,6 +1,6 @@
 """Find the data files that a table of spans gained since a snapshot.
 
-All files are listed instead if nothing was read before, or if the history does not tell which rows are new.
+All files are listed instead if nothing was read before, or if the history does not show the new rows.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def find_new_files(table: Table, since: int | None, *, known: bool) -> NewFiles:
         appends = filter(_is_append, changes.commits)
         files = [file for snapshot in appends for file in _list_added_files(table, snapshot)]
     except FileNotFoundError:
-        return list_all_files(table, since, "files that list what is new were removed")
+        return list_all_files(table, since, "manifests with the new files were removed")
     return NewFiles(tuple(files), since, current)
 
 
@@ -169,7 +169,7 @@ def _build_span_file(table: Table, file: DataFile, committed_ms: int, deletes: t
     if file.file_format != FileFormat.PARQUET:
         raise LakeError(
             f"{file.file_path} of {'.'.join(table.name())} is {file.file_format.value}, expected Parquet",
-            hint="tables of spans in other formats can't be read",
+            hint="only tables of Parquet files are supported",
         )
     return SpanFile(
         file.file_path,
@@ -210,6 +210,6 @@ def _check_deletes(table: Table, files: Iterable[DataFile]) -> None:
     for file in files:
         if file.content != DataFileContent.POSITION_DELETES or file.file_format != FileFormat.PARQUET:
             raise LakeError(
-                f"{'.'.join(table.name())} marks rows as deleted by {file.file_path}, which is no file of positions",
-                hint="compact the table with its writer, so that deleted rows are gone from its files",
+                f"{'.'.join(table.name())} has the delete file {file.file_path}, which has no positions",
+                hint="compact the table with its writer to apply the deletes",
             )

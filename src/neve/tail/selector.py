@@ -59,22 +59,20 @@ if TYPE_CHECKING:
 WRITE_ROWS = 25_000
 
 
-def write_decisions(table: Table, judging: CycleJudge, tally: Tally) -> list[DataFile]:
+def write_decisions(table: Table, judge: CycleJudge, tally: Tally) -> list[DataFile]:
     """Judge ready traces and write the decisions, which are not visible before the commit."""
-    rows = (part for some in (judging.decided(), judging.late()) for part in some)
+    rows = (part for some in (judge.decide_ready(), judge.decide_late()) for part in some)
     return list(_write_batches(table, map(tally.add, rows)))
 
 
-def write_open(table: Table, judging: CycleJudge) -> list[DataFile]:
+def write_open(table: Table, judge: CycleJudge) -> list[DataFile]:
     """Write the traces that stay open."""
-    batches = judging.connection.execute(
-        f"SELECT * FROM {MERGED_TRACES} WHERE NOT ({judging.is_ready})"
-    ).to_arrow_reader(WRITE_ROWS)
-    selector = judging.made.selector
+    batches = judge.connection.execute(f"SELECT * FROM {MERGED_TRACES} WHERE NOT ({judge.is_ready})").to_arrow_reader(
+        WRITE_ROWS
+    )
+    selector = judge.context.selector
     rows = (
-        build_open_rows(pa.Table.from_batches([batch]), judging.summary, selector)
-        for batch in batches
-        if batch.num_rows
+        build_open_rows(pa.Table.from_batches([batch]), judge.summary, selector) for batch in batches if batch.num_rows
     )
     return list(_write_batches(table, rows))
 
@@ -124,40 +122,40 @@ class TailSelector:
         """Run one cycle, after finishing an earlier one that was killed."""
         name, seconds = f"{TAIL}:{self.config.name}", self.config.lease_seconds
         with hold_worker_lease(self.documents, name, seconds=seconds, what="tail", steal=self.steal) as lease:
-            before = self._before()
+            before = self._load_start()
             if before.unfinished is not None:
                 self._finish(before, before.unfinished, lease)
-                before = self._before()
+                before = self._load_start()
             result = self._cycle(before, lease)
         metrics.count_cycle(result)
         return result
 
-    def _before(self) -> CycleStart:
-        return load_cycle_start(self._decisions, self._opened, self.config.name, self.config.source.table)
+    def _load_start(self) -> CycleStart:
+        return load_cycle_start(self._decisions, self._open_traces, self.config.name, self.config.source.table)
 
     def _cycle(self, before: CycleStart, lease: Lease) -> CycleResult:
         began = time.monotonic()
-        news = self._news(before)
-        position = self._position(before, news)
-        opened = self._opened
-        told = partial(build_cycle_result, self.config.name, position, news, began)
-        if not news.files and before.position is not None and not list_open_files(opened, self.config.name):
-            return told(Tally(), idle=True)
-        engine, tally = choose_engine(self.config, news), Tally()
-        with self._gathered(news, position, before, engine) as judging:
-            files = write_decisions(self._decisions, judging, tally)
-            if not files and not news.files and before.position is not None:
-                return told(tally, engine=engine, idle=True, left=judging.open_count())
-            position = replace(position, limits={owner: one.as_document() for owner, one in judging.limits.items()})
+        new_files = self._find_files(before)
+        position = self._position(before, new_files)
+        open_traces = self._open_traces
+        make_result = partial(build_cycle_result, self.config.name, position, new_files, began)
+        if not new_files.files and before.position is not None and not list_open_files(open_traces, self.config.name):
+            return make_result(Tally(), idle=True)
+        engine, tally = choose_engine(self.config, new_files), Tally()
+        with self._open_judge(new_files, position, before, engine) as judge:
+            files = write_decisions(self._decisions, judge, tally)
+            if not files and not new_files.files and before.position is not None:
+                return make_result(tally, engine=engine, idle=True, left=judge.open_count())
+            position = replace(position, limits={owner: one.as_document() for owner, one in judge.limits.items()})
             lease.check()
             snapshot = None
             if files:
                 snapshot = commit_decisions(self._decisions, files, self.config.name, position).snapshot_id
-            left = write_open(opened, judging)
+            left = write_open(open_traces, judge)
             lease.check()
-            commit_open(opened, left, self.config.name, position)
-            remarks = tuple(filter(None, (self._claims.trouble, self._left_out(news, judging))))
-        return told(
+            commit_open(open_traces, left, self.config.name, position)
+            remarks = tuple(filter(None, (self._claims.trouble, self._describe_skipped(new_files, judge))))
+        return make_result(
             tally, engine=engine, snapshot=snapshot, left=sum(file.record_count for file in left), remarks=remarks
         )
 
@@ -167,27 +165,27 @@ class TailSelector:
         If its input can't be read again, or the rules for waiting have changed since, no trace is left open, and the
         next cycle reads everything.
         """
-        news = self._news(before, until=position.snapshot_id)
+        new_files = self._find_files(before, until=position.snapshot_id)
         mine = position.layout == self.source.layout and position.waits == self._waits
-        if news.snapshot_id != position.snapshot_id or not mine:
-            commit_open(self._opened, [], self.config.name, replace(position, layout=""))
+        if new_files.snapshot_id != position.snapshot_id or not mine:
+            commit_open(self._open_traces, [], self.config.name, replace(position, layout=""))
             return
-        with self._gathered(news, position, before, choose_engine(self.config, news)) as judging:
-            left = write_open(self._opened, judging)
+        with self._open_judge(new_files, position, before, choose_engine(self.config, new_files)) as judge:
+            left = write_open(self._open_traces, judge)
             lease.check()
-            commit_open(self._opened, left, self.config.name, position)
+            commit_open(self._open_traces, left, self.config.name, position)
 
-    def _news(self, before: CycleStart, until: int | None = None) -> NewFiles:
+    def _find_files(self, before: CycleStart, until: int | None = None) -> NewFiles:
         table, last = self.source.now(), before.position
         if until is not None and table.snapshot_by_id(until) is not None:
             table = self.source.now(until)
         if last is not None and last.layout != self.source.layout:
-            return list_all_files(table, last.snapshot_id, "the policies ask spans for other things than before")
+            return list_all_files(table, last.snapshot_id, "the policies evaluate other conditions than before")
         if last is None and self.config.start == "new" and before.unfinished is None:
             return NewFiles((), None, table.metadata.current_snapshot_id)
         return find_new_files(table, last.snapshot_id if last else None, known=last is not None)
 
-    def _position(self, before: CycleStart, news: NewFiles) -> Checkpoint:
+    def _position(self, before: CycleStart, new_files: NewFiles) -> Checkpoint:
         """Return the checkpoint after the current cycle, without its decisions."""
         now_us = round(self.clock().timestamp() * MICROS)
         cycle = before.cycle
@@ -197,7 +195,7 @@ class TailSelector:
         return Checkpoint(
             cycle=cycle + 1,
             source=self.config.source.table,
-            snapshot_id=news.snapshot_id,
+            snapshot_id=new_files.snapshot_id,
             now_us=now_us,
             until_us=compute_horizon(self.policies, self.config.window_seconds, now_us, before.until_us),
             policies=self.policies.fingerprint,
@@ -210,37 +208,39 @@ class TailSelector:
     def _waits(self) -> str:
         return repr((self.readiness, self.config.window_seconds, self.config.late_seconds))
 
-    def _left_out(self, news: NewFiles, judging: CycleJudge) -> str:
+    def _describe_skipped(self, new_files: NewFiles, judge: CycleJudge) -> str:
         """Return a remark on spans without a trace id, or empty."""
-        if self.config.source.organization or any(file.deletes for file in news.files):
+        if self.config.source.organization or any(file.deletes for file in new_files.files):
             return ""  # fewer spans are expected then
-        count = news.rows - judging.new_spans
-        return f"{count:,} spans have no trace id that can be read, and were left out" if count > 0 else ""
+        count = new_files.rows - judge.new_spans
+        return f"{count:,} spans without a valid trace id were skipped" if count > 0 else ""
 
     @contextmanager
-    def _gathered(self, news: NewFiles, position: Checkpoint, before: CycleStart, engine: str) -> Iterator[CycleJudge]:
+    def _open_judge(
+        self, new_files: NewFiles, position: Checkpoint, before: CycleStart, engine: str
+    ) -> Iterator[CycleJudge]:
         """Collect the input of a cycle in a scratch DuckDB."""
         config = self.config
         on_s3 = self.source.on_s3 or self.lake.lake.on_s3
         with open_scratch_database(
             self.spans.s3, on_s3=on_s3, memory_mb=config.memory_mb, threads=config.threads
         ) as connection:
-            gathering = CycleTables(connection, self.source.summary)
-            gathering.begin()
-            chunks = split_into_chunks(news.files, config.chunk_rows)
-            tell = partial(self.progress, "spans")
-            aggregate_spans(engine, self.spans, gathering, self.source.reader, chunks, tell)
-            if not news.whole:
-                gathering.recall_open([file.file_path for file in list_open_files(self._opened, config.name)])
-            oldest = None if news.whole else position.now_us - round(config.late_seconds * MICROS)
-            gathering.recall_known(list_decision_files(self._decisions, oldest), config.name, position.cycle, oldest)
-            new_spans = gathering.new_spans
-            gathering.merge(whole=bool(news.whole))
-            made = DecisionContext(
+            tables = CycleTables(connection, self.source.summary)
+            tables.begin()
+            chunks = split_into_chunks(new_files.files, config.chunk_rows)
+            report = partial(self.progress, "spans")
+            aggregate_spans(engine, self.spans, tables, self.source.reader, chunks, report)
+            if not new_files.whole:
+                tables.add_open_traces([file.file_path for file in list_open_files(self._open_traces, config.name)])
+            oldest = None if new_files.whole else position.now_us - round(config.late_seconds * MICROS)
+            tables.add_decisions(list_decision_files(self._decisions, oldest), config.name, position.cycle, oldest)
+            new_spans = tables.new_spans
+            tables.merge(whole=bool(new_files.whole))
+            context = DecisionContext(
                 selector=config.name,
                 source=config.source.table,
-                snapshot_id=news.snapshot_id,
-                since=news.since,
+                snapshot_id=new_files.snapshot_id,
+                since=new_files.since,
                 policies=self.policies.fingerprint,
                 cycle=position.cycle,
                 now_us=position.now_us,
@@ -253,7 +253,7 @@ class TailSelector:
                 policies=self.policies,
                 window_seconds=config.window_seconds,
                 claims=self._claims,
-                made=made,
+                context=context,
                 since_us=before.until_us,
                 until_us=position.until_us,
                 limits=limits,
@@ -269,5 +269,5 @@ class TailSelector:
         return self.lake.table(DECISIONS.name)
 
     @property
-    def _opened(self) -> Table:
+    def _open_traces(self) -> Table:
         return self.lake.table(OPEN_TRACES.name)

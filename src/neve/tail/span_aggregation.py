@@ -56,8 +56,6 @@ def open_scratch_database(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-# All tables are in a DuckDB that works through a file, so that memory does not grow with the number of traces.
-
 NEW_TRACES, OPEN_BEFORE, KNOWN_TRACES = "new_traces", "open_before", "known"
 MERGED_TRACES, LATE_TRACES = "merged", "late"
 # Columns of a decision that are needed when late spans of its trace arrive.
@@ -89,31 +87,32 @@ class CycleTables:
         decided = [f"{name} {kind}" for name, kind in DECISION_COLUMNS.items()]
         self.connection.execute(f"CREATE TABLE {KNOWN_TRACES} ({', '.join([*kinds, *decided])})")
 
-    def sum_up(self, reader: SpanReader, chunk: FileChunk) -> None:
+    def add_files(self, reader: SpanReader, chunk: FileChunk) -> None:
         """Add the summaries of a chunk of files."""
         spans = reader.spans(chunk.files, self.summary.span_columns)
         self.connection.execute(f"INSERT INTO {NEW_TRACES} BY NAME {self.summary.of_spans(spans)}")
 
-    def sum_up_rows(self, reader: SpanReader, relation: str) -> None:
+    def add_relation(self, reader: SpanReader, relation: str) -> None:
         """Add the summaries of rows of a relation in this DuckDB."""
         spans = reader.spans_of(relation, self.summary.span_columns)
         self.connection.execute(f"INSERT INTO {NEW_TRACES} BY NAME {self.summary.of_spans(spans)}")
 
-    def take(self, paths: Sequence[str]) -> None:
+    def add_summaries(self, paths: Sequence[str]) -> None:
         """Add summaries from files that tasks wrote."""
         if paths:
             self.connection.execute(
                 f"INSERT INTO {NEW_TRACES} BY NAME SELECT * FROM read_parquet({format_file_list(paths)})"
             )
 
-    def recall_open(self, paths: Sequence[str]) -> None:
+    def add_open_traces(self, paths: Sequence[str]) -> None:
         """Add the traces that were open after the last cycle."""
         if paths:
             self.connection.execute(
-                f"INSERT INTO {OPEN_BEFORE} BY NAME SELECT {self.stored()} FROM read_parquet({format_file_list(paths)})"
+                f"INSERT INTO {OPEN_BEFORE} BY NAME "
+                f"SELECT {self.select_stored()} FROM read_parquet({format_file_list(paths)})"
             )
 
-    def recall_known(self, paths: Sequence[str], selector: str, before_cycle: int, since_us: int | None) -> None:
+    def add_decisions(self, paths: Sequence[str], selector: str, before_cycle: int, since_us: int | None) -> None:
         """Add the newest earlier decision of each trace with new spans.
 
         Decisions before `since_us` are forgotten. A trace that is open again stays open.
@@ -122,7 +121,7 @@ class CycleTables:
             return
         since = "" if since_us is None else f"AND epoch_us(decided_at) >= {since_us} "
         rows = (
-            f"SELECT {self.stored()}, {', '.join(DECISION_COLUMNS)} "
+            f"SELECT {self.select_stored()}, {', '.join(DECISION_COLUMNS)} "
             f"FROM read_parquet({format_file_list(paths)}) "
             f"WHERE selector = {quote_literal(selector)} AND cycle < {before_cycle} "
             f"{since}AND {_TRACE_KEY} IN (SELECT {_TRACE_KEY} FROM {NEW_TRACES}) "
@@ -134,14 +133,14 @@ class CycleTables:
     @property
     def new_spans(self) -> int:
         """Number of aggregated spans."""
-        return self._one(f"SELECT coalesce(sum(span_count), 0)::BIGINT FROM {NEW_TRACES}")
+        return self._fetch_number(f"SELECT coalesce(sum(span_count), 0)::BIGINT FROM {NEW_TRACES}")
 
     def merge(self, *, whole: bool) -> None:
         """Merge new and known summaries: undecided traces into `merged`, the others into `late`.
 
         With `whole`, the new summaries are of all spans, including those that were seen before.
         """
-        count = self._one(f"SELECT (SELECT count(*) FROM {NEW_TRACES}) + (SELECT count(*) FROM {OPEN_BEFORE})")
+        count = self._fetch_number(f"SELECT (SELECT count(*) FROM {NEW_TRACES}) + (SELECT count(*) FROM {OPEN_BEFORE})")
         slices = max(1, -(-count // SLICE_ROWS))
         for place in range(slices):
             mine = f"hash(trace_id) % {slices} = {place}"
@@ -177,7 +176,7 @@ class CycleTables:
         lists |= {"extents": "BIGINT[]"} if self.summary.latencies else {}
         return [f"{name} {kind}" for name, kind in {**numbers, **others, **lists}.items()]
 
-    def stored(self) -> str:
+    def select_stored(self) -> str:
         """Return the SELECT list of a summary over the columns of the lake's own tables."""
         columns = {
             "start_ns": "start_time_unix_nano",
@@ -192,7 +191,7 @@ class CycleTables:
         }
         return ", ".join(f"{columns[name]} AS {name}" if name in columns else name for name in self.summary.columns)
 
-    def _one(self, sql: str) -> int:
+    def _fetch_number(self, sql: str) -> int:
         row = self.connection.execute(sql).fetchone()
         return int(row[0]) if row else 0
 
@@ -200,38 +199,38 @@ class CycleTables:
 DUCKDB, SPARK = "duckdb", "spark"
 
 
-def choose_engine(config: TailConfig, news: NewFiles) -> str:
+def choose_engine(config: TailConfig, new_files: NewFiles) -> str:
     """Return the engine for new files."""
     if config.engine != "auto":
         return config.engine
-    return SPARK if news.bytes > config.spark_bytes else DUCKDB
+    return SPARK if new_files.bytes > config.spark_bytes else DUCKDB
 
 
 def aggregate_locally(
-    gathering: CycleTables, reader: SpanReader, chunks: Sequence[FileChunk], tell: Callable[[int, int], None]
+    tables: CycleTables, reader: SpanReader, chunks: Sequence[FileChunk], report: Callable[[int, int], None]
 ) -> None:
     """Aggregate chunks of files one after the other, in this process."""
     for done, chunk in enumerate(chunks):
-        tell(done, len(chunks))
-        gathering.sum_up(reader, chunk)
-    tell(len(chunks), len(chunks))
+        report(done, len(chunks))
+        tables.add_files(reader, chunk)
+    report(len(chunks), len(chunks))
 
 
 def aggregate_on_spark(
     lake: Lake,
-    gathering: CycleTables,
+    tables: CycleTables,
     reader: SpanReader,
     chunks: Sequence[FileChunk],
-    tell: Callable[[int, int], None],
+    report: Callable[[int, int], None],
 ) -> None:
     """Aggregate each chunk in a Spark task, and load the summaries from the files that the tasks write."""
     batch = lake.exchange.open_batch()
     on_s3 = chunks[0].files[0].path.startswith("s3") if chunks else False
-    task = AggregateTask(gathering.summary, reader, batch.folder, lake.s3, on_s3=on_s3)
+    task = AggregateTask(tables.summary, reader, batch.folder, lake.s3, on_s3=on_s3)
     spark = lake.spark
     try:
-        paths = run_tasks(spark, task, chunks, tell, slices=count_slices(spark))
-        gathering.take([path for path in paths if path])
+        paths = run_tasks(spark, task, chunks, report, slices=count_slices(spark))
+        tables.add_summaries([path for path in paths if path])
     finally:
         batch.remove()
 
@@ -261,11 +260,11 @@ class AggregateTask:
 def aggregate_spans(
     engine: str,
     lake: Lake,
-    gathering: CycleTables,
+    tables: CycleTables,
     reader: SpanReader,
     chunks: Sequence[FileChunk],
-    tell: Callable[[int, int], None],
+    report: Callable[[int, int], None],
 ) -> None:
     """Aggregate chunks with the given engine."""
     work = partial(aggregate_on_spark, lake) if engine == SPARK else aggregate_locally
-    work(gathering, reader, chunks, tell)
+    work(tables, reader, chunks, report)

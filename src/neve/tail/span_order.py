@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NUMBERS_PER_SPAN = 4
 UNKNOWN_PLACE = -(1 << 63)  # of a span of which only the time of arrival is known
 NANOS_PER_MS = 1_000_000
-REMARK = "; the order in which its spans arrived is not known, so they were taken by time of arrival and start"
+REMARK = "; the arrival order of its spans is unknown, so they were ordered by arrival time and start"
 
 
 def mark_extending_spans_sql(spans: str, arrived: str) -> str:
@@ -45,7 +45,7 @@ def extents_sql(arrived: str) -> str:
 def stored_extents_sql(words: int) -> str:
     """Return the list of a stored summary: what follows its bits.
 
-    A summary without one is of an older release. It stands for one span of which the place is unknown.
+    A summary without one is of an older release. It represents one span at an unknown place.
     """
     whole = f"[epoch_us(first_seen), {UNKNOWN_PLACE}, start_time_unix_nano, end_time_unix_nano]::BIGINT[]"
     rest = f"len(facts) - {words}"
@@ -101,7 +101,7 @@ class OrderedSpans:
 def _accumulate(trace: Integers, start: Integers, end: Integers) -> tuple[Integers, Integers]:
     """Return the running minimum of starts and maximum of ends within each trace, whose rows are neighbours.
 
-    Each pass doubles the number of rows that are taken in, until no trace has more.
+    Each pass doubles the number of rows that are read, until no trace has more.
     """
     step, most = 1, int(np.bincount(trace).max()) if len(trace) else 0
     while step < most:
@@ -113,7 +113,7 @@ def _accumulate(trace: Integers, start: Integers, end: Integers) -> tuple[Intege
 
 
 def add_order_remark(reasons: pa.Array, unordered: Bools | None) -> pa.Array:
-    """Say in the reasons of traces that their order of arrival is not known."""
+    """Add a remark to the reasons of traces whose order of arrival is unknown."""
     if unordered is None or not unordered.any():
         return reasons
     return pc.if_else(pa.array(unordered), pc.binary_join_element_wise(reasons, REMARK, ""), reasons)

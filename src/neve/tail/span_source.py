@@ -107,19 +107,22 @@ class SpanReader:
         listed = self.columns.select(name for name in names if not (arrived and name == "arrived_us"))
         commit = ", arrived_us" if arrived else ""
         select = f"SELECT {listed}{commit} FROM {self.rows(files, self.columns.read(names), arrived=arrived)}"
-        return f"(SELECT * FROM ({select}) WHERE {self._mine(names)})"
+        return f"(SELECT * FROM ({select}) WHERE {self._own_rows_sql(names)})"
 
     def spans_of(self, relation: str, wanted: Iterable[str]) -> str:
         """Return a subquery in parentheses: the spans of a DuckDB relation, with only the wanted columns."""
         names = tuple(wanted)
-        return f"(SELECT * FROM (SELECT {self.columns.select(names)} FROM {relation}) WHERE {self._mine(names)})"
+        return (
+            f"(SELECT * FROM (SELECT {self.columns.select(names)} FROM {relation}) WHERE {self._own_rows_sql(names)})"
+        )
 
     def table_rows(self, files: Sequence[SpanFile]) -> str:
         """Return a subquery in parentheses: the spans of some files as rows of the lake's own table of spans."""
         named = {field.name for field in self.schema.fields}
         if named >= OWN_COLUMNS - NEWER_COLUMNS:
             own = ", ".join(name if name in named else f"NULL::BIGINT AS {name}" for name in sorted(OWN_COLUMNS))
-            return f"(SELECT {own} FROM {self.rows(files, OWN_COLUMNS & named)} WHERE {self._mine(tuple(OWN_COLUMNS))})"
+            where = self._own_rows_sql(tuple(OWN_COLUMNS))
+            return f"(SELECT {own} FROM {self.rows(files, OWN_COLUMNS & named)} WHERE {where})"
         spans = self.spans(files, tuple(name for name in COLUMN_TYPES if name not in {"arrived_us", *NEWER_COLUMNS}))
         listed = ", ".join(f"{ROW_EXPRESSIONS.get(name, f'NULL::{kind}')} AS {name}" for name, kind in ROW_TYPES)
         return f"(SELECT {listed} FROM {spans})"
@@ -135,7 +138,7 @@ class SpanReader:
         commits = ", ".join(f"({quote_literal(to_duckdb_path(file.path))}, {file.committed_us})" for file in files)
         return f"{source} JOIN (VALUES {commits}) AS commits(path, arrived_us) ON data.filename = commits.path"
 
-    def _mine(self, names: Sequence[str]) -> str:
+    def _own_rows_sql(self, names: Sequence[str]) -> str:
         if self.organization and "organization_id" in names and "organization_id" in self.columns.reads:
             return f"{HAS_TRACE_ID} AND organization_id = {quote_literal(self.organization)}"
         return HAS_TRACE_ID
@@ -176,13 +179,12 @@ class SpanSource:
         if "organization_id" not in columns.expressions:
             raise ConfigError(
                 f"{config.source.table} has no column for the organization",
-                hint="name it in tail.source.columns.organization_id, or say whose spans they are: "
-                "tail.source.organization",
+                hint="name it in tail.source.columns.organization_id, or set tail.source.organization for all spans",
             )
         has_root = "parent_span_id" in columns.expressions
         if config.after_root_seconds is not None and not has_root:
             raise ConfigError(
-                f"tail.after_root_seconds is set, but {config.source.table} does not tell which span is the root",
+                f"tail.after_root_seconds is set, but {config.source.table} has no parent span ids to find the root",
                 hint="name the column in tail.source.columns.parent_span_id",
             )
         _check_policy_columns(config.source.table, policies, set(columns.expressions))
@@ -193,10 +195,10 @@ class SpanSource:
     def layout(self) -> str:
         """Meaning of the bits of a summary, as summaries of different layouts can't be merged."""
         policies = self.summary.policies
-        asked = [fact.sql for fact in policies.facts] + [repr(one) for one in self.summary.latencies]
-        asked += [key.sql for key in policies.keys] + [self.summary.clock, str(self.summary.sizes)]
-        asked += ["extents"] if self.summary.latencies else []
-        return sha256("\n".join(asked).encode()).hexdigest()[:16]
+        needed = [fact.sql for fact in policies.facts] + [repr(one) for one in self.summary.latencies]
+        needed += [key.sql for key in policies.keys] + [self.summary.clock, str(self.summary.sizes)]
+        needed += ["extents"] if self.summary.latencies else []
+        return sha256("\n".join(needed).encode()).hexdigest()[:16]
 
     @property
     def on_s3(self) -> bool:
@@ -212,12 +214,12 @@ class SpanSource:
         return table
 
 
-def _check_policy_columns(table: str, policies: PolicySet, there: set[str]) -> None:
-    asked = {column for fact in policies.facts for column in fact.columns}
-    asked |= {column for key in policies.keys for column in key.columns}
-    lacking = sorted(name for name in asked - there if not name.endswith("attribute_types"))
-    if lacking:
+def _check_policy_columns(table: str, policies: PolicySet, available: set[str]) -> None:
+    needed = {column for fact in policies.facts for column in fact.columns}
+    needed |= {column for key in policies.keys for column in key.columns}
+    find_missing = sorted(name for name in needed - available if not name.endswith("attribute_types"))
+    if find_missing:
         raise ConfigError(
-            f"the policies ask for {', '.join(lacking)}, which {table} does not have",
-            hint="name the columns in tail.source.columns, or take out the policies that need them",
+            f"the policies need {', '.join(find_missing)}, which {table} does not have",
+            hint="name the columns in tail.source.columns, or remove the policies that need them",
         )

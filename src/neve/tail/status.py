@@ -76,8 +76,8 @@ def _list_destinations(config: TailConfig, documents: Documents, cycle: int) -> 
         position = reached.get(one.name)
         done = position.sequence - 1 if position else 0
         behind = cycle - done
-        waits = f"{behind:,} cycle{'s' if behind > 1 else ''} with decisions may wait for it"
-        waits = waits if behind > 0 else "has everything" if cycle else "nothing to bring yet"
+        waits = f"{behind:,} cycle{'s' if behind > 1 else ''} may have undelivered decisions"
+        waits = waits if behind > 0 else "up to date" if cycle else "nothing to deliver yet"
         found.append(DestinationStatus(one.name, one.kind.value, done, waits))
     return tuple(found)
 

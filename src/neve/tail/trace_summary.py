@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from neve.tail.policy.tree import PolicySet
 
 
-# Both are aggregates that DuckDB runs, in this process or inside the tasks of a Spark job.
-
 WORD_BITS = 63  # of a signed integer
 NOT_ROOT = 1 << 62
 # Bytes of a span besides its texts: ids, times, numbers and overhead of the wire format.
@@ -246,5 +244,5 @@ def _extract_randomness(rows: pa.Table, ids: npt.NDArray[np.uint8]) -> Unsigned:
     column = rows.column("randomness")
     if column.null_count == len(column):
         return low
-    said = np.asarray(column.is_valid())
-    return np.where(said, extract_integers(rows, "randomness").astype(np.uint64), low)
+    is_given = np.asarray(column.is_valid())
+    return np.where(is_given, extract_integers(rows, "randomness").astype(np.uint64), low)

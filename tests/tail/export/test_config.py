@@ -89,7 +89,7 @@ def test_secrets_are_not_said() -> None:
 def test_names_are_distinct() -> None:
     """A cursor is kept under the name."""
     twice = [section("iceberg"), section("datadog", endpoint="http://c")]
-    with pytest.raises(ValidationError, match="should have each name once, got there more often"):
+    with pytest.raises(ValidationError, match="should have distinct names, got there more than once"):
         ExportConfig.model_validate({"destinations": twice})
     assert ExportConfig().destinations == ()
 

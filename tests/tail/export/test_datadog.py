@@ -289,4 +289,4 @@ def test_a_number_that_is_none_is_refused_alone(server: HttpServer) -> None:
     batch = batch.set_column(place, batch.schema.field(place), pa.array(attributes, batch.schema.field(place).type))
     delivery = exporter(server).deliver(batch, "b")
     assert (delivery.accepted, delivery.rejected) == (7, 1)
-    assert "span 0000000000000006 can't be said in Datadog's format" in delivery.messages[0]
+    assert "span 0000000000000006 can't be encoded in Datadog's format" in delivery.messages[0]

@@ -50,7 +50,7 @@ def test_a_server_is_left_alone_as_long_as_it_asks() -> None:
 def test_a_pause_that_ends_too_late_is_not_begun() -> None:
     """The destination counts as away at once, and the error says when it wants to be asked."""
     pauses = Pauses()
-    with pytest.raises(DestinationUnavailable, match="there took nothing in 1 attempts: later") as caught:
+    with pytest.raises(DestinationUnavailable, match="there accepted nothing in 1 attempts: later") as caught:
         RetryPolicy("there", 5, pauses).run(lambda: _busy(after=3600))
     assert pauses.seconds == []
     assert caught.value.after_seconds == 3600
@@ -65,7 +65,7 @@ def test_without_time_there_is_one_attempt() -> None:
 def test_a_pause_ends_when_the_destination_is_closed() -> None:
     """A process that is told to stop does not wait for a server that is away."""
     patience = RetryPolicy("there", 7200)
-    threading.Timer(0.1, patience.ended.set).start()
+    threading.Timer(0.1, patience.stop.set).start()
     with pytest.raises(DestinationUnavailable, match="later"):
         patience.run(lambda: _busy(after=3600))
 

@@ -129,9 +129,7 @@ def test_a_server_that_says_nothing_is_away() -> None:
 def test_a_wrong_key_or_address_loses_nothing(server: HttpServer, status: int) -> None:
     """Everything would be refused: the destination is unavailable until it is repaired, without a retry at once."""
     server.script = [Answer(status, b"who are you")]
-    with pytest.raises(
-        DestinationUnavailable, match=f"refuses whatever it is sent: HTTP {status}: who are you"
-    ) as caught:
+    with pytest.raises(DestinationUnavailable, match=f"rejects all requests: HTTP {status}: who are you") as caught:
         exporter(server.endpoint).deliver(kept_traces(1, 1), "b")
     assert "endpoint and headers" in str(caught.value)
     assert len(server.asked) == 1
@@ -195,7 +193,7 @@ def test_what_otlp_cannot_say_is_refused_alone(server: HttpServer) -> None:
     batch = batch.set_column(place, SPANS.schema.field(place), flags)
     delivery = exporter(server.endpoint).deliver(batch, "b")
     assert (delivery.accepted, delivery.rejected) == (7, 1)
-    assert "span 0000000000000003 can't be said in OTLP" in delivery.messages[0]
+    assert "span 0000000000000003 can't be encoded in OTLP" in delivery.messages[0]
 
 
 def test_an_empty_batch_asks_nobody(server: HttpServer) -> None:

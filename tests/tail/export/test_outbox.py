@@ -76,7 +76,7 @@ def test_a_cursor_moves_with_each_batch(documents: Documents) -> None:
     there, batches = Memory(), log_of(4)
     outbox = ExportCursors(documents, "main")
     first = export_batches(there, outbox.cursor("there"), batches[:3])
-    assert (first.batches, first.delivery.accepted, first.position, first.away) == (3, 6, batches[2][0], None)
+    assert (first.batches, first.delivery.accepted, first.position, first.error) == (3, 6, batches[2][0], None)
     assert ExportCursors(documents, "main").positions() == {"there": batches[2][0]}
     second = export_batches(there, ExportCursors(documents, "main").cursor("there"), batches)
     assert (second.batches, second.position) == (1, batches[3][0])
@@ -133,8 +133,8 @@ def test_a_destination_that_is_away_holds_up_no_other(documents: Documents) -> N
     away.name, away.fails = "away", DestinationUnavailable("nobody there", after_seconds=7)
     outbox = ExportCursors(documents, "main")
     result = export_batches(away, outbox.cursor("away"), batches)
-    assert result.away is not None
-    assert (result.batches, result.position, result.away.after_seconds) == (0, None, 7)
+    assert result.error is not None
+    assert (result.batches, result.position, result.error.after_seconds) == (0, None, 7)
     assert export_batches(well, outbox.cursor("there"), batches).batches == 3
     assert outbox.positions() == {"there": batches[-1][0]}
 
@@ -165,7 +165,7 @@ def test_a_cursor_does_not_go_back(documents: Documents) -> None:
     with pytest.raises(ValueError, match="can't go back"):
         cursor.move(Position(4, "ff"))
     assert ExportCursors(documents, "other").cursor("there").position is None
-    outbox.forget("there")
+    outbox.delete("there")
     assert outbox.cursor("there").position is None
 
 

@@ -72,7 +72,7 @@ class Desk:
             claims,
             self.places,
             log=log,
-            tell=lambda result: self.told.append(result),  # noqa: PLW0108 - tests put another list there
+            report=lambda result: self.told.append(result),  # noqa: PLW0108 - tests put another list there
             most_remembered=most_remembered,
         )
 

@@ -13,8 +13,6 @@ from tests.tail.lakes import Span
 from tests.tail.memory.feeds import Place, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pyarrow as pa
     import pytest
 
@@ -42,12 +40,12 @@ def parcels(count: int, arrived: list[int]) -> list[QueuedBatch]:
 
 def test_a_slow_destination_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever has more for it than may wait, waits."""
-    monkeypatch.setattr(courier_module, "PATIENCE_SECONDS", 600)
+    monkeypatch.setattr(courier_module, "FULL_QUEUE_WAIT_SECONDS", 600)
     arrived: list[int] = []
     place = Slow()
     courier = DeliveryQueue(place, "tail", 30_000)
     courier.start()
-    assert all(courier.put(parcel) for parcel in parcels(12, arrived))
+    assert all(courier.enqueue(parcel) for parcel in parcels(12, arrived))
     courier.stop(600)
     assert arrived == list(range(12))
     assert (courier.lost_spans, courier.waiting_bytes, place.closed) == (0, 0, True)
@@ -55,25 +53,16 @@ def test_a_slow_destination_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_one_that_is_away_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """What may wait does, the rest is lost and counted; when it is back it gets what waited."""
-    monkeypatch.setattr(courier_module, "PATIENCE_SECONDS", 3600)  # whoever waits for room does not end
+    monkeypatch.setattr(courier_module, "FULL_QUEUE_WAIT_SECONDS", 3600)  # whoever waits for room does not end
     arrived: list[int] = []
     place = Place(away=True, after_seconds=3600)
     courier = DeliveryQueue(place, "tail", 30_000)
-    courier.put(parcels(1, arrived)[0])
-    assert courier.bring().away
-    rests, wait_for = threading.Event(), courier._changed.wait_for
-
-    def announce_rest(predicate: Callable[[], bool], seconds: float | None = None) -> bool:
-        if seconds is not None:
-            rests.set()
-        return wait_for(predicate, seconds)
-
-    monkeypatch.setattr(courier._changed, "wait_for", announce_rest)
+    courier.enqueue(parcels(1, arrived)[0])
+    assert courier.deliver().error
     courier.start()
-    taken = [courier.put(parcel) for parcel in parcels(10, arrived)]
+    taken = [courier.enqueue(parcel) for parcel in parcels(10, arrived)]
     assert taken.count(False) == courier.lost_spans > 5
     assert courier.is_full
-    assert rests.wait(600)  # an attempt that fails while it is stopped would be its last one
     place.away = False
     courier.stop(600)
     assert len(arrived) == 11 - courier.lost_spans
@@ -82,7 +71,7 @@ def test_one_that_is_away_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_producer_that_waits_hears_that_the_destination_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for space while a delivery is under way, and not for its whole time when that fails."""
-    monkeypatch.setattr(courier_module, "PATIENCE_SECONDS", 3600)
+    monkeypatch.setattr(courier_module, "FULL_QUEUE_WAIT_SECONDS", 3600)
     under_way, producer_waits = threading.Event(), threading.Event()
 
     class Failing(Place):
@@ -102,16 +91,16 @@ def test_a_producer_that_waits_hears_that_the_destination_is_away(monkeypatch: p
 
     monkeypatch.setattr(courier._changed, "wait", announce_wait)
     first, second = parcels(2, [])
-    assert courier.put(first)
+    assert courier.enqueue(first)
     courier.start()
     assert under_way.wait(600)
-    assert not courier.put(second)
+    assert not courier.enqueue(second)
     assert courier.lost_spans == 1
 
 
 def test_a_delivery_that_breaks_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bug in a destination ends neither the thread nor the queue."""
-    monkeypatch.setattr(courier_module, "REST_SECONDS", 0.05)
+    monkeypatch.setattr(courier_module, "UNAVAILABLE_PAUSE_SECONDS", 0.05)
 
     class Broken(Place):
         """Fails in an unforeseen way, once."""
@@ -124,7 +113,7 @@ def test_a_delivery_that_breaks_is_tried_again(monkeypatch: pytest.MonkeyPatch) 
 
     arrived: list[int] = []
     courier = DeliveryQueue(Broken(), "tail", 10**6)
-    courier.put(parcels(1, arrived)[0])
+    courier.enqueue(parcels(1, arrived)[0])
     courier.start()
     deadline = time.monotonic() + 600
     while not arrived and time.monotonic() < deadline:

@@ -31,7 +31,7 @@ def test_traces_go_and_others_stay(feeds: list[list[tuple[str, int]]], grown: in
         for piece in split_rows(rows_of(spans), place, 10**6):
             held.add(piece)
         if place < grown:
-            held.grow_old()
+            held.mark_seen()
     keys = build_trace_keys(rows_of([Span(trace, 0, organization=owner) for owner, trace in gone])).combine_chunks()
     taken = held.take(keys)
     assert spans_of(taken) == sorted(span for span in every if span[:2] in gone)
@@ -51,7 +51,7 @@ def test_small_batches_become_large_ones() -> None:
     new, _old = held.state()
     assert held.rows == 1000
     assert len(new) < 100
-    held.grow_old()
+    held.mark_seen()
     new, old = held.state()
     assert (len(new), len(old)) == (0, 1)
     assert SMALL_ROWS > 1000

@@ -78,7 +78,7 @@ def test_what_can_not_be_held_is_not_answered_for() -> None:
         to = appender(basket)
         for error in await all_of(to, frame, frame):
             assert isinstance(error, RawZoneError)
-            assert "the spans can't be held: RuntimeError: no room" in str(error)
+            assert "can't buffer the spans: RuntimeError: no room" in str(error)
         basket.error = None
         await to.append(frame)
 

@@ -64,7 +64,7 @@ def test_late_spans_may_change_a_decision() -> None:
 
     assert desk.lines()[1] == [("decided", "not_sampled", None), ("revised", "sampled", "errors")]
     assert desk.place.spans == [(1, 3)]
-    assert "2 spans of them that came before are not held any more" in result.remarks[0]
+    assert "2 earlier spans are no longer in memory" in result.remarks[0]
 
 
 @pytest.mark.slow
@@ -75,7 +75,7 @@ def test_a_destination_that_is_away() -> None:
     for turn in range(3):
         desk.feed([Span(turn * 10 + number, 1, at=turn * 400) for number in range(5)])
         result = desk.run(at=(turn + 1) * 400)
-        assert "there is away: nobody is there" in result.remarks
+        assert "there is unavailable: nobody is there" in result.remarks
         assert len(places[0].got) == turn + 1
     places[1].away = False
     desk.run(at=2000)
@@ -94,8 +94,8 @@ def test_what_can_not_be_held_for_a_destination() -> None:
         desk.feed([Span(turn * 100 + number, 1, at=turn * 400, attributes=text) for number in range(80)])
         said.append(desk.run(at=(turn + 1) * 400))
     lost = sum(result.lost.get("place", 0) for result in said)
-    assert lost == desk.selector.couriers[0].lost_spans > 0
-    assert any("could not be held for the destination place" in remark for remark in said[-1].remarks)
+    assert lost == desk.selector.queues[0].lost_spans > 0
+    assert any("were lost for the destination place" in remark for remark in said[-1].remarks)
     assert desk.selector.is_congested
     desk.place.away = False
     desk.run(at=3000)
@@ -114,7 +114,7 @@ def test_everything_is_decided_at_the_end() -> None:
     assert desk.place.spans == [(1, 1)]
     assert desk.selector.stop(1) == {}
     assert desk.place.closed
-    with pytest.raises(NeveError, match="it is stopping"):
+    with pytest.raises(NeveError, match="is stopping"):
         desk.feed([Span(3, 1)])
 
 
@@ -231,7 +231,7 @@ def test_decisions_in_the_lake(tmp_path: Path) -> None:
     again.feed([Span(3, 1)])
     assert again.run(at=800).cycle == 2
     assert len(LakeDesk(lake, tmp_path).decisions()) == 3
-    with pytest.raises(ConfigError, match="has decided about memory, and is to go on with spans"):
+    with pytest.raises(ConfigError, match=r"reads memory, but tail.source.table is spans"):
         LakeDesk(lake, tmp_path).run(at=900)
 
 
@@ -241,7 +241,7 @@ def test_a_selector_of_a_table_is_not_taken_over(tmp_path: Path) -> None:
     desk = LakeDesk(tail_lake(tmp_path), tmp_path)
     put(desk.lake, [Span(1, 1)])
     desk.run(at=400)
-    with pytest.raises(ConfigError, match="has decided about spans, and is to go on in memory"):
+    with pytest.raises(ConfigError, match=r"reads spans, but tail.storage is memory"):
         Desk(log=DecisionLog(desk.lake, "tail"))
 
 
@@ -255,7 +255,7 @@ def test_a_lake_that_can_not_be_written_to(tmp_path: Path) -> None:
     data.touch()
     desk.feed([Span(1, 1, error=True)])
     result = desk.run(at=400)
-    assert "1 decisions wait to be written to trace_decisions" in result.remarks[0]
+    assert "1 decisions are not yet written to trace_decisions" in result.remarks[0]
     assert desk.place.spans == [(1, 1)]
     data.unlink()
     hidden.rename(data)

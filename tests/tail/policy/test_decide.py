@@ -11,7 +11,7 @@ import pytest
 from neve.errors import ConfigError
 from neve.tail.policy.evaluate.batch_evaluator import PolicyEvaluator
 from neve.tail.policy.evaluate.limits import LimitState
-from neve.tail.policy.evaluate.verdicts import DROPPED, NOT_SAMPLED, SAMPLED, UNASKED
+from neve.tail.policy.evaluate.verdicts import DROPPED, NOT_EVALUATED, NOT_SAMPLED, SAMPLED
 from neve.tail.policy.tree import (
     All,
     Always,
@@ -90,7 +90,7 @@ def test_dropped_beats_sampled() -> None:
     verdicts = judged(policy_set(ALWAYS, drop, ALWAYS), of)
     assert verdicts.decision.tolist() == [DROPPED, SAMPLED, SAMPLED]
     assert verdicts.policy.tolist() == [1, 0, 0]
-    assert verdicts.votes.tolist() == [[1, DROPPED, UNASKED], [1, 0, 1], [1, 0, 1]]
+    assert verdicts.votes.tolist() == [[1, DROPPED, NOT_EVALUATED], [1, 0, 1], [1, 0, 1]]
     assert verdicts.reason(0) == "dropped by health-checks"
     assert verdicts.probability.tolist() == [0, 1, 1]
 
@@ -105,7 +105,7 @@ def test_first_match_asks_no_further() -> None:
     of = traces(4, facts=[[1, 1], [0, 1], [0, 0], [0, 0]])
     verdicts = judged(policy_set(*policies, first_match=True, **OTELCOL), of)
     assert verdicts.decision.tolist() == [SAMPLED, DROPPED, SAMPLED, NOT_SAMPLED]
-    assert verdicts.votes[:, 2].tolist() == [UNASKED, UNASKED, SAMPLED, NOT_SAMPLED]
+    assert verdicts.votes[:, 2].tolist() == [NOT_EVALUATED, NOT_EVALUATED, SAMPLED, NOT_SAMPLED]
     assert verdicts.refused_by.tolist() == [-1, -1, -1, 2]
     assert decide(of, *policies, **OTELCOL)[0] == DROPPED  # and without it dropped wins
 
@@ -147,7 +147,7 @@ def test_composite_counts_each_second() -> None:
 
 def test_a_drop_inside_another_policy_is_refused() -> None:
     """The collector has no such thing, and what it would mean is not clear."""
-    with pytest.raises(ConfigError, match="'and/drop' of type 'drop' can't stand here"):
+    with pytest.raises(ConfigError, match="'and/drop' of type 'drop' is not allowed here"):
         PolicyEvaluator(policy_set(All("and", "and", (Drop("drop", "drop", (ALWAYS,)),))))
 
 
@@ -155,7 +155,7 @@ def test_too_much_chance_is_refused() -> None:
     """A probability is added up from cases; policies with too many are named."""
     percentages = [Probabilistic(f"p{place}", "probabilistic", 5.0, f"salt {place}") for place in range(13)]
     assert PolicyEvaluator(policy_set(*percentages[:12]))
-    with pytest.raises(ConfigError, match=r"the policies p0, .*, p12 leave too much to chance .*: 8,192 cases"):
+    with pytest.raises(ConfigError, match=r"the policies p0, .*, p12 have too many random combinations .*: 8,192"):
         PolicyEvaluator(policy_set(*percentages))
 
 
@@ -182,7 +182,7 @@ def test_an_interval_must_be_part_of_the_window() -> None:
         (
             RateLimit("limit", "rate_limiting", 5, 10),
             {"span_count": 301},
-            "not sampled by limit: its 301 spans are more than all of a minute, 300",
+            "not sampled by limit: its 301 spans are more than the budget of a minute, 300",
         ),
         (
             RateLimit("limit", "rate_limiting", 5, 10),
@@ -199,7 +199,7 @@ def test_an_interval_must_be_part_of_the_window() -> None:
         (
             Dynamic("rates", "dynamic", 0, 10),
             {"keys": (("checkout",),), "randomness": (1 << 56) - 1},
-            "sampled by rates: of its key checkout one in 10.0 is kept",
+            "sampled by rates: of key checkout one in 10.0 is kept",
         ),
     ],
 )
@@ -217,5 +217,5 @@ def test_reasons_of_the_collectors_limits() -> None:
     assert verdicts.reasons().to_pylist() == [
         "sampled by limit: of 7 spans ready in the minute from 12:00:00, 4 fit",
         "not sampled by limit: of 7 spans ready in the minute from 12:00:00, 4 fit",
-        "not sampled by limit: its 7 spans are more than what it lets through at once, 6",
+        "not sampled by limit: its 7 spans are more than its burst, 6",
     ]

@@ -90,7 +90,7 @@ def answer_alone(leaf: Part, of: Traces, verdicts: Verdicts, semantics: Semantic
         return leaf.node.test(of, leaf.place)
     if isinstance(leaf.node, Probabilistic):
         return hash_traces(of.ids, leaf.node.salt) <= np.uint64(find_largest_sampled(leaf.node.percentage))
-    result = verdicts.record.settled[leaf.number]
+    result = verdicts.record.limit_results[leaf.number]
     if semantics is Semantics.OTELCOL:
         return result.passed  # by the order of traces: there is no threshold that tells it
     return of.randomness >= result.thresholds

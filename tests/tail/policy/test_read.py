@@ -143,7 +143,7 @@ def test_what_the_collector_does_not_nest(outer: str, inner: str) -> None:
     """Others are refused, as by the collector."""
     part = policy(inner, {NESTINGS[inner].key: {}})
     key = NESTINGS[outer].key
-    with pytest.raises(ConfigError, match=f"policies.0..{outer}.{key}.*type: '{inner}' can't stand here"):
+    with pytest.raises(ConfigError, match=f"policies.0..{outer}.{key}.*type: '{inner}' is not allowed here"):
         read(policy(outer, {key: part if outer == "not" else [part]}))
 
 

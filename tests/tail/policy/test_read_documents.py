@@ -76,7 +76,7 @@ def test_options() -> None:
     assert [remark.split()[0] for remark in found.remarks] == [
         *("block_on_overflow", "tail_storage", "maximum_trace_size_bytes", "num_shards", "sampling_strategy"),
     ]
-    assert all("means nothing here: " in remark for remark in found.remarks)
+    assert all("has no effect here: " in remark for remark in found.remarks)
 
 
 def test_what_the_collector_takes_is_taken_with_a_remark() -> None:

@@ -161,7 +161,7 @@ def test_an_explanation() -> None:
     assert [vote["policy"] for vote in listed.json["now"]["votes"]] == ["errors", "rest"]
     other = run("tail", "explain", kept, "--policies", "new.yaml")
     assert "7 ms is not over 700 ms" in other.text
-    assert "note: it was decided by other policies" in other.errors
+    assert "note: the trace was decided by other policies" in other.errors
     assert "note: limits and rates by key depend on the other traces" in other.errors
 
 

@@ -11,7 +11,7 @@ import pytest
 from pyiceberg.types import BinaryType, FixedType, LongType, StringType, UUIDType
 
 from neve.tail.config import TailConfig
-from neve.tail.explain import TraceFileIndex, encode_trace_id, judge_trace
+from neve.tail.explain import TraceFileIndex, encode_trace_id, open_trace_judge
 from neve.tail.simulate.simulator import Period, Simulator
 from tests.tail.simulate.lakes import ACME, ERRORS, LATER, SLOW, START, Trace, policies, selector_of
 
@@ -82,13 +82,14 @@ def test_a_trace_is_found_however_its_id_is_written(lake: Lake, tmp_path: Path, 
     """And only in files whose bounds may hold it."""
     settings = foreign(lake, "timestamp_ms", id_of)
     selector = selector_of(lake, tmp_path, policies(ERRORS, SLOW), **settings)
-    for trace in TRACES[2:4]:
-        found = judge_trace(selector, ACME, trace.id)
-        assert found is not None
-        assert (found.spans, found.decision) == (2, "sampled" if trace.error else "not_sampled")
-        assert found.files < len(TRACES)
-    assert judge_trace(selector, ACME, b"\0" * 16) is None
-    assert judge_trace(selector, "globex", TRACES[2].id) is None
+    with open_trace_judge(selector) as judge:
+        for trace in TRACES[2:4]:
+            found = judge.evaluate(ACME, trace.id)
+            assert found is not None
+            assert (found.spans, found.decision) == (2, "sampled" if trace.error else "not_sampled")
+            assert found.files < len(TRACES)
+        assert judge.evaluate(ACME, b"\0" * 16) is None
+        assert judge.evaluate("globex", TRACES[2].id) is None
 
 
 def test_spellings() -> None:

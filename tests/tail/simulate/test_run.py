@@ -79,8 +79,8 @@ def judged(one: Simulator, stated: PolicySet) -> tuple[Simulation, Judgements]:
     """What a simulation tells, and every single trace as it was judged."""
     source = one._source(stated)
     with one._replayer(source) as replayer:
-        told, replay = one._told(replayer, source, "new")
-        rows = replay.judged.ask(
+        told, replay = one._simulate(replayer, source, "new")
+        rows = replay.judged.query(
             f"SELECT organization_id, trace_id, decision, policy, adjusted FROM {replay.judged.name}"
         )
     return told, {(row[0], bytes(row[1])): row[2:] for row in rows}
@@ -204,7 +204,7 @@ def test_spans_without_a_trace_are_told(lake: Lake) -> None:
     put(lake, [Trace(1), Lost(2, spans=3)])
     told = simulator(lake).simulate(SETS["facts"])
     assert told.before.spans == 1
-    assert told.remarks == ("3 spans have no trace id: no policy can keep them",)
+    assert told.remarks == ("3 spans have no trace id and can't be sampled",)
 
 
 def test_an_empty_table(lake: Lake) -> None:

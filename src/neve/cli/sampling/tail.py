@@ -149,7 +149,7 @@ def _run_once(context: Context, policies: str | None, *, export: bool, steal: bo
         print_json({**result.as_document(), "exports": [export_document(one) for one in exports]})
     else:
         show_exports(exports)
-    if any(one.away for one in exports):
+    if any(one.error for one in exports):
         sys.exit(1)
 
 
@@ -261,7 +261,7 @@ def export_document(result: DeliveryResult) -> dict[str, object]:
         "rejected": result.delivery.rejected,
         "bytes": result.delivery.bytes_sent,
         "messages": list(result.delivery.messages),
-        "away": result.away.message if result.away else "",
+        "away": result.error.message if result.error else "",
         "missing": result.missing,
         "note": result.note,
     }
@@ -286,8 +286,8 @@ def show_exports(results: list[DeliveryResult]) -> None:
             )
         if got.rejected:
             print_note(f"  {one.destination} rejected {format_count(got.rejected, 'span')}: {'; '.join(got.messages)}")
-        if one.away:
-            print_note(f"  {one.destination} is unavailable, kept traces wait: {one.away.message}")
+        if one.error:
+            print_note(f"  {one.destination} is unavailable, kept traces wait: {one.error.message}")
         if one.note:
             print_note(f"  {one.destination} is left to another process: {one.note}")
         if one.missing:

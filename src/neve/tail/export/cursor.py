@@ -52,8 +52,8 @@ def build_batch_id(selector: str, after: Position | None, until: Position) -> st
     >>> build_batch_id("main", None, Position(7, "ab")) == build_batch_id("main", Position(6), Position(7, "ab"))
     False
     """
-    said = "\0".join((selector, repr(after), repr(until)))
-    return f"{until.sequence:010d}-{xxhash.xxh3_128_hexdigest(said.encode())}"
+    text = "\0".join((selector, repr(after), repr(until)))
+    return f"{until.sequence:010d}-{xxhash.xxh3_128_hexdigest(text.encode())}"
 
 
 SPACE = "tail_cursors"
@@ -79,7 +79,7 @@ class ExportCursors:
         entries = self._documents.entries(SPACE, prefix)
         return {key.removeprefix(prefix): Position.of(document) for key, document in entries}
 
-    def forget(self, destination: str) -> None:
+    def delete(self, destination: str) -> None:
         """Delete a cursor, so that a destination of that name receives everything from the beginning."""
         self._documents.delete(SPACE, f"{self._selector}/{destination}")
 
@@ -106,13 +106,13 @@ class Cursor:
 
         Raises `CursorMoved` if another process moved the cursor in between.
         """
-        here = self.position
-        if here is not None and until < here:
-            raise ValueError(f"the cursor of {self._destination} is at {here}, and can't go back to {until}")
+        current = self.position
+        if current is not None and until < current:
+            raise ValueError(f"the cursor of {self._destination} is at {current}, and can't go back to {until}")
         moved = until.document
         if not self._documents.swap(SPACE, self._key, self._document, moved):
             raise CursorMoved(
-                f"the cursor of {self._destination} is no longer at {here}, where selector {self._selector} left it",
-                hint="two processes export for one selector; let one of them do it",
+                f"the cursor of {self._destination} is no longer at {current}, where selector {self._selector} left it",
+                hint="two processes export for one selector; stop one of them",
             )
         self._document = moved

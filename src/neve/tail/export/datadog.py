@@ -84,65 +84,65 @@ def extract_concepts(attributes: Iterable[tuple[str, str | None]]) -> dict[str, 
     return {CONCEPT_OF[key]: text for key, text in attributes if text and key in CONCEPT_OF}
 
 
-def name_operation(words: Concepts, kind: int) -> str:
+def name_operation(concepts: Concepts, kind: int) -> str:
     """Return the operation of a span, by which spans can be compared."""
-    if "operation" in words:
-        return _normalize_tag(words["operation"])
-    if kind in (SERVER, CLIENT) and "method" in words:
+    if "operation" in concepts:
+        return _normalize_tag(concepts["operation"])
+    if kind in (SERVER, CLIENT) and "method" in concepts:
         return f"http.{SPAN_KINDS[kind]}.request"
-    if kind == CLIENT and "database" in words:
-        return f"{_normalize_tag(words['database'])}.query"
-    if kind > INTERNAL and "messaging" in words and "messaging_operation" in words:
-        return f"{_normalize_tag(words['messaging'])}.{_normalize_tag(words['messaging_operation'])}"
-    return _name_remote_operation(words, kind) or _name_plain_operation(words, kind)
+    if kind == CLIENT and "database" in concepts:
+        return f"{_normalize_tag(concepts['database'])}.query"
+    if kind > INTERNAL and "messaging" in concepts and "messaging_operation" in concepts:
+        return f"{_normalize_tag(concepts['messaging'])}.{_normalize_tag(concepts['messaging_operation'])}"
+    return _name_remote_operation(concepts, kind) or _name_plain_operation(concepts, kind)
 
 
-def _name_remote_operation(words: Concepts, kind: int) -> str:
+def _name_remote_operation(concepts: Concepts, kind: int) -> str:
     """Return the operation of a call (RPC, function, GraphQL), or empty for other spans."""
-    system = _normalize_tag(words.get("rpc", ""))
+    system = _normalize_tag(concepts.get("rpc", ""))
     if system == "aws-api" and kind == CLIENT:
-        return f"aws.{_normalize_tag(words.get('rpc_service', 'client'))}.request"
+        return f"aws.{_normalize_tag(concepts.get('rpc_service', 'client'))}.request"
     if system and kind in (SERVER, CLIENT):
         return f"{system}.{SPAN_KINDS[kind]}.request"
-    if kind == CLIENT and "provider" in words and "function" in words:
-        return f"{_normalize_tag(words['provider'])}.{_normalize_tag(words['function'])}.invoke"
-    if kind == SERVER and "trigger" in words:
-        return f"{_normalize_tag(words['trigger'])}.invoke"
-    return "graphql.server.request" if "graphql" in words else ""
+    if kind == CLIENT and "provider" in concepts and "function" in concepts:
+        return f"{_normalize_tag(concepts['provider'])}.{_normalize_tag(concepts['function'])}.invoke"
+    if kind == SERVER and "trigger" in concepts:
+        return f"{_normalize_tag(concepts['trigger'])}.invoke"
+    return "graphql.server.request" if "graphql" in concepts else ""
 
 
-def _name_plain_operation(words: Concepts, kind: int) -> str:
+def _name_plain_operation(concepts: Concepts, kind: int) -> str:
     if kind in (SERVER, CLIENT):
         return (
-            f"{_normalize_tag(words['protocol'])}.{SPAN_KINDS[kind]}.request"
-            if "protocol" in words
+            f"{_normalize_tag(concepts['protocol'])}.{SPAN_KINDS[kind]}.request"
+            if "protocol" in concepts
             else f"{SPAN_KINDS[kind]}.request"
         )
     return SPAN_KINDS[kind].capitalize() if kind in (PRODUCER, CONSUMER) else "Internal"
 
 
-def name_resource(words: Concepts, kind: int, name: str) -> str:
+def name_resource(concepts: Concepts, kind: int, name: str) -> str:
     """Return the resource of a span: a route, a queue or a statement, otherwise the span's name."""
-    if "resource" in words:
-        return words["resource"]
-    if "method" in words:
-        verb = "HTTP" if words["method"] == "_OTHER" else words["method"]
-        return f"{verb} {words['route']}" if kind == SERVER and "route" in words else verb
+    if "resource" in concepts:
+        return concepts["resource"]
+    if "method" in concepts:
+        verb = "HTTP" if concepts["method"] == "_OTHER" else concepts["method"]
+        return f"{verb} {concepts['route']}" if kind == SERVER and "route" in concepts else verb
     for first, second in (("messaging_operation", "topic"), ("rpc_method", "rpc_service"), ("graphql", "graphql_name")):
-        if first in words:
-            return f"{words[first]} {words[second]}" if second in words else words[first]
-    return words.get("statement", name) if "database" in words else name
+        if first in concepts:
+            return f"{concepts[first]} {concepts[second]}" if second in concepts else concepts[first]
+    return concepts.get("statement", name) if "database" in concepts else name
 
 
-def find_span_type(words: Concepts, kind: int) -> str:
+def find_span_type(concepts: Concepts, kind: int) -> str:
     """Return the type of service: web, http, a type of database, or custom."""
-    if "type" in words:
-        return words["type"]
+    if "type" in concepts:
+        return concepts["type"]
     if kind != CLIENT:
         return "web" if kind == SERVER else "custom"
-    if "database" not in words:
+    if "database" not in concepts:
         return "http"
-    system = _normalize_tag(words["database"])
+    system = _normalize_tag(concepts["database"])
     if system in DATABASE_TYPES:
         return system
     return "sql" if system in SQL_SYSTEMS else "db"
@@ -170,8 +170,8 @@ def build_event_tags(events: list[Item], *, failed: bool) -> dict[str, str]:
     if exceptions:
         tags["_dd.span_events.has_exception"] = "true"
     for event in exceptions if failed else ():
-        said = dict(event["attributes"] or ())
-        tags |= {tag: said[key] for key, tag in EXCEPTION_TAGS.items() if key in said}
+        values = dict(event["attributes"] or ())
+        tags |= {tag: values[key] for key, tag in EXCEPTION_TAGS.items() if key in values}
     return tags
 
 
@@ -261,26 +261,26 @@ def encode_document(batch: pa.RecordBatch) -> tuple[bytes, int]:
         for size in sizes:  # encoded one by one: the maps of a whole batch would be many times its size
             packer.pack([build_span(row) for row in islice(rows, size)])
     except (ValueError, TypeError, OverflowError) as error:
-        raise SpanEncodingError(f"can't be said in Datadog's format: {error}") from error
+        raise SpanEncodingError(f"can't be encoded in Datadog's format: {error}") from error
     return packer.bytes(), len(sizes)
 
 
 def build_span(row: Row) -> Span:
     """Convert one row of the table `spans` to a Datadog span."""
     attributes, types = row["attributes"] or (), dict(row["attribute_types"] or ())
-    shared_words, shared_tags = _map_resource(tuple(row["resource_attrs"] or ()), tuple(row["scope_attrs"] or ()))
-    words = {**shared_words, **extract_concepts(attributes)}
+    shared_concepts, shared_tags = _map_resource(tuple(row["resource_attrs"] or ()), tuple(row["scope_attrs"] or ()))
+    concepts = {**shared_concepts, **extract_concepts(attributes)}
     kind = row["span_kind"] if row["span_kind"] in range(len(SPAN_KINDS)) else 0
     texts = {map_tag(key): text for key, text in attributes if types.get(key) not in NUMBER_TYPES and text is not None}
-    meta = {**shared_tags, **texts, **_build_own_tags(row, words, kind)}
+    meta = {**shared_tags, **texts, **_build_own_tags(row, concepts, kind)}
     if row["status_code"] == ERROR_STATUS and "error.msg" not in meta:
-        meta |= _build_error_message(row["status_message"], words)
+        meta |= _build_error_message(row["status_message"], concepts)
     meta.pop("", None)
     return {
-        "service": words.get("service") or row["service_name"] or NAMELESS_SERVICE,
-        "name": name_operation(words, kind),
-        "resource": name_resource(words, kind, row["operation_name"] or ""),
-        "type": find_span_type(words, kind),
+        "service": concepts.get("service") or row["service_name"] or NAMELESS_SERVICE,
+        "name": name_operation(concepts, kind),
+        "resource": name_resource(concepts, kind, row["operation_name"] or ""),
+        "type": find_span_type(concepts, kind),
         "trace_id": _id_to_number(row["trace_id"]),
         "span_id": _id_to_number(row["span_id"]),
         "parent_id": _id_to_number(row["parent_span_id"]),
@@ -288,7 +288,7 @@ def build_span(row: Row) -> Span:
         "duration": max(0, (row["end_time_unix_nano"] or 0) - (row["start_time_unix_nano"] or 0)),
         "error": int(row["status_code"] == ERROR_STATUS),
         "meta": meta,
-        "metrics": _build_metrics(attributes, types, words),
+        "metrics": _build_metrics(attributes, types, concepts),
     }
 
 
@@ -312,7 +312,7 @@ def _map_resource(resource: Entries, scope: Entries) -> tuple[dict[str, str], di
     return extract_concepts(resource), {map_tag(key): text for key, text in (*scope, *resource) if text is not None}
 
 
-def _build_own_tags(row: Row, words: Concepts, kind: int) -> dict[str, str]:
+def _build_own_tags(row: Row, concepts: Concepts, kind: int) -> dict[str, str]:
     """Build the tags that are not attributes, which take precedence over attributes."""
     trace_id: bytes = row["trace_id"] or b""
     tags = {
@@ -322,8 +322,8 @@ def _build_own_tags(row: Row, words: Concepts, kind: int) -> dict[str, str]:
         "otel.status_code": STATUSES[row["status_code"] if row["status_code"] in range(len(STATUSES)) else 0],
         "otel.status_description": row["status_message"],
         "w3c.tracestate": row["trace_state"],
-        "env": words.get("env"),
-        "version": words.get("version"),
+        "env": concepts.get("env"),
+        "version": concepts.get("version"),
     }
     for name, value in (("name", row["scope_name"]), ("version", row["scope_version"])):
         if value:
@@ -335,20 +335,22 @@ def _build_own_tags(row: Row, words: Concepts, kind: int) -> dict[str, str]:
     return {key: text for key, text in tags.items() if text}
 
 
-def _build_metrics(attributes: Iterable[tuple[str, str]], types: dict[str, str], words: Concepts) -> dict[str, float]:
+def _build_metrics(
+    attributes: Iterable[tuple[str, str]], types: dict[str, str], concepts: Concepts
+) -> dict[str, float]:
     """Build metrics from numeric attributes and the sampling rate, by which Datadog scales its statistics."""
     found = {map_tag(key): float(text) for key, text in attributes if types.get(key) in NUMBER_TYPES}
     found.pop("", None)
-    if words.get("status", "").isdecimal():
-        found["http.status_code"] = float(words["status"])
+    if concepts.get("status", "").isdecimal():
+        found["http.status_code"] = float(concepts["status"])
     if found.get(ADJUSTED_COUNT, 0.0) >= 1:
         found["_sample_rate"] = 1 / found[ADJUSTED_COUNT]
     return {**found, "_sampling_priority_v1": USER_KEEP}
 
 
-def _build_error_message(status: str | None, words: Concepts) -> dict[str, str]:
+def _build_error_message(status: str | None, concepts: Concepts) -> dict[str, str]:
     """Return an error message if no exception has one: the status, otherwise the text of the HTTP status code."""
-    code = words.get("status", "")
+    code = concepts.get("status", "")
     try:
         return {"error.msg": status or f"{code} {HTTPStatus(int(code)).phrase}"}
     except ValueError:

@@ -106,7 +106,7 @@ class RetryPolicy:
 
     destination: str
     retry_seconds: float
-    ended: Event = field(default_factory=Event)
+    stop: Event = field(default_factory=Event)
 
     def run(self, attempt: Callable[[], T]) -> tuple[T, int]:
         """Return the result of the first attempt without a `RetryableError`, and the number of that attempt.
@@ -114,20 +114,20 @@ class RetryPolicy:
         Raises `DestinationUnavailable` if no attempt succeeds in time.
         """
         attempts = make_retrying(
-            self.retry_seconds, lambda error: isinstance(error, RetryableError), self._tell, self.ended
+            self.retry_seconds, lambda error: isinstance(error, RetryableError), self._log_retry, self.stop
         )
         try:
             return attempts(attempt), int(attempts.statistics["attempt_number"])
-        except RetryableError as busy:
+        except RetryableError as error:
             number = attempts.statistics["attempt_number"]
             raise DestinationUnavailable(
-                f"the destination {self.destination} took nothing in {number} attempts: {busy.message}",
-                hint="what was kept for it waits, and is brought when it is back",
-                after_seconds=busy.after,
-            ) from busy
+                f"the destination {self.destination} accepted nothing in {number} attempts: {error.message}",
+                hint="kept spans are delivered when it is available again",
+                after_seconds=error.after,
+            ) from error
 
-    def _tell(self, state: RetryCallState) -> None:
-        log.warning("destination is asked again", destination=self.destination, **describe_retry(state))
+    def _log_retry(self, state: RetryCallState) -> None:
+        log.warning("retrying destination", destination=self.destination, **describe_retry(state))
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class DeliveryResult:
     position: Position | None
     batches: int
     delivery: Delivery
-    away: DestinationUnavailable | None = None
+    error: DestinationUnavailable | None = None
     missing: int = 0
     note: str = ""
 
@@ -234,25 +234,25 @@ def export_batches(
     rejected spans are counted and reported, and not delivered again.
     """
     total, count = Delivery(), 0
-    away = None
+    error = None
     for until, batch in batches:
         if cursor.position is not None and until <= cursor.position:
             continue
         try:
             delivery = destination.deliver(batch, cursor.batch_id(until))
-        except DestinationUnavailable as error:
-            away = error
+        except DestinationUnavailable as unavailable:
+            error = unavailable
             break
         cursor.move(until)
         _log_messages(destination.name, until, delivery)
         total, count = total + delivery, count + 1
-    return DeliveryResult(destination.name, cursor.position, count, total, away)
+    return DeliveryResult(destination.name, cursor.position, count, total, error)
 
 
 def _log_messages(destination: str, until: Position, delivery: Delivery) -> None:
     if delivery.rejected:
         log.error(
-            "destination refused spans for good",
+            "destination rejected spans",
             destination=destination,
             position=until,
             rejected=delivery.rejected,
@@ -260,4 +260,4 @@ def _log_messages(destination: str, until: Position, delivery: Delivery) -> None
             said=delivery.messages,
         )
     elif delivery.messages:
-        log.warning("destination took all spans and warns", destination=destination, said=delivery.messages)
+        log.warning("destination accepted all spans with a warning", destination=destination, said=delivery.messages)

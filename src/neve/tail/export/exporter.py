@@ -39,7 +39,7 @@ def build_destination(config: DestinationConfig, lake: Lake) -> Destination:
     if config.ca_file and not os.access(config.ca_file, os.R_OK):
         raise ConfigError(
             f"the destination {config.name} has ca_file {config.ca_file}, which can't be read",
-            hint="it is a file of certificates in PEM; without it the system's are trusted",
+            hint="name a PEM file with certificates, or remove ca_file to trust those of the system",
         )
     match config.kind:
         case DestinationKind.OTLP_HTTP:
@@ -70,7 +70,7 @@ class Exporter:
     destinations: Sequence[Destination]
     steal: bool = False
 
-    def apart(self) -> list[Exporter]:
+    def split_by_destination(self) -> list[Exporter]:
         """Return one exporter for each destination, so that none waits for another."""
         return [replace(self, destinations=(one,)) for one in self.destinations]
 
@@ -84,22 +84,22 @@ class Exporter:
 
     def run(self) -> list[DeliveryResult]:
         """Deliver everything that is not delivered yet, and return the result for each destination."""
-        outbox = ExportCursors(self.documents, self.kept.config.name)
+        cursors = ExportCursors(self.documents, self.kept.config.name)
         with ExitStack() as leases:
             # Cursors are read under the lease, so that batches that another process has just delivered are not
             # repeated.
-            notes = [self._take(leases, one.name) for one in self.destinations]
-            turns = [
-                DestinationRun(one, outbox.cursor(one.name), note)
+            notes = [self._acquire_lease(leases, one.name) for one in self.destinations]
+            runs = [
+                DestinationRun(one, cursors.cursor(one.name), note)
                 for one, note in zip(self.destinations, notes, strict=True)
             ]
-            self._bring([turn for turn in turns if not turn.ended])
-        for turn in turns:
-            if turn.result.away is not None:
-                UNAVAILABLE.labels(self.kept.config.name, turn.result.destination).inc()
-        return [turn.result for turn in turns]
+            self._deliver([run for run in runs if not run.is_stopped])
+        for run in runs:
+            if run.result.error is not None:
+                UNAVAILABLE.labels(self.kept.config.name, run.result.destination).inc()
+        return [run.result for run in runs]
 
-    def _take(self, leases: ExitStack, destination: str) -> str:
+    def _acquire_lease(self, leases: ExitStack, destination: str) -> str:
         """Acquire a destination's lease.
 
         Return a message with the holder if another process has it.
@@ -114,20 +114,20 @@ class Exporter:
             return error.message
         return ""
 
-    def _bring(self, turns: Sequence[DestinationRun]) -> None:
-        if not turns:
+    def _deliver(self, runs: Sequence[DestinationRun]) -> None:
+        if not runs:
             return
-        for cycle in self.kept.cycles(min(turn.done_until for turn in turns)):
-            waiting = [turn for turn in turns if not turn.ended and turn.done_until < cycle]
+        for cycle in self.kept.cycles(min(run.done_until for run in runs)):
+            waiting = [run for run in runs if not run.is_stopped and run.done_until < cycle]
             if not waiting:
                 continue
-            for spans in self.kept.cycle(cycle, min(turn.begin(cycle) for turn in waiting)):
-                for turn in waiting:
-                    turn.bring(spans)
-                if all(turn.ended for turn in waiting):
+            for spans in self.kept.cycle(cycle, min(run.begin(cycle) for run in waiting)):
+                for run in waiting:
+                    run.deliver(spans)
+                if all(run.is_stopped for run in waiting):
                     break
-            for turn in waiting:
-                turn.finish(cycle)
+            for run in waiting:
+                run.finish(cycle)
 
 
 class DestinationRun:
@@ -144,36 +144,36 @@ class DestinationRun:
         return position.sequence - 1 if position else 0
 
     @property
-    def ended(self) -> bool:
+    def is_stopped(self) -> bool:
         """True if the destination is unavailable, or another process exports to it."""
-        return self.result.away is not None or bool(self.result.note)
+        return self.result.error is not None or bool(self.result.note)
 
     def begin(self, cycle: int) -> str:
         """Return the trace of a cycle at which the cursor is."""
         position = self._cursor.position
         return position.trace_id if position and position.sequence == cycle else ""
 
-    def bring(self, spans: CycleSpans) -> None:
+    def deliver(self, spans: CycleSpans) -> None:
         """Deliver the kept spans of a cycle, or a part of them."""
-        if self.ended:
+        if self.is_stopped:
             return
         try:
-            got = export_batches(self._destination, self._cursor, spans.batches(self._cursor.position))
+            delivered = export_batches(self._destination, self._cursor, spans.batches(self._cursor.position))
         except CursorMoved as error:
             self.result = replace(self.result, note=error.message)
             return
         self.result = DeliveryResult(
-            got.destination,
-            got.position,
-            self.result.batches + got.batches,
-            self.result.delivery + got.delivery,
-            got.away,
+            delivered.destination,
+            delivered.position,
+            self.result.batches + delivered.batches,
+            self.result.delivery + delivered.delivery,
+            delivered.error,
             self.result.missing + spans.missing,
         )
 
     def finish(self, cycle: int) -> None:
         """Move the cursor past a cycle, unless the run ended before."""
-        if self.ended:
+        if self.is_stopped:
             return
         try:
             self._cursor.move(Position(cycle + 1))

@@ -56,8 +56,8 @@ def interpret_reply(destination: str, reply: HttpReply, spans: int, read: ReadRe
     message = f"HTTP {status}: {extract_message(reply)}"
     if status in MISCONFIGURED or 300 <= status < 400:
         raise DestinationUnavailable(
-            f"the destination {destination} refuses whatever it is sent: {message}",
-            hint="look at its endpoint and headers; what was kept for it waits until they are right",
+            f"the destination {destination} rejects all requests: {message}",
+            hint="check its endpoint and headers; kept spans are delivered when they are right",
         )
     if status in (TIMED_OUT, TOO_MANY) or status >= 500:
         raise RetryableError(message, after=reply.retry_after)
@@ -112,7 +112,7 @@ class HttpDestination:
             headers=config.plain_headers,
             ca_file=config.ca_file,
         )
-        self._patience = RetryPolicy(config.name, config.retry_seconds)
+        self._retries = RetryPolicy(config.name, config.retry_seconds)
 
     def deliver(self, batch: pa.RecordBatch, batch_id: str) -> Delivery:
         """Send all spans, in requests of at most `batch_spans`."""
@@ -120,7 +120,7 @@ class HttpDestination:
 
     def close(self) -> None:
         """Abort waiting attempts, and close the connections."""
-        self._patience.ended.set()
+        self._retries.stop.set()
         self._client.close()
 
     def send(self, body: bytes, headers: Mapping[str, str], method: str = "POST") -> HttpReply:
@@ -133,7 +133,7 @@ class HttpDestination:
         except ServerUntrusted as error:
             raise DestinationUnavailable(
                 f"the destination {self.name} at {error}",
-                hint="ca_file names the certificates that are trusted",
+                hint="set ca_file to the trusted certificates",
             ) from error
         except NoReply as error:
             raise RetryableError(str(error)) from error
@@ -150,7 +150,7 @@ class HttpDestination:
             body, attempt = self.request(piece)
         except SpanEncodingError as error:
             return reject_unencodable(piece, error)
-        sent, attempts = self._patience.run(lambda: attempt(body))
+        sent, attempts = self._retries.run(lambda: attempt(body))
         return replace(sent, bytes_sent=attempts * len(body), attempts=attempts)
 
 

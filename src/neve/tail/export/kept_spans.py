@@ -96,7 +96,7 @@ class SortedFile:
         """Finish writing, after which the file can be read."""
         self._writer.close()
 
-    def ordered(self, keys: Sequence[str]) -> OrderedRows:
+    def sort(self, keys: Sequence[str]) -> OrderedRows:
         """Return the rows, sorted by some columns."""
         reader = pa.ipc.open_file(pa.memory_map(str(self._path)))
         batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
@@ -140,9 +140,6 @@ def _select_fields(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
     return pa.schema([schema.field(name) for name in names])
 
 
-# Spans are stored in lots of whole traces, with a file for each lot. A trace that is too large for a batch has its own
-# lot.
-
 BATCH_SPANS = 20_000
 SORT_COLUMNS = ("trace_id", "organization_id", "start_time_unix_nano", "span_id")
 Batches = Iterator[tuple[Position, pa.RecordBatch]]
@@ -164,7 +161,7 @@ class CycleSpans:
     """
 
     number: int
-    lots: Sequence[TraceFile]
+    shards: Sequence[TraceFile]
     missing: int = 0
 
     def batches(self, after: Position | None = None) -> Batches:
@@ -174,10 +171,10 @@ class CycleSpans:
         and skipped by the export.
         """
         begin = after.trace_id if after is not None and after.sequence == self.number else ""
-        for lot in self.lots:
-            if lot.file.rows:
-                rows = lot.file.ordered(SORT_COLUMNS)
-                yield from self._parts(rows) if lot.huge else self._whole_traces(rows, bytes.fromhex(begin))
+        for shard in self.shards:
+            if shard.file.rows:
+                rows = shard.file.sort(SORT_COLUMNS)
+                yield from self._parts(rows) if shard.huge else self._whole_traces(rows, bytes.fromhex(begin))
 
     def _parts(self, rows: OrderedRows) -> Batches:
         """Yield the parts of a huge trace."""
@@ -220,8 +217,8 @@ def _stamp_rows(rows: pa.Table) -> pa.RecordBatch:
 
 CHOSEN_TRACES = "chosen"
 MIN_MEMORY_MB = 256  # whole rows are wider than the columns for decisions
-READ_SPANS = 10_000  # wide rows that are sorted into their lots at once
-LOTS_AT_ONCE = 64  # open files; spans are read again for each further group of lots
+READ_SPANS = 10_000  # wide rows that are sorted into their shards at once
+SHARDS_AT_ONCE = 64  # open files; spans are read again for each further group of shards
 
 log = structlog.get_logger(__name__)
 
@@ -243,91 +240,100 @@ class KeptSpans:
         with self._scratch() as connection:
             rows = connection.execute(
                 f"SELECT DISTINCT cycle FROM read_parquet({format_file_list(files)}) "
-                f"WHERE cycle > {after} AND {self._mine} ORDER BY cycle"
+                f"WHERE cycle > {after} AND {self._own_decisions_sql} ORDER BY cycle"
             ).fetchall()
         return [int(row[0]) for row in rows]
 
     def cycle(self, number: int, begin: str = "") -> Iterator[CycleSpans]:
-        """Yield the spans that one cycle kept, from a trace on, in groups of lots that are deleted one by one."""
+        """Yield the spans that one cycle kept, from a trace on, in groups of shards that are deleted one by one."""
         files = self._files(EqualTo(term=Reference("cycle"), value=number))
         with self._scratch() as connection:
             connection.execute(
-                f"CREATE TABLE {CHOSEN_TRACES} AS {_number_lots(self._chosen(files, number, begin), BATCH_SPANS)}"
+                f"CREATE TABLE {CHOSEN_TRACES} AS "
+                f"{_number_shards_sql(self._select_traces_sql(files, number, begin), BATCH_SPANS)}"
             )
-            (lots,) = connection.execute(f"SELECT coalesce(max(lot) + 1, 0) FROM {CHOSEN_TRACES}").fetchone() or (0,)
-            for first in range(0, lots, LOTS_AT_ONCE):
+            (shards,) = connection.execute(f"SELECT coalesce(max(shard) + 1, 0) FROM {CHOSEN_TRACES}").fetchone() or (
+                0,
+            )
+            for first in range(0, shards, SHARDS_AT_ONCE):
                 with TemporaryDirectory(prefix="neve-tail-export-") as folder:
-                    yield self._gathered(connection, number, range(first, min(first + LOTS_AT_ONCE, lots)), folder)
+                    yield self._write_shards(
+                        connection, number, range(first, min(first + SHARDS_AT_ONCE, shards)), folder
+                    )
 
-    def _chosen(self, files: list[str], number: int, begin: str) -> str:
+    def _select_traces_sql(self, files: list[str], number: int, begin: str) -> str:
         return (
             f"SELECT organization_id, trace_id, kind = {quote_literal(LATE)} AS late, adjusted_count, threshold, "
             f"CASE WHEN kind = {quote_literal(LATE)} THEN late_spans ELSE span_count END AS spans, "
             "epoch_us(last_seen) AS last_us, start_time_unix_nano AS first_ns, source_snapshot_id, "
             f"previous_snapshot_id FROM read_parquet({format_file_list(files)}) "
-            f"WHERE cycle = {number} AND {self._mine} AND trace_id >= unhex({quote_literal(begin)})"
+            f"WHERE cycle = {number} AND {self._own_decisions_sql} AND trace_id >= unhex({quote_literal(begin)})"
         )
 
     @property
-    def _mine(self) -> str:
+    def _own_decisions_sql(self) -> str:
         return (
             f"selector = {quote_literal(self.config.name)} AND decision = {quote_literal(SAMPLED)} AND taken_by IS NULL"
         )
 
-    def _gathered(self, connection: duckdb.DuckDBPyConnection, number: int, numbers: range, folder: str) -> CycleSpans:
-        """Write the spans of some lots to their files."""
-        within = f"lot BETWEEN {numbers[0]} AND {numbers[-1]}"
-        huge = connection.execute(f"SELECT DISTINCT lot FROM {CHOSEN_TRACES} WHERE {within} AND huge").fetchnumpy()[
-            "lot"
+    def _write_shards(
+        self, connection: duckdb.DuckDBPyConnection, number: int, numbers: range, folder: str
+    ) -> CycleSpans:
+        """Write the spans of some shards to their files."""
+        within = f"shard BETWEEN {numbers[0]} AND {numbers[-1]}"
+        huge = connection.execute(f"SELECT DISTINCT shard FROM {CHOSEN_TRACES} WHERE {within} AND huge").fetchnumpy()[
+            "shard"
         ]
         schema = _read_schema(connection)
-        lots = {one: TraceFile(SortedFile(Path(folder) / str(one), schema), one in huge) for one in numbers}
+        shards = {one: TraceFile(SortedFile(Path(folder) / str(one), schema), one in huge) for one in numbers}
         groups = connection.execute(
             "SELECT late, source_snapshot_id, previous_snapshot_id, min(first_ns), max(last_us), sum(spans)::BIGINT "
             f"FROM {CHOSEN_TRACES} WHERE {within} GROUP BY ALL"
         ).fetchall()
         missing = 0
         for late, snapshot, previous, first_ns, last_us, expected in groups:
-            table = self.source.now(snapshot) if self._knows(snapshot) else self.source.now()
+            table = self.source.now(snapshot) if self._has_snapshot(snapshot) else self.source.now()
             period = SpanTimeRange(first_ns, last_us if self.config.clock == "arrival" else None)
-            files = list(find_new_files(table, previous, known=True).files if late else self._within(table, period))
+            files = list(
+                find_new_files(table, previous, known=True).files if late else self._files_in_period(table, period)
+            )
             seen = "NULL" if snapshot is None else snapshot
             mine = f"{within} AND late = {late} AND source_snapshot_id IS NOT DISTINCT FROM {seen}"
             chosen = f"(SELECT * FROM {CHOSEN_TRACES} WHERE {mine})"
-            found = sum(self._scatter(connection, some, chosen, lots) for some in self._portions(files))
+            found = sum(self._distribute(connection, some, chosen, shards) for some in self._split_files(files))
             missing += 0 if late else max(0, expected - found)
-        for lot in lots.values():
-            lot.file.close()
+        for shard in shards.values():
+            shard.file.close()
         if missing:
             log.warning("kept spans not found", selector=self.config.name, cycle=number, spans=missing)
-        return CycleSpans(number, list(lots.values()), missing)
+        return CycleSpans(number, list(shards.values()), missing)
 
-    def _scatter(
-        self, connection: duckdb.DuckDBPyConnection, files: list[SpanFile], chosen: str, lots: dict[int, TraceFile]
+    def _distribute(
+        self, connection: duckdb.DuckDBPyConnection, files: list[SpanFile], chosen: str, shards: dict[int, TraceFile]
     ) -> int:
-        """Read the spans of the chosen traces from some files into the lots, and return their number."""
+        """Read the spans of the chosen traces from some files into the shards, and return their number."""
         listed = ", ".join(f"s.{quote_name(name)}::{kind} AS {quote_name(name)}" for name, kind in ROW_TYPES)
         reader = connection.execute(
-            f"SELECT {listed}, c.adjusted_count, c.threshold, c.lot "
+            f"SELECT {listed}, c.adjusted_count, c.threshold, c.shard "
             f"FROM {self.source.reader.table_rows(files)} AS s "
             f"JOIN {chosen} AS c ON s.organization_id = c.organization_id AND s.trace_id = c.trace_id"
         ).to_arrow_reader(READ_SPANS)
         found = 0
         for batch in reader:
             found += batch.num_rows
-            for lot, rows in _split_by_lot(batch):
-                lots[lot].file.write(rows)
+            for shard, rows in _split_by_shard(batch):
+                shards[shard].file.write(rows)
         return found
 
-    def _knows(self, snapshot_id: int | None) -> bool:
+    def _has_snapshot(self, snapshot_id: int | None) -> bool:
         return snapshot_id is not None and self.source.now().snapshot_by_id(snapshot_id) is not None
 
-    def _within(self, table: Table, period: SpanTimeRange) -> Iterator[SpanFile]:
+    def _files_in_period(self, table: Table, period: SpanTimeRange) -> Iterator[SpanFile]:
         """Return the files that may contain spans of a time range, or all files if the table has no bounds for it."""
         row_filter = period.filter(table.schema(), self.source.reader.columns.names["start"]) or EVERY_ROW
         return iter(list_all_files(table, None, "to look for kept traces", row_filter).files)
 
-    def _portions(self, files: list[SpanFile]) -> Iterator[list[SpanFile]]:
+    def _split_files(self, files: list[SpanFile]) -> Iterator[list[SpanFile]]:
         return (list(chunk.files) for chunk in split_into_chunks(files, self.config.chunk_rows))
 
     def _files(self, row_filter: BooleanExpression) -> list[str]:
@@ -344,13 +350,13 @@ class KeptSpans:
             yield connection
 
 
-def _number_lots(chosen: str, size: int) -> str:
-    """Build SQL that assigns traces in order to lots: each of about `size` spans, or of one huge trace.
+def _number_shards_sql(chosen: str, size: int) -> str:
+    """Build SQL that assigns traces in order to shards: each of about `size` spans, or of one huge trace.
 
-    Traces of several organizations with the same id share a lot, as the position of a destination has only the id.
+    Traces of several organizations with the same id share a shard, as the position of a destination has only the id.
     """
     return (
-        "SELECT * EXCLUDE (place), dense_rank() OVER (ORDER BY place) - 1 AS lot FROM ("
+        "SELECT * EXCLUDE (place), dense_rank() OVER (ORDER BY place) - 1 AS shard FROM ("
         f"SELECT * EXCLUDE (total), total > {size} AS huge, "
         f"2 * ((sum(spans) OVER (ORDER BY trace_id) - total) // {size}) + (total > {size})::INTEGER AS place "
         f"FROM (SELECT *, sum(spans) OVER (PARTITION BY trace_id) AS total FROM ({chosen})))"
@@ -358,19 +364,19 @@ def _number_lots(chosen: str, size: int) -> str:
 
 
 def _read_schema(connection: duckdb.DuckDBPyConnection) -> pa.Schema:
-    """Return the schema of a lot's file."""
+    """Return the schema of a shard's file."""
     listed = ", ".join(f"NULL::{kind} AS {quote_name(name)}" for name, kind in ROW_TYPES)
     made = f"SELECT {listed}, NULL::DOUBLE AS adjusted_count, NULL::VARCHAR AS threshold"
     return connection.execute(made).to_arrow_reader(1).schema
 
 
-def _split_by_lot(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Split rows by lot."""
+def _split_by_shard(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Split rows by shard."""
     if not batch.num_rows:
         return
-    numbers = batch.column("lot").to_numpy()
+    numbers = batch.column("shard").to_numpy()
     order = np.argsort(numbers, kind="stable")
-    rows = batch.drop_columns(["lot"]).take(pa.array(order))
+    rows = batch.drop_columns(["shard"]).take(pa.array(order))
     edges = np.flatnonzero(np.diff(numbers[order])) + 1
     for first, end in zip([0, *edges], [*edges, batch.num_rows], strict=True):
         yield int(numbers[order[first]]), rows.slice(first, end - first)

@@ -51,7 +51,7 @@ def encode_message(batch: pa.RecordBatch) -> bytes:
     try:
         return encode(Signal.TRACES, _group_by_service(batch))
     except (pa.ArrowException, ValueError, TypeError) as error:
-        raise SpanEncodingError(f"can't be said in OTLP: {str(error).splitlines()[0]}") from error
+        raise SpanEncodingError(f"can't be encoded in OTLP: {str(error).splitlines()[0]}") from error
 
 
 def _group_by_service(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -84,7 +84,7 @@ def read_http_response(reply: HttpReply, _spans: int) -> SendResult:
             return _to_send_result(*_parse_json(reply.body))
         return read_response(ExportTraceServiceResponse.FromString(reply.body))
     except (DecodeError, ValueError, AttributeError):
-        log.warning("answer of a destination could not be read", content_type=kind, size=len(reply.body))
+        log.warning("can't read the response of a destination", content_type=kind, size=len(reply.body))
         return SendResult()
 
 
@@ -156,7 +156,7 @@ class OtlpGrpcDestination:
         self._channel = _open_channel(config)
         # No serializer, as the message is already encoded.
         self._export = self._channel.unary_unary(METHOD, response_deserializer=ExportTraceServiceResponse.FromString)
-        self._patience = RetryPolicy(config.name, config.retry_seconds)
+        self._retries = RetryPolicy(config.name, config.retry_seconds)
 
     def deliver(self, batch: pa.RecordBatch, batch_id: str) -> Delivery:
         """Send all spans, in calls of at most `batch_spans`."""
@@ -164,7 +164,7 @@ class OtlpGrpcDestination:
 
     def close(self) -> None:
         """Abort waiting attempts, and close the channel."""
-        self._patience.ended.set()
+        self._retries.stop.set()
         self._channel.close()
 
     def _send(self, piece: pa.RecordBatch) -> SendResult:
@@ -172,7 +172,7 @@ class OtlpGrpcDestination:
             message = encode_message(piece)
         except SpanEncodingError as error:
             return reject_unencodable(piece, error)
-        sent, attempts = self._patience.run(lambda: self._attempt(message, piece.num_rows))
+        sent, attempts = self._retries.run(lambda: self._attempt(message, piece.num_rows))
         return replace(sent, bytes_sent=attempts * len(message), attempts=attempts)
 
     def _attempt(self, message: bytes, spans: int) -> SendResult:
@@ -194,8 +194,8 @@ def interpret_call_error(destination: str, code: Any, details: str, delay: float
     message = f"gRPC {code.name}: {' '.join(details.split())[:MAX_MESSAGE_CHARS] or 'no reason was given'}"
     if code in MISCONFIGURED_CODES:
         raise DestinationUnavailable(
-            f"the destination {destination} refuses whatever it is sent: {message}",
-            hint="look at its endpoint and headers; what was kept for it waits until they are right",
+            f"the destination {destination} rejects all requests: {message}",
+            hint="check its endpoint and headers; kept spans are delivered when they are right",
         )
     too_large = (
         code is grpc.StatusCode.RESOURCE_EXHAUSTED and delay is None and SIZE_MESSAGE.search(details) is not None

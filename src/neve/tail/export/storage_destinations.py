@@ -41,10 +41,6 @@ if TYPE_CHECKING:
     from neve.tail.config import DestinationConfig
 
 
-# A file is complete or absent, and is named by its batch, so that a batch that is delivered again overwrites itself.
-# JSON has one message a line. Protobuf has each message behind its length in four bytes, big-endian, as the collector's
-# file exporter writes it.
-
 FILE_SUFFIXES = {"proto": ".binpb", "json": ".jsonl"}
 BATCH_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")
 
@@ -65,26 +61,26 @@ class OtlpFilesDestination:
         delivery = send_in_pieces(batch, self._most, lambda piece: _append_message(piece, messages))
         if not messages:
             return delivery
-        data = self._packing.pack(b"".join(map(self._framed, messages)))
+        data = self._packing.pack(b"".join(map(self._frame, messages)))
         file = f"traces-{batch_id}{FILE_SUFFIXES[self._format]}{self._packing.ending}"
         try:
-            self._put(file, data)
+            self._write(file, data)
         except OSError as error:
             raise DestinationUnavailable(
                 f"the destination {self.name} can't write {file} to {self._folder}: {error}",
-                hint="what was kept for it waits, and is written when the folder can be",
+                hint="kept spans are written when the folder is writable",
             ) from error
         return delivery + Delivery(bytes_sent=len(data), attempts=1)
 
     def close(self) -> None:
         """Do nothing, as no connection is open."""
 
-    def _framed(self, message: bytes) -> bytes:
+    def _frame(self, message: bytes) -> bytes:
         if self._format == "json":
             return to_json(Signal.TRACES, message).encode() + b"\n"
         return struct.pack(">I", len(message)) + message
 
-    def _put(self, file: str, data: bytes) -> None:
+    def _write(self, file: str, data: bytes) -> None:
         if self._folder.startswith(tuple(f"{scheme}://" for scheme in S3_SCHEMES)):
             filesystem, prefix = resolve_filesystem(self._folder, self._s3)
             with filesystem.open_output_stream(f"{prefix}/{file}", compression=None) as stream:
@@ -100,15 +96,15 @@ def replace_file(path: Path, data: bytes) -> None:
     Readers ignore the temporary name.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     try:
-        with beside.open("xb") as stream:
+        with draft.open("xb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        beside.replace(path)
+        draft.replace(path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
@@ -144,7 +140,7 @@ class IcebergDestination:
         except Exception as error:  # any error by which the catalog, its driver or the storage is unavailable
             raise DestinationUnavailable(
                 f"the destination {self.name} can't append to {self._table}: {_first_line(error)}",
-                hint="what was kept for it waits; a batch that did arrive is known by its id",
+                hint="kept spans are delivered later; a batch that was stored is recognized by its id",
             ) from error
 
     def close(self) -> None:

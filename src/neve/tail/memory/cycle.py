@@ -57,26 +57,26 @@ class MemoryCycleResult(CycleResult):
 
 
 def build_memory_result(
-    config: TailConfig, turn: MemoryCycle, new: pa.Table, *, open_count: int, seconds: float
+    config: TailConfig, cycle: MemoryCycle, new: pa.Table, *, open_count: int, seconds: float
 ) -> MemoryCycleResult:
     """Build the result of a cycle over some new rows."""
-    idle = not turn.rows and not new.num_rows
+    idle = not cycle.rows and not new.num_rows
     return MemoryCycleResult(
         selector=config.name,
         source=MEMORY_SOURCE,
-        cycle=turn.judging.made.cycle,
+        cycle=cycle.judge.context.cycle,
         committed=not idle,
-        reason=IDLE if idle else "what was fed since the last cycle was summed up",
+        reason=IDLE if idle else "aggregated the spans since the last cycle",
         engine=DUCKDB,
         spans=new.num_rows,
         bytes=new.nbytes,
         open=open_count,
-        **turn.tally.result,
+        **cycle.tally.result,
         seconds=seconds,
-        held_spans=turn.held.rows,
-        held_bytes=turn.held.bytes,
-        early=turn.early,
-        decisions=turn.decisions,
+        held_spans=cycle.held.rows,
+        held_bytes=cycle.held.bytes,
+        early=cycle.early,
+        decisions=cycle.decisions,
     )
 
 
@@ -156,12 +156,12 @@ class MemoryCycle:
     """Decisions of one cycle and their effects, which leave the process only after the cycle."""
 
     held: SpanBuffer
-    recall: TraceStore
-    judging: CycleJudge
+    store: TraceStore
+    judge: CycleJudge
     allowance: EarlyAllowance
     bound: int
     rows: list[pa.Table] = field(default_factory=list)
-    loads: list[DecidedSpans] = field(default_factory=list)
+    decided_spans: list[DecidedSpans] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     early: TraceCount = field(default=NO_TRACES)
     large: list[str] = field(default_factory=list)  # trace ids in hex
@@ -171,44 +171,44 @@ class MemoryCycle:
         """All decisions of the cycle."""
         return pa.concat_tables(self.rows) if self.rows else DECISIONS.schema.empty_table()
 
-    def ready(self) -> None:
+    def decide_ready(self) -> None:
         """Decide ready traces, and decided traces with late spans."""
-        self._let_go(self.judging, list(self.judging.decided()))
-        late = list(self.judging.late())
+        self._remove_decided(self.judge, list(self.judge.decide_ready()))
+        late = list(self.judge.decide_late())
         if late:
-            self._settle(pa.concat_tables(late))
+            self._record(pa.concat_tables(late))
 
-    def relieve(self, *, everything: bool) -> None:
+    def decide_early(self, *, everything: bool) -> None:
         """Decide the oldest traces until the buffer fits its bound, or all traces if none may stay."""
         while everything or self.held.bytes > self.bound:
             each = self.held.bytes / max(1, self.held.rows)
             spans = None if everything else math.ceil((self.held.bytes - TARGET_SHARE * self.bound) / each)
-            if not select_early_traces(self.recall.connection, spans):
+            if not select_early_traces(self.store.connection, spans):
                 break
-            rows = self._let_go(*self._early())
+            rows = self._remove_decided(*self._judge_early())
             self.early += TraceCount(rows.num_rows, pc.sum(rows.column("span_count")).as_py() or 0)
             large = rows.filter(pc.greater(rows.column("span_count"), LARGE_TRACE_SHARE * self.bound / each))
             self.large += [] if everything else [one.hex() for one in large.column("trace_id").to_pylist()]
 
-    def _early(self) -> tuple[CycleJudge, list[pa.Table]]:
-        now_us = self.judging.made.now_us
-        policies, seconds = self.allowance.take(self.judging.since_us, now_us)
-        judging = replace(
-            self.judging,
+    def _judge_early(self) -> tuple[CycleJudge, list[pa.Table]]:
+        now_us = self.judge.context.now_us
+        policies, seconds = self.allowance.take(self.judge.since_us, now_us)
+        judge = replace(
+            self.judge,
             readiness=EarlyReadiness(None, 0, moment_us=now_us),
             policies=policies,
             window_seconds=seconds,
             until_us=now_us + 1,
         )
-        return judging, list(judging.decided())
+        return judge, list(judge.decide_ready())
 
-    def _let_go(self, judging: CycleJudge, decided: list[pa.Table]) -> pa.Table:
-        self.recall.connection.execute(f"DELETE FROM {MERGED_TRACES} WHERE {judging.is_ready}")
-        return self._settle(pa.concat_tables(decided)) if decided else DECISIONS.schema.empty_table()
+    def _remove_decided(self, judge: CycleJudge, decided: list[pa.Table]) -> pa.Table:
+        self.store.connection.execute(f"DELETE FROM {MERGED_TRACES} WHERE {judge.is_ready}")
+        return self._record(pa.concat_tables(decided)) if decided else DECISIONS.schema.empty_table()
 
-    def _settle(self, rows: pa.Table) -> pa.Table:
-        self.recall.remember(rows, self.judging.made.now_us)
-        self.loads += take_decided_spans(self.held, rows)
+    def _record(self, rows: pa.Table) -> pa.Table:
+        self.store.remember(rows, self.judge.context.now_us)
+        self.decided_spans += take_decided_spans(self.held, rows)
         self.rows.append(self.tally.add(rows))
         return rows
 
@@ -217,16 +217,20 @@ MAX_NAMED_TRACES = 3
 
 
 def build_remarks(
-    turn: MemoryCycle, result: MemoryCycleResult, config: TailConfig, most_remembered: int, *, everything: bool
+    cycle: MemoryCycle, result: MemoryCycleResult, config: TailConfig, most_remembered: int, *, everything: bool
 ) -> Iterator[str]:
     """Yield remarks on deviations from a selector with sufficient memory."""
-    if turn.early.traces:
+    if cycle.early.traces:
         why = "the selector stops" if everything else f"spans filled tail.buffer_mb, which is {config.buffer_mb}"
-        limits = "; limits gave them what the time since the last such ones is worth" if turn.allowance.matters else ""
-        yield f"{turn.early.traces:,} traces were decided before they were complete: {why}{limits}"
-    if turn.large:
-        named = ", ".join(turn.large[:MAX_NAMED_TRACES]) + (", …" if len(turn.large) > MAX_NAMED_TRACES else "")
-        yield f"traces that fill much of tail.buffer_mb alone: {named}; what comes of them yet follows the decision"
+        limits = (
+            "; limits gave them the budget of the time since the last early decisions"
+            if cycle.allowance.matters
+            else ""
+        )
+        yield f"{cycle.early.traces:,} traces were decided before they were complete: {why}{limits}"
+    if cycle.large:
+        named = ", ".join(cycle.large[:MAX_NAMED_TRACES]) + (", …" if len(cycle.large) > MAX_NAMED_TRACES else "")
+        yield f"traces that use more than half of tail.buffer_mb: {named}; their later spans follow the decision"
     yield from _build_revision_remarks(result.decisions)
     if result.forgotten:
         yield (
@@ -235,11 +239,11 @@ def build_remarks(
         )
     for name, spans in result.lost.items():
         yield (
-            f"{spans:,} kept spans could not be held for the destination {name}: tail.buffer_mb "
-            f"({config.buffer_mb}) of them wait for it already"
+            f"{spans:,} kept spans were lost for the destination {name}: its queue is full, tail.buffer_mb "
+            f"is {config.buffer_mb}"
         )
-    if turn.judging.claims.trouble:
-        yield turn.judging.claims.trouble
+    if cycle.judge.claims.trouble:
+        yield cycle.judge.claims.trouble
 
 
 def _build_revision_remarks(decisions: pa.Table) -> Iterator[str]:
@@ -247,6 +251,6 @@ def _build_revision_remarks(decisions: pa.Table) -> Iterator[str]:
     if revised.num_rows:
         gone = pc.sum(pc.subtract(revised.column("span_count"), revised.column("late_spans"))).as_py()
         yield (
-            f"late spans made {revised.num_rows:,} traces kept after all: {gone:,} spans of them that came before are "
-            "not held any more, and are not exported"
+            f"late spans changed the decision of {revised.num_rows:,} traces to sampled: {gone:,} earlier spans are no "
+            "longer in memory and are not exported"
         )

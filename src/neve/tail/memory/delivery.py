@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     from neve.tail.memory.span_buffer import FeedLedger, Receipts, SpanBuffer
 
 
-PATIENCE_SECONDS = 5.0  # maximum wait for space in the queue of a destination that is slow, but available
-REST_SECONDS = 5.0  # pause after a destination was unavailable, if it requests none
+FULL_QUEUE_WAIT_SECONDS = 5.0  # maximum wait for space in the queue of a destination that is slow, but available
+UNAVAILABLE_PAUSE_SECONDS = 5.0  # pause after a destination was unavailable, if it requests none
 
 log = structlog.get_logger("neve.tail")
 
 
 @dataclass(frozen=True)
 class QueuedBatch:
-    """Batch in a delivery queue, with `arrived` as the callback after its delivery."""
+    """Batch in a delivery queue, with `on_delivered` as the callback after its delivery."""
 
     batch: pa.RecordBatch
     batch_id: str
-    arrived: Callable[[], None]
+    on_delivered: Callable[[], None]
 
 
 class DeliveryQueue:
@@ -57,9 +57,9 @@ class DeliveryQueue:
         self._selector, self._most = selector, most_bytes
         self._queue: deque[QueuedBatch] = deque()
         self._changed = threading.Condition()
-        self._turn = threading.Lock()  # one thread at a time delivers
+        self._delivery_lock = threading.Lock()  # one thread at a time delivers
         self._thread: threading.Thread | None = None
-        self._away: DestinationUnavailable | None = None
+        self._error: DestinationUnavailable | None = None
         self._stuck = self._stopped = False
         self.waiting_bytes = 0
         self.lost_spans = 0
@@ -73,46 +73,46 @@ class DeliveryQueue:
     def waiting_spans(self) -> int:
         """Number of queued spans."""
         with self._changed:
-            return sum(parcel.batch.num_rows for parcel in self._queue)
+            return sum(item.batch.num_rows for item in self._queue)
 
-    def put(self, parcel: QueuedBatch) -> bool:
+    def enqueue(self, item: QueuedBatch) -> bool:
         """Queue a batch, or count it as lost and return false if there is no space.
 
         A slow destination is given some time to make space. After that failed once, producers don't wait again until
         the destination has accepted a batch.
         """
-        size = measure_batch(parcel.batch)
-        if self._thread is None and self._is_over(size) and not self._away:
-            self.bring()
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        size = measure_batch(item.batch)
+        if self._thread is None and self._is_over(size) and not self._error:
+            self.deliver()
+        deadline = time.monotonic() + FULL_QUEUE_WAIT_SECONDS
         with self._changed:
             while self._is_over(size):
                 left = deadline - time.monotonic()
-                if self._away or self._stuck or self._thread is None or left <= 0:
+                if self._error or self._stuck or self._thread is None or left <= 0:
                     self._stuck = True
-                    return self._lose(parcel)
+                    return self._count_loss(item)
                 self._changed.wait(left)
-            self._queue.append(parcel)
+            self._queue.append(item)
             self._count(size)
             self._changed.notify_all()
         return True
 
-    def bring(self) -> DeliveryResult:
+    def deliver(self) -> DeliveryResult:
         """Deliver queued batches until the queue is empty or the destination is unavailable."""
         total, count = Delivery(), 0
-        with self._turn:
-            self._away = None
-            while (parcel := self._first()) is not None:
+        with self._delivery_lock:
+            self._error = None
+            while (item := self._peek()) is not None:
                 try:
-                    delivery = self.destination.deliver(parcel.batch, parcel.batch_id)
+                    delivery = self.destination.deliver(item.batch, item.batch_id)
                 except DestinationUnavailable as error:
-                    self._give_up(error)
+                    self._mark_unavailable(error)
                     UNAVAILABLE.labels(self._selector, self.destination.name).inc()
                     log.warning("destination is unavailable", destination=self.destination.name, error=error.message)
                     break
-                self._took(parcel, delivery)
+                self._complete(item, delivery)
                 total, count = total + delivery, count + 1
-        return DeliveryResult(self.destination.name, None, count, total, self._away)
+        return DeliveryResult(self.destination.name, None, count, total, self._error)
 
     def start(self) -> None:
         """Start to deliver batches in a separate thread."""
@@ -135,49 +135,52 @@ class DeliveryQueue:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._stopped or self._queue)
+                is_last = self._stopped  # a stop during an attempt that fails is followed by one more attempt
             try:
-                self.bring()
+                self.deliver()
             except Exception:  # a bug in one destination must not end its deliveries
-                log.exception("a delivery failed", destination=self.destination.name)
-                self._give_up(DestinationUnavailable("the delivery failed; the log says why"))
+                log.exception("delivery failed", destination=self.destination.name)
+                self._mark_unavailable(DestinationUnavailable("the delivery failed; the log has the reason"))
             with self._changed:
-                if self._stopped and (self._away or not self._queue):
+                if is_last and (self._error or not self._queue):
                     return
-                if self._away:
-                    self._changed.wait_for(lambda: self._stopped, self._away.after_seconds or REST_SECONDS)
+                if self._error:
+                    self._changed.wait_for(
+                        lambda: self._stopped, self._error.after_seconds or UNAVAILABLE_PAUSE_SECONDS
+                    )
 
-    def _give_up(self, error: DestinationUnavailable) -> None:
+    def _mark_unavailable(self, error: DestinationUnavailable) -> None:
         """Remember that the destination is unavailable, and wake producers that wait for space in the queue."""
         with self._changed:
-            self._away = error
+            self._error = error
             self._changed.notify_all()
 
     def _is_over(self, size: int) -> bool:
         return bool(self._queue) and self.waiting_bytes + size > self._most
 
-    def _first(self) -> QueuedBatch | None:
+    def _peek(self) -> QueuedBatch | None:
         with self._changed:
             return self._queue[0] if self._queue else None
 
-    def _took(self, parcel: QueuedBatch, delivery: Delivery) -> None:
+    def _complete(self, item: QueuedBatch, delivery: Delivery) -> None:
         with self._changed:
             self._queue.popleft()
-            self._count(-measure_batch(parcel.batch))
+            self._count(-measure_batch(item.batch))
             self._stuck = False
             self._changed.notify_all()
         if delivery.rejected:
             log.error(
-                "destination refused spans for good",
+                "destination rejected spans",
                 destination=self.destination.name,
                 rejected=delivery.rejected,
                 accepted=delivery.accepted,
                 said=delivery.messages,
             )
-        parcel.arrived()
+        item.on_delivered()
 
-    def _lose(self, parcel: QueuedBatch) -> bool:
-        self.lost_spans += parcel.batch.num_rows
-        metrics.LOST.labels(self._selector, self.destination.name).inc(parcel.batch.num_rows)
+    def _count_loss(self, item: QueuedBatch) -> bool:
+        self.lost_spans += item.batch.num_rows
+        metrics.LOST.labels(self._selector, self.destination.name).inc(item.batch.num_rows)
         return False
 
     def _count(self, size: int) -> None:
@@ -214,29 +217,31 @@ class DeliveryDispatcher:
     Batch ids are unique to this process, as each process numbers its cycles from the start.
     """
 
-    def __init__(self, couriers: Sequence[DeliveryQueue], ledger: FeedLedger) -> None:
-        self._couriers, self._ledger = couriers, ledger
+    def __init__(self, queues: Sequence[DeliveryQueue], ledger: FeedLedger) -> None:
+        self._queues, self._ledger = queues, ledger
         self._run, self._numbers = uuid4().hex[:12], itertools.count()
 
-    def send(self, load: DecidedSpans) -> None:
+    def send(self, decided: DecidedSpans) -> None:
         """Queue batches for all destinations, and settle their rows after every delivery has succeeded."""
-        shipment = PendingDelivery(len(load.batches) * len(self._couriers), lambda: self._ledger.settle(load.receipts))
-        for batch in load.batches:
-            parcel = QueuedBatch(batch, f"{self._run}-{next(self._numbers):08d}", shipment.arrived)
-            for courier in self._couriers:
-                courier.put(parcel)
+        pending = PendingDelivery(
+            len(decided.batches) * len(self._queues), lambda: self._ledger.settle(decided.receipts)
+        )
+        for batch in decided.batches:
+            item = QueuedBatch(batch, f"{self._run}-{next(self._numbers):08d}", pending.count_delivery)
+            for queue in self._queues:
+                queue.enqueue(item)
 
 
 class PendingDelivery:
     """Countdown of deliveries that calls back after the last, and never if a batch was lost."""
 
-    def __init__(self, parcels: int, done: Callable[[], None]) -> None:
-        self._left, self._done = parcels, done
+    def __init__(self, items: int, done: Callable[[], None]) -> None:
+        self._left, self._done = items, done
         self._lock = threading.Lock()
-        if not parcels:
+        if not items:
             done()
 
-    def arrived(self) -> None:
+    def count_delivery(self) -> None:
         """Count one delivery."""
         with self._lock:
             self._left -= 1

@@ -35,7 +35,7 @@ class _PartitionProgress:
     """Progress in one partition: the first offsets of unfinished lots of messages, and the `end` after the last lot."""
 
     end: int = 0
-    lots: OrderedDict[int, None] = field(default_factory=OrderedDict)  # first offsets of lots that are not finished
+    batches: OrderedDict[int, None] = field(default_factory=OrderedDict)  # first offsets of lots that are not finished
 
 
 class OffsetTracker:
@@ -50,18 +50,18 @@ class OffsetTracker:
         with self._lock:
             read = self._read.setdefault(partition, _PartitionProgress())
             read.end = end
-            read.lots[first] = None
+            read.batches[first] = None
 
-        def done() -> None:
+        def finish() -> None:
             with self._lock:
-                read.lots.pop(first, None)
+                read.batches.pop(first, None)
 
-        return done
+        return finish
 
     def committable(self) -> dict[Partition, int]:
         """Return the offset of each partition from which a new consumer must read."""
         with self._lock:
-            return {partition: next(iter(read.lots), read.end) for partition, read in self._read.items()}
+            return {partition: next(iter(read.batches), read.end) for partition, read in self._read.items()}
 
     def forget(self, partitions: Iterable[Partition]) -> None:
         """Forget revoked partitions, whose new consumers read the unfinished messages again."""
@@ -116,13 +116,13 @@ class KafkaFeed:
         self._committed_at = 0.0
         self._paused = False
         self._consumer = _connect(source)
-        self._consumer.subscribe(list(source.topics), on_revoke=self._revoked, on_lost=self._revoked)
+        self._consumer.subscribe(list(source.topics), on_revoke=self._on_revoke, on_lost=self._on_revoke)
 
     def read(self, stop: threading.Event) -> None:
         """Read until `stop` is set, with pauses while the queues of the selector's destinations are full."""
         while not stop.is_set():
-            self._breathe()
-            self._take([one for one in self._consumer.consume(MAX_MESSAGES, WAIT_SECONDS) if _is_message(one)])
+            self._pause_or_resume()
+            self._feed([one for one in self._consumer.consume(MAX_MESSAGES, WAIT_SECONDS) if _is_message(one)])
             if time.monotonic() - self._committed_at > COMMIT_SECONDS:
                 self.commit()
 
@@ -131,40 +131,43 @@ class KafkaFeed:
         from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
 
         self._committed_at = time.monotonic()
-        told = self._offsets.committable()
-        news = {partition: offset for partition, offset in told.items() if self._committed.get(partition) != offset}
-        if not news:
+        committable = self._offsets.committable()
+        changed = {
+            partition: offset for partition, offset in committable.items() if self._committed.get(partition) != offset
+        }
+        if not changed:
             return
         try:
             self._consumer.commit(
-                offsets=[TopicPartition(*partition, offset) for partition, offset in news.items()], asynchronous=False
+                offsets=[TopicPartition(*partition, offset) for partition, offset in changed.items()],
+                asynchronous=False,
             )
         except KafkaException as error:
-            log.warning("offsets can't be committed", group=self._source.group, error=str(error))
+            log.warning("can't commit offsets", group=self._source.group, error=str(error))
             return
-        self._committed |= news
+        self._committed |= changed
 
     def close(self) -> None:
         """Commit finished offsets, and leave the group."""
         self.commit()
         self._consumer.close()
 
-    def _breathe(self) -> None:
+    def _pause_or_resume(self) -> None:
         if self._selector.is_congested == self._paused:
             return
         self._paused = not self._paused
         act = self._consumer.pause if self._paused else self._consumer.resume
         act(self._consumer.assignment())
-        log.info("reading pauses" if self._paused else "reading goes on", group=self._source.group)
+        log.info("paused reading" if self._paused else "resumed reading", group=self._source.group)
 
-    def _take(self, messages: Sequence[Message]) -> None:
-        lots: dict[tuple[str, int], list[Message]] = {}
+    def _feed(self, messages: Sequence[Message]) -> None:
+        batches: dict[tuple[str, int], list[Message]] = {}
         for message in messages:
-            lots.setdefault((str(message.topic()), int(message.partition() or 0)), []).append(message)
-        for (topic, partition), lot in lots.items():
-            begin, end = int(lot[0].offset() or 0), int(lot[-1].offset() or 0) + 1
+            batches.setdefault((str(message.topic()), int(message.partition() or 0)), []).append(message)
+        for (topic, partition), batch in batches.items():
+            begin, end = int(batch[0].offset() or 0), int(batch[-1].offset() or 0) + 1
             done = self._offsets.begin((topic, partition), begin, end)
-            values = [bytes(value) for message in lot if (value := message.value()) is not None]
+            values = [bytes(value) for message in batch if (value := message.value()) is not None]
             if not values:
                 done()
                 continue
@@ -173,12 +176,14 @@ class KafkaFeed:
             count_rejected(self._source.selector, f"kafka:{topic}/{partition}", decoded.rejected)
             self._selector.feed(decoded.batch, done)
 
-    def _revoked(self, _consumer: Consumer, partitions: Sequence[Any]) -> None:
+    def _on_revoke(self, _consumer: Consumer, partitions: Sequence[Any]) -> None:
         """Commit finished offsets before other consumers continue from the last commit, and forget the partitions."""
         self.commit()
-        gone = [(one.topic, one.partition) for one in partitions]
-        self._offsets.forget(gone)
-        self._committed = {partition: offset for partition, offset in self._committed.items() if partition not in gone}
+        revoked = [(one.topic, one.partition) for one in partitions]
+        self._offsets.forget(revoked)
+        self._committed = {
+            partition: offset for partition, offset in self._committed.items() if partition not in revoked
+        }
         self._paused = False
 
 
@@ -207,5 +212,5 @@ def _is_message(message: Message) -> bool:
     """Return whether this is a message, and log it if it is an event of librdkafka."""
     error = message.error()
     if error is not None:
-        log.warning("kafka", topic=message.topic(), error=str(error))
+        log.warning("kafka client error", topic=message.topic(), error=str(error))
     return error is None

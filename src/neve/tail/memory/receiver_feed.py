@@ -64,7 +64,7 @@ class BufferAppender:
         try:
             while self._waiting:
                 group = self._next()
-                error = await asyncio.to_thread(self._take, [frame for frame, _future in group])
+                error = await asyncio.to_thread(self._feed, [frame for frame, _future in group])
                 for _frame, future in group:
                     _resolve_future(future, error)
         finally:
@@ -79,7 +79,7 @@ class BufferAppender:
         group, self._waiting = self._waiting[:count], self._waiting[count:]
         return group
 
-    def _take(self, frames: Sequence[Frame]) -> RawZoneError | None:
+    def _feed(self, frames: Sequence[Frame]) -> RawZoneError | None:
         """Feed the spans of frames, and return one error for all frames, so that all are sent again."""
         try:
             for organization in dict.fromkeys(frame.organization_id for frame in frames):
@@ -90,8 +90,8 @@ class BufferAppender:
                     count_rejected(self._name, "receiver", decoded.rejected)
                     self._selector.feed(decoded.batch)
         except Exception as error:  # any error: the client must not interpret it as a rejection of its data
-            log.error("spans can't be held", selector=self._name, error=str(error))
-            return RawZoneError(f"the spans can't be held: {type(error).__name__}: {error}")
+            log.error("can't buffer spans", selector=self._name, error=str(error))
+            return RawZoneError(f"can't buffer the spans: {type(error).__name__}: {error}")
         return None
 
 
@@ -100,7 +100,7 @@ def count_rejected(selector: str, source: str, rejected: Sequence[Rejected]) -> 
     for reason, count in Counter(bad.reason for bad in rejected).items():
         REFUSED.labels(selector, reason).inc(count)
         detail = next(bad.detail for bad in rejected if bad.reason == reason)
-        log.warning("records were refused", source=source, reason=reason, count=count, first=detail)
+        log.warning("records rejected", source=source, reason=reason, count=count, first=detail)
 
 
 def _unpack_frames(frames: Sequence[Frame]) -> Iterator[list[bytes]]:

@@ -71,9 +71,9 @@ class SelectorState:
         limits = {owner: LimitState.from_document(document) for owner, document in last.limits.items()}
         return cls(last.cycle, last.until_us, limits)
 
-    def next(self, judging: CycleJudge) -> SelectorState:
+    def next(self, judge: CycleJudge) -> SelectorState:
         """Return the state after a cycle."""
-        return SelectorState(self.cycle + 1, judging.until_us, judging.limits)
+        return SelectorState(self.cycle + 1, judge.until_us, judge.limits)
 
     def position(self, policies: str, now_us: int) -> Checkpoint:
         """Return the state as a checkpoint for a commit."""
@@ -102,8 +102,8 @@ class DecisionLog:
         last = Checkpoint.of(self._table(), self._selector)
         if last is not None and last.source != MEMORY_SOURCE:
             raise ConfigError(
-                f"the selector {self._selector!r} has decided about {last.source}, and is to go on in memory",
-                hint="give the selector in memory another tail.name",
+                f"the selector {self._selector!r} reads {last.source}, but tail.storage is memory",
+                hint="use another tail.name for the selector in memory",
             )
         return last
 
@@ -118,23 +118,22 @@ class DecisionLog:
                 table = self._table()
                 commit = commit_decisions(table, write_files(Target.of(table), waiting), self._selector, position)
             except Exception as error:  # any error by which the catalog, its driver or the storage is unavailable
-                log.error("decisions can't be written", selector=self._selector, error=str(error))
-                return None, self._keep(waiting, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+                log.error("can't write decisions", selector=self._selector, error=str(error))
+                return None, self._keep_unwritten(
+                    waiting, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+                )
             self._unwritten = []
         return commit.snapshot_id, ""
 
-    def _keep(self, waiting: pa.Table, error: str) -> str:
+    def _keep_unwritten(self, waiting: pa.Table, error: str) -> str:
         gone = max(0, waiting.num_rows - MAX_UNWRITTEN_ROWS)
         self._unwritten = [waiting.slice(gone)]
-        words = f"{waiting.num_rows - gone:,} decisions wait to be written to {DECISIONS.name}: {error}"
-        return f"{words}; {gone:,} older ones are not written any more" if gone else words
+        words = f"{waiting.num_rows - gone:,} decisions are not yet written to {DECISIONS.name}: {error}"
+        return f"{words}; {gone:,} older ones are discarded" if gone else words
 
     def _table(self) -> Table:
         return self._lake.table(DECISIONS.name)
 
-
-# Undecided spans are buffered within `tail.buffer_mb`. A process that dies loses them, unless its feed can be replayed.
-# A selector on a lake does not have this limitation.
 
 MB = 1024 * 1024
 MAX_DECIDED_TRACES = 200_000  # decided traces, about 300 bytes each
@@ -153,22 +152,22 @@ class MemorySelector:
         destinations: Sequence[Destination] = (),
         *,
         log: DecisionLog | None = None,
-        tell: Callable[[MemoryCycleResult], None] = lambda _result: None,
+        report: Callable[[MemoryCycleResult], None] = lambda _result: None,
         most_remembered: int = MAX_DECIDED_TRACES,
     ) -> None:
         self.config, self.policies = config, policies
         self.bound = config.buffer_mb * MB
-        self.couriers = tuple(DeliveryQueue(one, config.name, self.bound) for one in destinations)
+        self.queues = tuple(DeliveryQueue(one, config.name, self.bound) for one in destinations)
         self._clock, self._claims = clock, claims or NoClaims(config.name)
-        self._log, self._tell, self._most_remembered = log, tell, most_remembered
-        self._standing = SelectorState.after(log.last() if log else None)
+        self._log, self._report, self._most_remembered = log, report, most_remembered
+        self._state = SelectorState.after(log.last() if log else None)
         columns = map_columns(iceberg_schema(SPANS), type(config.source)())
         self._reader = SpanReader(iceberg_schema(SPANS), columns, config.source.organization)
         self._summary = SummaryQuery(policies, config.clock)
         self._allowance = EarlyAllowance(policies, config.window_seconds)
         self._held, self._ledger = SpanBuffer(), FeedLedger()
-        self._recall = TraceStore(config, self._summary)
-        self._shipping = DeliveryDispatcher(self.couriers, self._ledger)
+        self._traces = TraceStore(config, self._summary)
+        self._dispatcher = DeliveryDispatcher(self.queues, self._ledger)
         self._lock = threading.RLock()
         self._stopped = False
         self._fed = 0  # rows so far
@@ -181,7 +180,7 @@ class MemorySelector:
     @property
     def is_congested(self) -> bool:
         """True if the queue of a destination is more than half full, so that a feed should pause if it can."""
-        return any(courier.is_full for courier in self.couriers)
+        return any(queue.is_full for queue in self.queues)
 
     def feed(self, rows: pa.Table | pa.RecordBatch, done: Callable[[], None] | None = None) -> None:
         """Buffer rows of the table `spans`, and decide the oldest traces early if the rows exceed the bound.
@@ -194,102 +193,102 @@ class MemorySelector:
         results = []
         with self._lock:
             if self._stopped:
-                raise NeveError("the selector takes no more spans: it is stopping", hint="send them again later")
+                raise NeveError("the selector is stopping and accepts no more spans", hint="send them again later")
             receipt = self._ledger.open(fitting.num_rows, done)
             fitting, self._fed = number_rows(fitting, self._fed), self._fed + fitting.num_rows
             for piece in split_rows(fitting, receipt, self.bound // PIECES_PER_BUFFER):
                 self._held.add(piece)
                 if self._held.bytes > self.bound:
-                    results.append(self._turn(everything=False))
+                    results.append(self._run_cycle(everything=False))
         for result, position in results:
             self._publish(result, position)
 
     def decide(self, *, everything: bool = False) -> MemoryCycleResult:
         """Decide ready traces, or all traces, and queue the kept ones for delivery."""
         with self._lock:
-            result, position = self._turn(everything=everything)
+            result, position = self._run_cycle(everything=everything)
         return self._publish(result, position)
 
     def deliver(self) -> tuple[DeliveryResult, ...]:
         """Deliver queued batches to each destination, in this thread."""
-        return tuple(courier.bring() for courier in self.couriers)
+        return tuple(queue.deliver() for queue in self.queues)
 
     def cycle(self, *, everything: bool = False) -> MemoryCycleResult:
         """Decide and deliver."""
         result = self.decide(everything=everything)
         deliveries = self.deliver()
-        away = tuple(f"{one.destination} is away: {one.away.message}" for one in deliveries if one.away)
+        away = tuple(f"{one.destination} is unavailable: {one.error.message}" for one in deliveries if one.error)
         return replace(result, deliveries=deliveries, remarks=(*result.remarks, *away))
 
     def start(self) -> None:
         """Start deliveries in the background, with a thread for each destination."""
-        for courier in self.couriers:
-            courier.start()
+        for queue in self.queues:
+            queue.start()
 
     def stop(self, seconds: float) -> dict[str, int]:
         """Reject further spans, deliver for a limited time, and return the undelivered spans by destination."""
         with self._lock:
             self._stopped = True
-        for courier in self.couriers:
-            courier.stop(seconds)
+        for queue in self.queues:
+            queue.stop(seconds)
         with self._lock:
-            self._recall.close()
-        return {one.destination.name: one.waiting_spans for one in self.couriers if one.waiting_spans}
+            self._traces.close()
+        return {one.destination.name: one.waiting_spans for one in self.queues if one.waiting_spans}
 
     def _now_us(self) -> int:
         return round(self._clock().timestamp() * MICROS)
 
-    def _turn(self, *, everything: bool) -> tuple[MemoryCycleResult, Checkpoint]:
+    def _run_cycle(self, *, everything: bool) -> tuple[MemoryCycleResult, Checkpoint]:
         """Run one cycle as a transaction: completely, or not at all."""
         began, now_us = time.monotonic(), self._now_us()
-        new, lost = self._held.new(), self._lost()
-        with self._whole():
-            self._recall.gather(self._reader, new, now_us - round(self.config.late_seconds * MICROS))
-            turn = MemoryCycle(self._held, self._recall, self._judging(now_us), self._allowance, self.bound)
-            turn.ready()
-            turn.relieve(everything=everything)
-            self._held.grow_old()
-            self._recall.keep_open()
-            forgotten = self._recall.forget(self._most_remembered)
-        for load in turn.loads:
-            self._shipping.send(load)
-        if turn.rows:
+        new, lost = self._held.new(), self._count_lost()
+        with self._transaction():
+            self._traces.load(self._reader, new, now_us - round(self.config.late_seconds * MICROS))
+            cycle = MemoryCycle(self._held, self._traces, self._build_judge(now_us), self._allowance, self.bound)
+            cycle.decide_ready()
+            cycle.decide_early(everything=everything)
+            self._held.mark_seen()
+            self._traces.store_open()
+            forgotten = self._traces.forget(self._most_remembered)
+        for decided in cycle.decided_spans:
+            self._dispatcher.send(decided)
+        if cycle.rows:
             pa.default_memory_pool().release_unused()
         result = build_memory_result(
-            self.config, turn, new, open_count=self._recall.open_count, seconds=time.monotonic() - began
+            self.config, cycle, new, open_count=self._traces.open_count, seconds=time.monotonic() - began
         )
         if result.committed:
-            self._standing = self._standing.next(turn.judging)
-        result = replace(result, forgotten=forgotten, lost=self._lost(lost))
-        remarks = build_remarks(turn, result, self.config, self._most_remembered, everything=everything)
-        return replace(result, remarks=tuple(remarks)), self._standing.position(self.policies.fingerprint, now_us)
+            self._state = self._state.next(cycle.judge)
+        result = replace(result, forgotten=forgotten, lost=self._count_lost(lost))
+        remarks = build_remarks(cycle, result, self.config, self._most_remembered, everything=everything)
+        return replace(result, remarks=tuple(remarks)), self._state.position(self.policies.fingerprint, now_us)
 
-    def _judging(self, now_us: int) -> CycleJudge:
-        config, before = self.config, self._standing
-        made = DecisionContext(
+    def _build_judge(self, now_us: int) -> CycleJudge:
+        config, before = self.config, self._state
+        context = DecisionContext(
             config.name, MEMORY_SOURCE, None, None, self.policies.fingerprint, before.cycle + 1, now_us
         )
         return CycleJudge(
-            connection=self._recall.connection,
+            connection=self._traces.connection,
             summary=self._summary,
             readiness=Readiness.of(config, self.policies),
             policies=self.policies,
             window_seconds=config.window_seconds,
             claims=self._claims,
-            made=made,
+            context=context,
             since_us=before.until_us,
             until_us=compute_horizon(self.policies, config.window_seconds, now_us, before.until_us),
             limits=dict(before.limits),
         )
 
     @contextmanager
-    def _whole(self) -> Iterator[None]:
+    def _transaction(self) -> Iterator[None]:
         """Change the trace store and the buffer together, or restore both on an error."""
-        held, connection = self._held.state(), self._recall.connection
+        held, connection = self._held.state(), self._traces.connection
         connection.execute("BEGIN")
         try:
             yield
-            self._recall.clear()
+            self._traces.clear()
             connection.execute("COMMIT")
         except BaseException:
             connection.execute("ROLLBACK")
@@ -303,11 +302,11 @@ class MemorySelector:
             result = replace(result, snapshot=str(snapshot or ""), remarks=remarks)
         metrics.count_cycle(result)
         count_memory_cycle(result)
-        self._tell(result)
+        self._report(result)
         return result
 
-    def _lost(self, before: Mapping[str, int] | None = None) -> dict[str, int]:
+    def _count_lost(self, before: Mapping[str, int] | None = None) -> dict[str, int]:
         """Return the number of lost spans for each destination, in total or since `before`."""
         if before is None:
-            return {one.destination.name: one.lost_spans for one in self.couriers}
-        return {name: spans - before[name] for name, spans in self._lost().items() if spans > before[name]}
+            return {one.destination.name: one.lost_spans for one in self.queues}
+        return {name: spans - before[name] for name, spans in self._count_lost().items() if spans > before[name]}

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Receipts = npt.NDArray[np.int64]
 
-# So a feed that can be replayed (a Kafka topic) knows which offset to commit.
-
 NO_RECEIPT = -1  # receipt of rows without a callback
 
 
@@ -99,7 +97,7 @@ class SpanBuffer:
         """Return the rows that no cycle has seen."""
         return pa.Table.from_batches(self._new, SCHEMA)
 
-    def grow_old(self) -> None:
+    def mark_seen(self) -> None:
         """Mark all rows as seen by a cycle."""
         self._set(new=[], old=list(_coalesce_batches([*self._old, *self._new])))
 

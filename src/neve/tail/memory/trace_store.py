@@ -48,9 +48,9 @@ class TraceStore:
         }
         self.connection = duckdb.connect(config=settings)
         prepare(self.connection, S3Config(), on_s3=False, extensions=())
-        self._gathering = CycleTables(self.connection, summary)
-        self._dead = 0
-        self._gathering.begin()
+        self._cycle_tables = CycleTables(self.connection, summary)
+        self._deleted_rows = 0
+        self._cycle_tables.begin()
         self._run(f"CREATE TABLE {OPEN_SUMMARIES} AS FROM {OPEN_BEFORE} WITH NO DATA")
         self._run(
             f"CREATE TABLE {DECIDED_TRACES} AS SELECT *, 0::BIGINT AS decided_us FROM {KNOWN_TRACES} WITH NO DATA"
@@ -67,30 +67,31 @@ class TraceStore:
         """Number of traces with a known decision."""
         return self._count(f"SELECT count(*) FROM {DECIDED_TRACES}")
 
-    def gather(self, reader: SpanReader, rows: pa.Table, oldest_us: int) -> None:
+    def load(self, reader: SpanReader, rows: pa.Table, oldest_us: int) -> None:
         """Build the tables of a cycle from new rows and known traces, and forget decisions before `oldest_us`."""
-        self._gathering.begin()
+        self._cycle_tables.begin()
         self.connection.register(FED_ROWS, rows)
-        self._gathering.sum_up_rows(reader, FED_ROWS)
+        self._cycle_tables.add_relation(reader, FED_ROWS)
         self.connection.unregister(FED_ROWS)
         self._run(f"INSERT INTO {OPEN_BEFORE} BY NAME FROM {OPEN_SUMMARIES}")
-        self._dead += self._deleted(f"WHERE decided_us < {oldest_us}")
+        self._deleted_rows += self._delete(f"WHERE decided_us < {oldest_us}")
         self._run(
             f"INSERT INTO {KNOWN_TRACES} BY NAME SELECT * EXCLUDE (decided_us) FROM {DECIDED_TRACES} "
             f"WHERE trace_id IN (SELECT trace_id FROM {NEW_TRACES})"
         )
-        self._gathering.merge(whole=False)
+        self._cycle_tables.merge(whole=False)
 
     def remember(self, decisions: pa.Table, now_us: int) -> None:
         """Store decisions, which replace earlier ones about the same traces."""
         self.connection.register(FED_ROWS, decisions)
-        self._dead += self._deleted(
+        self._deleted_rows += self._delete(
             "WHERE (organization_id, trace_id) IN "
             f"(SELECT (organization_id, trace_id) FROM {FED_ROWS} WHERE revision > 0)"
         )
         self._run(
             f"INSERT INTO {DECIDED_TRACES} BY NAME "
-            f"SELECT {self._gathering.stored()}, {', '.join(DECISION_COLUMNS)}, {now_us} AS decided_us FROM {FED_ROWS}"
+            f"SELECT {self._cycle_tables.select_stored()}, {', '.join(DECISION_COLUMNS)}, {now_us} AS decided_us "
+            f"FROM {FED_ROWS}"
         )
         self.connection.unregister(FED_ROWS)
 
@@ -99,13 +100,13 @@ class TraceStore:
         over = max(0, self.remembered_count - most)
         if over:
             oldest = f"SELECT rowid FROM {DECIDED_TRACES} ORDER BY decided_us, trace_id LIMIT {over}"
-            self._dead += self._deleted(f"WHERE rowid IN ({oldest})")
-        if self._dead > max(MIN_DELETED_ROWS, self.remembered_count // 2):
+            self._deleted_rows += self._delete(f"WHERE rowid IN ({oldest})")
+        if self._deleted_rows > max(MIN_DELETED_ROWS, self.remembered_count // 2):
             self._run(f"CREATE OR REPLACE TABLE {DECIDED_TRACES} AS FROM {DECIDED_TRACES}")
-            self._dead = 0
+            self._deleted_rows = 0
         return over
 
-    def keep_open(self) -> None:
+    def store_open(self) -> None:
         """Store the remaining traces of the cycle as open."""
         self._run(f"CREATE OR REPLACE TABLE {OPEN_SUMMARIES} AS FROM {MERGED_TRACES}")
 
@@ -119,7 +120,7 @@ class TraceStore:
         self.connection.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _deleted(self, where: str) -> int:
+    def _delete(self, where: str) -> int:
         return self._count(f"DELETE FROM {DECIDED_TRACES} {where}")
 
     def _count(self, sql: str) -> int:

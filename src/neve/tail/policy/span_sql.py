@@ -96,9 +96,6 @@ def boolean(value: bool) -> Sql:
     return TRUE if value else FALSE
 
 
-# In a table without types, a text is read by its form: it is a number, a boolean, a list or a map if it parses as one,
-# and always a text as well.
-
 SERVICE_NAME = "service.name"
 INTEGER_FORM = "-?[0-9]+"
 NUMBER_FORM = r"-?[0-9]+(\.[0-9]+([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)"
@@ -141,12 +138,12 @@ class Attribute:
     @property
     def list(self) -> Sql:
         """List as JSON."""
-        return self._nested("array", "[")
+        return self._select_json("array", "[")
 
     @property
     def map(self) -> Sql:
         """Map as JSON."""
-        return self._nested("map", "{{")
+        return self._select_json("map", "{{")
 
     def _read(self, name: str, form: Sql, value: str) -> Sql:
         """Read the text as another type, if it was sent as that type, or has its form and the type is unknown."""
@@ -156,7 +153,7 @@ class Attribute:
             return sql("CASE WHEN {} THEN {} END", is_typed, reading)
         return sql("CASE WHEN coalesce({}, {} AND {}) THEN {} END", is_typed, self.untyped, form, reading)
 
-    def _nested(self, name: str, opening: str) -> Sql:
+    def _select_json(self, name: str, opening: str) -> Sql:
         if self.untyped == FALSE:
             return sql(f"CASE WHEN {{}} = '{name}' THEN {{}} END", self.type, self.raw)
         unsure = sql("(starts_with({}, 'exact:') OR {}) AND json_valid({})", self.type, self.untyped, self.raw)

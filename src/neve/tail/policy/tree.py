@@ -59,7 +59,7 @@ class Node:
 
     def explain(self, traces: Traces, sampled: bool) -> Sentence:
         """Return why this node samples traces or does not, as pieces of a sentence."""
-        return (f"its {self.kind} holds" if sampled else f"its {self.kind} does not hold",)
+        return (f"its {self.kind} matches" if sampled else f"its {self.kind} does not match",)
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class Dynamic(Node):
 
     def explain(self, traces: Traces, sampled: bool) -> Sentence:
         """Explain why a trace is not sampled; the rate of its key is that of its interval."""
-        return super().explain(traces, sampled) if sampled else ("its key is seen too often",)
+        return super().explain(traces, sampled) if sampled else ("its key is too frequent",)
 
 
 @dataclass(frozen=True)

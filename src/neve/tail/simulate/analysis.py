@@ -45,16 +45,16 @@ class SpanCost:
         return Volume(traces, spans, round(spans * self.bytes_per_span), spans * self.price_per_million / MILLION)
 
 
-def compute_volumes(judged: JudgedTraces, scale: SpanCost) -> dict[str, Volume]:
+def compute_volumes(judged: JudgedTraces, cost: SpanCost) -> dict[str, Volume]:
     """Compute the volume of each decision."""
-    rows = judged.ask(f"SELECT decision, count(*), sum(spans)::BIGINT FROM {judged.name} GROUP BY decision")
-    found = {decision: scale.volume(traces, spans) for decision, traces, spans in rows}
+    rows = judged.query(f"SELECT decision, count(*), sum(spans)::BIGINT FROM {judged.name} GROUP BY decision")
+    found = {decision: cost.volume(traces, spans) for decision, traces, spans in rows}
     return {decision: found.get(decision, Volume()) for decision in (SAMPLED, NOT_SAMPLED, DROPPED)}
 
 
 def compute_policy_volumes(judged: JudgedTraces, policies: PolicySet) -> tuple[PolicyVolume, ...]:
     """Compute the volume of each policy's decisions in the order of evaluation, including policies without any."""
-    rows = judged.ask(
+    rows = judged.query(
         f"SELECT policy, count(*), sum(spans)::BIGINT FROM {judged.name} WHERE policy IS NOT NULL GROUP BY policy"
     )
     found = {policy: (traces, spans) for policy, traces, spans in rows}
@@ -66,7 +66,7 @@ def compute_policy_volumes(judged: JudgedTraces, policies: PolicySet) -> tuple[P
 
 def compute_errors(judged: JudgedTraces) -> Errors:
     """Count the traces with an error, and find those that are not kept."""
-    ((traces, missed, dropped),) = judged.ask(
+    ((traces, missed, dropped),) = judged.query(
         f"SELECT count(*), count(*) FILTER (NOT kept), count(*) FILTER (decision = '{DROPPED}') "
         f"FROM {judged.name} WHERE has_error"
     )
@@ -75,7 +75,7 @@ def compute_errors(judged: JudgedTraces) -> Errors:
 
 def find_error_groups(judged: JudgedTraces, rows: str) -> tuple[ErrorGroup, ...]:
     """Find the largest groups by root operation of the traces that `rows` selects."""
-    found = judged.ask(
+    found = judged.query(
         f"SELECT organization_id, service, operation, count(*) AS traces, min(lower(hex(trace_id)), {EXAMPLE_IDS}) "
         f"FROM {rows} GROUP BY ALL ORDER BY traces DESC, organization_id, service, operation LIMIT {MAX_ERROR_GROUPS}"
     )
@@ -91,7 +91,7 @@ MAX_SERVICES = 100  # that are listed
 
 def compute_estimates(judged: JudgedTraces) -> Estimates:
     """Compute actual values, and their estimates from the sample."""
-    ((truth, estimated, true_errors, errors),) = judged.ask(
+    ((truth, estimated, true_errors, errors),) = judged.query(
         "SELECT coalesce(sum(weight), 0), coalesce(sum(adjusted), 0), coalesce(sum(weight) FILTER (has_error), 0), "
         f"coalesce(sum(adjusted) FILTER (has_error), 0) FROM {judged.name}"
     )
@@ -112,10 +112,10 @@ def _estimate_services(judged: JudgedTraces) -> tuple[tuple[ServiceEstimate, ...
         "SELECT organization_id, service, count(*) AS traces, count(*) FILTER (kept) AS kept, "
         f"sum(weight) AS truth, sum(adjusted) AS estimated FROM {judged.name} GROUP BY organization_id, service"
     )
-    ((count, mean_error),) = judged.ask(
+    ((count, mean_error),) = judged.query(
         f"SELECT count(*), sum(abs(estimated - truth)) / sum(truth) FROM ({by_service})"
     )
-    rows = judged.ask(f"{by_service} ORDER BY traces DESC, organization_id, service LIMIT {MAX_SERVICES}")
+    rows = judged.query(f"{by_service} ORDER BY traces DESC, organization_id, service LIMIT {MAX_SERVICES}")
     listed = tuple(
         ServiceEstimate(organization, service, traces, kept, Estimate(truth, estimated))
         for organization, service, traces, kept, truth, estimated in rows
@@ -131,14 +131,14 @@ def _estimate_latencies(judged: JudgedTraces) -> dict[str, Estimate]:
         f"sum(sum(weight)) OVER () AS all_truth, sum(sum(adjusted)) OVER () AS all_estimated "
         f"FROM {judged.name} GROUP BY duration_ms"
     )
-    asked = ", ".join(
+    columns = ", ".join(
         f"min(duration_ms) FILTER (truth >= {quantile} * all_truth), "
         f"min(duration_ms) FILTER (all_estimated > 0 AND estimated >= {quantile} * all_estimated)"
         for quantile in QUANTILES.values()
     )
-    (row,) = judged.ask(f"SELECT {asked} FROM ({running})")
+    (row,) = judged.query(f"SELECT {columns} FROM ({running})")
     pairs = zip(row[::2], row[1::2], strict=True)
-    return {name: Estimate(truth or 0.0, told) for name, (truth, told) in zip(QUANTILES, pairs, strict=True)}
+    return {name: Estimate(truth or 0.0, estimated) for name, (truth, estimated) in zip(QUANTILES, pairs, strict=True)}
 
 
 BOTH, NEW, OLD, NEITHER = "both", "new", "old", "neither"
@@ -146,25 +146,25 @@ JOINED_TRACES = "together"
 
 
 def compare_simulations(
-    new: tuple[Simulation, JudgedTraces], old: tuple[Simulation, JudgedTraces], scale: SpanCost
+    new: tuple[Simulation, JudgedTraces], old: tuple[Simulation, JudgedTraces], cost: SpanCost
 ) -> Comparison:
     """Compare two simulations of one snapshot, over the traces that both have judged."""
-    (new_told, new_judged), (old_told, old_judged) = new, old
+    (new_simulation, new_judged), (old_simulation, old_judged) = new, old
     _join_judged(new_judged, old_judged)
-    moves = _count_pairs(new_judged)
-    fates = {fate: _sum_pairs(moves, fate) for fate in (BOTH, NEW, OLD, NEITHER)}
-    compared = sum(move.traces for move in moves)
-    more, fewer = (scale.volume(fates[fate].traces, fates[fate].spans) for fate in (NEW, OLD))
+    pairs = _count_pairs(new_judged)
+    outcomes = {outcome: _sum_pairs(pairs, outcome) for outcome in (BOTH, NEW, OLD, NEITHER)}
+    compared = sum(pair.traces for pair in pairs)
+    more, fewer = (cost.volume(outcomes[outcome].traces, outcomes[outcome].spans) for outcome in (NEW, OLD))
     return Comparison(
-        new=new_told,
-        old=old_told,
+        new=new_simulation,
+        old=old_simulation,
         compared=compared,
-        left_out=new_told.before.traces + old_told.before.traces - 2 * compared,
-        both=fates[BOTH],
-        only_new=fates[NEW],
-        only_old=fates[OLD],
-        neither=fates[NEITHER],
-        moves=moves,
+        left_out=new_simulation.before.traces + old_simulation.before.traces - 2 * compared,
+        both=outcomes[BOTH],
+        only_new=outcomes[NEW],
+        only_old=outcomes[OLD],
+        neither=outcomes[NEITHER],
+        moves=pairs,
         difference=_subtract_volumes(more, fewer),
         errors_gained=_find_errors_kept_by(new_judged, NEW),
         errors_lost=_find_errors_kept_by(new_judged, OLD),
@@ -173,12 +173,12 @@ def compare_simulations(
 
 def _join_judged(new: JudgedTraces, old: JudgedTraces) -> None:
     """Join the traces that both have judged, with both decisions."""
-    fate = (
+    outcome = (
         f"CASE WHEN n.kept AND o.kept THEN '{BOTH}' WHEN n.kept THEN '{NEW}' "
         f"WHEN o.kept THEN '{OLD}' ELSE '{NEITHER}' END"
     )
     new.connection.execute(
-        f"CREATE TABLE {JOINED_TRACES} AS SELECT {fate} AS kept_by, n.decision AS new_decision, "
+        f"CREATE TABLE {JOINED_TRACES} AS SELECT {outcome} AS kept_by, n.decision AS new_decision, "
         "n.policy AS new_policy, o.decision AS old_decision, o.policy AS old_policy, "
         "n.organization_id, n.trace_id, n.spans, n.has_error, "
         f"n.service, n.operation FROM {new.name} AS n JOIN {old.name} AS o USING (organization_id, trace_id)"
@@ -186,7 +186,7 @@ def _join_judged(new: JudgedTraces, old: JudgedTraces) -> None:
 
 
 def _count_pairs(judged: JudgedTraces) -> tuple[DecisionPair, ...]:
-    rows = judged.ask(
+    rows = judged.query(
         "SELECT kept_by, new_decision, new_policy, old_decision, old_policy, count(*) AS traces, "
         f"sum(spans)::BIGINT, count(*) FILTER (has_error) FROM {JOINED_TRACES} GROUP BY ALL "
         "ORDER BY traces DESC, kept_by, new_decision, new_policy, old_decision, old_policy"
@@ -194,13 +194,13 @@ def _count_pairs(judged: JudgedTraces) -> tuple[DecisionPair, ...]:
     return tuple(DecisionPair(*row) for row in rows)
 
 
-def _sum_pairs(moves: Sequence[DecisionPair], fate: str) -> TraceTotals:
-    mine = [move for move in moves if move.kept_by == fate]
-    return TraceTotals(*(sum(getattr(move, name) for move in mine) for name in ("traces", "spans", "errors")))
+def _sum_pairs(pairs: Sequence[DecisionPair], outcome: str) -> TraceTotals:
+    mine = [pair for pair in pairs if pair.kept_by == outcome]
+    return TraceTotals(*(sum(getattr(pair, name) for pair in mine) for name in ("traces", "spans", "errors")))
 
 
-def _find_errors_kept_by(judged: JudgedTraces, fate: str) -> tuple[ErrorGroup, ...]:
-    return find_error_groups(judged, f"{JOINED_TRACES} WHERE has_error AND kept_by = '{fate}'")
+def _find_errors_kept_by(judged: JudgedTraces, outcome: str) -> tuple[ErrorGroup, ...]:
+    return find_error_groups(judged, f"{JOINED_TRACES} WHERE has_error AND kept_by = '{outcome}'")
 
 
 def _subtract_volumes(more: Volume, fewer: Volume) -> Volume:

@@ -123,9 +123,9 @@ class Simulation:
 
     def as_document(self) -> dict[str, Any]:
         """Return the result as a JSON document."""
-        told = asdict(self)
-        told["errors"]["missed_share"] = self.errors.missed_share
-        return told
+        document = asdict(self)
+        document["errors"]["missed_share"] = self.errors.missed_share
+        return document
 
 
 @dataclass(frozen=True)

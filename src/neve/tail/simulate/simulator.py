@@ -76,7 +76,7 @@ class Period:
         parts = [f"{start_ns} {sign} {to_nanos(moment)}" for moment, sign in bounds if moment is not None]
         return " AND ".join(parts) or "true"
 
-    def widened(self, micros: int) -> Period:
+    def widen(self, micros: int) -> Period:
         """Return the period in which spans of its traces may be, for a maximum duration of a trace.
 
         Traces that began before the period are not counted. They are judged so that limits and moving averages are
@@ -176,13 +176,13 @@ class JudgedTraces:
         finally:
             writer.close()
 
-    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a SELECT, which should group by columns with few distinct values."""
         return self.connection.execute(sql).fetchall()
 
     @staticmethod
     def _add(writer: duckdb.DuckDBPyConnection, make: str, batch: pa.Table, where: str) -> None:
-        listed = ", ".join(f"{made} AS {name}" for name, made in JUDGED_COLUMNS.items())
+        listed = ", ".join(f"{context} AS {name}" for name, context in JUDGED_COLUMNS.items())
         writer.register("batch", batch.select(READ_COLUMNS))
         writer.execute(f"{make} SELECT {listed} FROM batch WHERE {where}")
         writer.unregister("batch")
@@ -207,7 +207,7 @@ class ReplayResult:
     """Judged traces of one policy set, and what was read for them."""
 
     judged: JudgedTraces
-    news: NewFiles
+    new_files: NewFiles
     engine: str
     open: int  # traces of the period that are not complete
     remarks: tuple[str, ...]
@@ -225,29 +225,29 @@ class Replayer:
     def replay(self, source: SpanSource, name: str) -> ReplayResult:
         """Judge past traces by the policies of a source."""
         readiness = Readiness.of(self.config, source.summary.policies)
-        wider = self.past.period.widened(max(readiness.longest_us, round(self.config.max_duration_seconds * MICROS)))
+        wider = self.past.period.widen(max(readiness.longest_us, round(self.config.max_duration_seconds * MICROS)))
         files = wider.files(source, source.now(self.past.snapshot_id))
-        news = NewFiles(files, None, self.past.snapshot_id, whole="a simulation")
-        engine = choose_engine(self.config, news)
-        self._gather(source, news, engine, name)
-        remarks = (*source.summary.policies.remarks, *self._without_trace(source, news))
+        new_files = NewFiles(files, None, self.past.snapshot_id, whole="a simulation")
+        engine = choose_engine(self.config, new_files)
+        self._gather(source, new_files, engine, name)
+        remarks = (*source.summary.policies.remarks, *self._note_missing_trace_ids(source, new_files))
         self.connection.execute(f"DELETE FROM {MERGED_TRACES} WHERE NOT ({wider.holds('start_ns')})")
-        judging = self._judging(source, readiness)
-        judged = self._judge(judging, name)
-        waiting = self._count(f"WHERE NOT ({judging.is_ready}) AND {self.past.period.holds('start_ns')}")
+        judge = self._build_judge(source, readiness)
+        judged = self._judge(judge, name)
+        waiting = self._count(f"WHERE NOT ({judge.is_ready}) AND {self.past.period.holds('start_ns')}")
         for table in (MERGED_TRACES, LATE_TRACES, KNOWN_TRACES):
             self.connection.execute(f"DROP TABLE {table}")
-        return ReplayResult(judged, news, engine, waiting, remarks)
+        return ReplayResult(judged, new_files, engine, waiting, remarks)
 
-    def _gather(self, source: SpanSource, news: NewFiles, engine: str, name: str) -> None:
-        gathering = CycleTables(self.connection, source.summary)
-        gathering.begin()
-        chunks = split_into_chunks(news.files, self.config.chunk_rows)
-        tell = partial(self.progress, f"{name}: spans")
-        aggregate_spans(engine, source.lake, gathering, source.reader, chunks, tell)
-        gathering.merge(whole=True)
+    def _gather(self, source: SpanSource, new_files: NewFiles, engine: str, name: str) -> None:
+        tables = CycleTables(self.connection, source.summary)
+        tables.begin()
+        chunks = split_into_chunks(new_files.files, self.config.chunk_rows)
+        report = partial(self.progress, f"{name}: spans")
+        aggregate_spans(engine, source.lake, tables, source.reader, chunks, report)
+        tables.merge(whole=True)
 
-    def _judging(self, source: SpanSource, readiness: Readiness) -> CycleJudge:
+    def _build_judge(self, source: SpanSource, readiness: Readiness) -> CycleJudge:
         policies, now_us = source.summary.policies, self.past.now_us
         return CycleJudge(
             connection=self.connection,
@@ -256,31 +256,31 @@ class Replayer:
             policies=policies,
             window_seconds=self.config.window_seconds,
             claims=NoClaims(self.config.name),
-            made=DecisionContext(
+            context=DecisionContext(
                 self.config.name, source.name, self.past.snapshot_id, None, policies.fingerprint, 0, now_us
             ),
             since_us=0,
             until_us=compute_horizon(policies, self.config.window_seconds, now_us, 0),
         )
 
-    def _judge(self, judging: CycleJudge, name: str) -> JudgedTraces:
+    def _judge(self, judge: CycleJudge, name: str) -> JudgedTraces:
         judged = JudgedTraces(self.connection, f"judged_{name}")
         judged.begin()
-        total = self._count(f"WHERE {judging.is_ready}")
-        for done in judged.fill(judging.decided(), self.past.period):
+        total = self._count(f"WHERE {judge.is_ready}")
+        for done in judged.fill(judge.decide_ready(), self.past.period):
             self.progress(f"{name}: traces", done, total)
         return judged
 
-    def _without_trace(self, source: SpanSource, news: NewFiles) -> tuple[str, ...]:
+    def _note_missing_trace_ids(self, source: SpanSource, new_files: NewFiles) -> tuple[str, ...]:
         """Return a remark on spans without a trace id, which no policy can keep.
 
         There is none if rows were deleted or belong to other organizations, as these can't be distinguished.
         """
-        if source.reader.organization or any(file.deletes for file in news.files):
+        if source.reader.organization or any(file.deletes for file in new_files.files):
             return ()
         found = self.connection.execute(f"SELECT coalesce(sum(span_count), 0)::BIGINT FROM {MERGED_TRACES}").fetchone()
-        lacking = news.rows - (found[0] if found else 0)
-        return (f"{lacking:,} spans have no trace id: no policy can keep them",) if lacking else ()
+        find_missing = new_files.rows - (found[0] if found else 0)
+        return (f"{find_missing:,} spans have no trace id and can't be sampled",) if find_missing else ()
 
     def _count(self, where: str) -> int:
         found = self.connection.execute(f"SELECT count(*) FROM {MERGED_TRACES} {where}").fetchone()
@@ -309,16 +309,18 @@ class Simulator:
         """Simulate the decisions of policies."""
         source = self._source(policies)
         with self._replayer(source) as replayer:
-            told, _replay = self._told(replayer, source, "new")
-        return told
+            simulation, _replay = self._simulate(replayer, source, "new")
+        return simulation
 
     def compare(self, new: PolicySet, old: PolicySet) -> Comparison:
         """Simulate the decisions of two policy sets about the same traces, and compare them."""
         source, other = self._source(new), self._source(old)
         with self._replayer(source) as replayer:
-            told, replay = self._told(replayer, source, "new")
-            other_told, other_replay = self._told(replayer, other, "old")
-            return compare_simulations((told, replay.judged), (other_told, other_replay.judged), self._scale(replay))
+            simulation, replay = self._simulate(replayer, source, "new")
+            other_simulation, other_replay = self._simulate(replayer, other, "old")
+            return compare_simulations(
+                (simulation, replay.judged), (other_simulation, other_replay.judged), self._scale(replay)
+            )
 
     def _source(self, policies: PolicySet) -> SpanSource:
         return SpanSource.of(self.lake, self.config, policies)
@@ -332,12 +334,12 @@ class Simulator:
         ) as connection:
             yield Replayer(connection, config, past, self.progress)
 
-    def _told(self, replayer: Replayer, source: SpanSource, name: str) -> tuple[Simulation, ReplayResult]:
+    def _simulate(self, replayer: Replayer, source: SpanSource, name: str) -> tuple[Simulation, ReplayResult]:
         began, policies = time.monotonic(), source.summary.policies
         replay = replayer.replay(source, name)
         judged, past, scale = replay.judged, replayer.past, self._scale(replay)
         found = compute_volumes(judged, scale)
-        told = Simulation(
+        simulation = Simulation(
             source=source.name,
             snapshot_id=past.snapshot_id,
             since=_format_time(past.period.since),
@@ -346,7 +348,7 @@ class Simulator:
             policies_hash=policies.fingerprint,
             semantics=policies.semantics.value,
             price=scale.price_per_million,
-            files=len(replay.news.files),
+            files=len(replay.new_files.files),
             engine=replay.engine,
             before=_sum_volumes(found, scale),
             kept=found[SAMPLED],
@@ -359,12 +361,12 @@ class Simulator:
             seconds=time.monotonic() - began,
             remarks=replay.remarks,
         )
-        return told, replay
+        return simulation, replay
 
     def _scale(self, replay: ReplayResult) -> SpanCost:
-        news = replay.news
+        new_files = replay.new_files
         price = self.config.price_per_million_spans if self.price is None else self.price
-        return SpanCost(news.bytes / news.rows if news.rows else 0.0, price)
+        return SpanCost(new_files.bytes / new_files.rows if new_files.rows else 0.0, price)
 
 
 def _sum_volumes(found: dict[str, Volume], scale: SpanCost) -> Volume:

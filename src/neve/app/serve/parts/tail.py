@@ -89,19 +89,19 @@ class TailReporter:
 
     def _note(self, one: DeliveryResult) -> None:
         was_away = one.destination in self._away
-        if one.away is None:
+        if one.error is None:
             if was_away:
                 del self._away[one.destination]
                 log.warning("destination is available again", destination=one.destination, left_to_others=one.note)
             return
-        self._away[one.destination] = one.away.message
+        self._away[one.destination] = one.error.message
         if not was_away:
             log.warning(
                 "destination is unavailable",
                 destination=one.destination,
                 position=one.position,
-                error=one.away.message,
-                hint=one.away.hint,
+                error=one.error.message,
+                hint=one.error.hint,
             )
 
     def _tell(self) -> None:

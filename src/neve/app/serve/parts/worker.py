@@ -198,7 +198,7 @@ class JobHandlers:
         with open_pilot(self.settings, self.lake, build_progress(report)) as pilot:
             found = build_nightly(pilot).run()
         words = "; ".join(f"{one.table}: {one.reason}" for one in found.tables) or "no table to optimize"
-        if found.failed:
+        if found.has_failed:
             raise LakeError(f"autopilot: {words}")
         return Outcome(words, found.as_document())
 

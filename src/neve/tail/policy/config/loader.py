@@ -1,7 +1,7 @@
 """Load policies: build the policy tree from a collector's YAML, or the default policies if there is no file.
 
 The defaults keep every error, every slow trace and a share of all others. Most options of the processor, beside its
-policies, bound the collector's memory and mean nothing for a lake.
+policies, bound the collector's memory and have no effect on a lake.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 MAX_SHARDS = 256
 
 IGNORED_OPTIONS = {
-    "num_traces": "traces wait in a table, not in memory",
-    "block_on_overflow": "traces wait in a table, which does not overflow",
-    "expected_new_traces_per_sec": "nothing is set aside in memory for traces to come",
-    "decision_cache": "every decision is kept in the table trace_decisions",
-    "tail_storage": "spans stay in the table that they are in",
-    "drop_pending_traces_on_shutdown": "traces that wait are still in the table after a restart",
-    "maximum_trace_size_bytes": "a large trace takes no more memory than a small one, so it is decided like any other",
-    "num_shards": "limits hold for all selectors together, however many there are",
+    "num_traces": "undecided traces are stored in a table, not in memory",
+    "block_on_overflow": "undecided traces are stored in a table, which does not overflow",
+    "expected_new_traces_per_sec": "no memory is reserved for traces",
+    "decision_cache": "every decision is stored in the table trace_decisions",
+    "tail_storage": "spans stay in their table",
+    "drop_pending_traces_on_shutdown": "undecided traces are still in the table after a restart",
+    "maximum_trace_size_bytes": "a large trace needs no more memory than a small one",
+    "num_shards": "limits apply to all selectors together",
 }
 
 
@@ -67,20 +67,20 @@ class ProcessorOptions(PolicySection):
     def remarks(self) -> tuple[str, ...]:
         """Remarks on accepted options without effect, with the reason for each."""
         named = [name for name in IGNORED_OPTIONS if name in self.model_fields_set]
-        found = [f"{name} means nothing here: {IGNORED_OPTIONS[name]}" for name in named]
+        found = [f"{name} has no effect here: {IGNORED_OPTIONS[name]}" for name in named]
         if self.sampling_strategy == "span-ingest":
-            found.append("sampling_strategy span-ingest means nothing here: a trace is decided when all of it is there")
+            found.append("sampling_strategy span-ingest has no effect here: a trace is decided when it is complete")
         return tuple(found)
 
 
-def read_options(body: dict[str, Any], path: str, complaints: ConfigProblems) -> ProcessorOptions:
+def read_options(body: dict[str, Any], path: str, problems: ConfigProblems) -> ProcessorOptions:
     """Read the options, and use the default for each invalid one, which is added to the problems."""
     known = (*ProcessorOptions.model_fields, "policies")
     given = {key: value for key, value in body.items() if key != "policies" and value is not None}
     cache = given.pop("decision_cache", None)
     if cache is not None:
-        given["decision_cache"] = complaints.checked(CacheSection, cache, join_path(path, "decision_cache"))
-    return complaints.checked(ProcessorOptions, given, path, known) or ProcessorOptions()
+        given["decision_cache"] = problems.validate(CacheSection, cache, join_path(path, "decision_cache"))
+    return problems.validate(ProcessorOptions, given, path, known) or ProcessorOptions()
 
 
 def read_policy_file(
@@ -105,15 +105,15 @@ def read_policies(
 
     Raises `ConfigError` with all problems.
     """
-    complaints = ConfigProblems(source)
-    body, path = find_body(document, processor, complaints)
-    body = expand_variables(body, environment, path, complaints)
-    if not is_valid_body(body, path, complaints):
-        complaints.raise_if_any()
-    options = read_options(body, path, complaints)
-    file = PolicyFile(semantics, complaints, list(options.remarks))
+    problems = ConfigProblems(source)
+    body, path = find_body(document, processor, problems)
+    body = expand_variables(body, environment, path, problems)
+    if not is_valid_body(body, path, problems):
+        problems.raise_if_any()
+    options = read_options(body, path, problems)
+    file = PolicyFile(semantics, problems, list(options.remarks))
     parsed = PolicyParser(file).read_all(body[POLICIES], join_path(path, POLICIES))
-    complaints.raise_if_any()
+    problems.raise_if_any()
     ordered = PolicySet(tuple(sorted((policy.node for policy in parsed), key=lambda node: not isinstance(node, Drop))))
     return replace(
         ordered,
@@ -130,12 +130,12 @@ def read_policies(
 
 def compute_fingerprint(policies: tuple[ParsedPolicy, ...], options: ProcessorOptions, semantics: Semantics) -> str:
     """Return the SHA-256 of the deciding parts, without comments, order of keys, or completion times."""
-    told = {
+    content = {
         "policies": [policy.canonical for policy in policies],
         "sample_on_first_match": options.sample_on_first_match,
         "semantics": semantics.value,
     }
-    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 SLOW_MS = 5000

@@ -50,7 +50,7 @@ class ShareSection(PolicySection):
 
 
 class CompositeSection(PolicySection):
-    """Parts in order, each with a share of so many spans a second."""
+    """Parts in order, each with its share of a limit in spans per second."""
 
     max_total_spans_per_second: Count = 0
     policy_order: Annotated[tuple[str, ...], Listed] = ()
@@ -120,7 +120,7 @@ class PolicyParser:
 
     def __init__(self, file: PolicyFile) -> None:
         self.file = file
-        self.complaints = file.problems
+        self.problems = file.problems
         self.remarks = file.remarks
 
     def read_all(self, policies: list[Any], path: str) -> tuple[ParsedPolicy, ...]:
@@ -133,18 +133,18 @@ class PolicyParser:
 
     def _read(self, policy: Any, path: str, within: tuple[str, ...]) -> ParsedPolicy | None:
         if not isinstance(policy, dict):
-            self.complaints.wrong(path, policy, "a policy: keys and values")
+            self.problems.wrong(path, policy, "a policy: keys and values")
             return None
-        before = len(self.complaints.lines)
+        before = len(self.problems.lines)
         name = policy.get("name", "")
         if not isinstance(name, str):
-            self.complaints.wrong(join_path(path, "name"), name, "text; put it in quotes")
+            self.problems.wrong(join_path(path, "name"), name, "text; put it in quotes")
         kind = self._type(policy, path, within)
-        self._other_keys(policy, path, kind)
+        self._check_other_keys(policy, path, kind)
         if kind is None:
             return None
         section, parts = self._section(kind, policy.get(kind), join_path(path, kind))
-        if section is None or len(self.complaints.lines) > before:
+        if section is None or len(self.problems.lines) > before:
             return None
         if section.oddity:
             self.remarks.append(f"{join_path(path, kind)}: {section.oddity}")
@@ -158,38 +158,38 @@ class PolicyParser:
     def _type(self, policy: dict[str, Any], path: str, within: tuple[str, ...]) -> str | None:
         place, kind = join_path(path, "type"), policy.get("type")
         if kind is None:
-            self.complaints.add(place, f"missing, expected one of {', '.join((*LEAF_SECTIONS, *within))}")
+            self.problems.add(place, f"missing, expected one of {', '.join((*LEAF_SECTIONS, *within))}")
         elif not isinstance(kind, str) or kind not in SECTIONS:
             hint = suggest_key(kind, (*LEAF_SECTIONS, *within))
-            self.complaints.add(
-                place, f"unknown type {format_value(kind)}{hint}; the collector's extensions can't run here"
+            self.problems.add(
+                place, f"unknown type {format_value(kind)}{hint}; extensions of the collector are not supported"
             )
         elif kind in NESTINGS and kind not in within:
-            allowed = f"; of those that hold others only {', '.join(within)} may" if within else ""
-            self.complaints.add(place, f"{kind!r} can't stand here, as in the collector{allowed}")
+            allowed = f"; of the policies with sub-policies only {', '.join(within)} can" if within else ""
+            self.problems.add(place, f"{kind!r} is not allowed here, as in the collector{allowed}")
         else:
             return kind
         return None
 
-    def _other_keys(self, policy: dict[str, Any], path: str, kind: str | None) -> None:
+    def _check_other_keys(self, policy: dict[str, Any], path: str, kind: str | None) -> None:
         for key in policy:
             if key not in POLICY_KEYS and key not in SECTIONS:
-                self.complaints.unknown(path, key, (*POLICY_KEYS, kind) if kind else POLICY_KEYS)
+                self.problems.unknown(path, key, (*POLICY_KEYS, kind) if kind else POLICY_KEYS)
             elif key in SECTIONS and key != kind and kind is not None:
-                self.remarks.append(f"{join_path(path, key)} means nothing: the type of the policy is {kind}")
+                self.remarks.append(f"{join_path(path, key)} has no effect: the type of the policy is {kind}")
 
     def _section(self, kind: str, given: Any, path: str) -> tuple[PolicySection | None, tuple[ParsedPolicy, ...]]:
         given = {} if given is None else given
         if not isinstance(given, dict):
-            self.complaints.wrong(path, given, "keys and values")
+            self.problems.wrong(path, given, "keys and values")
             return None, ()
         given = {key: value for key, value in given.items() if value is not None}
         if kind in LEAF_SECTIONS:
-            return self.complaints.checked(LEAF_SECTIONS[kind], given, path), ()
+            return self.problems.validate(LEAF_SECTIONS[kind], given, path), ()
         nesting = NESTINGS[kind]
         parts = self._parts(nesting, given.pop(nesting.key, None), join_path(path, nesting.key))
         if kind != "composite":
-            return self.complaints.checked(nesting.section, given, path, (nesting.key,)), parts
+            return self.problems.validate(nesting.section, given, path, (nesting.key,)), parts
         return self._composite(given, parts, path, nesting.key), parts
 
     def _parts(self, nesting: Nesting, given: Any, path: str) -> tuple[ParsedPolicy, ...]:
@@ -198,10 +198,10 @@ class PolicyParser:
             return (part,) if part else ()
         given = [] if given is None else given
         if not isinstance(given, list):
-            self.complaints.wrong(path, given, "a list of policies")
+            self.problems.wrong(path, given, "a list of policies")
             return ()
         if not given:
-            self.remarks.append(f"{path} holds no policy, so {nesting.when_empty}")
+            self.remarks.append(f"{path} has no policies, so {nesting.when_empty}")
         if nesting.named:
             self._check_names(given, path)
         found = [self._read(each, join_path(path, at), nesting.within) for at, each in enumerate(given)]
@@ -214,10 +214,10 @@ class PolicyParser:
         if isinstance(shares, list):
             place = join_path(path, "rate_allocation")
             read = [
-                self.complaints.checked(ShareSection, share, join_path(place, at)) for at, share in enumerate(shares)
+                self.problems.validate(ShareSection, share, join_path(place, at)) for at, share in enumerate(shares)
             ]
             given = given | {"rate_allocation": [share for share in read if share is not None]}
-        section = self.complaints.checked(CompositeSection, given, path, (*CompositeSection.model_fields, key))
+        section = self.problems.validate(CompositeSection, given, path, (*CompositeSection.model_fields, key))
         if section is not None:
             self._unknown_parts(section.policy_order, parts, join_path(path, "policy_order"))
             self._unknown_parts(
@@ -231,10 +231,12 @@ class PolicyParser:
             name = policy.get("name", "") if isinstance(policy, dict) else None
             place = join_path(path, at)
             if name == "":
-                self.complaints.add(join_path(place, "name"), "missing or empty, expected a name")
+                self.problems.add(join_path(place, "name"), "missing or empty, expected a name")
             elif isinstance(name, str) and seen.setdefault(name, place) != place:
-                self.complaints.add(join_path(place, "name"), f"{name!r} is the name of {seen[name]} already")
+                self.problems.add(join_path(place, "name"), f"{name!r} is already the name of {seen[name]}")
 
     def _unknown_parts(self, names: Iterable[str], parts: tuple[ParsedPolicy, ...], path: str) -> None:
         known = {part.canonical["name"] for part in parts}
-        self.remarks += [f"{path} names {name!r}, which no policy beside it has" for name in names if name not in known]
+        self.remarks += [
+            f"{path} names {name!r}, which is not one of its sub-policies" for name in names if name not in known
+        ]

@@ -49,7 +49,7 @@ class ConfigProblems:
         """Add a problem of an unknown key."""
         self.add(path, f"unknown key {key!r}{suggest_key(key, known)}")
 
-    def checked(self, shape: type[S], given: Any, path: str, known: Iterable[str] = ()) -> S | None:
+    def validate(self, shape: type[S], given: Any, path: str, known: Iterable[str] = ()) -> S | None:
         """Validate keys and values against a model, or return `None` and add each problem."""
         try:
             return shape.model_validate(given)
@@ -64,7 +64,7 @@ class ConfigProblems:
             if detail["type"] == "extra_forbidden":
                 self.unknown(place, last, known if len(above) == 1 else ())
             elif detail["type"] == "missing":
-                self.add(join_path(place, last), "missing, and there is no default")
+                self.add(join_path(place, last), "missing, and it has no default")
             else:
                 self.add(join_path(place, last), _describe_error(detail["type"], detail["msg"], detail["input"]))
 

@@ -62,7 +62,7 @@ class PolicyPlace:
 
 
 class PolicySection(Section):
-    """A section that takes values as they are: no text for a number, no number for a text."""
+    """Section with strict types: no text for a number, no number for a text."""
 
     model_config = ConfigDict(strict=True)
 
@@ -147,8 +147,8 @@ class NumericSection(KeyedSection):
 
     def build(self, at: PolicyPlace) -> Node:
         """Return the policy."""
-        asked = conditions.numeric_attribute(self.key, self.min_value or None, self.max_value or None)
-        return at.holds(asked, self.invert_match)
+        condition = conditions.numeric_attribute(self.key, self.min_value or None, self.max_value or None)
+        return at.holds(condition, self.invert_match)
 
 
 class BooleanSection(KeyedSection):
@@ -164,9 +164,9 @@ class BooleanSection(KeyedSection):
 
 def _check_patterns(values: tuple[str, ...], enabled: bool) -> None:
     for value in values if enabled else ():
-        complaint = conditions.find_regex_error(value)
-        if complaint is not None:
-            raise ValueError(f"got {value!r}, expected a regular expression of RE2: {complaint}")
+        problem = conditions.find_regex_error(value)
+        if problem is not None:
+            raise ValueError(f"got {value!r}, expected a regular expression of RE2: {problem}")
 
 
 def _describe_empty_values(values: tuple[str, ...]) -> str:
@@ -181,7 +181,7 @@ class ServiceSection(PolicySection):
     invert_match: bool = False
 
     @model_validator(mode="after")
-    def _compiles(self) -> ServiceSection:
+    def _check_regular_expressions(self) -> ServiceSection:
         _check_patterns(self.values, self.enabled_regex_matching)
         return self
 
@@ -199,7 +199,7 @@ class StringSection(KeyedSection):
     invert_match: bool = False
 
     @model_validator(mode="after")
-    def _compiles(self) -> StringSection:
+    def _check_regular_expressions(self) -> StringSection:
         _check_patterns(self.values, self.enabled_regex_matching)
         return self
 
@@ -210,8 +210,8 @@ class StringSection(KeyedSection):
 
     def build(self, at: PolicyPlace) -> Node:
         """Return the policy."""
-        asked = conditions.string_attribute(self.key, self.values, regex=self.enabled_regex_matching)
-        return at.holds(asked, self.invert_match)
+        condition = conditions.string_attribute(self.key, self.values, regex=self.enabled_regex_matching)
+        return at.holds(condition, self.invert_match)
 
 
 class StatusSection(PolicySection):
@@ -278,7 +278,7 @@ class LimitSection(PolicySection):
 
 
 class RateSection(LimitSection):
-    """So many spans a second."""
+    """Limit of spans per second."""
 
     spans_per_second: Count = 0
 
@@ -293,7 +293,7 @@ class RateSection(LimitSection):
 
 
 class BytesSection(LimitSection):
-    """So many bytes a second."""
+    """Limit of bytes per second."""
 
     bytes_per_second: Count = 0
 
@@ -316,13 +316,13 @@ class OttlSection(PolicySection):
 
     @field_validator("error_mode")
     @classmethod
-    def _is_a_mode(cls, value: str) -> str:
+    def _check_mode(cls, value: str) -> str:
         if value.lower() not in ("", "ignore", "propagate", "silent"):
             raise ValueError(f"got {value!r}, expected ignore, propagate or silent")
         return value.lower()
 
     @model_validator(mode="after")
-    def _has_one(self) -> OttlSection:
+    def _require_condition(self) -> OttlSection:
         if not self.span and not self.spanevent:
             raise ValueError("span and spanevent are both empty, expected one condition or more")
         return self
@@ -331,8 +331,8 @@ class OttlSection(PolicySection):
         """Return the policy."""
         if self.error_mode == "propagate":
             at.file.remarks.append(
-                f"{at.path}.error_mode propagate is for one span here: "
-                "where a condition fails on a span, the trace's other spans are still asked"
+                f"{at.path}.error_mode propagate applies to one span here: "
+                "if a condition fails on a span, the other spans of the trace are still evaluated"
             )
         of_span, of_events = self._translate(at, "span"), self._translate(at, "spanevent")
         return at.holds(combine_conditions(of_span, of_events, stop=self.error_mode == "propagate"))

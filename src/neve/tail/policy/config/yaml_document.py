@@ -41,7 +41,7 @@ class _Loader(yaml.SafeLoader):
         for key, _value in node.value:
             name = str(key.value)
             if name in seen and key.tag != "tag:yaml.org,2002:merge":
-                raise yaml.constructor.ConstructorError(None, None, f"the key {name!r} stands twice", key.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f"duplicate key {name!r}", key.start_mark)
             seen.add(name)
         return super().construct_mapping(node, deep)
 
@@ -89,7 +89,7 @@ def read_document(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"can't read {path}: {error.strerror}") from None
     if not isinstance(document, dict):
-        raise ConfigError(f"{path} holds {type(document).__name__}, expected the collector's tail_sampling")
+        raise ConfigError(f"{path} has {type(document).__name__} at the top, expected the collector's tail_sampling")
     return document
 
 
@@ -99,37 +99,36 @@ _NAME = re.compile(
 )
 
 
-def expand_variables(value: Any, environment: Mapping[str, str], path: str, complaints: ConfigProblems) -> Any:
+def expand_variables(value: Any, environment: Mapping[str, str], path: str, problems: ConfigProblems) -> Any:
     """Expand variables in a value, where a value of a single variable gets the type of the variable's text."""
     if isinstance(value, dict):
         return {
-            key: expand_variables(each, environment, join_path(path, str(key)), complaints)
-            for key, each in value.items()
+            key: expand_variables(each, environment, join_path(path, str(key)), problems) for key, each in value.items()
         }
     if isinstance(value, list):
-        return [expand_variables(each, environment, join_path(path, at), complaints) for at, each in enumerate(value)]
+        return [expand_variables(each, environment, join_path(path, at), problems) for at, each in enumerate(value)]
     if not isinstance(value, str):
         return value
     if not _is_unicode(value):
-        complaints.wrong(path, value, "text in Unicode")
+        problems.wrong(path, value, "text in Unicode")
     whole = _VARIABLE.fullmatch(value)
     if whole and whole[1] is not None:
-        return _parse_scalar(_look_up_variable(whole[1], environment, path, complaints))
-    return _VARIABLE.sub(lambda found: _replace_match(found, environment, path, complaints), value)
+        return _parse_scalar(_look_up_variable(whole[1], environment, path, problems))
+    return _VARIABLE.sub(lambda found: _replace_match(found, environment, path, problems), value)
 
 
-def _replace_match(found: re.Match[str], environment: Mapping[str, str], path: str, complaints: ConfigProblems) -> str:
-    return "$" if found[1] is None else _look_up_variable(found[1], environment, path, complaints)
+def _replace_match(found: re.Match[str], environment: Mapping[str, str], path: str, problems: ConfigProblems) -> str:
+    return "$" if found[1] is None else _look_up_variable(found[1], environment, path, problems)
 
 
-def _look_up_variable(reference: str, environment: Mapping[str, str], path: str, complaints: ConfigProblems) -> str:
+def _look_up_variable(reference: str, environment: Mapping[str, str], path: str, problems: ConfigProblems) -> str:
     parts = _NAME.fullmatch(reference)
     if parts is None or parts["scheme"] not in (None, "env"):
-        complaints.add(path, f"got ${{{reference}}}, expected a variable of the environment such as ${{env:NAME}}")
+        problems.add(path, f"got ${{{reference}}}, expected a variable of the environment such as ${{env:NAME}}")
         return ""
     found: str | None = environment.get(parts["name"], parts["default"])
     if found is None:
-        complaints.add(path, f"the variable {parts['name']} of ${{{reference}}} is not set, and there is no default")
+        problems.add(path, f"the variable {parts['name']} of ${{{reference}}} is not set, and there is no default")
         return ""
     return found
 
@@ -151,41 +150,41 @@ PROCESSORS = "processors"
 POLICIES = "policies"
 
 
-def find_body(document: Mapping[str, Any], processor: str | None, complaints: ConfigProblems) -> tuple[Any, str]:
+def find_body(document: Mapping[str, Any], processor: str | None, problems: ConfigProblems) -> tuple[Any, str]:
     """Return the keys and values of the processor, and their path."""
     path = ""
     if isinstance(document.get(PROCESSORS), dict):
         document, path = document[PROCESSORS], PROCESSORS
     names = [name for name in document if name == PROCESSOR or str(name).startswith(f"{PROCESSOR}/")]
     if processor is not None:
-        return _find_processor(document, processor, names, path, complaints)
+        return _find_processor(document, processor, names, path, problems)
     if len(names) == 1:
         return document[names[0]] or {}, join_path(path, names[0])
     if names:
-        complaints.add(path, f"there are several tail samplers: {', '.join(names)}; expected the name of one of them")
+        problems.add(path, f"several tail samplers: {', '.join(names)}; name one of them")
     elif path:
-        complaints.add(path, f"there is no {PROCESSOR} among the processors {', '.join(map(str, document))}")
+        problems.add(path, f"no {PROCESSOR} among the processors {', '.join(map(str, document))}")
     return ({}, path) if names or path else (document, "")
 
 
 def _find_processor(
-    document: Mapping[str, Any], processor: str, names: list[str], path: str, complaints: ConfigProblems
+    document: Mapping[str, Any], processor: str, names: list[str], path: str, problems: ConfigProblems
 ) -> tuple[Any, str]:
     if processor not in names:
-        complaints.add(path, f"there is no {processor!r}; there are {', '.join(names) or 'no tail samplers'}")
+        problems.add(path, f"there is no {processor!r}; there are {', '.join(names) or 'no tail samplers'}")
         return {}, path
     return document[processor] or {}, join_path(path, processor)
 
 
-def is_valid_body(body: Any, path: str, complaints: ConfigProblems) -> bool:
+def is_valid_body(body: Any, path: str, problems: ConfigProblems) -> bool:
     """Return whether the body can be read, and add a problem if not."""
-    if complaints.lines:
+    if problems.lines:
         return False
     if not isinstance(body, dict):
-        complaints.add(path, f"got {format_value(body)}, expected keys and values")
+        problems.add(path, f"got {format_value(body)}, expected keys and values")
     elif not isinstance(body.get(POLICIES), list):
         found = "missing" if POLICIES not in body else f"got {format_value(body[POLICIES])}"
-        complaints.add(join_path(path, POLICIES), f"{found}, expected a list of policies")
+        problems.add(join_path(path, POLICIES), f"{found}, expected a list of policies")
     else:
         return True
     return False

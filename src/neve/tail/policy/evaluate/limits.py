@@ -1,13 +1,13 @@
 """Limits of policies: window budgets, the collector's token buckets, dynamic rates, and the state between batches.
 
 Documented limits are deterministic and unbiased. All traces that reach a limit within a window of time (by when they
-became ready) compete for the window's budget. They are taken in the order of their random number R, largest first,
+became ready) compete for the window's budget. They are selected by their random number R, largest first,
 until one does not fit, and T is one more than that one's R. So R >= T tells which traces are kept, whatever the
 order of arrival and the number of selectors, and 1 / (1 - T / 2^56) is an unbiased weight: had a kept trace drawn
 any other R that is not under T, the same traces would have been kept. A trace that is larger than the whole budget
-never passes and takes no place. A burst means nothing for a window, which itself evens bursts out.
+never passes and takes no place. A burst has no effect, because the window averages bursts out.
 
-The collector's code has token buckets that refill with time, and counters of a second. Traces are taken in their
+The collector's code has token buckets that refill with time, and counters of a second. Traces are processed in their
 order, and the time is when each became ready. The order decides and not chance, so there is no probability. The
 approximation is the course of a window: a trace that passed represents n / m traces, where n spans reached the
 limit and m passed.
@@ -89,8 +89,8 @@ class LimitState:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise LakeError(
-                f"the state of limits can't be read: {error!r}",
-                hint="expected what an earlier run wrote: buckets, counters and averages by policy",
+                f"can't read the state of limits: {error!r}",
+                hint="expected buckets, counters and averages by policy, as an earlier run wrote them",
             ) from error
 
 
@@ -105,7 +105,7 @@ _RADIX_WINDOWS = 1 << 16  # up to this number of windows, their numbers fit 16 b
 class LimitResult:
     """Answer of a limit to the traces of a batch."""
 
-    asked: Bools
+    candidates: Bools
     passed: Bools
     thresholds: Unsigned  # for each trace, evaluated or not, the T that its own R would have to reach
     too_large: Bools  # larger than the whole budget by itself
@@ -114,22 +114,22 @@ class LimitResult:
 
 
 def apply_window_budget(
-    budget: int, asked: Bools, sizes: Integers, randomness: Unsigned, windows: Windows
+    budget: int, candidates: Bools, sizes: Integers, randomness: Unsigned, windows: Windows
 ) -> LimitResult:
     """Share out a budget in each window."""
     too_large = sizes > budget
-    candidates = asked & ~too_large
-    reached = windows.sums(sizes, candidates)
+    fitting_candidates = candidates & ~too_large
+    reached = windows.sums(sizes, fitting_candidates)
     tight = reached + windows.largest(sizes, ~too_large) > budget
-    room = _WindowRoom(candidates & tight[windows.of], sizes, randomness, windows)
+    room = _WindowRoom(fitting_candidates & tight[windows.of], sizes, randomness, windows)
     common = room.thresholds(np.arange(len(windows)), np.full(len(windows), budget))
     thresholds = common[windows.of]
-    passed = candidates & (randomness >= thresholds)
+    passed = fitting_candidates & (randomness >= thresholds)
     # A trace that did not pass has its own T: as if it were first, and the others had the remaining budget.
     others = np.flatnonzero(~passed & ~too_large & tight[windows.of])
     thresholds[others] = room.thresholds(windows.of[others], budget - sizes[others])
     thresholds[too_large] = MAX_THRESHOLD
-    return LimitResult(asked, passed, thresholds, too_large, reached, windows.sums(sizes, passed))
+    return LimitResult(candidates, passed, thresholds, too_large, reached, windows.sums(sizes, passed))
 
 
 class _WindowRoom:
@@ -155,19 +155,14 @@ class _WindowRoom:
         return self.next[np.where(fits, -1, first_without)]
 
 
-# Traces are taken in their order, and the time is when each became ready. The order decides and not chance, so there is
-# no probability. The approximation is the course of a window: a trace that passed represents n / m traces, where n
-# spans reached the limit and m passed.
-
-
 def drain_bucket(
-    limit: RateLimit, asked: Bools, sizes: Integers, ready_us: Integers, bucket: BucketState | None
+    limit: RateLimit, candidates: Bools, sizes: Integers, ready_us: Integers, bucket: BucketState | None
 ) -> tuple[Bools, BucketState | None]:
     """Return which traces find enough tokens in a bucket, which starts full.
 
     The arithmetic is that of golang.org/x/time/rate in doubles: a lack that a nanosecond would fill is ignored.
     """
-    rows = np.flatnonzero(asked)
+    rows = np.flatnonzero(candidates)
     rate, burst = float(limit.per_second), limit.burst
     tokens, last = (bucket.tokens, bucket.last_us) if bucket else (float(burst), None)
     fitting: list[int] = []
@@ -180,16 +175,16 @@ def drain_bucket(
         if size <= burst and (left >= 0 or (rate > 0 and -left / rate * 1e9 < 1)):
             tokens, last = left, now
             fitting.append(row)
-    return _to_mask(fitting, len(asked)), (None if last is None else BucketState(tokens, last))
+    return _to_mask(fitting, len(candidates)), (None if last is None else BucketState(tokens, last))
 
 
 class CompositeCounters:
     """Per-second counters of a composite policy, which reset whenever it is evaluated in another second."""
 
-    def __init__(self, asked: Bools, ready_us: Integers, shares: int, counter: CounterState | None) -> None:
-        self.rows = np.flatnonzero(asked)
+    def __init__(self, candidates: Bools, ready_us: Integers, shares: int, counter: CounterState | None) -> None:
+        self.rows = np.flatnonzero(candidates)
         seconds = ready_us[self.rows] // SECOND_US
-        self.runs = np.zeros(len(asked), dtype=np.int64)
+        self.runs = np.zeros(len(candidates), dtype=np.int64)
         if len(self.rows):
             self.runs[self.rows] = np.concatenate([[0], np.cumsum(np.diff(seconds) != 0)])
         goes_on = counter is not None and len(seconds) > 0 and counter.second == int(seconds[0])
@@ -198,7 +193,7 @@ class CompositeCounters:
         self.counter = counter
         self.used = [0] * shares
 
-    def allot(self, share: int, budget: int, reached: Bools, sizes: Integers) -> Bools:
+    def fit_into_share(self, share: int, budget: int, reached: Bools, sizes: Integers) -> Bools:
         """Return which traces fit in a share, in order.
 
         A trace that does not fit leaves the space to smaller ones.
@@ -226,15 +221,15 @@ class CompositeCounters:
         return self.counter if self.last is None else CounterState(self.last, tuple(self.used))
 
 
-def build_limit_result(most: int, asked: Bools, passed: Bools, sizes: Integers, windows: Windows) -> LimitResult:
+def build_limit_result(most: int, candidates: Bools, passed: Bools, sizes: Integers, windows: Windows) -> LimitResult:
     """Build a limit's answer, where the probability in a window is the share that passed of all that reached it."""
     too_large = sizes > most
     counted = np.maximum(sizes, 1)  # a size of 0 counts as 1, so that such a trace counts among those that passed
-    reached, fitted = windows.sums(counted, asked & ~too_large), windows.sums(counted, passed)
+    reached, fitted = windows.sums(counted, candidates & ~too_large), windows.sums(counted, passed)
     chances = np.divide(fitted, reached, out=np.ones(len(windows)), where=reached > 0)
     thresholds = to_thresholds(chances)[windows.of]
     thresholds[too_large] = MAX_THRESHOLD
-    return LimitResult(asked, passed, thresholds, too_large, reached, fitted)
+    return LimitResult(candidates, passed, thresholds, too_large, reached, fitted)
 
 
 def _to_mask(rows: list[int], length: int) -> Bools:
@@ -261,7 +256,7 @@ class KeyRates:
 
 
 def apply_dynamic_rates(
-    node: Dynamic, keys: pa.Array, asked: Bools, intervals: Windows, before: KeyAverages
+    node: Dynamic, keys: pa.Array, candidates: Bools, intervals: Windows, before: KeyAverages
 ) -> tuple[Unsigned, KeyAverages]:
     """Return T for each trace by the rate of its key in its interval, and the averages after the last interval.
 
@@ -270,7 +265,7 @@ def apply_dynamic_rates(
     codes, texts = _encode_keys(keys, [key for key, _average in before.by_key])
     rates = _load_rates(before, texts)
     pairs = intervals.of * len(texts) + codes
-    distinct, counts = np.unique(pairs[asked], return_counts=True)
+    distinct, counts = np.unique(pairs[candidates], return_counts=True)
     chances = np.ones(len(distinct) + 1)
     bounds = np.searchsorted(distinct, np.arange(len(intervals) + 1) * len(texts))
     for start, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):

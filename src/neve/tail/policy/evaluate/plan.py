@@ -84,10 +84,10 @@ class PolicyWalk(ABC, Generic[A]):
         """True for each trace."""
 
     @abstractmethod
-    def answer(self, leaf: Part, asked: A) -> A:
+    def answer(self, leaf: Part, candidates: A) -> A:
         """Return which of the given traces get a yes from a leaf."""
 
-    def enter(self, composite: Part, asked: A) -> None:
+    def enter(self, composite: Part, candidates: A) -> None:
         """Prepare for the budgets of a composite policy that the given traces reach."""
 
     def votes(self, plan: Plan) -> Iterator[tuple[Part, A, A]]:
@@ -95,34 +95,34 @@ class PolicyWalk(ABC, Generic[A]):
 
         Dropped traces are not evaluated further, and under first match neither are sampled ones.
         """
-        asked = self.everyone
+        candidates = self.everyone
         for policy in plan.policies:
-            yes = self.ask(policy, asked)
-            yield policy, asked, yes
+            yes = self.evaluate(policy, candidates)
+            yield policy, candidates, yes
             if policy.drops or plan.first_match:
-                asked = asked & ~yes  # a new array, as answers refer to the old one
+                candidates = candidates & ~yes  # a new array, as answers refer to the old one
 
-    def ask(self, part: Part, asked: A) -> A:
+    def evaluate(self, part: Part, candidates: A) -> A:
         """Return which of the given traces get a yes."""
         match part.node:
             case All():
                 for each in part.parts:
-                    asked = self.ask(each, asked)
-                return asked
+                    candidates = self.evaluate(each, candidates)
+                return candidates
             case Not():
-                return asked & ~self.ask(part.parts[0], asked)
+                return candidates & ~self.evaluate(part.parts[0], candidates)
             case Composite():
-                return self._ask_composite(part, asked)
-        return self.answer(part, asked)
+                return self._evaluate_composite(part, candidates)
+        return self.answer(part, candidates)
 
-    def _ask_composite(self, composite: Part, asked: A) -> A:
+    def _evaluate_composite(self, composite: Part, candidates: A) -> A:
         """Return which traces fit the budget of the first part that says yes."""
-        self.enter(composite, asked)
-        kept = asked & ~asked
+        self.enter(composite, candidates)
+        kept = candidates & ~candidates
         for part, budget in zip(composite.parts, composite.budgets, strict=True):
-            reached = self.ask(part, asked)
+            reached = self.evaluate(part, candidates)
             kept = kept | self.answer(budget, reached)
-            asked = asked & ~reached
+            candidates = candidates & ~reached
         return kept
 
 
@@ -149,8 +149,8 @@ class _PlanBuilder:
         match node:
             case Drop() if above:
                 raise ConfigError(
-                    f"policy {path!r} of type {node.kind!r} can't stand here",
-                    hint="a policy that drops stands by itself, not inside another one",
+                    f"policy {path!r} of type {node.kind!r} is not allowed here",
+                    hint="a policy that drops must be at the top level",
                 )
             case Composite():
                 return self._composite(node, policy, path)

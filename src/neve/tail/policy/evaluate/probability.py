@@ -107,9 +107,9 @@ class AnswerWalk(PolicyWalk["Answer"]):
         """True, whatever the trace."""
         return np.True_
 
-    def answer(self, leaf: Part, asked: Answer) -> Answer:
+    def answer(self, leaf: Part, candidates: Answer) -> Answer:
         """Look up the answer."""
-        return asked & self.truth[leaf.number]
+        return candidates & self.truth[leaf.number]
 
     def is_sampled(self, plan: Plan) -> Answer:
         """Return whether the policies sample: dropped beats sampled, or the first vote wins under first match."""
@@ -183,7 +183,7 @@ def _split_hash_range(of_salt: Mapping[int, int]) -> Iterator[tuple[Fraction, Tr
 def _make_too_many_error(plan: Plan, cells: int) -> ConfigError:
     random = [leaf.path for leaf in plan.leaves if isinstance(leaf.node, Probabilistic | RateLimit | Dynamic)]
     return ConfigError(
-        f"the policies {', '.join(random)} leave too much to chance to count traces rightly: {cells:,} cases, "
+        f"the policies {', '.join(random)} have too many random combinations for exact counts: {cells:,}, "
         f"at most {MAX_CELLS:,}",
         hint="give percentages the same hash_salt, or use fewer limits and percentages",
     )
@@ -225,7 +225,7 @@ class _Chunk:
         apart = randomness < self.head
         kept, lost = np.zeros(len(self.head)), np.zeros(len(self.head))
         least, most = np.full(len(self.head), _ALL), np.zeros(len(self.head), dtype=np.uint64)
-        drawn = list(self._drawn(np.where(apart, np.uint64(0), self.head)))
+        drawn = list(self._randomness_cells(np.where(apart, np.uint64(0), self.head)))
         for weight, truth in self._outer():
             measure = np.zeros(len(self.head), dtype=np.uint64)
             for width, answers in drawn:
@@ -254,7 +254,7 @@ class _Chunk:
                 answers |= truth
             yield measure, answers
 
-    def _drawn(self, head: Unsigned) -> Iterator[tuple[Unsigned, Truth]]:
+    def _randomness_cells(self, head: Unsigned) -> Iterator[tuple[Unsigned, Truth]]:
         """Yield the cells of R: the number of its values there that the sender kept, and the answers."""
         for low, high, truth in self._cut(self.sources.drawn):
             yield np.maximum(high, head) - np.maximum(low, head), truth

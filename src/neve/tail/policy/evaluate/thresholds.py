@@ -103,10 +103,10 @@ def write_threshold(tracestate: str | None, threshold: int) -> str:
     members = _parse_members(tracestate)
     if members is None:
         return tracestate or ""
-    said = next((_parse_ot(value) for key, value in members if key == VENDOR), EMPTY_MEMBER)
-    if said is None:
+    fields = next((_parse_ot(value) for key, value in members if key == VENDOR), EMPTY_MEMBER)
+    if fields is None:
         return tracestate or ""
-    value = OtMember(max(said.threshold or 0, threshold), said.randomness, said.others).text()
+    value = OtMember(max(fields.threshold or 0, threshold), fields.randomness, fields.others).text()
     if not value or len(value) > MAX_VALUE_CHARS:
         return tracestate or ""
     others = [f"{key}={other}" for key, other in members if key != VENDOR]
@@ -140,13 +140,13 @@ def _parse_ot(value: str) -> OtMember | None:
     if len(value) > MAX_VALUE_CHARS or not all(_OT_MEMBER.fullmatch(part) for part in parts):
         return None
     pairs = [(key, text) for key, _colon, text in (part.partition(":") for part in parts)]
-    said = dict(pairs)
-    threshold, randomness = read_threshold(said.get("th", "0")), read_randomness(said.get("rv", "0" * 14))
-    if threshold is None or randomness is None or len(said) != len(pairs):
+    fields = dict(pairs)
+    threshold, randomness = read_threshold(fields.get("th", "0")), read_randomness(fields.get("rv", "0" * 14))
+    if threshold is None or randomness is None or len(fields) != len(pairs):
         return None
     return OtMember(
-        threshold if "th" in said else None,
-        randomness if "rv" in said else None,
+        threshold if "th" in fields else None,
+        randomness if "rv" in fields else None,
         tuple((key, text) for key, text in pairs if key not in {"th", "rv"}),
     )
 

@@ -92,7 +92,7 @@ class BatchRecord:
     semantics: Semantics
     traces: Traces
     windows: Windows
-    settled: Mapping[int, LimitResult]
+    limit_results: Mapping[int, LimitResult]
     thresholds: Mapping[int, Unsigned]
     refused_by: npt.NDArray[np.int32]  # number of the limit that an unsampled trace failed, or -1
 
@@ -117,16 +117,16 @@ class BatchRecord:
         deciding = self.plan.policies[int(policy[places[0]])]
         if deciding.drops:
             return repeat_text(f"dropped by {deciding.node.name}", len(places))
-        because = self._because(deciding, places)
-        return join_texts(len(places), f"sampled by {deciding.node.name}: ", because)
+        explanation = self._explain_yes(deciding, places)
+        return join_texts(len(places), f"sampled by {deciding.node.name}: ", explanation)
 
-    def _because(self, part: Part, places: Integers) -> pa.Array:
+    def _explain_yes(self, part: Part, places: Integers) -> pa.Array:
         """Explain why a part said yes."""
         match part.node:
             case All():
                 if not part.parts:
-                    return repeat_text("it asks nothing", len(places))
-                texts = [piece for each in part.parts for piece in (" and ", self._because(each, places))]
+                    return repeat_text("it has no conditions", len(places))
+                texts = [piece for each in part.parts for piece in (" and ", self._explain_yes(each, places))]
                 return join_texts(len(places), *texts[1:])
             case Not():
                 return repeat_text(part.title, len(places))
@@ -141,46 +141,46 @@ class BatchRecord:
             case Dynamic(key=key):
                 keys = self.traces.texts(key).take(pa.array(places))
                 chances = to_probabilities(self.thresholds[part.number][places])
-                return join_texts(len(places), "of its key ", keys, " one in ", format_one_in(chances), " is kept")
+                return join_texts(len(places), "of key ", keys, " one in ", format_one_in(chances), " is kept")
         return render_sentence(part.node.explain(self.traces, sampled=True), places)
 
     def _share(self, composite: Part, places: Integers) -> pa.Array:
         """Explain why a part of a composite policy said yes, with its budget."""
         groups = []
         for part, budget in zip(composite.parts, composite.budgets, strict=True):
-            here = np.flatnonzero(self.settled[budget.number].asked[places])
-            because, within = self._because(part, places[here]), self._limit(budget, places[here])
-            groups.append((here, join_texts(len(here), f"{part.title}, ", because, "; ", within)))
+            here = np.flatnonzero(self.limit_results[budget.number].candidates[places])
+            explanation, within = self._explain_yes(part, places[here]), self._limit(budget, places[here])
+            groups.append((here, join_texts(len(here), f"{part.title}, ", explanation, "; ", within)))
         return scatter_texts(groups, len(places))
 
     def _limit(self, leaf: Part, places: Integers) -> pa.Array:
         """Explain the use of a window's budget, and its effect on a trace."""
-        limit, settled = leaf.node, self.settled[leaf.number]
+        limit, limit_results = leaf.node, self.limit_results[leaf.number]
         assert isinstance(limit, RateLimit)  # noqa: S101, only limits have a result
-        large = settled.too_large[places]
+        large = limit_results.too_large[places]
         groups = [
-            (np.flatnonzero(large), self._too_large(limit, places[large])),
-            (np.flatnonzero(~large), self._in_window(limit, settled, places[~large])),
+            (np.flatnonzero(large), self._explain_size(limit, places[large])),
+            (np.flatnonzero(~large), self._in_window(limit, limit_results, places[~large])),
         ]
         return scatter_texts(groups, len(places))
 
-    def _too_large(self, limit: RateLimit, places: Integers) -> pa.Array:
-        most, what = limit.burst, "what it lets through at once"
+    def _explain_size(self, limit: RateLimit, places: Integers) -> pa.Array:
+        most, what = limit.burst, "its burst"
         if self.semantics is Semantics.DOCUMENTED:
-            most, what = limit.per_second * self.windows.seconds, f"all of a {self.windows.words}"
+            most, what = limit.per_second * self.windows.seconds, f"the budget of a {self.windows.words}"
         text = f" {limit.unit} are more than {what}, {most:,}"
         return render_sentence(("its ", self.traces.sizes(limit.unit), text), places)
 
-    def _in_window(self, limit: RateLimit, settled: LimitResult, places: Integers) -> pa.Array:
-        shown, which = np.unique(self.windows.of[places], return_inverse=True)
+    def _in_window(self, limit: RateLimit, limit_results: LimitResult, places: Integers) -> pa.Array:
+        numbers, which = np.unique(self.windows.of[places], return_inverse=True)
         windows = pa.array(
             [
                 f"of {reached:,} {limit.unit} ready in the {self.windows.words} from {format_clock(start)}, "
                 f"{fitted:,} fit"
                 for reached, fitted, start in zip(
-                    settled.reached[shown].tolist(),
-                    settled.fitted[shown].tolist(),
-                    self.windows.starts[shown].tolist(),
+                    limit_results.reached[numbers].tolist(),
+                    limit_results.fitted[numbers].tolist(),
+                    self.windows.starts[numbers].tolist(),
                     strict=True,
                 )
             ],
@@ -188,14 +188,17 @@ class BatchRecord:
         ).take(pa.array(which))
         if self.semantics is Semantics.OTELCOL:
             return windows
-        needed, has = format_randomness(settled.thresholds[places]), format_randomness(self.traces.randomness[places])
-        return join_texts(len(places), windows, "; this trace drew ", has, ", needed ", needed)
+        needed, drawn = (
+            format_randomness(limit_results.thresholds[places]),
+            format_randomness(self.traces.randomness[places]),
+        )
+        return join_texts(len(places), windows, "; this trace drew ", drawn, ", needed ", needed)
 
 
 SAMPLED = 1
 NOT_SAMPLED = 0
 DROPPED = -1
-UNASKED = -2  # a vote that was no longer needed
+NOT_EVALUATED = -2  # a vote that was no longer needed
 
 _CHUNK = 1 << 15  # reasons built at a time, as the pieces of sentences need more memory than the sentences
 

@@ -53,7 +53,7 @@ def calculate(operator: str, left: Value, right: Value) -> Value:
         if one in left.kinds and other in right.kinds:
             found.setdefault(kind, []).append(_build_operation(operator, left.kinds[one], right.kinds[other], kind))
     if not found:
-        raise OttlError(f"{_describe_value(left)} {operator} {_describe_value(right)} has no meaning")
+        raise OttlError(f"{_describe_value(left)} {operator} {_describe_value(right)} is not defined")
     kinds = {kind: _coalesce_results(results) for kind, results in found.items()}
     return Value(kinds, fails=is_none_of(kinds))
 
@@ -66,7 +66,7 @@ def negate(value: Value) -> Value:
     if Kind.FLOAT in value.kinds:
         kinds[Kind.FLOAT] = sql("(- {})", value.kinds[Kind.FLOAT])
     if not kinds:
-        raise OttlError(f"- {_describe_value(value)} has no meaning")
+        raise OttlError(f"- {_describe_value(value)} is not defined")
     return Value(kinds, fails=is_none_of(kinds))
 
 
@@ -92,9 +92,6 @@ def _coalesce_results(results: list[Sql]) -> Sql:
 def _describe_value(value: Value) -> str:
     return value.what or " or ".join(value.kinds) or "nil"
 
-
-# Values of different types are never equal and never ordered, except integers and floating-point numbers. Nil equals
-# nil alone. NaN equals nothing, unlike in SQL.
 
 ORDERED_KINDS = (Kind.BOOL, Kind.BYTES, Kind.TIME, Kind.DURATION)
 UNORDERED_KINDS = (Kind.LIST, Kind.MAP, Kind.TRACE_ID, Kind.SPAN_ID)
@@ -163,7 +160,7 @@ class Function:
     contexts: tuple[str, ...] = ("span", "spanevent")
 
 
-def call_function(name: str, context: str, placed: list[Value], named: dict[str, Value]) -> Value:
+def call_function(name: str, context: str, positional: list[Value], named: dict[str, Value]) -> Value:
     """Build the value of a function call.
 
     Raises `OttlError`.
@@ -173,8 +170,8 @@ def call_function(name: str, context: str, placed: list[Value], named: dict[str,
         known = ", ".join(one for one, made in sorted(FUNCTIONS.items()) if context in made.contexts)
         where = "" if function is None else " of an event"
         raise make_unsupported_error(f"function {name}{where}", known)
-    given = dict(zip(function.parameters, placed, strict=False)) | named
-    count = len(placed) + len(named)
+    given = dict(zip(function.parameters, positional, strict=False)) | named
+    count = len(positional) + len(named)
     if count != len(function.parameters) or set(given) != set(function.parameters):
         raise OttlError(f"{name} was given {count} arguments, expected {', '.join(function.parameters) or 'none'}")
     return function.make(*(given[parameter] for parameter in function.parameters))
@@ -197,17 +194,17 @@ def _require_literal_text(value: Value, what: str) -> str:
 
 def _is_match(target: Value, pattern: Value) -> Value:
     wanted = _require_literal_text(pattern, "pattern of IsMatch")
-    complaint = conditions.find_regex_error(wanted)
-    if complaint is not None:
-        raise OttlError(f"the pattern {wanted!r} is not a regular expression of RE2: {complaint}")
+    problem = conditions.find_regex_error(wanted)
+    if problem is not None:
+        raise OttlError(f"the pattern {wanted!r} is not a regular expression of RE2: {problem}")
     if target.literal == (None,):
         return _make_boolean(FALSE)
-    asked, fails = convert_to_text(target)
-    return _make_boolean(sql("coalesce(regexp_matches({}, {}), false)", asked, text(wanted)), fails)
+    converted, fails = convert_to_text(target)
+    return _make_boolean(sql("coalesce(regexp_matches({}, {}), false)", converted, text(wanted)), fails)
 
 
 def _make_kind_check(kind: Kind) -> Callable[[Value], Value]:
-    def ask(target: Value) -> Value:
+    def check(target: Value) -> Value:
         if kind is Kind.MAP and target.size is not None and target.what.endswith("attributes"):
             return _make_boolean(TRUE)
         if kind is Kind.LIST and target.what.endswith("events"):
@@ -217,28 +214,28 @@ def _make_kind_check(kind: Kind) -> Callable[[Value], Value]:
             return _make_boolean(FALSE, target.fails)
         return _make_boolean(sql("({} IS NOT NULL)", found), target.fails)
 
-    return ask
+    return check
 
 
 def _make_affix_check(how: str, what: str) -> Callable[[Value, Value], Value]:
     """Build a prefix or suffix test, which fails for a value that is not a text."""
 
-    def ask(target: Value, part: Value) -> Value:
+    def check(target: Value, part: Value) -> Value:
         wanted = text(_require_literal_text(part, f"{what} of a text"))
         found = target.kinds.get(Kind.STRING)
         if found is None:
-            raise OttlError(f"{target.what or 'this'} is not a text, which can't have a {what}")
+            raise OttlError(f"{target.what or 'this'} is not a text and can't have a {what}")
         never_fails = set(target.kinds) == {Kind.STRING} and target.nil == FALSE
         fails = target.fails if never_fails else any_of([target.fails, sql("({} IS NULL)", found)])
         return _make_boolean(sql(f"{how}({{}}, {{}})", found, wanted), fails)
 
-    return ask
+    return check
 
 
 def _make_id_literal(kind: Kind) -> Callable[[Value], Value]:
     def make(target: Value) -> Value:
         if not target.literal:
-            raise make_unsupported_error(f"{kind} that is not written down")
+            raise make_unsupported_error(f"{kind} that is not a literal")
         written, length = target.literal[0], ID_BYTES[kind]
         found = written if isinstance(written, bytes) else str(written).encode()
         if len(found) == 2 * length:

@@ -107,8 +107,8 @@ path: field ("." field)*
 field: NAME key*
 key: "[" sum "]"
 call: FUNCTION "(" (argument ("," argument)*)? ")" key*
-argument: NAME "=" sum -> named
-    | sum -> placed
+argument: NAME "=" sum -> named_argument
+    | sum -> positional_argument
 
 BYTES.9: /0x[a-fA-F0-9]+/
 FLOAT.8: /([0-9]+\.[0-9]*|[0-9]*\.[0-9]+)([eE][-+]?[0-9]+)?/
@@ -145,7 +145,7 @@ def parse_condition(text: str) -> Node:
     Raises `OttlError`.
     """
     if _measure_depth(text) > MAX_DEPTH:
-        raise OttlError("it is nested too deep")
+        raise OttlError("it is nested too deeply")
     try:
         root: Any = _TreeBuilder().transform(get_parser().parse(text))
         found: Node = root.children[0]
@@ -169,7 +169,7 @@ def _describe_position(error: UnexpectedInput, text: str) -> str:
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         return "it ends too early"
     at = error.pos_in_stream or 0
-    return f"it can't be read from character {at + 1} on, {text[at : at + 20]!r}"
+    return f"syntax error at character {at + 1}, {text[at : at + 20]!r}"
 
 
 class _TreeBuilder(Transformer[Token, Tree[Any]]):
@@ -209,7 +209,7 @@ class _TreeBuilder(Transformer[Token, Tree[Any]]):
     def a_bytes(self, items: list[Token]) -> Node:
         digits = items[0][2:]
         if len(digits) % 2:
-            raise OttlError(f"the bytes {items[0]} have half a byte too much")
+            raise OttlError(f"the bytes {items[0]} have an odd number of digits")
         return Literal(bytes.fromhex(digits))
 
     def a_float(self, items: list[Token]) -> Node:
@@ -253,8 +253,8 @@ class _TreeBuilder(Transformer[Token, Tree[Any]]):
         arguments = tuple(item for item in items[1:] if isinstance(item, Argument))
         return Call(str(items[0]), arguments, tuple(item for item in items[1:] if not isinstance(item, Argument)))
 
-    def named(self, items: list[Any]) -> Node:
+    def named_argument(self, items: list[Any]) -> Node:
         return Argument(str(items[0]), items[1])
 
-    def placed(self, items: list[Any]) -> Node:
+    def positional_argument(self, items: list[Any]) -> Node:
         return Argument("", items[0])

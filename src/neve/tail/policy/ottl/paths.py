@@ -137,7 +137,7 @@ def _select_attribute(attributes: Attributes, first: str | int, *more: str | int
 
 def _require_literal_key(name: str, key: Node) -> str | int:
     if not isinstance(key, Literal):
-        raise make_unsupported_error(f"path {name}[...] with a key that is not written down", f'{name}["key"]')
+        raise make_unsupported_error(f"path {name}[...] with a key that is not a literal", f'{name}["key"]')
     if isinstance(key.value, str) or (type(key.value) is int and key.value >= 0):
         return key.value
     raise OttlError(f"a key of {name} is {key.value!r}, expected a text in quotes or a whole number")

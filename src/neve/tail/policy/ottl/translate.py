@@ -11,7 +11,6 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from neve.tail.policy.ottl import functions, paths, syntax
-from neve.tail.policy.ottl import functions as arithmetic
 from neve.tail.policy.ottl.functions import compare_values
 from neve.tail.policy.ottl.parser import parse_condition
 from neve.tail.policy.ottl.syntax import OttlError, make_unsupported_error
@@ -51,7 +50,7 @@ def translate_condition(text: str, context: str) -> Condition:
     try:
         return _translate_condition(parse_condition(text), context)
     except RecursionError:
-        raise OttlError("it is nested too deep") from None
+        raise OttlError("it is nested too deeply") from None
 
 
 def combine_conditions(of_span: list[Condition], of_events: list[Condition], *, stop: bool) -> Sql:
@@ -60,9 +59,9 @@ def combine_conditions(of_span: list[Condition], of_events: list[Condition], *, 
     With `stop`, conditions after a failed one are not evaluated. Otherwise a failed condition is ignored.
     """
     span, event = (_combine_in_order(truths, stop=stop) for truths in (of_span, of_events))
-    parts = [] if span is None else [_never_null(span)]
+    parts = [] if span is None else [_false_if_null(span)]
     if event is not None:
-        found = sql("list_filter({}, lambda e: {})", column("events"), _never_null(event))
+        found = sql("list_filter({}, lambda e: {})", column("events"), _false_if_null(event))
         some_event = sql("coalesce(len({}) > 0, false)", found)
         unless = stop and span is not None and span.may_fail
         parts.append(sql("({} AND {} IS NOT NULL)", some_event, span.sql) if span and unless else some_event)
@@ -74,10 +73,10 @@ def _combine_in_order(truths: list[Condition], *, stop: bool) -> Condition | Non
         return None
     if stop:
         return reduce(_or, truths)
-    return Condition(any_of([_never_null(truth) for truth in truths]))
+    return Condition(any_of([_false_if_null(truth) for truth in truths]))
 
 
-def _never_null(truth: Condition) -> Sql:
+def _false_if_null(truth: Condition) -> Sql:
     return sql("coalesce({}, false)", truth.sql) if truth.may_fail else truth.sql
 
 
@@ -99,9 +98,9 @@ def _translate_condition(node: Node, context: str) -> Condition:  # noqa: PLR091
         case syntax.Call(name):
             made = _translate_value(node, context)
             if Kind.BOOL not in made.kinds:
-                raise OttlError(f"{name} makes {' or '.join(made.kinds)}, which is no condition")
+                raise OttlError(f"{name} returns {' or '.join(made.kinds)}, expected a condition")
             return Condition(made.kinds[Kind.BOOL], made.fails != FALSE)
-    raise OttlError("a value stands where a condition is needed, such as a comparison")
+    raise OttlError("expected a condition, such as a comparison, but got a value")
 
 
 def _any_of(parts: list[Condition]) -> Condition:
@@ -149,26 +148,26 @@ def _translate_value(node: Node, context: str) -> Value:  # noqa: PLR0911 - one 
         case syntax.Call():
             return _translate_call(node, context)
         case syntax.Math(operator, left, right):
-            return arithmetic.calculate(operator, _translate_operand(left, context), _translate_operand(right, context))
+            return functions.calculate(operator, _translate_operand(left, context), _translate_operand(right, context))
         case syntax.Negative(inner):
-            return arithmetic.negate(_translate_operand(inner, context))
+            return functions.negate(_translate_operand(inner, context))
         case syntax.Group(inner):
             return _translate_operand(inner, context)
         case syntax.Unsupported(what):
             raise make_unsupported_error(what)
-    raise OttlError("a condition stands where a value is needed")
+    raise OttlError("expected a value, but got a condition")
 
 
 def _translate_operand(node: Node, context: str) -> Value:
     """Translate an operand of arithmetic: a number, a path, a function, or an operation on these."""
     if isinstance(node, syntax.Enum) or (isinstance(node, syntax.Literal) and type(node.value) not in (int, float)):
-        raise OttlError("only numbers, paths and functions can be reckoned with or stand in parentheses")
+        raise OttlError("only numbers, paths and functions are allowed in arithmetic and parentheses")
     return _translate_value(node, context)
 
 
 def _translate_call(node: syntax.Call, context: str) -> Value:
     if node.keys:
         raise make_unsupported_error(f"function {node.name} with a key in brackets")
-    placed = [_translate_value(argument.value, context) for argument in node.arguments if not argument.name]
+    positional = [_translate_value(argument.value, context) for argument in node.arguments if not argument.name]
     named = {argument.name: _translate_value(argument.value, context) for argument in node.arguments if argument.name}
-    return functions.call_function(node.name, context, placed, named)
+    return functions.call_function(node.name, context, positional, named)

@@ -124,7 +124,7 @@ def convert_to_text(value: Value) -> tuple[Sql, Sql]:
     if set(value.kinds) == {Kind.FLOAT}:
         number = value.kinds[Kind.FLOAT]
         return format_number(number), sql("coalesce(NOT isfinite({}), true)", number)
-    raise OttlError(f"{value.what or ' or '.join(value.kinds) or 'nil'} can't be read as a text")
+    raise OttlError(f"{value.what or ' or '.join(value.kinds) or 'nil'} can't be converted to text")
 
 
 def _convert_attribute(attribute: Attribute) -> tuple[Sql, Sql]:
