@@ -94,7 +94,7 @@ def own_rounds(place: Place) -> Own:
     services = sorted(set(rows["spans"]["service_name"].to_pylist()))
     log_queries(lake, ORGANIZATION, list(_statements(services)), rows["spans"].nbytes)
     with open_pilot(settings, lake) as pilot:
-        analysis = pilot.survey.analyze()
+        analysis = pilot.scan.analyze()
         errors = joined([_compared(place.folder, name, rows[name], analysis) for name in SIGNALS])
         before = _answers(settings, lake)
         rounds = {name: round_on(pilot, f"telemetry.{name}") for name in SIGNALS}

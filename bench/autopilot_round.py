@@ -97,13 +97,13 @@ def log_queries(lake: Lake, organization: str, statements: Sequence[str], read: 
 def round_on(pilot: AttemptRunner, table: str) -> Round:
     """From the log to the merge; ends the benchmark where nothing is recommended or the canary fails."""
     started = time.perf_counter()
-    analysis = pilot.survey.analyze()
-    promises = pilot.survey.advise(table, analysis)
+    analysis = pilot.scan.analyze()
+    promises = pilot.scan.advise(table, analysis)
     advised = time.perf_counter() - started
-    if not promises.kept:
+    if not promises.gains:
         sys.exit(f"nothing was recommended for {table}: {promises.advice.reason}")
-    best = promises.kept[0]
-    print(f"\n{table}: {best.recommendation.delta}; {best.told}", flush=True)
+    best = promises.gains[0]
+    print(f"\n{table}: {best.recommendation.delta}; {best.calibrated}", flush=True)
     hot = pilot.hot(table, analysis)
     attempt, staged = pilot.stage(pilot.begin(best, promises.advice))
     attempt, trial = pilot.canary(attempt, hot)

@@ -150,9 +150,9 @@ def test_a_night_and_the_next(spark: SparkSession, shop: Lake, tmp_path: Path) -
     pilot, documents = pilot_in(shop, tmp_path, canary_queries=5)
     before, layout = ids(shop), current_layout(shop.table(TABLE))
     told: list[str] = []
-    nightly = NightlyRun(pilot, documents, told=lambda one: told.append(one.table))
+    nightly = NightlyRun(pilot, documents, on_report=lambda one: told.append(one.table))
     first = nightly.run()
-    assert (told, first.left, first.unparsed, first.failed) == ([TABLE], (), 1, False)
+    assert (told, first.left, first.unparsed, first.has_failed) == ([TABLE], (), 1, False)
     [report] = first.tables
     assert report.stage == Stage.PROPOSED, report
     assert "waits for an approval" in report.reason
@@ -180,7 +180,7 @@ def test_a_night_and_the_next(spark: SparkSession, shop: Lake, tmp_path: Path) -
     assert compute_totals(pilot.history).executed == 1
 
     [settled] = nightly.run().tables
-    assert "are given to settle" in settled.reason
+    assert "the next change is considered after" in settled.reason
     attempt, _report = pilot.rollback(pilot.find(attempt.id[:8]), "test")
     assert current_layout(shop.table(TABLE)) == layout
     assert [one.after for one in list_layout_changes(attempt)] == [attempt.after, attempt.before]
@@ -201,28 +201,28 @@ def test_a_run_without_spark_recommends_and_takes_back_what_fails(
     assert (report.failed, report.stage) == (True, Stage.ROLLED_BACK)
     assert [step.stage for step in pilot.history.attempts()[0].steps][-2:] == [Stage.FAILED, Stage.ROLLED_BACK]
     [again] = nightly.run().tables
-    assert "taken back (the storage is away)" in again.reason
+    assert "rolled back (the storage is away)" in again.reason
     assert len(pilot.history.attempts()) == 1
 
 
 def test_what_people_rejected_is_not_staged_again(shop: Lake, tmp_path: Path) -> None:
     """A proposal whose branch somebody removed is not made again, however good it looks."""
     pilot, documents = pilot_in(shop, tmp_path)
-    promises = pilot.survey.advise(TABLE, pilot.survey.analyze())
-    best = promises.kept[0]
+    promises = pilot.scan.advise(TABLE, pilot.scan.analyze())
+    best = promises.gains[0]
     assert pilot.rejected_before(best, promises.advice) == ""
     case = create_details(best, (), attempt_id="a1", table_bytes=1, created=NOW)
     posted = pilot.proposals.propose(case.proposal)
     subprocess.run(["git", "-C", str(tmp_path / "specs"), "branch", "-q", "-D", posted.branch], check=True)
     [report] = NightlyRun(pilot, documents).run().tables
-    assert report.reason == "the same was proposed and rejected: it was closed without a merge"
+    assert report.reason == "the same change was proposed and rejected: closed without a merge"
     assert pilot.history.attempts() == []
 
 
 def test_runs_begin_at_their_hour(shop: Lake, tmp_path: Path) -> None:
     """One after the other until it is told to stop; one that fails does not end them."""
     pilot, documents = pilot_in(shop, tmp_path, tables=["nothing.*"])
-    almost = replace(pilot, survey=replace(pilot.survey, clock=lambda: NOW - timedelta(milliseconds=5)))
+    almost = replace(pilot, scan=replace(pilot.scan, clock=lambda: NOW - timedelta(milliseconds=5)))
     stop, told, failed = threading.Event(), [], []
 
     def tell(report: RunReport) -> None:
@@ -254,8 +254,8 @@ def test_a_run_holds_a_lease_and_a_time_limit(shop: Lake, tmp_path: Path, monkey
     monkeypatch.setattr(type(pilot.rollout), "stage", slow)
     result = nightly.run()
     assert result.tables[0].stage == Stage.RECOMMENDED
-    assert "had its 100 s, at 1 of 2 of stage" in result.tables[0].reason
-    assert not result.failed
+    assert "reached its time limit of 100 s" in result.tables[0].reason
+    assert not result.has_failed
     late = NightlyRun(pilot, documents, monotonic=iter([0.0, 200.0, 200.0]).__next__).run()
     assert (late.tables, late.left) == ((), (TABLE,))
     assert issubclass(TimeLimitReached, Exception)
@@ -277,7 +277,7 @@ def test_a_run_that_is_cancelled_leaves_its_attempt_to_the_next(
     monkeypatch.setattr(type(pilot.rollout), "stage", slow)
     told: list[str] = []
     with pytest.raises(Cancelled, match="1 of 2 of stage"):
-        NightlyRun(replace(pilot, progress=given_up), documents, told=lambda one: told.append(one.table)).run()
+        NightlyRun(replace(pilot, progress=given_up), documents, on_report=lambda one: told.append(one.table)).run()
     assert told == []
     [attempt] = pilot.history.attempts()
     assert attempt.stage is Stage.RECOMMENDED
@@ -332,14 +332,14 @@ def test_a_canary_asks_every_kind_of_query() -> None:
 def test_past_outcomes_correct_promises() -> None:
     """What delivered half of what it promised has to promise twice as much; the estimate itself is kept."""
     half = [outcome_of(30.0, number) for number in range(3)]
-    [kept] = expect_gains(advice(0.7), half, 0.3).kept
-    assert [kept.raw.low_pct, kept.told.low_pct] == pytest.approx([70, 35])
+    [kept] = expect_gains(advice(0.7), half, 0.3).gains
+    assert [kept.raw.low_pct, kept.calibrated.low_pct] == pytest.approx([70, 35])
     assert "delivered 0.50" in kept.lesson
     refused = expect_gains(advice(0.4), half, 0.3)
-    assert refused.kept == ()
-    assert "20 % are sure, and 30 % must be" in refused.advice.rejected[0].reason
+    assert refused.gains == ()
+    assert "the lower bound is 20 %, expected at least 30 %" in refused.advice.rejected[0].reason
     assert refused.advice.reason
-    assert expect_gains(advice(0.4), [], 0.3).kept[0].lesson == ""
+    assert expect_gains(advice(0.4), [], 0.3).gains[0].lesson == ""
 
 
 def test_what_was_taken_back_is_not_tried_again_soon() -> None:

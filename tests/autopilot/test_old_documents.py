@@ -107,7 +107,7 @@ def test_an_old_attempt_is_written_as_it_was(documents: SqlDocuments) -> None:
 def test_an_old_attempt_goes_on(documents: SqlDocuments) -> None:
     """A new step is appended to the old ones, and what is long over is forgotten but for its steps and its outcome."""
     history = History(documents)
-    branch = history.get_branch(ID).changed(state=BranchState.ROLLED_BACK)
+    branch = history.get_branch(ID).update(state=BranchState.ROLLED_BACK)
     history.put_branch(branch)
     noted = history.note("telemetry.spans", ID, Stage.ROLLED_BACK, "by hand")
     assert [step.reason for step in noted.steps] == ["because", "in words", "2 files", "by hand"]

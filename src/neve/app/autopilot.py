@@ -96,7 +96,7 @@ def run_nightly(
     A failed run is reported, and the next one starts as usual.
     """
     ended = stop or _stop_on_signals()
-    survey = nightly.pilot.survey
+    survey = nightly.runner.scan
     while not ended.wait(seconds_until(survey.clock(), survey.config.start_hour)):
         try:
             tell(nightly.run(tables))

@@ -89,11 +89,11 @@ def tune_layout(
 
 def _run_attempt(pilot: AttemptRunner, started: float) -> TuningResult | str:
     """Run one attempt, step by step; a passed canary is approval enough for a demo."""
-    analysis = pilot.survey.analyze()
-    promises = pilot.survey.advise(TABLE, analysis)
-    if not promises.kept:
+    analysis = pilot.scan.analyze()
+    promises = pilot.scan.advise(TABLE, analysis)
+    if not promises.gains:
         return promises.advice.reason
-    promise, hot = promises.kept[0], pilot.hot(TABLE, analysis)
+    promise, hot = promises.gains[0], pilot.hot(TABLE, analysis)
     attempt, staged = pilot.stage(pilot.begin(promise, promises.advice), analysis)
     attempt, trial = pilot.canary(attempt, hot)
     outcome = None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SEED = 17  # seed of the selection of kept queries: the same log gives the same workload
 MAX_IDS = 1_000_000  # ids remembered per source, so that a query that is logged twice counts once
-DUPLICATE = "told twice"
+DUPLICATE = "logged twice"
 
 Recommend = Callable[[Mapping[str, TablePatterns], Sequence["Query"], Mapping[str, Any]], Sequence[Any]]
 
@@ -49,8 +49,8 @@ class UnparsedKind:
 
         Without permission to show values, the text is reduced to its SQL keywords.
         """
-        said = self.text if allow_literals else extract_skeleton(self.text, DIALECTS[self.engine])
-        return {**vars(self), "text": said}
+        text = self.text if allow_literals else extract_skeleton(self.text, DIALECTS[self.engine])
+        return {**vars(self), "text": text}
 
 
 @dataclass(frozen=True)
@@ -107,14 +107,14 @@ def analyze(sources: Iterable[LogSource], tables: Tables, since: datetime, *, ma
 
     A source that can't be reached is an error. A query that can't be parsed is not.
     """
-    kept = _QueryReservoir(max_queries)
+    sample = _QueryReservoir(max_queries)
     patterns = PatternCounter()
     unparsed: dict[str, UnparsedKind] = {}
-    counts = [_read_source(source, since, tables, _WorkloadBuilder(kept, patterns, unparsed)) for source in sources]
+    counts = [_read_source(source, since, tables, _WorkloadBuilder(sample, patterns, unparsed)) for source in sources]
     return Analysis(
         since=since,
-        queries=tuple(sorted(kept.queries, key=lambda query: (query.at, query.query_id))),
-        counted=kept.seen,
+        queries=tuple(sorted(sample.queries, key=lambda query: (query.at, query.query_id))),
+        counted=sample.seen,
         tables=patterns.tables(),
         hot=patterns.hot(),
         untracked=patterns.untracked,
@@ -144,7 +144,7 @@ class _QueryReservoir:
 
 @dataclass(frozen=True)
 class _WorkloadBuilder:
-    kept: _QueryReservoir
+    sample: _QueryReservoir
     patterns: PatternCounter
     unparsed: dict[str, UnparsedKind]
 
@@ -157,7 +157,7 @@ class _WorkloadBuilder:
             first = known or UnparsedKind(result.reason, 0, logged.query_id, logged.engine, logged.text)
             self.unparsed[result.reason] = UnparsedKind(result.reason, number, first.query_id, first.engine, first.text)
         else:
-            self.kept.add(result)
+            self.sample.add(result)
             self.patterns.add(result)
 
 
@@ -171,12 +171,12 @@ def _read_source(source: LogSource, since: datetime, tables: Tables, workload: _
             unreadable[record.reason] += 1
             continue
         records += 1
-        mark = hash(record.query_id)
-        if mark in ids:
+        digest = hash(record.query_id)
+        if digest in ids:
             left_out[DUPLICATE] += 1
             continue
         if len(ids) < MAX_IDS:
-            ids.add(mark)
+            ids.add(digest)
         result = parse_query(record, tables)
         workload.add(record, result, left_out)
         unparsed += isinstance(result, UnparsedQuery)
@@ -207,21 +207,21 @@ class QueryLogAnalyzer:
         """Return the queries of Trino, as far back as its coordinator keeps them."""
         host = self.trino_host or self.environment.get("TRINO_HOST", "")
         if not host:
-            raise ConfigError("no Trino coordinator is named", hint="pass trino_host or set TRINO_HOST")
+            raise ConfigError("no Trino coordinator is configured", hint="pass trino_host or set TRINO_HOST")
         config = TrinoConfig(
             host=host,
             port=self._number("TRINO_PORT", self.trino_port, 8080),
             catalog=self.trino_catalog or self.environment.get("TRINO_CATALOG", "iceberg"),
         )
-        return self._extracted(TrinoRuntime(config))
+        return self._extract(TrinoRuntime(config))
 
     def extract_clickhouse_query_patterns(self) -> list[Query]:
         """Return the queries of ClickHouse."""
         host = self.clickhouse_host or self.environment.get("CLICKHOUSE_HOST", "")
         if not host:
-            raise ConfigError("no ClickHouse server is named", hint="pass clickhouse_host or set CLICKHOUSE_HOST")
+            raise ConfigError("no ClickHouse server is configured", hint="pass clickhouse_host or set CLICKHOUSE_HOST")
         port = self._number("CLICKHOUSE_PORT", self.clickhouse_port, 9000)
-        return self._extracted(open_clickhouse_log(ClickHouseConfig(host=host, port=port)))
+        return self._extract(open_clickhouse_log(ClickHouseConfig(host=host, port=port)))
 
     def aggregate_patterns(self, patterns: Iterable[Query]) -> dict[str, TablePatterns]:
         """Return patterns by table."""
@@ -235,11 +235,11 @@ class QueryLogAnalyzer:
     ) -> list[Any]:
         """Return recommendations for the tables of the patterns, from the queries that were extracted before."""
         if self.recommend is None:
-            raise ConfigError("nothing here recommends layouts", hint="pass recommend to QueryLogAnalyzer")
-        asked = [query for query in self._queries if any(use.table in table_patterns for use in query.uses)]
-        return list(self.recommend(table_patterns, asked, current_metadata or {}))
+            raise ConfigError("no function for recommendations", hint="pass recommend to QueryLogAnalyzer")
+        matching = [query for query in self._queries if any(use.table in table_patterns for use in query.uses)]
+        return list(self.recommend(table_patterns, matching, current_metadata or {}))
 
-    def _extracted(self, source: LogSource) -> list[Query]:
+    def _extract(self, source: LogSource) -> list[Query]:
         days = self.lookback_days or float(self._number("LOOKBACK_DAYS", None, 7))
         found = analyze([source], self.tables, datetime.now(UTC) - timedelta(days=days))
         self._queries += found.queries

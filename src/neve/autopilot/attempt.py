@@ -102,7 +102,7 @@ class StagedBranch:
         """The partition spec that was added for this attempt, if the table had none to use."""
         return self.spec_id if self.spec_id not in self.before.spec_ids else None
 
-    def changed(self, **changes: Any) -> StagedBranch:
+    def update(self, **changes: Any) -> StagedBranch:
         """Return the branch with some changes."""
         return replace(self, **changes)
 
@@ -155,7 +155,7 @@ class Attempt:
     branch: StagedBranch | None = None  # None before it is staged
 
     @property
-    def started(self) -> datetime:
+    def started_at(self) -> datetime:
         """The time of the recommendation."""
         return self.steps[0].at
 

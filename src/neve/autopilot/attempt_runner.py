@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from neve.autopilot.attempt import OPEN_STAGES, Attempt, AttemptDetails, BranchState, Stage, Step
 from neve.autopilot.estimate.file_pruning import collect_filters
 from neve.autopilot.outcome import Outcome
-from neve.autopilot.propose.forge import ForgeError
-from neve.autopilot.propose.forge import ProposalState as Said
+from neve.autopilot.propose.forge import ForgeError, ProposalState
 from neve.autopilot.propose.proposal import (
     CanaryLine,
     Proposal,
@@ -65,7 +64,7 @@ ATTEMPT_ID_DIGITS = 6
 class AttemptRunner:
     """Runner that moves attempts from one step to the next."""
 
-    survey: WorkloadScan
+    scan: WorkloadScan
     rollout: Rollout
     proposals: Proposals
     progress: Progress = lambda _step, _done, _total: None
@@ -73,12 +72,12 @@ class AttemptRunner:
     @property
     def history(self) -> History:
         """The history of earlier attempts."""
-        return self.survey.history
+        return self.scan.history
 
     @property
     def config(self) -> AutopilotConfig:
         """The user's settings."""
-        return self.survey.config
+        return self.scan.config
 
     def find(self, attempt_id: str) -> Attempt:
         """Return an attempt by its id, or by a prefix of the id that is unique."""
@@ -96,17 +95,17 @@ class AttemptRunner:
         found = next((one for one in self.history.attempts(table) if one.stage in OPEN_STAGES), None)
         return None if found is None else self.history.load(found)
 
-    def begin(self, promise: ExpectedGain, advice: Advice) -> Attempt:
+    def begin(self, gain: ExpectedGain, advice: Advice) -> Attempt:
         """Record a recommendation as an attempt.
 
         A table has at most one attempt at a time.
         """
-        found, now = promise.recommendation, self.survey.clock()
-        there = self.open_attempt(found.table)
-        if there is not None:
+        found, now = gain.recommendation, self.scan.clock()
+        current = self.open_attempt(found.table)
+        if current is not None:
             raise LakeError(
-                f"{found.table} has the attempt {there.id} already, which is {there.stage}, expected none",
-                hint=f"go on with it, or take it back: neve autopilot rollback {there.id}",
+                f"{found.table} already has the attempt {current.id} ({current.stage}), expected none",
+                hint=f"continue it, or roll it back: neve autopilot rollback {current.id}",
             )
         mark = make_proposal_id(found.table, found.before, found.after)[:ATTEMPT_ID_DIGITS]
         attempt = Attempt(
@@ -117,21 +116,25 @@ class AttemptRunner:
             found.after,
             (Step(Stage.RECOMMENDED, now, found.delta),),
         )
-        details = self._describe(promise, advice, attempt.id)
+        details = self._describe(gain, advice, attempt.id)
         self.history.begin(attempt)
-        return self._note(attempt, Stage.RECOMMENDED, found.reasoning, details.as_document())
+        return self._record(attempt, Stage.RECOMMENDED, found.reasoning, details.as_document())
 
-    def rejected_before(self, promise: ExpectedGain, advice: Advice) -> str:
+    def rejected_before(self, gain: ExpectedGain, advice: Advice) -> str:
         """Return why reviewers rejected the same change, if it was proposed before."""
         try:
-            verdict = self.proposals.state(self._describe(promise, advice, "none").proposal)
+            verdict = self.proposals.state(self._describe(gain, advice, "none").proposal)
         except ForgeError:  # it was never proposed, or the forge can't be reached: the proposal step will report that
             return ""
-        return f"the same was proposed and rejected: {verdict.reason}" if verdict.state is Said.REJECTED else ""
+        return (
+            f"the same change was proposed and rejected: {verdict.reason}"
+            if verdict.state is ProposalState.REJECTED
+            else ""
+        )
 
     def hot(self, table: str, analysis: Analysis) -> list[CanaryQuery]:
         """Return the queries for the canary and the measurement of a table's layout."""
-        own = select_own_queries(table, self.config.queries, self.survey.clock())
+        own = select_own_queries(table, self.config.queries, self.scan.clock())
         return [*select_hot_queries(table, analysis.queries, self.config.canary_queries), *own]
 
     def stage(self, attempt: Attempt, analysis: Analysis | None = None) -> tuple[Attempt, StageReport]:
@@ -144,10 +147,10 @@ class AttemptRunner:
         change = StageRequest(attempt.id, attempt.table, attempt.after, properties=details.properties)
         # An attempt keeps the files that were selected at its start, whatever the logs contain when it is resumed.
         if self.config.stage.only_read and attempt.branch is None:
-            change = replace(change, asked=self._asked(attempt.table, analysis or self.survey.analyze()))
+            change = replace(change, filters=self._collect_filters(attempt.table, analysis or self.scan.analyze()))
         report = self.rollout.stage(change, partial(self.progress, "stage"))
         document = {**report.as_document(), **add_selection(details, report).as_document()}
-        return self._note(attempt, Stage.STAGED, "; ".join(report.reasons), document), report
+        return self._record(attempt, Stage.STAGED, "; ".join(report.reasons), document), report
 
     def canary(self, attempt: Attempt, queries: Sequence[CanaryQuery]) -> tuple[Attempt, CanaryTrial]:
         """Run the hot queries on main and on the branch.
@@ -159,9 +162,9 @@ class AttemptRunner:
         reason = "; ".join(trial.canary.reasons)
         literals = self.config.propose.allow_literals
         details = add_canary(_get_details(attempt), trial.canary, queries, allow_literals=literals)
-        attempt = self._note(attempt, Stage.CANARY, reason, {**trial.as_document(), **details.as_document()})
+        attempt = self._record(attempt, Stage.CANARY, reason, {**trial.as_document(), **details.as_document()})
         if trial.discarded is not None:
-            attempt = self._note(attempt, Stage.ROLLED_BACK, f"the canary failed: {reason}")
+            attempt = self._record(attempt, Stage.ROLLED_BACK, f"the canary failed: {reason}")
         return attempt, trial
 
     def propose(self, attempt: Attempt) -> tuple[Attempt, PostedChange]:
@@ -171,14 +174,14 @@ class AttemptRunner:
             raise LakeError(f"the branch of the attempt {attempt.id} was rolled back, so there is nothing to propose")
         posted = self.proposals.propose(_get_details(attempt).proposal)
         reason = f"{posted.action}: {posted.place}"
-        return self._note(attempt, Stage.PROPOSED, reason, dict(posted.as_document())), posted
+        return self._record(attempt, Stage.PROPOSED, reason, dict(posted.as_document())), posted
 
     def verdict(self, attempt: Attempt) -> tuple[Verdict, MergeDecision]:
         """Return the decision of the reviewers, and whether the change may be merged without one."""
         proposal = _get_details(attempt).proposal
-        current = current_layout(self.survey.lake.table(attempt.table))
+        current = current_layout(self.scan.lake.table(attempt.table))
         verdict = self.proposals.refresh(proposal, current)
-        return verdict, decide_auto_merge(proposal, self.config.propose.auto_merge, self.survey.clock())
+        return verdict, decide_auto_merge(proposal, self.config.propose.auto_merge, self.scan.clock())
 
     def merge(self, attempt: Attempt, *, by_hand: bool = False) -> tuple[Attempt, MergeReport]:
         """Publish a change that is approved or within the bounds of auto_merge.
@@ -190,10 +193,10 @@ class AttemptRunner:
         if attempt.stage is Stage.PROPOSED:
             verdict, bounds = self.verdict(attempt)
             decision = MergeDecision(True, why) if by_hand else bounds
-            why = verdict.reason if verdict.state is Said.APPROVED else decision.reason
+            why = verdict.reason if verdict.state is ProposalState.APPROVED else decision.reason
             self.proposals.merge(proposal, decision)
         report = self.rollout.merge(attempt.id, format_title(proposal))
-        return self._note(attempt, Stage.MERGED, why, report.as_document()), report
+        return self._record(attempt, Stage.MERGED, why, report.as_document()), report
 
     def measure(self, attempt: Attempt, queries: Sequence[CanaryQuery]) -> Outcome | None:
         """Measure what a merge delivered, and store it for later estimates.
@@ -209,7 +212,7 @@ class AttemptRunner:
             table=attempt.table,
             attempt_id=attempt.id,
             kind=attempt.kind,
-            at=self.survey.clock(),
+            at=self.scan.clock(),
             promised_pct=raw.pct,
             promised_low_pct=raw.low_pct,
             delivered_pct=found.delivered_pct,
@@ -223,40 +226,40 @@ class AttemptRunner:
         Return None if nothing was staged yet.
         """
         if attempt.stage is Stage.ROLLED_BACK:
-            raise LakeError(f"the attempt {attempt.id} is rolled back already")
+            raise LakeError(f"the attempt {attempt.id} is already rolled back")
         is_staged = self.history.find_branch(attempt.id) is not None
         report = self.rollout.rollback(attempt.id, reason) if is_staged else None
-        return self._note(attempt, Stage.ROLLED_BACK, reason, report.as_document() if report else None), report
+        return self._record(attempt, Stage.ROLLED_BACK, reason, report.as_document() if report else None), report
 
-    def _asked(self, table: str, analysis: Analysis) -> tuple[Filter, ...]:
+    def _collect_filters(self, table: str, analysis: Analysis) -> tuple[Filter, ...]:
         """Return the filters on a table, of logged queries and of the user's own."""
-        tables = Tables({table: self.survey.lake.table(table).schema()})
-        own = parse_own_queries(table, self.config.queries, self.survey.clock(), tables)
+        tables = Tables({table: self.scan.lake.table(table).schema()})
+        own = parse_own_queries(table, self.config.queries, self.scan.clock(), tables)
         return collect_filters(table, [*analysis.queries, *own])
 
     def forget(self) -> int:
         """Delete the reports of attempts that ended long ago, and return the number of these attempts."""
         # a merge is measured until it has settled
         days = max(self.config.history_days, self.config.recommend.settle_days)
-        return len(self.history.forget_reports(self.survey.clock() - timedelta(days=days)))
+        return len(self.history.forget_reports(self.scan.clock() - timedelta(days=days)))
 
     def fail(self, attempt: Attempt, reason: str) -> Attempt:
         """Record that an attempt failed."""
-        return self._note(attempt, Stage.FAILED, reason)
+        return self._record(attempt, Stage.FAILED, reason)
 
-    def _describe(self, promise: ExpectedGain, advice: Advice, attempt_id: str) -> AttemptDetails:
-        size = table_bytes(self.survey.lake.table(promise.recommendation.table))
-        now = self.survey.clock()
-        return create_details(promise, advice.rejected, attempt_id=attempt_id, table_bytes=size, created=now)
+    def _describe(self, gain: ExpectedGain, advice: Advice, attempt_id: str) -> AttemptDetails:
+        size = table_bytes(self.scan.lake.table(gain.recommendation.table))
+        now = self.scan.clock()
+        return create_details(gain, advice.rejected, attempt_id=attempt_id, table_bytes=size, created=now)
 
-    def _note(self, attempt: Attempt, stage: Stage, reason: str, report: dict[str, object] | None = None) -> Attempt:
+    def _record(self, attempt: Attempt, stage: Stage, reason: str, report: dict[str, object] | None = None) -> Attempt:
         return self.history.load(self.history.note(attempt.table, attempt.id, stage, reason, report))
 
 
 def _get_details(attempt: Attempt) -> AttemptDetails:
     if attempt.details is None:
         raise LakeError(
-            f"the attempt {attempt.id} of {attempt.table} was begun, but nothing is written down of it",
+            f"the attempt {attempt.id} of {attempt.table} was started, but has no stored details",
             hint=f"neve autopilot rollback {attempt.id}",
         )
     return attempt.details
@@ -274,10 +277,10 @@ MAX_REJECTED = 50  # limit of a proposal's list; `recommend --json` has all
 
 
 def create_details(
-    promise: ExpectedGain, rejected: Sequence[RejectedLayout], *, attempt_id: str, table_bytes: int, created: datetime
+    gain: ExpectedGain, rejected: Sequence[RejectedLayout], *, attempt_id: str, table_bytes: int, created: datetime
 ) -> AttemptDetails:
     """Return the details of an expected gain."""
-    found = promise.recommendation
+    found = gain.recommendation
     days = found.payback.days
     proposal = Proposal(
         id=make_proposal_id(found.table, found.before, found.after),
@@ -287,15 +290,15 @@ def create_details(
         after=found.after,
         created=created,
         table_bytes=table_bytes,
-        estimate=promise.told,
+        estimate=gain.calibrated,
         cost_seconds=found.cost.seconds,
         cost_dollars=found.cost.dollars,
         payback_days=days if isfinite(days) else None,
         rollback_command=f"neve autopilot rollback {attempt_id}",
-        reasons=tuple(one for one in (found.reasoning, promise.lesson) if one),
+        reasons=tuple(one for one in (found.reasoning, gain.lesson) if one),
         rejected=tuple(RejectedCandidate(str(one.layout), one.reason) for one in rejected[:MAX_REJECTED]),
     )
-    return AttemptDetails(proposal, promise.raw, dict(found.properties))
+    return AttemptDetails(proposal, gain.raw, dict(found.properties))
 
 
 def add_selection(details: AttemptDetails, report: StageReport) -> AttemptDetails:

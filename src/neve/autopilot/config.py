@@ -284,7 +284,7 @@ class ProposeConfig(Section):
         return value
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_forge(self) -> Self:
         if self.forge == "local":
             return self
         if not self.token.get_secret_value():

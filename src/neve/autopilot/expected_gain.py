@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 class ExpectedGain:
     """A recommendation with its expected gain.
 
-    `raw` is the estimate, `told` is the calibrated gain that is reported, and `lesson` is the reason for the
+    `raw` is the estimate, `calibrated` is the calibrated gain that is reported, and `lesson` is the reason for the
     difference.
     """
 
     recommendation: Recommendation
     raw: Reduction
-    told: Reduction
+    calibrated: Reduction
     lesson: str = ""
 
     def as_document(self) -> dict[str, Any]:
         """Return the JSON document for programs."""
-        return {**self.recommendation.as_document(), "promised_pct": vars(self.told), "lesson": self.lesson}
+        return {**self.recommendation.as_document(), "promised_pct": vars(self.calibrated), "lesson": self.lesson}
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class ExpectedGains:
     """
 
     advice: Advice
-    kept: tuple[ExpectedGain, ...]
+    gains: tuple[ExpectedGain, ...]
 
     def as_document(self) -> dict[str, Any]:
         """Return the JSON document for programs."""
-        return {**self.advice.as_document(), "recommendations": [one.as_document() for one in self.kept]}
+        return {**self.advice.as_document(), "recommendations": [one.as_document() for one in self.gains]}
 
 
 def expect_gains(advice: Advice, outcomes: Sequence[Outcome], least: float) -> ExpectedGains:
@@ -54,16 +54,16 @@ def expect_gains(advice: Advice, outcomes: Sequence[Outcome], least: float) -> E
     A recommendation is rejected if the lower bound of its gain is below the share `least`.
     """
     every = [expect_gain(one, outcomes) for one in advice.recommendations]
-    kept = tuple(one for one in every if one.told.low_pct >= 100 * least)
-    rejected = tuple(_reject_gain(one, least) for one in every if one not in kept)
-    reason = advice.reason or ("" if kept or not rejected else "past outcomes speak against what was found")
+    gains = tuple(one for one in every if one.calibrated.low_pct >= 100 * least)
+    rejected = tuple(_reject_gain(one, least) for one in every if one not in gains)
+    reason = advice.reason or ("" if gains or not rejected else "past outcomes contradict the candidates")
     changed = replace(
         advice,
-        recommendations=tuple(one.recommendation for one in kept),
+        recommendations=tuple(one.recommendation for one in gains),
         rejected=(*rejected, *advice.rejected),
         reason=reason,
     )
-    return ExpectedGains(changed, kept)
+    return ExpectedGains(changed, gains)
 
 
 def expect_gain(recommendation: Recommendation, outcomes: Sequence[Outcome]) -> ExpectedGain:
@@ -78,5 +78,5 @@ def expect_gain(recommendation: Recommendation, outcomes: Sequence[Outcome]) -> 
 
 def _reject_gain(one: ExpectedGain, least: float) -> RejectedLayout:
     found = one.recommendation
-    reason = f"{one.lesson}: {one.told.low_pct:.0f} % are sure, and {100 * least:.0f} % must be"
+    reason = f"{one.lesson}: the lower bound is {one.calibrated.low_pct:.0f} %, expected at least {100 * least:.0f} %"
     return RejectedLayout(found.type, found.after, reason, found.reduction)

@@ -60,21 +60,21 @@ class History:
         Raises `LakeError` if the table has an attempt with that id.
         """
         if not self.documents.swap(ATTEMPTS, _key(attempt.table, attempt.id), None, attempt.as_document()):
-            raise LakeError(f"the autopilot's attempt {attempt.id} of {attempt.table} is in the history already")
+            raise LakeError(f"the autopilot's attempt {attempt.id} of {attempt.table} is already in the history")
 
     def note(
         self, table: str, attempt_id: str, stage: Stage, reason: str = "", report: Mapping[str, Any] | None = None
     ) -> Attempt:
         """Record that an attempt has reached a stage, and return it as it is then."""
-        kept = "" if report is None else f"{_key(table, attempt_id)}/{uuid4().hex}"
+        report_key = "" if report is None else f"{_key(table, attempt_id)}/{uuid4().hex}"
         if report is not None:  # first: a step whose report is missing would be worse than a report without a step
-            self.documents.put(REPORTS, kept, report)
+            self.documents.put(REPORTS, report_key, report)
 
-        def added(document: dict[str, Any]) -> dict[str, Any]:
-            step = Step(stage, self.documents.now(), reason, kept)
+        def add_step(document: dict[str, Any]) -> dict[str, Any]:
+            step = Step(stage, self.documents.now(), reason, report_key)
             return {**document, "steps": [*document["steps"], STEP.dump_python(step, mode="json")]}
 
-        return ATTEMPT.validate_python(self._changed(_key(table, attempt_id), added))
+        return ATTEMPT.validate_python(self._update(_key(table, attempt_id), add_step))
 
     def attempt(self, table: str, attempt_id: str) -> Attempt | None:
         """Return an attempt, or None."""
@@ -84,7 +84,7 @@ class History:
     def attempts(self, table: str = "") -> list[Attempt]:
         """Return the attempts of a table, or of all tables, the newest first."""
         found = [ATTEMPT.validate_python(one) for _, one in self.documents.entries(ATTEMPTS, _prefix(table))]
-        return sorted(found, key=lambda one: (one.started, one.id), reverse=True)
+        return sorted(found, key=lambda one: (one.started_at, one.id), reverse=True)
 
     def load(self, attempt: Attempt) -> Attempt:
         """Return an attempt with its newest details and its branch, as far as they are stored."""
@@ -104,16 +104,16 @@ class History:
         merged attempt is needed as long as it may be rolled back.
         """
         over = [one for one in self.attempts() if one.stage in FINAL_STAGES and one.steps[-1].at < before]
-        forgotten = [one for one in over if any(step.report for step in one.steps)]
-        for one in forgotten:
-            self._changed(_key(one.table, one.id), _drop_reports)
+        expired = [one for one in over if any(step.report for step in one.steps)]
+        for one in expired:
+            self._update(_key(one.table, one.id), _drop_reports)
             for step in one.steps:
                 if step.report:
                     self.documents.delete(REPORTS, step.report)
             branch = self.find_branch(one.id)
             if branch is not None and branch.state is BranchState.ROLLED_BACK:
                 self.documents.delete(BRANCHES, one.id)
-        return forgotten
+        return expired
 
     def put_branch(self, branch: StagedBranch) -> StagedBranch:
         """Store the current state of the branch of an attempt."""
@@ -129,9 +129,7 @@ class History:
         """Return the branch of an attempt that must have one."""
         branch = self.find_branch(attempt_id)
         if branch is None:
-            raise LakeError(
-                f"nothing is known of the attempt {attempt_id!r}", hint="`neve autopilot history` lists attempts"
-            )
+            raise LakeError(f"unknown attempt {attempt_id!r}", hint="`neve autopilot history` lists attempts")
         return branch
 
     def deliver(self, outcome: Outcome) -> None:
@@ -144,15 +142,15 @@ class History:
         for _, document in self.documents.entries(OUTCOMES, _prefix(table)):
             yield _OUTCOME.validate_python(document)
 
-    def _changed(self, key: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    def _update(self, key: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
         for _ in range(MAX_TRIES):
-            there = self.documents.get(ATTEMPTS, key)
-            if there is None:
+            stored = self.documents.get(ATTEMPTS, key)
+            if stored is None:
                 raise LakeError(f"the autopilot's attempt {key} is not in the history", hint="neve autopilot history")
-            changed = change(there)
-            if self.documents.swap(ATTEMPTS, key, there, changed):
+            changed = change(stored)
+            if self.documents.swap(ATTEMPTS, key, stored, changed):
                 return changed
-        raise LakeError(f"others kept changing the autopilot's attempt {key}, in {MAX_TRIES} tries")
+        raise LakeError(f"can't update the autopilot's attempt {key}: concurrent changes in {MAX_TRIES} tries")
 
 
 def _drop_reports(document: dict[str, Any]) -> dict[str, Any]:

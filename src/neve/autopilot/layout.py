@@ -67,8 +67,8 @@ class Layout:
 
 
 SPEC_HEADER = """\
-# How a table is laid out. Neve's autopilot proposes changes of this file, and merging one approves it.
-# Files are rewritten whole: comments of your own are not kept, properties are.
+# Layout of a table. Neve's autopilot proposes changes of this file. Merging a change approves it.
+# The autopilot rewrites the whole file: it preserves properties, but not your comments.
 """
 MAX_SPEC_CHARACTERS = 1_000_000
 
@@ -100,7 +100,7 @@ class _SpecPromoted(Section):
 
 
 class _SpecDocument(Section):
-    """What the file has to say; strict, so that an unquoted `on` is a complaint and not a column called True."""
+    """Content of the file. Strict, so that an unquoted `on` is an error and not a column called True."""
 
     model_config = ConfigDict(strict=True)
 
@@ -115,7 +115,7 @@ class _SpecDocument(Section):
     properties: dict[str, str]
 
     @model_validator(mode="after")
-    def _one_order(self) -> _SpecDocument:
+    def _check_order(self) -> _SpecDocument:
         if self.sort and self.zorder:
             raise ValueError("should have sort or zorder, not both")
         return self
@@ -149,7 +149,7 @@ def parse_spec(text: str, name: str = "the spec") -> TableSpec:
     except ValidationError as error:
         raise ConfigError(
             f"{name} is not a table's spec: {'; '.join(_format_error(one) for one in error.errors())}",
-            hint="words such as on, no and null, and numbers, are names only in quotes",
+            hint="quote names such as on, no and null, and numbers",
         ) from None
     layout = Layout(
         partition=tuple(PartField(one.column, one.transform) for one in document.partition),
@@ -220,7 +220,7 @@ class _SpecLoader(yaml.SafeLoader):
         names = [str(key.value) for key, _value in node.value]
         twice = {one for one in names if names.count(one) > 1}
         if twice:
-            raise yaml.constructor.ConstructorError(None, None, f"{min(twice)!r} stands twice", node.start_mark)
+            raise yaml.constructor.ConstructorError(None, None, f"duplicate key {min(twice)!r}", node.start_mark)
         return super().construct_mapping(node, deep)
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
@@ -229,7 +229,7 @@ class _SpecLoader(yaml.SafeLoader):
         Raises an error for an alias, because aliases let a small file expand to a huge one.
         """
         if self.check_event(yaml.AliasEvent):
-            raise yaml.composer.ComposerError(None, None, "an alias, expected plain values", self.get_mark())
+            raise yaml.composer.ComposerError(None, None, "aliases are not allowed", self.get_mark())
         return super().compose_node(parent, index)
 
 

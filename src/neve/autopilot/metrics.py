@@ -59,15 +59,15 @@ class HistoryCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the four metrics of the service."""
         found = compute_totals(self._history)
-        yield CounterMetricFamily("autopilot_recommendations", "recommendations that were tried", found.recommendations)
-        yield GaugeMetricFamily("autopilot_optimizations_executed", "layouts that were merged", found.executed)
+        yield CounterMetricFamily("autopilot_recommendations", "attempted recommendations", found.recommendations)
+        yield GaugeMetricFamily("autopilot_optimizations_executed", "merged layouts", found.executed)
         reduction = GaugeMetricFamily(
-            "autopilot_scan_reduction_pct", "mean reduction of scanned bytes that merges delivered"
+            "autopilot_scan_reduction_pct", "mean reduction of scanned bytes after merges, in percent"
         )
         if found.scan_reduction_pct is not None:
             reduction.add_metric([], found.scan_reduction_pct)
         yield reduction
-        yield GaugeMetricFamily("autopilot_canary_failures", "attempts whose canary failed", found.canary_failures)
+        yield GaugeMetricFamily("autopilot_canary_failures", "attempts with a failed canary", found.canary_failures)
 
 
 @contextmanager

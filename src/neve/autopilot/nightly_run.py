@@ -54,7 +54,7 @@ class RunReport:
     seconds: float
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Return whether a failure needs the attention of a person."""
         return any(one.failed for one in self.tables)
 
@@ -84,10 +84,10 @@ RETRIED_ERRORS = (TimeLimitReached, LeaseTaken, LeaseLost, CommitConflict, Commi
 class NightlyRun:
     """A run over all managed tables."""
 
-    pilot: AttemptRunner
+    runner: AttemptRunner
     documents: Documents
     steal: bool = False
-    told: Callable[[TableReport], None] = lambda _report: None
+    on_report: Callable[[TableReport], None] = lambda _report: None
     monotonic: Callable[[], float] = time.monotonic
     _end: float = field(default=0.0, init=False)
 
@@ -96,22 +96,22 @@ class NightlyRun:
 
         Raises `Cancelled` if the run is cancelled. The next run resumes it.
         """
-        config, started = self.pilot.config, self.monotonic()
+        config, started = self.runner.config, self.monotonic()
         self._end = started + config.time_limit_seconds
-        pilot = replace(self.pilot, progress=self._guarded)
+        runner = replace(self.runner, progress=self._report_progress)
         with hold_worker_lease(
             self.documents, LEASE, seconds=config.lease_seconds, what="a nightly run", steal=self.steal
         ) as lease:
-            pilot.forget()
-            names = pilot.survey.tables(tables)
-            analysis = pilot.survey.analyze()
+            runner.forget()
+            names = runner.scan.tables(tables)
+            analysis = runner.scan.analyze()
             done: list[TableReport] = []
             for name in names:
                 if self.monotonic() >= self._end:
                     break
                 lease.check()
-                done.append(_TableRun(pilot, analysis, name).report())
-                self.told(done[-1])
+                done.append(_TableRun(runner, analysis, name).report())
+                self.on_report(done[-1])
         return RunReport(
             analysis.counted,
             sum(one.queries for one in analysis.unparsed),
@@ -120,12 +120,13 @@ class NightlyRun:
             self.monotonic() - started,
         )
 
-    def _guarded(self, step: str, done: int, total: int) -> None:
-        self.pilot.progress(step, done, total)
+    def _report_progress(self, step: str, done: int, total: int) -> None:
+        self.runner.progress(step, done, total)
         if done < total and self.monotonic() >= self._end:
             raise TimeLimitReached(
-                f"the run has had its {self.pilot.config.time_limit_seconds:g} s, at {done} of {total} of {step}",
-                hint="the next run goes on; autopilot.time_limit_seconds gives more time",
+                f"the run reached its time limit of {self.runner.config.time_limit_seconds:g} s "
+                f"at {done} of {total} of {step}",
+                hint="the next run continues; raise autopilot.time_limit_seconds for longer runs",
             )
 
 
@@ -133,7 +134,7 @@ class NightlyRun:
 class _TableRun:
     """The part of a run for one table."""
 
-    pilot: AttemptRunner
+    runner: AttemptRunner
     analysis: Analysis
     table: str
     did: list[str] = field(default_factory=list)
@@ -144,14 +145,14 @@ class _TableRun:
         """Run all possible steps and report them; a failure of one table doesn't affect other tables."""
         failed = False
         try:
-            reason = self._go()
+            reason = self._run_steps()
         except Cancelled:  # the whole run is cancelled; the attempt stays in its stage
             raise
         except RETRIED_ERRORS as error:
-            reason = f"it waits for the next run: {error.message}"
+            reason = f"deferred to the next run: {error.message}"
         except Exception as error:
             # Any failure of an engine, a storage or the network: main is unchanged, and the other tables are processed.
-            reason, failed = self._failed(error), True
+            reason, failed = self._record_failure(error), True
         found = self.attempt
         return TableReport(
             self.table,
@@ -163,9 +164,9 @@ class _TableRun:
             self.delivered,
         )
 
-    def _go(self) -> str:
-        self._tidy()
-        self.attempt = self.pilot.open_attempt(self.table)
+    def _run_steps(self) -> str:
+        self._finish_earlier_runs()
+        self.attempt = self.runner.open_attempt(self.table)
         if self.attempt is None:
             reason = self._begin()
             if reason:
@@ -176,82 +177,80 @@ class _TableRun:
                 return reason
         return self.attempt.steps[-1].reason if self.attempt else ""
 
-    def _tidy(self) -> None:
+    def _finish_earlier_runs(self) -> None:
         """Finish what earlier runs left: measure merges that were not measured, and roll back failed attempts."""
-        measured = {one.attempt_id for one in self.pilot.history.outcomes(self.table)}
-        settling = timedelta(days=self.pilot.config.recommend.settle_days)
-        for one in self.pilot.history.attempts(self.table):
+        measured = {one.attempt_id for one in self.runner.history.outcomes(self.table)}
+        settling = timedelta(days=self.runner.config.recommend.settle_days)
+        for one in self.runner.history.attempts(self.table):
             last = one.steps[-1]
             if one.stage is Stage.FAILED:
-                self.pilot.rollback(one, last.reason)
-                self.did.append(f"took {one.id} back")
-            elif (
-                one.stage is Stage.MERGED and one.id not in measured and self.pilot.survey.clock() - last.at < settling
-            ):
+                self.runner.rollback(one, last.reason)
+                self.did.append(f"rolled back {one.id}")
+            elif one.stage is Stage.MERGED and one.id not in measured and self.runner.scan.clock() - last.at < settling:
                 self._measure(one)
 
     def _begin(self) -> str:
         """Begin an attempt, or return why there is nothing to do."""
-        promises = self.pilot.survey.advise(self.table, self.analysis)
-        if not promises.kept:
-            return promises.advice.reason
-        best = promises.kept[0]
-        now, settle = self.pilot.survey.clock(), self.pilot.config.recommend.settle_days
-        past = find_recent_rollback(self.pilot.history.attempts(self.table), best.recommendation.after, now, settle)
-        past = past or self.pilot.rejected_before(best, promises.advice)
+        gains = self.runner.scan.advise(self.table, self.analysis)
+        if not gains.gains:
+            return gains.advice.reason
+        best = gains.gains[0]
+        now, settle = self.runner.scan.clock(), self.runner.config.recommend.settle_days
+        past = find_recent_rollback(self.runner.history.attempts(self.table), best.recommendation.after, now, settle)
+        past = past or self.runner.rejected_before(best, gains.advice)
         if past:
             return past
-        self.attempt = self.pilot.begin(best, promises.advice)
+        self.attempt = self.runner.begin(best, gains.advice)
         self.did.append(f"recommended: {best.recommendation.delta}")
         return ""
 
     def _step(self, attempt: Attempt) -> str:
         """Move an attempt to its next stage, or return why it has to wait."""
         if attempt.stage is Stage.RECOMMENDED:
-            self.attempt, staged = self.pilot.stage(attempt, self.analysis)
+            self.attempt, staged = self.runner.stage(attempt, self.analysis)
             self.did.append(f"staged {staged.files_before} files as {staged.files_after} on {staged.branch}")
         elif attempt.stage is Stage.STAGED:
-            self.attempt, trial = self.pilot.canary(attempt, self.pilot.hot(self.table, self.analysis))
+            self.attempt, trial = self.runner.canary(attempt, self.runner.hot(self.table, self.analysis))
             self.did.append(f"canary {'passed' if trial.canary.passed else 'failed'}")
         elif attempt.stage is Stage.CANARY:
-            self.attempt, posted = self.pilot.propose(attempt)
+            self.attempt, posted = self.runner.propose(attempt)
             self.did.append(f"proposed: {posted.place}")
         else:
-            return self._decided(attempt)
+            return self._follow_verdict(attempt)
         return ""
 
-    def _decided(self, attempt: Attempt) -> str:
-        verdict, decision = self.pilot.verdict(attempt)
+    def _follow_verdict(self, attempt: Attempt) -> str:
+        verdict, decision = self.runner.verdict(attempt)
         if verdict.state in (ProposalState.REJECTED, ProposalState.STALE):
-            self.attempt, _report = self.pilot.rollback(attempt, f"{verdict.state}: {verdict.reason}")
+            self.attempt, _report = self.runner.rollback(attempt, f"{verdict.state}: {verdict.reason}")
             self.did.append("rolled back")
             return ""
         if verdict.state is ProposalState.OPEN and not decision.allowed:
-            return f"it waits for an approval: {verdict.reason}; {decision.reason}"
-        self.attempt, merged = self.pilot.merge(attempt)
+            return f"waiting for approval: {verdict.reason}; {decision.reason}"
+        self.attempt, merged = self.runner.merge(attempt)
         self.did.append(f"merged by {merged.how}")
         self._measure(self.attempt)
         return ""
 
     def _measure(self, attempt: Attempt) -> None:
-        outcome = self.pilot.measure(attempt, self.pilot.hot(self.table, self.analysis))
+        outcome = self.runner.measure(attempt, self.runner.hot(self.table, self.analysis))
         if outcome is not None:
             self.delivered = outcome.delivered_pct
             self.did.append(
-                f"measured {outcome.delivered_pct:.1f} % less to scan, promised were {outcome.promised_pct:.1f} %"
+                f"measured {outcome.delivered_pct:.1f} % less to scan, estimated {outcome.promised_pct:.1f} %"
             )
 
-    def _failed(self, error: Exception) -> str:
+    def _record_failure(self, error: Exception) -> str:
         reason = error.message if isinstance(error, NeveError) else f"{type(error).__name__}: {_first_line(error)}"
-        found = self.pilot.open_attempt(self.table)
+        found = self.runner.open_attempt(self.table)
         if found is None:
             return reason
-        self.attempt = self.pilot.fail(found, reason)
+        self.attempt = self.runner.fail(found, reason)
         try:
-            self.attempt, _report = self.pilot.rollback(self.attempt, reason)
+            self.attempt, _report = self.runner.rollback(self.attempt, reason)
             self.did.append("rolled back")
         except Exception as second:
-            return f"{reason}; it is not rolled back yet: {_first_line(second)}"
+            return f"{reason}; the rollback failed: {_first_line(second)}"
         return reason
 
 
@@ -260,7 +259,10 @@ def find_recent_rollback(attempts: Sequence[Attempt], after: Layout, now: dateti
     for one in attempts:
         last = one.steps[-1]
         if one.after == after and last.stage is Stage.ROLLED_BACK and now - last.at < timedelta(days=days):
-            return f"the same was tried as {one.id} and taken back ({last.reason}); {days:g} days are waited"
+            return (
+                f"the same change was tried as {one.id} and rolled back ({last.reason}); "
+                f"it is retried after {days:g} days"
+            )
     return ""
 
 

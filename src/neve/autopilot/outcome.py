@@ -42,7 +42,7 @@ class Outcome:
     delivered_pct: float
 
     @property
-    def kept(self) -> bool:
+    def is_delivered(self) -> bool:
         """Return whether at least the lower bound was delivered."""
         return self.delivered_pct >= self.promised_low_pct
 
@@ -76,12 +76,12 @@ def compute_calibration(kind: str, outcomes: Iterable[Outcome]) -> Calibration:
     usable = [one for one in outcomes if one.kind == kind and one.promised_pct >= MIN_EXPECTED_PCT]
     newest = sorted(usable, key=lambda one: (one.at, one.attempt_id))[-MAX_OUTCOMES:]
     if len(newest) < MIN_OUTCOMES:
-        return Calibration(1.0, len(newest), f"{len(newest)} outcomes of {kind}, expected {MIN_OUTCOMES} to learn from")
+        return Calibration(
+            1.0, len(newest), f"{len(newest)} outcomes of {kind}, expected at least {MIN_OUTCOMES} for a calibration"
+        )
     middle = median(one.delivered_pct / one.promised_pct for one in newest)
     factor = min(max(middle, MIN_FACTOR), MAX_FACTOR)
-    return Calibration(
-        factor, len(newest), f"{len(newest)} outcomes of {kind} delivered {middle:.2f} of what was promised"
-    )
+    return Calibration(factor, len(newest), f"{len(newest)} outcomes of {kind} delivered {middle:.2f} of the estimate")
 
 
 def calibrate_estimate(estimate: Reduction, kind: str, outcomes: Iterable[Outcome]) -> Reduction:

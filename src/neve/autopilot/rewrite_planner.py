@@ -91,7 +91,7 @@ class RewritePlanner:
         branches = self._branches(table_name)
         version = branches.head(MAIN_BRANCH)
         if version is None:
-            raise LakeError(f"{table_name} has no rows, so there is nothing to lay out")
+            raise LakeError(f"{table_name} has no rows")
         branches.create(name, version)
         self._tables[name] = table_name
         return name
@@ -133,7 +133,7 @@ class RewritePlanner:
         attempt_id = _attempt_id(branch_name)
         if self._rollout.history.find_branch(attempt_id) is None and branch_name in self._tables:
             self._branches(self._tables[branch_name]).remove(branch_name)
-            return {"branch": branch_name, "reason": "nothing was staged on it"}
+            return {"branch": branch_name, "reason": "nothing was staged on the branch"}
         return self._rollout.rollback(attempt_id).as_document()
 
     def _branches(self, table_name: str) -> Branches:

@@ -77,16 +77,19 @@ def resolve_partition_spec(metadata: TableMetadata, wanted: Sequence[PartField])
 
     A field that any spec of the table had keeps its id and name, as Iceberg requires.
     """
-    asked = [(_find_field(metadata.schema(), one.column).field_id, parse_transform(one.transform)) for one in wanted]
+    fields_wanted = [
+        (_find_field(metadata.schema(), one.column).field_id, parse_transform(one.transform)) for one in wanted
+    ]
     found = next(
-        (spec for spec in metadata.partition_specs if _spec_fields(spec) == {(i, str(t)) for i, t in asked}), None
+        (spec for spec in metadata.partition_specs if _spec_fields(spec) == {(i, str(t)) for i, t in fields_wanted}),
+        None,
     )
     if found is not None:
         return found
     known = {(one.source_id, str(one.transform)): one for spec in metadata.partition_specs for one in spec.fields}
     next_id = max(metadata.last_partition_id or 0, PARTITION_FIELD_ID_START - 1)
     fields = []
-    for source, transform in asked:
+    for source, transform in fields_wanted:
         field = known.get((source, str(transform)))
         if field is None:
             next_id += 1
@@ -143,7 +146,7 @@ def parse_map_key(promoted: Promoted) -> tuple[str, str]:
     found = _MAP_KEY.fullmatch(promoted.source)
     if found is None:
         raise ConfigError(
-            f"the column {promoted.name} is to come from {promoted.source!r}, expected a map's key: attributes['key']"
+            f"the source of the column {promoted.name} is {promoted.source!r}, expected a map's key: attributes['key']"
         )
     return found["column"], found["key"]
 
@@ -157,12 +160,12 @@ def find_new_columns(schema: Schema, promoted: Iterable[Promoted]) -> dict[str, 
     for one in promoted:
         kind = _find_field(schema, parse_map_key(one)[0]).field_type
         if not isinstance(kind, MapType):
-            raise ConfigError(f"{one.source} is to become the column {one.name}, but it is a {kind}, expected a map")
-        there = next((field for field in schema.fields if field.name == one.name), None)
-        if there is None:
+            raise ConfigError(f"the source {one.source} of the column {one.name} is a {kind}, expected a map")
+        existing = next((field for field in schema.fields if field.name == one.name), None)
+        if existing is None:
             found[one.name] = kind.value_type
-        elif there.field_type != kind.value_type:
-            raise ConfigError(f"the column {one.name} is a {there.field_type}, expected a {kind.value_type}")
+        elif existing.field_type != kind.value_type:
+            raise ConfigError(f"the column {one.name} is a {existing.field_type}, expected a {kind.value_type}")
     return found
 
 
@@ -171,8 +174,8 @@ def _find_field(schema: Schema, name: str) -> NestedField:
         return schema.find_field(name)
     except ValueError as error:
         raise ConfigError(
-            f"the layout names the column {name}, which the table does not have",
-            hint=f"it has {', '.join(schema.column_names[:20])}",
+            f"the layout uses the column {name}, which the table does not have",
+            hint=f"its columns: {', '.join(schema.column_names[:20])}",
         ) from error
 
 

@@ -75,11 +75,11 @@ class WorkloadScan:
         Raises `ConfigError` for a requested table that doesn't exist.
         """
         names = sorted(_list_tables(self.lake))
-        asked = tuple(patterns)
-        for one in asked:
+        requested = tuple(patterns)
+        for one in requested:
             if not any(matches_table(name, one) for name in names):
-                raise ConfigError(f"there is no table {one} in the catalog", hint=f"there are {', '.join(names)}")
-        return [name for name in names if any(matches_table(name, one) for one in asked or self.config.tables)]
+                raise ConfigError(f"no table {one} in the catalog", hint=f"tables: {', '.join(names)}")
+        return [name for name in names if any(matches_table(name, one) for one in requested or self.config.tables)]
 
     def analyze(self) -> Analysis:
         """Analyze the queries on every table of the catalog."""
@@ -89,7 +89,7 @@ class WorkloadScan:
         sources = build_sources(logs, open_neve_log(self.lake))
         if not sources:
             raise ConfigError(
-                "there is no query log to analyse",
+                "no query log to analyze",
                 hint="name one in autopilot.logs, or run `neve init` for Neve's own table of queries",
             )
         return analyze(sources, Tables(schemas), since, max_queries=logs.max_queries)

@@ -62,6 +62,6 @@ def test_the_organization_is_a_condition_that_no_text_has() -> None:
     assert dict(found.sources[0].left_out) == {
         "answered from the cache": 1,
         "answered from a rollup": 1,
-        "it failed": 1,
+        "failed": 1,
     }
-    assert [one.reason for one in found.unparsed] == ["a text or a name in it has no end"]
+    assert [one.reason for one in found.unparsed] == ["unterminated string or quoted name"]

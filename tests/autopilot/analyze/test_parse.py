@@ -186,13 +186,13 @@ def test_a_query_in_a_condition_sees_the_names_around_it() -> None:
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("SELECT 1", "no table"),
-        ("SELECT * FROM orders WHERE 1 = 0", "it reads no rows"),
+        ("SELECT 1", "reads no table"),
+        ("SELECT * FROM orders WHERE 1 = 0", "reads no rows"),
         ('SELECT * FROM "orders$snapshots"', "only metadata, or tables of other catalogs"),
         ("SELECT * FROM lake.shop.orders.files", "only metadata, or tables of other catalogs"),
         ("SELECT * FROM system.runtime.queries", "only metadata, or tables of other catalogs"),
         ("SELECT * FROM information_schema.tables", "only metadata, or tables of other catalogs"),
-        ("DROP TABLE orders", "no query"),
+        ("DROP TABLE orders", "not a query"),
         (f"/* {CANARY_MARK} */ SELECT * FROM orders", "a canary of the autopilot"),
     ],
 )
@@ -204,7 +204,7 @@ def test_what_no_layout_can_help_is_left_out(sql: str, reason: str) -> None:
 def test_a_query_that_failed_is_left_out() -> None:
     """Nobody waited for its answer."""
     failed = LoggedQuery("q", "trino", AT, "SELECT * FROM shop.orders", "trino", finished=False)
-    assert parse_query(failed, TABLES) == IgnoredQuery("it failed")
+    assert parse_query(failed, TABLES) == IgnoredQuery("failed")
 
 
 def test_bytes_go_to_the_table_that_they_were_read_of() -> None:

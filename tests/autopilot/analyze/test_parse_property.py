@@ -130,7 +130,7 @@ def _filter(sql: str) -> Filter:
     logged = LoggedQuery("q", "neve", datetime(2026, 1, 2, tzinfo=UTC), sql, "duckdb", schema="s")
     result = parse_query(logged, TABLES)
     if isinstance(result, IgnoredQuery):
-        assert result.reason == "it reads no rows"
+        assert result.reason == "reads no rows"
         return AnyOf(())
     assert isinstance(result, Query), result
     return next((use.filter for use in result.uses if use.table == "s.t"), AnyOf(()))

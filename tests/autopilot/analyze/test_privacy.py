@@ -17,7 +17,6 @@ from neve.autopilot.workload.privacy import (
     fingerprint_query,
     format_filter,
     redact_query,
-    remove_values,
 )
 from tests.autopilot.analyze.schemas import TABLES
 
@@ -92,10 +91,8 @@ def test_no_value_of_a_workload_is_in_what_is_told(given_: tuple[list[LoggedQuer
             return iter(queries)
 
     found = analyze([Log()], TABLES, AT)
-    dialects = {one.query_id: one.dialect for one in queries}
-    blank = [remove_values(query, dialects[query.query_id]) for query in found.queries]
     filters = [format_filter(use.filter) for query in found.queries for use in query.uses]
-    said = json.dumps(found.as_document()) + repr(blank) + repr(filters)
+    said = json.dumps(found.as_document()) + repr(filters)
     assert not [secret for secret in told if secret in said]
     assert found.counted + sum(one.queries for one in found.unparsed) == len(queries)
 

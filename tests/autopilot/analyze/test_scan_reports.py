@@ -77,4 +77,4 @@ def test_a_report_that_is_none_is_counted(tmp_path: Path) -> None:
     """A filter of an unknown shape costs its own line."""
     (tmp_path / "r.jsonl").write_text('{"table-name": "a.b", "filter": {"kind": 1}}\n')
     found = analyze([ScanReports(str(tmp_path))], TABLES, SINCE)
-    assert dict(found.sources[0].unreadable) == {"no scan report": 1}
+    assert dict(found.sources[0].unreadable) == {"not a scan report": 1}

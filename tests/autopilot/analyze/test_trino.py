@@ -46,11 +46,11 @@ def test_recorded_events_become_a_workload() -> None:
     assert [use.bytes_read for query in found.queries for use in query.uses] == [84513, 60278, 202629, 160148, 34283]
     assert {use.table for query in found.queries for use in query.uses} == {"shop.orders"}
     assert dict(found.sources[0].left_out) == {
-        "it failed": 3,
+        "failed": 3,
         "only metadata, or tables of other catalogs": 4,
         "a canary of the autopilot": 2,
-        "no query": 3,
-        "no table": 2,
+        "not a query": 3,
+        "reads no table": 2,
     }
     assert found.sources[0].unparsed == 0
 
@@ -60,7 +60,7 @@ def test_folders_hold_packed_files_too(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(EVENTS.read_bytes() + b"{broken\n[1]\n"))
     found = analyze([TrinoEvents(str(tmp_path), "lake")], Tables(), SINCE)
     assert len(found.queries) == 5
-    assert dict(found.sources[0].unreadable) == {"no JSON": 1, "no JSON object": 1}
+    assert dict(found.sources[0].unreadable) == {"not JSON": 1, "not a JSON object": 1}
 
 
 def test_an_event_that_is_told_twice_counts_once(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_older_queries_do_not_count() -> None:
 
 def test_a_log_that_is_not_there_is_said() -> None:
     """A wrong path is the user's to mend."""
-    with pytest.raises(InputError, match="is not there"):
+    with pytest.raises(InputError, match="does not exist"):
         list(TrinoEvents("/nowhere").queries(SINCE))
 
 
@@ -187,4 +187,4 @@ def test_a_topic_is_read_to_its_end(kafka: Kafka) -> None:
     source = TrinoKafka(KafkaEventsConfig(bootstrap_servers=kafka.bootstrap, topic=topic), "lake")
     for _ in range(2):
         found = analyze([source], Tables(), SINCE)
-        assert (found.counted, dict(found.sources[0].unreadable)) == (5, {"no JSON": 1})
+        assert (found.counted, dict(found.sources[0].unreadable)) == (5, {"not JSON": 1})

@@ -33,10 +33,10 @@ def test_it_is_off_until_somebody_turns_it_on() -> None:
 @pytest.mark.parametrize(
     ("proposal", "said"),
     [
-        (replace(PROPOSAL, table_bytes=7 * 1024**3), "the table has 7.0 GB, expected at most 6.0 GB"),
+        (replace(PROPOSAL, table_bytes=7 * 1024**3), "the table has 7.52 GB, expected at most 6.44 GB"),
         (replace(PROPOSAL, kind="partition"), "the kind is partition"),
-        (replace(PROPOSAL, cost_dollars=5.01), "it costs 5.01 dollars"),
-        (replace(PROPOSAL, cost_dollars=float("nan")), "it costs nan dollars"),
+        (replace(PROPOSAL, cost_dollars=5.01), "it costs $5.01"),
+        (replace(PROPOSAL, cost_dollars=float("nan")), "it costs $NaN"),
         (replace(PROPOSAL, estimate=Reduction(60, 49.9, 70)), "as low as 49.9 %"),
         (replace(PROPOSAL, measured=Reduction(60, 49.9, 70)), "as low as 49.9 %"),
         (replace(PROPOSAL, canary=()), "no canary"),

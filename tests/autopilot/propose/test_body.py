@@ -35,9 +35,9 @@ def test_the_body_has_all_that_is_asked_of_it() -> None:
         "+sort: []\n+zorder: [service_name, time]\n",
         "| estimate, from a sample | 62.0 % | 55.5 % | 70.0 % |",
         "| canary, on the branch | 60.0 % | 57.0 % | 63.0 % |",
-        "2 of 2 queries gave the same result",
-        "| `f00d` | equal | 900 bytes | 300 bytes | 1.50 | 0.50 | `SELECT a\\|b FROM t WHERE c = ?` |",
-        "about 90 s and 0.42 dollars; it pays back in 3.5 days",
+        "2 of 2 queries returned the same result",
+        "| `f00d` | equal | 900 B | 300 B | 1.50 | 0.50 | `SELECT a\\|b FROM t WHERE c = ?` |",
+        " and costs $0.42; it pays back in 3.5 days",
         "neve autopilot rollback telemetry.spans --attempt a1",
         "- service\\_name is filtered in 61 % of the queries",
         "| sorted by name | only 12 % less to scan |",
@@ -108,5 +108,5 @@ def test_texts_stay_texts(text: str) -> None:
 def test_a_proposal_survives_the_way_into_the_store() -> None:
     """As a document of JSON, for a later run to read."""
     assert Proposal.of(json.loads(json.dumps(PROPOSAL.as_document()))) == PROPOSAL
-    with pytest.raises(ValueError, match="changes nothing"):
+    with pytest.raises(ValueError, match="does not change"):
         replace(PROPOSAL, after=BEFORE)

@@ -75,7 +75,7 @@ def test_a_spec_that_moved_on_makes_it_stale(bench: Bench) -> None:
     bench.people.write("main", PATH, format_spec(TableSpec(TABLE, OTHER)))
     verdict = bench.proposals.refresh(PROPOSAL)
     assert verdict.state is ProposalState.STALE
-    assert "moved on" in verdict.reason
+    assert "has changed" in verdict.reason
     assert bench.people.proposals() == []
     assert bench.proposals.state(PROPOSAL).state is ProposalState.STALE
     with pytest.raises(StaleProposal):
@@ -99,7 +99,7 @@ def test_a_branch_that_others_changed_is_not_what_was_proven(bench: Bench) -> No
     """Somebody writes another layout to the branch: it is stale, and the forge does not merge it."""
     bench.proposals.propose(PROPOSAL)
     bench.people.write(BRANCH, PATH, format_spec(TableSpec(TABLE, OTHER)))
-    assert "changed by others" in bench.proposals.state(PROPOSAL).reason
+    assert "was changed" in bench.proposals.state(PROPOSAL).reason
     with pytest.raises(ForgeError, match="can't be merged"):
         bench.forge.merge(bench.proposals.change(PROPOSAL))
 
@@ -119,7 +119,7 @@ def test_a_decision_merges_what_nobody_approved(bench: Bench) -> None:
 def test_properties_of_the_file_stay(bench: Bench) -> None:
     """What people wrote beside the layout is on the branch, too."""
     properties = (("write.format.default", "parquet"),)
-    bench.forge.look(bench.proposals.change(PROPOSAL))
+    bench.forge.fetch_state(bench.proposals.change(PROPOSAL))
     bench.people.write("main", PATH, format_spec(TableSpec(TABLE, BEFORE, properties)))
     bench.proposals.propose(PROPOSAL)
     assert parse_spec(bench.people.file(BRANCH, PATH) or "") == TableSpec(TABLE, AFTER, properties)
@@ -140,7 +140,7 @@ def test_what_was_taken_back_can_be_proposed_again(bench: Bench) -> None:
 
 def test_what_was_never_proposed_has_no_state(bench: Bench) -> None:
     """A question about nothing is an error with a hint."""
-    with pytest.raises(ForgeError, match="was never made"):
+    with pytest.raises(ForgeError, match="does not exist"):
         bench.proposals.state(PROPOSAL)
 
 

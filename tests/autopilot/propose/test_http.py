@@ -46,7 +46,7 @@ def test_a_busy_forge_is_asked_again(github: GitHubServer, proposals: Proposals,
     github.failures = [limit]
     with capture_logs() as logs:
         assert proposals.propose(PROPOSAL).action == "opened"
-    assert [line["event"] for line in logs] == ["forge is asked again"]
+    assert [line["event"] for line in logs] == ["retrying forge"]
     assert TOKEN not in str(logs)
 
 
@@ -61,7 +61,7 @@ def test_what_a_post_may_have_made_is_not_made_twice(github: GitHubServer, propo
         )
         for method, path, one in github._routes
     ]
-    with pytest.raises(ForgeError, match="failed in 1 attempts: the forge answered 502"):
+    with pytest.raises(ForgeError, match="failed in 1 attempts: the forge responded with 502"):
         proposals.propose(PROPOSAL)
     assert proposals.propose(PROPOSAL).action == "unchanged"
     assert len(github.hosted.pulls) == 1
@@ -83,7 +83,7 @@ def test_a_limit_that_lasts_is_an_error_that_says_how_long(github: GitHubServer,
     github.failures = [Answer(403, {"message": "secondary rate limit"})]
     with (
         capture_logs() as logs,
-        pytest.raises(ForgeError, match="limits requests, for 60 s more: secondary rate limit"),
+        pytest.raises(ForgeError, match="limits requests for another 60 s: secondary rate limit"),
     ):
         proposals.propose(PROPOSAL)
     assert logs == []
@@ -94,7 +94,7 @@ def test_a_limit_that_lasts_is_an_error_that_says_how_long(github: GitHubServer,
     ("answer", "said"),
     [
         (Answer(401, {"message": "Bad credentials"}), "token is missing, wrong or expired"),
-        (Answer(403, {"message": "Resource not accessible"}), "may not do this"),
+        (Answer(403, {"message": "Resource not accessible"}), "lacks write access"),
         (Answer(404, {"message": "Not Found"}), "repository is wrong"),
         (Answer(301, {"message": "Moved"}, {"Location": "/elsewhere"}), "was moved"),
         (Answer(422, {"message": "Validation Failed", "errors": [{"field": "base"}]}), '"field": "base"'),
@@ -123,7 +123,7 @@ def test_a_forge_that_is_not_there_is_an_error(github: GitHubServer) -> None:
 def test_gitlab_refuses_a_wrong_token(gitlab: GitLabServer) -> None:
     """Its words of an error are another's, too."""
     config = gitlab_config(gitlab, token="wrong")  # noqa: S106 - wrong on purpose
-    with pytest.raises(ForgeError, match="refused with 401: 401 Unauthorized"):
+    with pytest.raises(ForgeError, match="failed with 401: 401 Unauthorized"):
         Proposals(build_forge(config), config).propose(PROPOSAL)
 
 

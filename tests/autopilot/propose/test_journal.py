@@ -46,7 +46,7 @@ def test_an_attempt_is_told_from_its_beginning_to_its_end(history: History) -> N
     assert history.note(TABLE, "a/1", Stage.ROLLED_BACK, "by hand").steps[-1].report == ""
     found = history.attempt(TABLE, "a/1")
     assert found is not None
-    assert (found.before, found.after, found.kind, found.started) == (BEFORE, AFTER, "zorder", NOW)
+    assert (found.before, found.after, found.kind, found.started_at) == (BEFORE, AFTER, "zorder", NOW)
     assert [step.stage for step in found.steps] == list(Stage)[:6]
     assert found.stage is Stage.ROLLED_BACK
     assert [step.reason for step in found.steps[1:3]] == ["why staged", "why canary"]
@@ -65,7 +65,7 @@ def test_attempts_are_listed_newest_first(history: History) -> None:
 def test_an_attempt_begins_once(history: History) -> None:
     """And what never began has no stages."""
     history.begin(FIRST)
-    with pytest.raises(LakeError, match="is in the history already"):
+    with pytest.raises(LakeError, match="is already in the history"):
         history.begin(FIRST)
     with pytest.raises(LakeError, match="is not in the history"):
         history.note(TABLE, "a2", Stage.STAGED)

@@ -94,7 +94,7 @@ def test_what_is_stale_is_a_tag_that_says_why(tmp_path: Path) -> None:
     patch = Path(proposals.propose(PROPOSAL).patch)
     assert patch.exists()
     proposals.refresh(PROPOSAL, OTHER)
-    assert "the table has moved on" in git(tmp_path, "tag", "-n9", "-l", "neve/stale/*")
+    assert "the table has changed" in git(tmp_path, "tag", "-n9", "-l", "neve/stale/*")
     assert git(tmp_path, "branch", "--list", "neve/*") == ""
     assert not patch.exists()
 
@@ -180,10 +180,10 @@ def test_the_environment_stays_outside(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_folder_with_other_files_is_not_taken(tmp_path: Path) -> None:
     """Nor one that is to have a remote and is no clone, nor one whose branch is not there."""
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(ForgeError, match="has files and is no git repository"):
+    with pytest.raises(ForgeError, match="has files, but is not a git repository"):
         proposals_in(tmp_path).propose(PROPOSAL)
     assert not (tmp_path / ".git").exists()
-    with pytest.raises(ForgeError, match="is no git repository"):
+    with pytest.raises(ForgeError, match="is not a git repository"):
         proposals_in(tmp_path / "new", remote="origin").propose(PROPOSAL)
     git(tmp_path, "init", "--quiet", "empty")
     with pytest.raises(ForgeError, match="has no branch trunk"):
@@ -210,5 +210,5 @@ def test_a_remote_that_is_away_is_an_error(tmp_path: Path) -> None:
 def test_a_machine_without_git_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to do."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EnvironmentFault, match="git can't be started"):
+    with pytest.raises(EnvironmentFault, match="can't run git"):
         proposals_in(tmp_path / "specs").propose(PROPOSAL)

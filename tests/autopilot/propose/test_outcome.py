@@ -71,15 +71,14 @@ def test_promises_that_were_kept_are_not_corrected() -> None:
     """Nor are those of which too little is known."""
     assert calibrate_estimate(ESTIMATE, "sort", ratios(*[1.0] * 5)) == ESTIMATE
     assert calibrate_estimate(ESTIMATE, "sort", ratios(*[0.5] * (MIN_OUTCOMES - 1))) == ESTIMATE
-    assert "expected 3 to learn from" in compute_calibration("sort", ratios(0.5)).reason
+    assert "expected at least 3 for a calibration" in compute_calibration("sort", ratios(0.5)).reason
 
 
 def test_promises_that_were_too_high_come_down() -> None:
     """By what was delivered of them, and with their bounds."""
     assert calibrate_estimate(ESTIMATE, "sort", ratios(0.7, 0.8, 0.9)) == Reduction(40.0, 32.0, 48.0)
     assert (
-        compute_calibration("sort", ratios(0.7, 0.8, 0.9)).reason
-        == "3 outcomes of sort delivered 0.80 of what was promised"
+        compute_calibration("sort", ratios(0.7, 0.8, 0.9)).reason == "3 outcomes of sort delivered 0.80 of the estimate"
     )
     assert calibrate_estimate(ESTIMATE, "sort", ratios(-1, -1, -1)).pct == 50.0 * MIN_FACTOR
 
@@ -95,5 +94,5 @@ def test_what_was_delivered_is_weighed() -> None:
     assert compute_delivered_pct([QueryMeasurement(3, 100, 50), QueryMeasurement(1, 100, 100)]) == pytest.approx(37.5)
     assert compute_delivered_pct([QueryMeasurement(1, 100, 150)]) == pytest.approx(-50)
     assert compute_delivered_pct([]) is None
-    assert ratios(0.79)[0].kept is False
-    assert ratios(0.81)[0].kept is True
+    assert ratios(0.79)[0].is_delivered is False
+    assert ratios(0.81)[0].is_delivered is True

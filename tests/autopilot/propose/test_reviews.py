@@ -50,7 +50,7 @@ def test_a_review_approves_before_a_merge(github: GitHubServer) -> None:
         ([("eve", "APPROVED", "CONTRIBUTOR", "")], "0 of 1"),
         ([("ada", "APPROVED", "MEMBER", "0" * 40)], "0 of 1"),
         ([("ada", "APPROVED", "OWNER", ""), ("ada", "DISMISSED", "OWNER", "")], "0 of 1"),
-        ([("ada", "APPROVED", "OWNER", ""), ("bob", "CHANGES_REQUESTED", "COLLABORATOR", "")], "asked for by bob"),
+        ([("ada", "APPROVED", "OWNER", ""), ("bob", "CHANGES_REQUESTED", "COLLABORATOR", "")], "requested by bob"),
     ],
 )
 def test_not_every_review_counts(github: GitHubServer, reviews: list[tuple[str, str, str, str]], said: str) -> None:
@@ -77,7 +77,7 @@ def test_without_reviews_only_a_merge_approves(github: GitHubServer) -> None:
     """Where the setting says 0."""
     proposals = on_github(github, approvals=0)
     review(github, "ada", "APPROVED")
-    assert proposals.state(PROPOSAL).reason == "it waits for a merge"
+    assert proposals.state(PROPOSAL).reason == "waiting for a merge"
 
 
 def test_a_proposal_again_keeps_its_approvals(github: GitHubServer) -> None:
@@ -93,7 +93,7 @@ def test_a_stale_proposal_whose_branch_is_gone_is_opened_anew(github: GitHubServ
     proposals = on_github(github)
     proposals.refresh(PROPOSAL, OTHER)
     assert github.hosted.pulls[0].title.startswith("[stale] ")
-    assert "**Stale:** the table has moved on" in github.hosted.pulls[0].body
+    assert "**Stale:** the table has changed" in github.hosted.pulls[0].body
     del github.hosted.branches[github.hosted.pulls[0].branch]
     assert proposals.propose(PROPOSAL).action == "opened"
     assert [one.state for one in github.hosted.pulls] == ["closed", "open"]

@@ -64,7 +64,7 @@ def test_a_broken_file_says_where() -> None:
         (GOOD + "speed: 9\n", "speed"),
         (GOOD.replace("[service_name", "[on"), "zorder.0"),
         (GOOD.replace("sort: []", "sort: [a]"), "sort or zorder, not both"),
-        (GOOD + "sort: []\n", "'sort' stands twice"),
+        (GOOD + "sort: []\n", "duplicate key 'sort'"),
         (GOOD.replace("target_file_bytes: null", "target_file_bytes: 0"), "target_file_bytes"),
         (GOOD.replace("version: 1", "version: 2"), "version"),
         (GOOD.replace("table: telemetry.spans\n", ""), "table"),

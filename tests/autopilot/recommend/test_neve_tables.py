@@ -61,5 +61,5 @@ def test_spans_keep_their_organization_first(lake: Lake) -> None:
     assert all(PartField("timestamp", "day") in one.after.partition for one in advice.recommendations)
     given_up = [one for one in advice.rejected if PartField("timestamp", "day") not in one.layout.partition]
     assert given_up
-    assert all("which it would give up" in one.reason for one in given_up)
+    assert all("need the partition by" in one.reason for one in given_up)
     assert advice.as_document()["table"] == "telemetry.spans"

@@ -130,7 +130,7 @@ def test_a_sample_repeats(table: Table) -> None:
     """The same seed and files give the same rows; a thinner one still stands for the whole table."""
     one, other = sample_of(table, 200), sample_of(table, 200)
     assert one.columns["renamed"].equals(other.columns["renamed"])
-    thin = one.thinned(50, seed=2)
+    thin = one.thin(50, seed=2)
     assert thin.rows == 50
     assert thin.weights.sum() == pytest.approx(ROWS)
 

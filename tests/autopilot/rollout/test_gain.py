@@ -76,7 +76,7 @@ def orders(make_lake: Callable[..., Lake]) -> Lake:
 
 def begin(lake: Lake, layout: Layout = BY_CUSTOMER, *filters: Filter) -> StagedBranch:
     """An attempt of a change, for queries that ask so."""
-    return begin_attempt(lake.table(TABLE), StageRequest("t1", TABLE, layout, asked=filters))
+    return begin_attempt(lake.table(TABLE), StageRequest("t1", TABLE, layout, filters=filters))
 
 
 def paths(lake: Lake) -> list[str]:

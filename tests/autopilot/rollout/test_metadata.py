@@ -101,7 +101,7 @@ def test_a_publication_is_one_commit_and_can_be_taken_back(lake: Lake) -> None:
     found = current_layout(table)
     assert (found.partition, found.sort, found.blooms) == (LAYOUT.partition, LAYOUT.sort, LAYOUT.blooms)
     assert publish_branch(lake, record, record.branch, main, nobody_else).metadata_location == table.metadata_location
-    merged = record.changed(merged_from=main, merged_to=find_merged_snapshot(table, "t1"))
+    merged = record.update(merged_from=main, merged_to=find_merged_snapshot(table, "t1"))
     assert merged.merged_to == main_of(lake) != main
     assert restore_layout(lake, merged, 3).files == "restored"
     assert (current_layout(lake.table(TABLE)), main_of(lake)) == (layout, main)

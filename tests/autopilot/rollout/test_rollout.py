@@ -138,7 +138,7 @@ def test_rows_that_come_meanwhile_are_kept(orders: Lake, tmp_path: Path) -> None
     report = rollout.canary("t1", [HOT[0], tenants, CanaryQuery("SELECT nobody FROM orders WHERE id = 987654")]).canary
     assert report.passed, report.reasons
     assert [one.rows for one in report.results] == [1, 16]  # of that tenant alone
-    assert [one.reason for one in report.skipped] == ["spark can't answer: UNRESOLVED_COLUMN.WITH_SUGGESTION"]
+    assert [one.reason for one in report.skipped] == ["Spark failed: UNRESOLVED_COLUMN.WITH_SUGGESTION"]
     append(orders, 20_000, 10)
     expected = ids(orders)
     assert len(expected) == 4 * FILE_ROWS + 20
@@ -178,7 +178,7 @@ def test_files_that_nobody_reads_stay_as_they_are(orders: Lake, tmp_path: Path) 
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        rollout.stage(replace(finer, asked=(early,)), killed)
+        rollout.stage(replace(finer, filters=(early,)), killed)
     staged = rollout.stage(finer)  # what it began with is gone on with
     assert (staged.found, staged.steps, staged.files_before, staged.rows) == (1, 0, 2, 4 * FILE_ROWS)
     assert [one.files for one in staged.left_out] == [2]
@@ -345,14 +345,14 @@ def test_what_can_not_be_staged_is_said(orders: Lake, tmp_path: Path) -> None:
     """A layout that is there, a column that is not, and branches that hold no tables are refused before any change."""
     before = metadata_of(orders)
     rollout: Rollout = rollout_in(orders, tmp_path)
-    with pytest.raises(ConfigError, match="laid out so already"):
+    with pytest.raises(ConfigError, match="already has this layout"):
         rollout.stage(change(current_layout(orders.table(TABLE))))
     with pytest.raises(ConfigError, match="expected all files"):
         rollout.stage(change(Layout(promoted=(Promoted("route", "tags['route']"),)), files=("a",)))
     with pytest.raises(ConfigError, match="the column nobody"):
         rollout.stage(StageRequest("t2", TABLE, Layout(partition=(PartField("nobody", "day"),))))
     files = rollout_in(orders, tmp_path, branches="lakefs", lakefs={"endpoint": "http://127.0.0.1", "repository": "r"})
-    with pytest.raises(LakeError, match="lakeFS's open version"):
+    with pytest.raises(LakeError, match="open version of lakeFS"):
         files.stage(change())
     assert metadata_of(orders) == before
 

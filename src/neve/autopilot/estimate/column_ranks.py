@@ -60,7 +60,7 @@ class RankedColumn:
         upto = masses.cumsum() / filled if filled else masses
         return cls(ranks, distinct, np.concatenate(([0.0], upto[:-1])), upto, 1 - filled / every if every else 0.0)
 
-    def placed(
+    def position(
         self, kind: IcebergType, cuts: SortedLiterals, length: int, tail: Tail | None = None
     ) -> PositionedColumn:
         """Return the positions of the values among the literals of queries.
@@ -85,7 +85,7 @@ class PositionedColumn:
     high: Positions
     tail: Tail | None = None  # the ends of the column whose rows are all in the sample
 
-    def reaching(self, low: int | None, high: int | None) -> PositionedColumn:
+    def extend_to(self, low: int | None, high: int | None) -> PositionedColumn:
         """Return the column with the minimum and maximum of the whole table at its ends, if they are known."""
         lows, highs = self.low.copy(), self.high.copy()
         if len(lows) and low is not None:
@@ -111,7 +111,7 @@ class PositionedColumn:
         last = np.maximum.reduceat(ranks, starts)
         first = np.minimum.reduceat(np.where(ranks < 0, len(base.upto), ranks), starts)
         first, last = np.where(is_empty, 0, first), np.where(is_empty, 0, last)
-        first, last = self._widened(first, last, np.maximum(filled, 1), pieces.rows, is_ordered=is_ordered)
+        first, last = self._widen(first, last, np.maximum(filled, 1), pieces.rows, is_ordered=is_ordered)
         return Bounds(
             column=column,
             low=np.where(is_empty, self.low[0], self.low[first]),
@@ -120,7 +120,7 @@ class PositionedColumn:
             only_null=is_empty & (sampled * (1 - base.null_share) > RARE_ROWS),
         )
 
-    def _widened(
+    def _widen(
         self, first: Numbers, last: Numbers, sampled: Numbers, rows: Floats, *, is_ordered: bool
     ) -> tuple[Numbers, Numbers]:
         """Return the first and last value of files with `rows` rows, of which only some were sampled.

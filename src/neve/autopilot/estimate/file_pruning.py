@@ -58,10 +58,10 @@ def measure_baseline(table: Table, compiled: CompiledFilters, files: TableFiles)
 
 def build_spec_views(table: Table, compiled: CompiledFilters, spec: SpecFiles) -> tuple[list[Evidence], list[Evidence]]:
     """Return the evidence of partitions, and that of bounds, about the files of a spec."""
-    told = [
+    statistics = [
         _build_bounds(compiled.columns[name], one) for name, one in spec.columns.items() if name in compiled.columns
     ]
-    return _build_partition_view(table, compiled, spec), list(told)
+    return _build_partition_view(table, compiled, spec), list(statistics)
 
 
 def _build_partition_view(table: Table, compiled: CompiledFilters, spec: SpecFiles) -> list[Evidence]:
@@ -75,16 +75,19 @@ def _build_partition_view(table: Table, compiled: CompiledFilters, spec: SpecFil
     return view
 
 
-def _build_bounds(tests: ColumnTests, told: ColumnStatistics) -> Bounds:
+def _build_bounds(tests: ColumnTests, statistics: ColumnStatistics) -> Bounds:
     cuts = tests.cuts
-    only_nan = np.array(told.only_nan, dtype=bool)
-    low, high = _find_positions(tests, told.lows, cuts.lowest), _find_positions(tests, told.highs, cuts.highest)
+    only_nan = np.array(statistics.only_nan, dtype=bool)
+    low, high = (
+        _find_positions(tests, statistics.lows, cuts.lowest),
+        _find_positions(tests, statistics.highs, cuts.highest),
+    )
     return Bounds(
         column=tests.column,
         low=np.where(only_nan, cuts.highest + 1, low),  # NaN satisfies no comparison
         high=np.where(only_nan, cuts.lowest - 1, high),
-        has_null=np.array(told.may_have_null, dtype=bool),
-        only_null=np.array(told.only_null, dtype=bool),
+        has_null=np.array(statistics.may_have_null, dtype=bool),
+        only_null=np.array(statistics.only_null, dtype=bool),
     )
 
 

@@ -42,7 +42,7 @@ class RowReader:
 
     def one_group(self, path: str, chance: np.random.Generator) -> pa.Table:
         """Return a random row group of a file."""
-        with self._opened(path) as file:
+        with self._open(path) as file:
             return self._group(file, int(chance.integers(file.metadata.num_row_groups)), self.names)
 
     def where(self, path: str, names: Sequence[str], holds: Callable[[pa.Table], Mask]) -> pa.Table:
@@ -51,7 +51,7 @@ class RowReader:
         Columns that the predicate doesn't need are read only in row groups with such rows.
         """
         found = [self.schema.empty_table()]
-        with self._opened(path) as file:
+        with self._open(path) as file:
             for group in range(file.metadata.num_row_groups):
                 chosen = np.flatnonzero(holds(self._group(file, group, names)))
                 if len(chosen):
@@ -59,20 +59,20 @@ class RowReader:
         return pa.concat_tables(found)
 
     @contextmanager
-    def _opened(self, path: str) -> Iterator[pq.ParquetFile]:
+    def _open(self, path: str) -> Iterator[pq.ParquetFile]:
         try:
             with cast("pa.NativeFile", self.table.io.new_input(path).open()) as source:
                 yield pq.ParquetFile(source)
         except (OSError, pa.ArrowInvalid) as error:
             raise LakeError(
                 f"can't sample {path} of {'.'.join(self.table.name())}: {str(error).splitlines()[0]}",
-                hint="`neve doctor` says whether the storage is reachable; files must be Parquet",
+                hint="`neve doctor` checks the storage; files must be Parquet",
             ) from error
 
     def _group(self, file: pq.ParquetFile, group: int, names: Sequence[str]) -> pa.Table:
         written = self._names_in(file.schema_arrow)
-        held = [written[name] for name in names if name in written]
-        rows = file.read_row_group(group, columns=held, use_threads=False)
+        columns_in_file = [written[name] for name in names if name in written]
+        rows = file.read_row_group(group, columns=columns_in_file, use_threads=False)
         count = file.metadata.row_group(group).num_rows
         kinds = [self.schema.field(name) for name in names]
         columns = [

@@ -44,11 +44,11 @@ def find_row_positions(tests: ColumnTests, values: pa.Array) -> Positions:
     """
     known = ~values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     places = np.full(len(values), tests.cuts.highest + 1, dtype=np.int64)
-    held = values if known.all() else values.filter(pa.array(known))
+    selected = values if known.all() else values.filter(pa.array(known))
     if is_numeric(tests.kind):
-        places[known] = tests.cuts.places(to_numbers(tests.kind, held))
+        places[known] = tests.cuts.places(to_numbers(tests.kind, selected))
     else:
-        distinct, ranks = rank_values(tests.kind, held)
+        distinct, ranks = rank_values(tests.kind, selected)
         places[known] = tests.cuts.places(distinct)[ranks]
     return places
 
@@ -58,9 +58,6 @@ def count_rows(tests: ColumnTests, values: pa.Array, weights: Floats | None = No
     counts = np.bincount(find_row_positions(tests, values), weights, minlength=count_positions(tests))
     return counts.astype(np.float64)
 
-
-# A sample of 200,000 rows misplaces a literal by a tenth of a percent of the rows. That is little, but if the boundary
-# of a z-order is in between, a whole row of files is counted wrongly as read or as not read.
 
 CALIBRATION_ROUNDS = 10  # passes over all columns; each pass changes the others a little
 MIN_CELL_ROWS = 30  # sampled rows in a cell: with fewer, a weight would be mostly chance
@@ -77,12 +74,12 @@ class Margin:
     def of(cls, places: Positions, masses: Floats, least: int = MIN_CELL_ROWS) -> Margin:
         """Merge neighbouring positions into cells until each cell has enough sampled rows."""
         sampled = np.bincount(places, minlength=len(masses))
-        cell_of, cell, held = np.zeros(len(masses), dtype=np.int64), 0, 0
+        cell_of, cell, selected = np.zeros(len(masses), dtype=np.int64), 0, 0
         for place, number in enumerate(sampled):
-            if held >= least and sampled[place:].sum() >= least:
-                cell, held = cell + 1, 0
+            if selected >= least and sampled[place:].sum() >= least:
+                cell, selected = cell + 1, 0
             cell_of[place] = cell
-            held += number
+            selected += number
         return cls(cell_of[places], np.bincount(cell_of, masses).astype(np.float64))
 
 
@@ -91,17 +88,13 @@ def calibrate_weights(weights: Floats, margins: Sequence[Margin]) -> Floats:
     total = weights.sum()
     for _round in range(CALIBRATION_ROUNDS):
         for margin in margins:
-            held = np.bincount(margin.cells, weights, minlength=len(margin.masses))
+            selected = np.bincount(margin.cells, weights, minlength=len(margin.masses))
             masses = margin.masses * (total / margin.masses.sum())
-            weights = weights * np.divide(masses, held, out=np.ones_like(masses), where=held > 0)[margin.cells]
+            weights = weights * np.divide(masses, selected, out=np.ones_like(masses), where=selected > 0)[margin.cells]
     return weights
 
 
-# The files to read for a value near the end of a column depend on which files have a row beyond it. With about eight
-# such rows or more per file, every file has one. With fewer, chance decides, and a sample of one row in thirty can't
-# tell. The rows themselves can, and they are few.
-
-TAIL_ROWS_PER_FILE = 8  # one file in three thousand has none of so many rows
+TAIL_ROWS_PER_FILE = 8  # with 8 rows per file, one file in three thousand has none
 
 
 @dataclass(frozen=True)
@@ -144,27 +137,27 @@ class TailReader:
 
         Return None if more than `most_files` files would have to be read.
         """
-        wanted = list(self._reaching(files))
+        wanted = list(self._list_tail_files(files))
         if len(wanted) > most_files:
             return None
         names = sorted({parse_column(name).top for name in self.tails})
-        pieces = [self.reader.where(path, names, self._holds) for _number, path in wanted]
+        pieces = [self.reader.where(path, names, self._is_in_tails) for _number, path in wanted]
         numbers = [np.full(piece.num_rows, number) for (number, _path), piece in zip(wanted, pieces, strict=True)]
         whole = pa.concat_tables([self.reader.schema.empty_table(), *pieces]).combine_chunks()
         return whole, np.concatenate([np.zeros(0, dtype=np.int64), *numbers])
 
-    def _reaching(self, files: TableFiles) -> Iterator[tuple[int, str]]:
+    def _list_tail_files(self, files: TableFiles) -> Iterator[tuple[int, str]]:
         """Yield the files whose bounds reach into a tail or are unknown."""
         for number, (spec, place) in enumerate(files.in_order()):
-            if any(self._reaches(name, spec.columns.get(name), place) for name in self.tails):
+            if any(self._overlaps_tail(name, spec.columns.get(name), place) for name in self.tails):
                 yield number, spec.paths[place]
 
-    def _reaches(self, name: str, told: ColumnStatistics | None, place: int) -> bool:
-        low, high = (None, None) if told is None else (told.lows[place], told.highs[place])
+    def _overlaps_tail(self, name: str, statistics: ColumnStatistics | None, place: int) -> bool:
+        low, high = (None, None) if statistics is None else (statistics.lows[place], statistics.highs[place])
         cuts, tail = self.columns[name].cuts, self.tails[name]
         return low is None or high is None or cuts.place(low) <= tail.low or cuts.place(high) >= tail.high
 
-    def _holds(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
+    def _is_in_tails(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
         return is_in_tails(
             {name: extract_values(rows, parse_column(name)) for name in self.tails}, self.columns, self.tails
         )
@@ -174,11 +167,11 @@ def is_in_tails(
     values: Mapping[str, pa.Array], columns: Mapping[str, ColumnTests], tails: Mapping[str, Tail]
 ) -> npt.NDArray[np.bool_]:
     """Return which rows are in the tail of any column."""
-    held = np.zeros(len(next(iter(values.values()))), dtype=bool)
+    selected = np.zeros(len(next(iter(values.values()))), dtype=bool)
     for name, tail in tails.items():
         tests = columns[name]
-        held |= tail.holds(find_row_positions(tests, values[name]), tests.cuts.highest + 1)
-    return held
+        selected |= tail.holds(find_row_positions(tests, values[name]), tests.cuts.highest + 1)
+    return selected
 
 
 @dataclass(frozen=True)
@@ -202,15 +195,15 @@ class Sample:
         """The number of sampled rows."""
         return len(self.weights)
 
-    def thinned(self, rows: int, seed: int) -> Sample:
+    def thin(self, rows: int, seed: int) -> Sample:
         """Return a subset of the sample, for a first ranking of many candidates."""
         if self.rows <= rows:
             return self
         chosen = np.sort(np.random.default_rng(seed).permutation(self.rows)[:rows])
-        some = self.taken(chosen)
+        some = self.take(chosen)
         return replace(some, weights=some.weights * (self.weights.sum() / some.weights.sum()), tails={})
 
-    def taken(self, places: npt.NDArray[np.intp]) -> Sample:
+    def take(self, places: npt.NDArray[np.intp]) -> Sample:
         """Return the given rows of the sample, with their weights."""
         return replace(
             self,
@@ -219,11 +212,11 @@ class Sample:
             files=self.files[places],
         )
 
-    def joined(self, other: Sample) -> Sample:
+    def join(self, other: Sample) -> Sample:
         """Return the rows of two samples, file by file."""
         columns = {name: pa.concat_arrays([column, other.columns[name]]) for name, column in self.columns.items()}
         weights, files = (np.concatenate([self.weights, other.weights]), np.concatenate([self.files, other.files]))
-        return replace(self, columns=columns, weights=weights, files=files).taken(np.argsort(files, kind="stable"))
+        return replace(self, columns=columns, weights=weights, files=files).take(np.argsort(files, kind="stable"))
 
 
 @dataclass(frozen=True)
@@ -250,12 +243,14 @@ def take_sample(
     """
     types = find_column_types(table.schema(), names)
     reader = RowReader(table, sorted({parse_column(name).top for name in types}))
-    asked = {name: tests for name, tests in (columns or {}).items() if name in types}
-    drawn = _RowSampler(reader, types, {name: tests for name, tests in asked.items() if is_numeric(tests.kind)})
+    tests_by_column = {name: tests for name, tests in (columns or {}).items() if name in types}
+    drawn = _RowSampler(
+        reader, types, {name: tests for name, tests in tests_by_column.items() if is_numeric(tests.kind)}
+    )
     sample = drawn.sample(files, size)
-    sample = _add_tails(sample, reader, files, size, asked)
+    sample = _add_tails(sample, reader, files, size, tests_by_column)
     margins = [
-        Margin.of(find_row_positions(asked[name], sample.columns[name]), masses)
+        Margin.of(find_row_positions(tests_by_column[name], sample.columns[name]), masses)
         for name, masses in drawn.masses.items()
     ]
     return replace(sample, weights=calibrate_weights(sample.weights, margins)) if sample.rows else sample
@@ -280,7 +275,7 @@ class _RowSampler:
         pieces, weights, numbers = [self.reader.schema.empty_table()], [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
         for number in chosen:
             path, rows = known[number]
-            piece = self._drawn(path, rows, max(1, round(size.rows * rows / total)), chance)
+            piece = self._draw(path, rows, max(1, round(size.rows * rows / total)), chance)
             pieces.append(piece)
             weights.append(np.full(piece.num_rows, rows / max(1, piece.num_rows)))
             numbers.append(np.full(piece.num_rows, number, dtype=np.int64))
@@ -288,7 +283,7 @@ class _RowSampler:
         scale = files.rows / total if total else 0.0
         return build_sample(rows, self.types, np.concatenate(weights) * scale, np.concatenate(numbers))
 
-    def _drawn(self, path: str, rows: int, wanted: int, chance: np.random.Generator) -> pa.Table:
+    def _draw(self, path: str, rows: int, wanted: int, chance: np.random.Generator) -> pa.Table:
         group = self.reader.one_group(path, chance)
         for name, tests in self.counted.items():
             self.masses[name] += count_rows(tests, extract_values(group, parse_column(name))) * (
@@ -320,10 +315,10 @@ def _add_tails(
         return sample
     rows, numbers = found
     whole = build_sample(rows, sample.types, np.ones(rows.num_rows), numbers)
-    kept = sample.taken(np.flatnonzero(~is_in_tails(sample.columns, columns, tails)))
+    kept = sample.take(np.flatnonzero(~is_in_tails(sample.columns, columns, tails)))
     left = max(0.0, files.rows - rows.num_rows)
     scaled = replace(kept, weights=kept.weights * (left / kept.weights.sum() if kept.rows else 1.0))
-    return replace(scaled.joined(whole), tails=tails)
+    return replace(scaled.join(whole), tails=tails)
 
 
 def _key_share(rows: pa.Table, source: ColumnSource, values: pa.Array) -> float:

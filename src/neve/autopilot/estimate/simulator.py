@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from neve.predicate.compiled_filters import CompiledFilters, Evidence
 
 
-# Each column is split into ranges of equal row counts inside each partition, and the bits of the range numbers are
-# interleaved.
-
 Numbers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 BITS = 6  # bits of a column, as in compaction
@@ -142,17 +139,17 @@ class Simulator:
         weights = self.sample.weights if weights is None else weights
         return self._cut(self._lay_out(layout, weights), layout, weights)
 
-    def thinned(self, rows: int, seed: int) -> Simulator:
+    def thin(self, rows: int, seed: int) -> Simulator:
         """Return a simulator on a subset of the sample."""
-        sample = self.sample.thinned(rows, seed)
+        sample = self.sample.thin(rows, seed)
         return self if sample is self.sample else Simulator(sample, self.compiled, self.extent)
 
-    def ranked(self, name: str) -> RankedColumn:
+    def rank(self, name: str) -> RankedColumn:
         """Return a sampled column by ranks."""
         if name not in self._ranked:
             if name not in self.sample.columns:
                 raise ConfigError(
-                    f"a layout names {name!r}, expected one of the sampled columns: {', '.join(self.sample.columns)}"
+                    f"the layout uses {name!r}, expected one of the sampled columns: {', '.join(self.sample.columns)}"
                 )
             self._ranked[name] = RankedColumn.of(
                 self.sample.types[name], self.sample.columns[name], self.sample.weights
@@ -162,7 +159,7 @@ class Simulator:
     def _lay_out(self, layout: Layout, weights: Floats) -> _OrderedSample:
         sources = {one.name: one.source for one in layout.promoted}
         parts = self._partition(layout.partition, sources)
-        ranks = [self.ranked(sources.get(name, name)).ranks for name in layout.zorder or layout.sort]
+        ranks = [self.rank(sources.get(name, name)).ranks for name in layout.zorder or layout.sort]
         rows = np.flatnonzero(weights > 0)
         group, keys = parts.of_row[rows], [one[rows] for one in ranks]
         if layout.zorder:
@@ -227,8 +224,8 @@ class Simulator:
     def _place(self, name: str, length: int) -> PositionedColumn:
         if (name, length) not in self._placed:
             cuts, tail = self.compiled.columns[name].cuts, self.sample.tails.get(name)
-            placed = self.ranked(name).placed(self.sample.types[name], cuts, length, tail)
-            self._placed[name, length] = placed.reaching(*self.extent.ends.get(name, (None, None)))
+            placed = self.rank(name).position(self.sample.types[name], cuts, length, tail)
+            self._placed[name, length] = placed.extend_to(*self.extent.ends.get(name, (None, None)))
         return self._placed[name, length]
 
 

@@ -86,9 +86,6 @@ def read_delete_file(table: Table, entry: ManifestEntry, spec_id: int) -> Delete
     )
 
 
-# Manifests are read one by one, and only requested columns are kept: a table of many files takes little memory.
-
-
 @dataclass
 class ColumnStatistics:
     """Statistics of one column in the manifests, file by file; `None` if a manifest has none."""
@@ -107,13 +104,13 @@ class ColumnStatistics:
             (counts or {}).get(self.field_id)
             for counts in (file.value_counts, file.null_value_counts, file.nan_value_counts)
         )
-        self.lows.append(self._bound((file.lower_bounds or {}).get(self.field_id)))
-        self.highs.append(self._bound((file.upper_bounds or {}).get(self.field_id)))
+        self.lows.append(self._parse_bound((file.lower_bounds or {}).get(self.field_id)))
+        self.highs.append(self._parse_bound((file.upper_bounds or {}).get(self.field_id)))
         self.may_have_null.append(nulls != 0)
         self.only_null.append(values is not None and values == nulls)
         self.only_nan.append(values is not None and values == nans)
 
-    def _bound(self, written: bytes | None) -> Comparable | None:
+    def _parse_bound(self, written: bytes | None) -> Comparable | None:
         if written is None or not isinstance(self.kind, PrimitiveType):
             return None
         try:
@@ -184,9 +181,9 @@ class TableFiles:
             return weights
         sequences, places = np.array(spec.sequences), FileLookup.of(spec.spec_id, spec.paths, spec.partitions)
         for delete in self.deletes:
-            meant = places.of_delete(delete)
-            meant = meant[sequences[meant] <= delete.sequence]
-            weights[meant] += delete.bytes / max(1, len(meant))
+            affected = places.of_delete(delete)
+            affected = affected[sequences[affected] <= delete.sequence]
+            weights[affected] += delete.bytes / max(1, len(affected))
         return weights
 
 
@@ -200,8 +197,8 @@ def read_table_files(table: Table, columns: Iterable[str]) -> TableFiles:
             found.deletes.append(read_delete_file(table, entry, spec_id))
             continue
         if spec_id not in found.specs:
-            told = {name: ColumnStatistics(kind, number) for name, (kind, number) in known.items()}
-            found.specs[spec_id] = SpecFiles(spec_id, told)
+            statistics = {name: ColumnStatistics(kind, number) for name, (kind, number) in known.items()}
+            found.specs[spec_id] = SpecFiles(spec_id, statistics)
         found.specs[spec_id].add(entry)
         for number, size in (entry.data_file.column_sizes or {}).items():
             found.column_bytes[number] = found.column_bytes.get(number, 0) + size
@@ -244,8 +241,8 @@ def _find_ends(compiled: CompiledFilters, files: TableFiles) -> dict[str, tuple[
     """Return the positions of each column's minimum and maximum, over the files that have bounds of it."""
     found: dict[str, tuple[int | None, int | None]] = {}
     for name, tests in compiled.columns.items():
-        told = [spec.columns[name] for spec in files.specs.values() if name in spec.columns]
-        lows = [tests.cuts.place(low) for one in told for low in one.lows if low is not None]
-        highs = [tests.cuts.place(high) for one in told for high in one.highs if high is not None]
+        statistics = [spec.columns[name] for spec in files.specs.values() if name in spec.columns]
+        lows = [tests.cuts.place(low) for one in statistics for low in one.lows if low is not None]
+        highs = [tests.cuts.place(high) for one in statistics for high in one.highs if high is not None]
         found[name] = (min(lows, default=None), max(highs, default=None))
     return found

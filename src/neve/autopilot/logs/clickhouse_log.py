@@ -104,10 +104,10 @@ TIMEOUT_SECONDS = 60
 
 def open_clickhouse_log(config: ClickHouseConfig) -> ClickHouseLog:
     """Open the query log of the configured server."""
-    ask = _query_http if config.interface == "http" else _query_native
+    query = _query_http if config.interface == "http" else _query_native
 
     def rows(statement: str) -> Iterator[Sequence[Any]]:
-        return ask(config, statement)
+        return query(config, statement)
 
     return ClickHouseLog(rows, f"{config.host}:{config.port}", config.cluster)
 
@@ -161,7 +161,8 @@ def _query_native(config: ClickHouseConfig, statement: str) -> Iterator[Sequence
 
 def _missing_package(package: str) -> EnvironmentFault:
     return EnvironmentFault(
-        f"asking ClickHouse needs the package {package}, which is not installed", hint="pip install 'neve[clickhouse]'"
+        f"reading ClickHouse's query log needs the package {package}, which is not installed",
+        hint="pip install 'neve[clickhouse]'",
     )
 
 

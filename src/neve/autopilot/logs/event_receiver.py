@@ -46,23 +46,23 @@ class EventReceiver:
         )
 
     async def _events(self, request: Request) -> Response:
-        return await self._take(request, "trino")
+        return await self._store(request, "trino")
 
     async def _reports(self, request: Request) -> Response:
-        return await self._take(request, "scan-reports")
+        return await self._store(request, "scan-reports")
 
-    async def _take(self, request: Request, kind: str) -> Response:
+    async def _store(self, request: Request, kind: str) -> Response:
         body = b""
         async for piece in request.stream():
             body += piece
             if len(body) > MAX_EVENT_BYTES:
-                return Response("the event has more than 16 MB", 413)
+                return Response("the event is larger than 16 MB", 413)
         try:
             document = json.loads(body)
         except (ValueError, RecursionError):
             return Response("the body is not JSON", 400)
         if not isinstance(document, dict):
-            return Response("the body is not JSON object", 400)
+            return Response("the body is not a JSON object", 400)
         now = datetime.now(UTC)
         line = json.dumps({RECEIVED_KEY: now.isoformat(), **document}, separators=(",", ":")).encode() + b"\n"
         async with self._lock:

@@ -90,7 +90,7 @@ def list_log_files(place: str, since: datetime) -> list[Path]:
     """
     path = Path(place).expanduser()
     if not path.exists():
-        raise InputError(f"query log {place} is not there", hint="name a file or a folder that can be read here")
+        raise InputError(f"query log {place} does not exist", hint="name a readable file or folder")
     found = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file() and _is_log_file(one, path)]
     written = [(one.stat().st_mtime, one) for one in found]
     return [one for moment, one in sorted(written) if moment >= since.timestamp()]
@@ -111,15 +111,15 @@ def read_documents(file: Path) -> Iterator[tuple[int, dict[str, Any] | Unreadabl
         try:
             document = json.loads(line)
         except (ValueError, RecursionError):
-            yield number, UnreadableRecord("no JSON", where)
+            yield number, UnreadableRecord("not JSON", where)
             continue
-        yield number, document if isinstance(document, dict) else UnreadableRecord("no JSON object", where)
+        yield number, document if isinstance(document, dict) else UnreadableRecord("not a JSON object", where)
 
 
 def _read_lines(file: Path) -> Iterator[tuple[int, bytes | str]]:
     """Yield lines, or the reason why the rest can't be read."""
     if file.suffix in UNSUPPORTED_SUFFIXES:
-        yield 0, f"{file.suffix[1:]} is not read, expected plain text, gzip or zstd"
+        yield 0, f"{file.suffix[1:]} is not supported, expected plain text, gzip or zstd"
         return
     number = 0
     try:
@@ -132,7 +132,7 @@ def _read_lines(file: Path) -> Iterator[tuple[int, bytes | str]]:
                 else:
                     yield number, line
     except (OSError, EOFError, zlib.error, zstandard.ZstdError):
-        yield number + 1, "the file can't be read to its end"
+        yield number + 1, "the file is truncated or damaged"
 
 
 def _open_stream(raw: IO[bytes], suffix: str) -> IO[bytes]:

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from neve.predicate.filters import Filter, Value
 
 
-# Values that Java clients mask, as the module docstring explains. A test with such a value has the kind `other`, and
-# its function is `masked` and the original kind.
-
 MASKED = "masked"
 MASK = re.compile(r"^\((hash-[0-9a-f]{8}|\d+-digit-(int|float)|date(-.*)?|time|timestamp(-.*)?|variant)\)$")
 MAX_DEPTH = 200
@@ -162,7 +159,7 @@ def _parse_report(report: dict[str, Any], file: Path, number: int) -> LogRecord 
             uses=(_parse_use(report),),
         )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        return UnreadableRecord("no scan report", where)
+        return UnreadableRecord("not a scan report", where)
 
 
 def _parse_use(report: dict[str, Any]) -> TableUse:

@@ -55,7 +55,7 @@ class SparkLog:
                     if isinstance(document, UnreadableRecord):
                         yield document
                         continue
-                    record = log.take(document, f"{file.name}:{number}")
+                    record = log.process(document, f"{file.name}:{number}")
                     if isinstance(record, UnreadableRecord) or (record is not None and record.at >= since):
                         yield record
 
@@ -67,17 +67,17 @@ class _ApplicationLog:
         self._application = application
         self._open: dict[int, _Execution] = {}
 
-    def take(self, event: dict[str, Any], where: str) -> LogRecord | None:
+    def process(self, event: dict[str, Any], where: str) -> LogRecord | None:
         """Process an event, and return the query if the event ends one."""
         kind = str(event.get("Event", ""))
         if not kind.startswith(EVENT):
             return None
         try:
-            return self._take(kind.removeprefix(EVENT), event)
+            return self._process(kind.removeprefix(EVENT), event)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            return UnreadableRecord("no event of an execution", where)
+            return UnreadableRecord("invalid event of an execution", where)
 
-    def _take(self, kind: str, event: dict[str, Any]) -> LoggedQuery | None:
+    def _process(self, kind: str, event: dict[str, Any]) -> LoggedQuery | None:
         number = int(event["executionId"]) if "executionId" in event else -1
         if kind == "SparkListenerSQLExecutionStart":
             if len(self._open) >= MAX_OPEN:
@@ -92,10 +92,10 @@ class _ApplicationLog:
         elif kind == "SparkListenerDriverAccumUpdates":
             known.values |= {int(place): int(value) for place, value in event["accumUpdates"]}
         elif kind == "SparkListenerSQLExecutionEnd":
-            return self._ended(number, self._open.pop(number), event)
+            return self._finish(number, self._open.pop(number), event)
         return None
 
-    def _ended(self, number: int, known: _Execution, event: dict[str, Any]) -> LoggedQuery | None:
+    def _finish(self, number: int, known: _Execution, event: dict[str, Any]) -> LoggedQuery | None:
         if not known.scans:
             return None
         return LoggedQuery(

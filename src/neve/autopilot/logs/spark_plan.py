@@ -42,18 +42,18 @@ def find_scans(plan: dict[str, Any]) -> list[PlanScan]:
     waiting: list[tuple[dict[str, Any], str, int]] = [(plan, "", 0)]
     while waiting:
         node, above, depth = waiting.pop()
-        said = str(node.get("simpleString", ""))
-        scan = _parse_scan(node, said, above)
+        text = str(node.get("simpleString", ""))
+        scan = _parse_scan(node, text, above)
         if scan is not None:
             found.append(scan)
-        condition = said if said.startswith("Filter ") else above if _passes_rows(said) else ""
+        condition = text if text.startswith("Filter ") else above if _passes_rows(text) else ""
         if depth < MAX_DEPTH:
             waiting += [(child, condition, depth + 1) for child in reversed(node.get("children") or [])]
     return found
 
 
-def _parse_scan(node: dict[str, Any], said: str, above: str) -> PlanScan | None:
-    match = SCAN.match(said)
+def _parse_scan(node: dict[str, Any], text: str, above: str) -> PlanScan | None:
+    match = SCAN.match(text)
     if match is None:
         return None
     filters = FILTERS.search(match["rest"])
@@ -65,9 +65,9 @@ def _parse_scan(node: dict[str, Any], said: str, above: str) -> PlanScan | None:
     return PlanScan(f"{sql} WHERE {where}" if where else sql, table, _bytes_accumulator(node))
 
 
-def _passes_rows(said: str) -> bool:
+def _passes_rows(text: str) -> bool:
     """Return whether a node passes rows on unchanged, so that a condition above it applies to the scan below."""
-    return said.startswith(("ColumnarToRow", "InputAdapter", "WholeStageCodegen"))
+    return text.startswith(("ColumnarToRow", "InputAdapter", "WholeStageCodegen"))
 
 
 def _split_filters(filters: str) -> Iterator[str]:

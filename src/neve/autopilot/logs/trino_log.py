@@ -78,11 +78,11 @@ def _fill_template(template: str, values: list[str]) -> str:
     marks = [word for word in sqlglot.tokenize(template, dialect=DIALECT) if word.token_type == TokenType.PLACEHOLDER]
     if len(marks) != len(values):
         return template
-    said, at = [], 0
+    parts, at = [], 0
     for mark, value in zip(marks, values, strict=True):
-        said += [template[at : mark.start], value]
+        parts += [template[at : mark.start], value]
         at = mark.end + 1
-    return "".join([*said, template[at:]])
+    return "".join([*parts, template[at:]])
 
 
 ENGINE = "trino"
@@ -122,7 +122,7 @@ def parse_event(event: dict[str, Any], catalog: str, where: str) -> LogRecord | 
     try:
         return _parse_completed(event, metadata, inputs, catalog)
     except (KeyError, TypeError, ValueError, AttributeError):
-        return UnreadableRecord("no event of a completed query", where)
+        return UnreadableRecord("invalid event of a completed query", where)
 
 
 def _parse_completed(
@@ -143,7 +143,7 @@ def _parse_completed(
         seconds=_duration_seconds(event, statistics),
         bytes_read=statistics.get("physicalInputBytes"),
         reads=tuple(_sum_reads(inputs.get("inputs") or [])),
-        left_out="" if kind in QUERY_TYPES else "no query",
+        left_out="" if kind in QUERY_TYPES else "not a query",
     )
 
 
@@ -218,7 +218,7 @@ class TrinoKafka:
                 if isinstance(record, UnreadableRecord) or (record is not None and record.at >= since):
                     yield record
         except KafkaException as error:
-            raise InputError(f"topic {self.config.topic} can't be read: {error}", hint="check the brokers") from error
+            raise InputError(f"can't read topic {self.config.topic}: {error}", hint="check the brokers") from error
         finally:
             consumer.close()
 
@@ -227,9 +227,9 @@ class TrinoKafka:
         try:
             document = json.loads(message.value() or b"")
         except (ValueError, RecursionError):
-            return UnreadableRecord("no JSON", where)
+            return UnreadableRecord("not JSON", where)
         if not isinstance(document, dict):
-            return UnreadableRecord("no JSON object", where)
+            return UnreadableRecord("not a JSON object", where)
         return parse_event(document, self.catalog, where)
 
 
@@ -238,21 +238,21 @@ def _read_messages(consumer: Consumer, topic: str, since: datetime) -> Iterator[
 
     known = consumer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic]
     if known.error is not None:
-        raise InputError(f"topic {topic} can't be read: {known.error}", hint="check autopilot.logs.trino.kafka.topic")
+        raise InputError(f"can't read topic {topic}: {known.error}", hint="check autopilot.logs.trino.kafka.topic")
     wanted = [TopicPartition(topic, number, int(since.timestamp() * 1000)) for number in known.partitions]
     starts = consumer.offsets_for_times(wanted, timeout=WAIT_SECONDS)
     ends = {one.partition: consumer.get_watermark_offsets(one, timeout=WAIT_SECONDS)[1] for one in starts}
     left = {one.partition for one in starts if 0 <= one.offset < ends[one.partition]}
     consumer.assign([one for one in starts if one.partition in left])
-    heard = time.monotonic()
+    last_message = time.monotonic()
     while left:
         messages = consumer.consume(MAX_MESSAGES, POLL_SECONDS)
-        heard = time.monotonic() if messages else heard
-        if time.monotonic() - heard > WAIT_SECONDS:
-            raise InputError(f"topic {topic} gave no message for {WAIT_SECONDS:g} seconds before its end")
+        last_message = time.monotonic() if messages else last_message
+        if time.monotonic() - last_message > WAIT_SECONDS:
+            raise InputError(f"no message of topic {topic} for {WAIT_SECONDS:g} seconds before its end")
         for message in messages:
             if message.error() is not None:
-                raise InputError(f"topic {topic} can't be read: {message.error()}")
+                raise InputError(f"can't read topic {topic}: {message.error()}")
             place, offset = int(message.partition() or 0), int(message.offset() or 0)
             if place in left and offset < ends[place]:
                 yield message
@@ -332,7 +332,7 @@ def _connect_trino(config: TrinoConfig) -> Any:
         from trino.dbapi import connect  # noqa: PLC0415
     except ImportError:
         raise EnvironmentFault(
-            "asking Trino needs the package trino, which is not installed", hint="pip install 'neve[trino]'"
+            "reading Trino's queries needs the package trino, which is not installed", hint="pip install 'neve[trino]'"
         ) from None
     password = config.password.get_secret_value()
     return connect(  # type: ignore[no-untyped-call]

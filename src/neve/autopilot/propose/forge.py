@@ -51,7 +51,7 @@ class ProposedChange:
         """Return whether a file has the layout after the change."""
         return spec_has_layout(text, self.table, self.after)
 
-    def applied(self, text: str | None) -> str:
+    def apply(self, text: str | None) -> str:
         """Return a file with the change applied."""
         return replace_layout(text, self.table, self.after)
 
@@ -93,7 +93,7 @@ class Forge(Protocol):
         Raises `StaleProposal` if the file on the default branch is neither before nor after the change.
         """
 
-    def look(self, change: ProposedChange) -> ObservedChange:
+    def fetch_state(self, change: ProposedChange) -> ObservedChange:
         """Return the state of a change."""
 
     def merge(self, change: ProposedChange) -> None:
@@ -125,65 +125,69 @@ class Verdict:
 
 
 def judge_change(
-    change: ProposedChange, seen: ObservedChange, *, approvals: int, current: Layout | None = None
+    change: ProposedChange, observed: ObservedChange, *, approvals: int, current: Layout | None = None
 ) -> Verdict:
     """Return the state of a change; `current` is the table's own layout, if it was read.
 
     `approvals` is the number of reviews that approve a change that is not merged. With 0, only a merge approves it.
     """
-    if seen.status == "missing" and not change.is_after(seen.default_text):
-        raise ForgeError(f"the proposal {change.id} of {change.table} was never made", hint="neve autopilot propose")
-    if seen.status == "closed" and not seen.stale:
-        return Verdict(ProposalState.REJECTED, "it was closed without a merge")
-    stale = find_stale_reason(change, seen, current)
+    if observed.status == "missing" and not change.is_after(observed.default_text):
+        raise ForgeError(f"the proposal {change.id} of {change.table} does not exist", hint="neve autopilot propose")
+    if observed.status == "closed" and not observed.stale:
+        return Verdict(ProposalState.REJECTED, "closed without a merge")
+    stale = find_stale_reason(change, observed, current)
     if stale:
         return Verdict(ProposalState.STALE, stale)
-    if change.is_after(seen.default_text):
-        return Verdict(ProposalState.APPROVED, f"{seen.default_branch} has the new spec", is_merged=True)
-    if seen.status == "merged":
-        return Verdict(ProposalState.REJECTED, f"it was merged, and then taken back on {seen.default_branch}")
-    return _judge_reviews(seen, approvals)
+    if change.is_after(observed.default_text):
+        return Verdict(ProposalState.APPROVED, f"{observed.default_branch} has the new spec", is_merged=True)
+    if observed.status == "merged":
+        return Verdict(ProposalState.REJECTED, f"merged, and then reverted on {observed.default_branch}")
+    return _judge_reviews(observed, approvals)
 
 
-def find_stale_reason(change: ProposedChange, seen: ObservedChange, current: Layout | None = None) -> str:
+def find_stale_reason(change: ProposedChange, observed: ObservedChange, current: Layout | None = None) -> str:
     """Return why a change no longer applies, or an empty text if it does."""
-    if seen.stale:
-        return "it was marked as stale"
+    if observed.stale:
+        return "marked as stale"
     if current is not None and current not in (change.before, change.after):
-        return f"the table has moved on: it is {current}, expected {change.before}"
-    if not (change.is_before(seen.default_text) or change.is_after(seen.default_text)):
-        return f"the spec on {seen.default_branch} has moved on: it is not the layout that the proposal starts from"
-    if seen.status == "open" and not change.is_after(seen.default_text) and not change.is_after(seen.branch_text):
-        return "the spec on its branch was changed by others: it is not the layout that was proven"
+        return f"the table has changed: it is {current}, expected {change.before}"
+    if not (change.is_before(observed.default_text) or change.is_after(observed.default_text)):
+        return f"the spec on {observed.default_branch} has changed: it is not the layout that the proposal starts from"
+    if (
+        observed.status == "open"
+        and not change.is_after(observed.default_text)
+        and not change.is_after(observed.branch_text)
+    ):
+        return "the spec on its branch was changed: it is not the tested layout"
     return ""
 
 
-def choose_action(change: ProposedChange, seen: ObservedChange) -> ProposeAction:
+def choose_action(change: ProposedChange, observed: ObservedChange) -> ProposeAction:
     """Return the action that proposes a change.
 
     Raises `StaleProposal` if the change doesn't apply to the default branch.
     """
-    if change.is_after(seen.default_text):
+    if change.is_after(observed.default_text):
         return "leave"
-    if not change.is_before(seen.default_text):
+    if not change.is_before(observed.default_text):
         raise StaleProposal(
-            f"the spec {change.path} on {seen.default_branch} is not the layout that the proposal {change.id} of "
+            f"the spec {change.path} on {observed.default_branch} is not the layout that the proposal {change.id} of "
             f"{change.table} starts from: {change.before}",
-            hint="bring the spec to what the table is, or recommend again",
+            hint="set the spec to the layout of the table, or recommend again",
         )
-    if seen.status == "open":
+    if observed.status == "open":
         return "refresh"
-    if seen.status == "closed":
-        if not seen.stale:
+    if observed.status == "closed":
+        if not observed.stale:
             return "leave"
-        return "open" if seen.branch_text is None else "reopen"
+        return "open" if observed.branch_text is None else "reopen"
     return "open"
 
 
-def _judge_reviews(seen: ObservedChange, approvals: int) -> Verdict:
-    if seen.objections:
-        return Verdict(ProposalState.OPEN, f"changes are asked for by {', '.join(seen.objections)}")
-    if approvals and len(seen.approvals) >= approvals:
-        return Verdict(ProposalState.APPROVED, f"approved by {', '.join(seen.approvals)}")
-    needed = f"{len(seen.approvals)} of {approvals} approvals" if approvals else "it waits for a merge"
+def _judge_reviews(observed: ObservedChange, approvals: int) -> Verdict:
+    if observed.objections:
+        return Verdict(ProposalState.OPEN, f"changes requested by {', '.join(observed.objections)}")
+    if approvals and len(observed.approvals) >= approvals:
+        return Verdict(ProposalState.APPROVED, f"approved by {', '.join(observed.approvals)}")
+    needed = f"{len(observed.approvals)} of {approvals} approvals" if approvals else "waiting for a merge"
     return Verdict(ProposalState.OPEN, needed)

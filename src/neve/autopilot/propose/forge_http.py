@@ -42,31 +42,33 @@ class ForgeBusy(RetryableError):
         self.is_done = is_done
 
 
-def detect_busy(status: int, headers: Mapping[str, str], said: str) -> ForgeBusy | None:
+def detect_busy(status: int, headers: Mapping[str, str], message: str) -> ForgeBusy | None:
     """Return the error for a response that may be retried, or None if a retry would not help."""
     if status >= 500:
-        return ForgeBusy(f"the forge answered {status}: {said}", after=_parse_seconds(headers.get("retry-after")))
-    if not _is_rate_limit(status, headers, said):
+        return ForgeBusy(
+            f"the forge responded with {status}: {message}", after=_parse_seconds(headers.get("retry-after"))
+        )
+    if not _is_rate_limit(status, headers, message):
         return None
     after = _find_retry_after(headers)
-    return ForgeBusy(f"the forge limits requests, for {after:.0f} s more: {said}", after=after, is_done=False)
+    return ForgeBusy(f"the forge limits requests for another {after:.0f} s: {message}", after=after, is_done=False)
 
 
-def _is_rate_limit(status: int, headers: Mapping[str, str], said: str) -> bool:
+def _is_rate_limit(status: int, headers: Mapping[str, str], message: str) -> bool:
     """Return whether a response is a rate limit.
 
     GitHub also uses 403 for limits: with a header, or for its secondary limit only with a message.
     """
     if status == 429:
         return True
-    told = "retry-after" in headers or headers.get("x-ratelimit-remaining") == "0"
-    return status == 403 and (told or "rate limit" in said.lower())
+    has_header = "retry-after" in headers or headers.get("x-ratelimit-remaining") == "0"
+    return status == 403 and (has_header or "rate limit" in message.lower())
 
 
 def _find_retry_after(headers: Mapping[str, str]) -> float:
-    asked = _parse_seconds(headers.get("retry-after"))
-    if asked is not None:
-        return asked
+    retry_after = _parse_seconds(headers.get("retry-after"))
+    if retry_after is not None:
+        return retry_after
     reset = _parse_seconds(headers.get("x-ratelimit-reset") or headers.get("ratelimit-reset"))
     return max(0.0, reset - time.time()) if reset is not None else DEFAULT_LIMIT_SECONDS
 
@@ -84,8 +86,8 @@ MAX_PAGES = 20
 HINTS = {
     301: "the repository was moved: set autopilot.propose.repository to its new name",
     401: "autopilot.propose.token is missing, wrong or expired",
-    403: "autopilot.propose.token may not do this: it needs to write contents and pull requests",
-    404: "autopilot.propose.repository is wrong, or its token may not see it",
+    403: "autopilot.propose.token lacks write access to contents and pull requests",
+    404: "autopilot.propose.repository is wrong, or the token has no access to it",
 }
 
 log = structlog.get_logger(__name__)
@@ -106,7 +108,7 @@ class ForgeHttp:
 
     def json(self, method: str, path: str, body: Mapping[str, Any] | None = None, **query: str) -> Any:
         """Return the response to a request."""
-        return _parse_reply(self._patient(method, path, body, query), method, path)
+        return _parse_reply(self._request_with_retries(method, path, body, query), method, path)
 
     def json_when_settled(self, method: str, path: str, body: Mapping[str, Any]) -> Any:
         """Return the response to a request that a forge rejects until it knows whether a merge is possible."""
@@ -129,7 +131,7 @@ class ForgeHttp:
     def text_or_none(self, path: str, accept: str, **query: str) -> str | None:
         """Return the file at a path, or None."""
         try:
-            return self._patient("GET", path, None, query, accept).body.decode(errors="replace")
+            return self._request_with_retries("GET", path, None, query, accept).body.decode(errors="replace")
         except ForgeError as error:
             if error.status == 404:
                 return None
@@ -148,24 +150,24 @@ class ForgeHttp:
         """Close the connections."""
         self._client.close()
 
-    def _patient(
+    def _request_with_retries(
         self, method: str, path: str, body: Mapping[str, Any] | None, query: Mapping[str, str], accept: str = ""
     ) -> HttpReply:
-        def may_be_asked_again(error: BaseException) -> bool:
+        def may_retry(error: BaseException) -> bool:
             # A POST may have created its object already. The next proposal finds it and doesn't create a second one.
             return isinstance(error, ForgeBusy) and (method != "POST" or error.is_done is False)
 
-        attempts = make_retrying(self._retry_seconds, may_be_asked_again, _log_retry)
+        attempts = make_retrying(self._retry_seconds, may_retry, _log_retry)
         try:
-            return attempts(self._once, method, path, body, query, accept)
+            return attempts(self._request, method, path, body, query, accept)
         except ForgeBusy as busy:
             number = attempts.statistics["attempt_number"]
             raise ForgeError(
                 f"{method} {self._api}{path} failed in {number} attempts: {busy.message}",
-                hint="propose again later: what is there already is found, and updated",
+                hint="propose again later; an existing proposal is updated",
             ) from busy
 
-    def _once(
+    def _request(
         self, method: str, path: str, body: Mapping[str, Any] | None, query: Mapping[str, str], accept: str
     ) -> HttpReply:
         url = f"{self._api}{path}" + (f"?{urlencode(query)}" if query else "")
@@ -180,19 +182,19 @@ class ForgeHttp:
         except NoReply as error:
             raise ForgeBusy(str(error), is_done=None if error.is_sent else False) from error
         if reply.is_truncated:
-            raise ForgeError(f"{method} {self._api}{path} answered over {MAX_REPLY_BYTES} bytes, expected fewer")
+            raise ForgeError(f"{method} {self._api}{path} returned more than {MAX_REPLY_BYTES} bytes")
         self._check(method, path, reply)
         return reply
 
     def _check(self, method: str, path: str, reply: HttpReply) -> None:
         if reply.is_success:
             return
-        said = _extract_error(reply.body)
-        busy = detect_busy(reply.status, reply.headers, said)
+        message = _extract_error(reply.body)
+        busy = detect_busy(reply.status, reply.headers, message)
         if busy:
             raise busy
         raise ForgeError(
-            f"{method} {self._api}{path} was refused with {reply.status}: {said or reply.reason}",
+            f"{method} {self._api}{path} failed with {reply.status}: {message or reply.reason}",
             hint=HINTS.get(reply.status),
             status=reply.status,
         )
@@ -205,7 +207,8 @@ def _parse_reply(reply: HttpReply, method: str, path: str) -> Any:
         return json.loads(reply.body)
     except ValueError as error:
         raise ForgeError(
-            f"{method} {path} answered {reply.body[:80]!r}, expected JSON", hint="is autopilot.propose.url an API?"
+            f"{method} {path} returned {reply.body[:80]!r}, expected JSON",
+            hint="check that autopilot.propose.url is an API",
         ) from error
 
 
@@ -222,4 +225,4 @@ def _extract_error(body: bytes) -> str:
 
 
 def _log_retry(state: RetryCallState) -> None:
-    log.warning("forge is asked again", **describe_retry(state))
+    log.warning("retrying forge", **describe_retry(state))

@@ -40,33 +40,37 @@ class GitHub:
 
     def propose(self, change: ProposedChange) -> PostedChange:
         """Open or update the pull request of a change."""
-        seen, pull = self._look(change)
-        course = choose_action(change, seen)
-        if course == "leave":
-            return PostedChange(change.branch, seen.place, "left")
-        if course == "reopen":  # before the branch moves: afterwards GitHub would reject it
+        observed, pull = self._fetch_state(change)
+        action = choose_action(change, observed)
+        if action == "leave":
+            return PostedChange(change.branch, observed.place, "left")
+        if action == "reopen":  # before the branch moves: afterwards GitHub would reject it
             self._http.json("PATCH", f"{self._repo}/pulls/{pull['number']}", {"state": "open"})
-        pushed = self._push(change, seen)
+        pushed = self._push(change, observed)
         words = {"title": change.title, "body": change.body}
-        if course == "open":
+        if action == "open":
             made = self._http.json(
-                "POST", f"{self._repo}/pulls", {**words, "head": change.branch, "base": seen.default_branch}
+                "POST", f"{self._repo}/pulls", {**words, "head": change.branch, "base": observed.default_branch}
             )
             return PostedChange(change.branch, made["html_url"], "opened")
         if all(pull.get(key) == value for key, value in words.items()):
-            return PostedChange(change.branch, seen.place, "updated" if pushed or course == "reopen" else "unchanged")
+            return PostedChange(
+                change.branch, observed.place, "updated" if pushed or action == "reopen" else "unchanged"
+            )
         self._http.json("PATCH", f"{self._repo}/pulls/{pull['number']}", words)
-        return PostedChange(change.branch, seen.place, "updated")
+        return PostedChange(change.branch, observed.place, "updated")
 
-    def look(self, change: ProposedChange) -> ObservedChange:
+    def fetch_state(self, change: ProposedChange) -> ObservedChange:
         """Return the state of the pull request."""
-        return self._look(change)[0]
+        return self._fetch_state(change)[0]
 
     def merge(self, change: ProposedChange) -> None:
         """Merge the pull request, if its head is still the proposed commit."""
-        seen, pull = self._look(change)
-        if seen.status != "open" or not change.is_after(seen.branch_text):
-            raise ForgeError(f"the pull request {seen.place} is not open with what was proposed, it can't be merged")
+        observed, pull = self._fetch_state(change)
+        if observed.status != "open" or not change.is_after(observed.branch_text):
+            raise ForgeError(
+                f"the pull request {observed.place} can't be merged: it is not open, or its content has changed"
+            )
         self._http.json_when_settled(
             "PUT",
             f"{self._repo}/pulls/{pull['number']}/merge",
@@ -75,8 +79,8 @@ class GitHub:
 
     def mark_stale(self, change: ProposedChange, reason: str) -> None:
         """Close the pull request, with the reason in its title and text."""
-        seen, pull = self._look(change)
-        if seen.status == "open":
+        observed, pull = self._fetch_state(change)
+        if observed.status == "open":
             self._http.json(
                 "PATCH",
                 f"{self._repo}/pulls/{pull['number']}",
@@ -91,12 +95,12 @@ class GitHub:
         """Close the connections."""
         self._http.close()
 
-    def _look(self, change: ProposedChange) -> tuple[ObservedChange, dict[str, Any]]:
+    def _fetch_state(self, change: ProposedChange) -> tuple[ObservedChange, dict[str, Any]]:
         default = self._default or self._http.json("GET", self._repo)["default_branch"]
-        pull = self._newest(change.branch, default)
+        pull = self._fetch_newest(change.branch, default)
         status = _pull_status(pull)
         approvals, objections = self._reviews(pull) if status == "open" else ((), ())
-        seen = ObservedChange(
+        observed = ObservedChange(
             status=status,
             place=pull.get("html_url", change.branch),
             default_branch=default,
@@ -106,17 +110,17 @@ class GitHub:
             approvals=approvals,
             objections=objections,
         )
-        return seen, pull
+        return observed, pull
 
-    def _newest(self, branch: str, default: str) -> dict[str, Any]:
+    def _fetch_newest(self, branch: str, default: str) -> dict[str, Any]:
         """Return the newest pull request from our own branch; a fork may have a branch of the same name."""
         found = self._http.pages(
             f"{self._repo}/pulls", head=f"{self._owner}:{branch}", base=default, state="all", direction="desc"
         )
-        ours = (pull for pull in found if pull["head"]["ref"] == branch and self._is_here(pull))
+        ours = (pull for pull in found if pull["head"]["ref"] == branch and self._is_own(pull))
         return max(ours, key=lambda pull: int(pull["number"]), default={})
 
-    def _is_here(self, pull: dict[str, Any]) -> bool:
+    def _is_own(self, pull: dict[str, Any]) -> bool:
         repository = pull["head"].get("repo") or {}  # null if the fork was deleted
         return str(repository.get("full_name", "")).lower() == self._name.lower()
 
@@ -138,17 +142,19 @@ class GitHub:
         address = "/".join(map(quote_path_part, path.split("/")))
         return self._http.text_or_none(f"{self._repo}/contents/{address}", RAW_CONTENT, ref=branch)
 
-    def _push(self, change: ProposedChange, seen: ObservedChange) -> bool:
+    def _push(self, change: ProposedChange, observed: ObservedChange) -> bool:
         """Put one commit on top of the default branch, and return whether the branch changed.
 
         A branch that already has the file is left unchanged: a new commit would dismiss its approvals.
         """
-        text = change.applied(seen.default_text)
-        if seen.status != "merged" and seen.branch_text == text:
+        text = change.apply(observed.default_text)
+        if observed.status != "merged" and observed.branch_text == text:
             return False
-        base = self._head(seen.default_branch)
+        base = self._fetch_head(observed.default_branch)
         if base is None:
-            raise ForgeError(f"the repository {self._name} has no branch {seen.default_branch}", hint="commit a file")
+            raise ForgeError(
+                f"the repository {self._name} has no branch {observed.default_branch}", hint="commit a file"
+            )
         tree = self._http.json(
             "POST",
             f"{self._repo}/git/trees",
@@ -162,16 +168,16 @@ class GitHub:
             f"{self._repo}/git/commits",
             {"message": change.message, "tree": tree["sha"], "parents": [base], "author": self._author},
         )
-        self._move(change.branch, commit["sha"])
+        self._move_branch(change.branch, commit["sha"])
         return True
 
-    def _move(self, branch: str, sha: str) -> None:
-        if self._head(branch) is None:
+    def _move_branch(self, branch: str, sha: str) -> None:
+        if self._fetch_head(branch) is None:
             self._http.json("POST", f"{self._repo}/git/refs", {"ref": f"refs/heads/{branch}", "sha": sha})
         else:
             self._http.json("PATCH", f"{self._repo}/git/refs/heads/{_branch_path(branch)}", {"sha": sha, "force": True})
 
-    def _head(self, branch: str) -> str | None:
+    def _fetch_head(self, branch: str) -> str | None:
         found = self._http.json_or_none(f"{self._repo}/git/ref/heads/{_branch_path(branch)}")
         return str(found["object"]["sha"]) if found else None
 

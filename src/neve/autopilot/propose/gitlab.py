@@ -28,41 +28,43 @@ class GitLab:
 
     def propose(self, change: ProposedChange) -> PostedChange:
         """Open or update the merge request of a change."""
-        seen, request = self._look(change)
-        course = choose_action(change, seen)
-        if course == "leave":
-            return PostedChange(change.branch, seen.place, "left")
-        pushed = self._push(change, seen)
+        observed, request = self._fetch_state(change)
+        action = choose_action(change, observed)
+        if action == "leave":
+            return PostedChange(change.branch, observed.place, "left")
+        pushed = self._push(change, observed)
         words = {"title": change.title, "description": change.body}
-        if course == "open":
+        if action == "open":
             made = self._http.json(
                 "POST",
                 f"{self._project}/merge_requests",
-                {**words, "source_branch": change.branch, "target_branch": seen.default_branch},
+                {**words, "source_branch": change.branch, "target_branch": observed.default_branch},
             )
             return PostedChange(change.branch, made["web_url"], "opened")
-        if course == "refresh" and all(request.get(key) == value for key, value in words.items()):
-            return PostedChange(change.branch, seen.place, "updated" if pushed else "unchanged")
-        again = {"state_event": "reopen"} if course == "reopen" else {}
+        if action == "refresh" and all(request.get(key) == value for key, value in words.items()):
+            return PostedChange(change.branch, observed.place, "updated" if pushed else "unchanged")
+        again = {"state_event": "reopen"} if action == "reopen" else {}
         self._http.json("PUT", f"{self._project}/merge_requests/{request['iid']}", {**words, **again})
-        return PostedChange(change.branch, seen.place, "updated")
+        return PostedChange(change.branch, observed.place, "updated")
 
-    def look(self, change: ProposedChange) -> ObservedChange:
+    def fetch_state(self, change: ProposedChange) -> ObservedChange:
         """Return the state of the merge request."""
-        return self._look(change)[0]
+        return self._fetch_state(change)[0]
 
     def merge(self, change: ProposedChange) -> None:
         """Merge the merge request, if its head is still the proposed commit."""
-        seen, request = self._look(change)
-        if seen.status != "open" or not change.is_after(seen.branch_text):
-            raise ForgeError(f"the merge request {seen.place} is not open with what was proposed, it can't be merged")
+        observed, request = self._fetch_state(change)
+        if observed.status != "open" or not change.is_after(observed.branch_text):
+            raise ForgeError(
+                f"the merge request {observed.place} can't be merged: it is not open, or its content has changed"
+            )
         path = f"{self._project}/merge_requests/{request['iid']}/merge"
         self._http.json_when_settled("PUT", path, {"sha": request["sha"]})
 
     def mark_stale(self, change: ProposedChange, reason: str) -> None:
         """Close the merge request, with the reason in its title and text."""
-        seen, request = self._look(change)
-        if seen.status == "open":
+        observed, request = self._fetch_state(change)
+        if observed.status == "open":
             self._http.json(
                 "PUT",
                 f"{self._project}/merge_requests/{request['iid']}",
@@ -77,11 +79,11 @@ class GitLab:
         """Close the connections."""
         self._http.close()
 
-    def _look(self, change: ProposedChange) -> tuple[ObservedChange, dict[str, Any]]:
+    def _fetch_state(self, change: ProposedChange) -> tuple[ObservedChange, dict[str, Any]]:
         default = self._default or self._http.json("GET", self._project)["default_branch"]
-        request = self._newest(change.branch, default)
+        request = self._fetch_newest(change.branch, default)
         status = STATUSES[request["state"]] if request else "missing"
-        seen = ObservedChange(
+        observed = ObservedChange(
             status=status,
             place=request.get("web_url", change.branch),
             default_branch=default,
@@ -90,9 +92,9 @@ class GitLab:
             stale=str(request.get("title", "")).startswith(STALE_MARK),
             approvals=self._approvals(request) if status == "open" else (),
         )
-        return seen, request
+        return observed, request
 
-    def _newest(self, branch: str, default: str) -> dict[str, Any]:
+    def _fetch_newest(self, branch: str, default: str) -> dict[str, Any]:
         """Return the newest merge request from our own branch; a fork may have a branch of the same name."""
         found = self._http.pages(
             f"{self._project}/merge_requests", source_branch=branch, target_branch=default, state="all"
@@ -119,21 +121,21 @@ class GitLab:
             f"{self._project}/repository/files/{quote_path_part(path)}/raw", "text/plain", ref=branch
         )
 
-    def _push(self, change: ProposedChange, seen: ObservedChange) -> bool:
+    def _push(self, change: ProposedChange, observed: ObservedChange) -> bool:
         """Put one commit on top of the default branch, and return whether the branch changed.
 
         A branch that already has the file is left unchanged: a new commit would dismiss its approvals.
         """
-        text = change.applied(seen.default_text)
-        if seen.status != "merged" and seen.branch_text == text:
+        text = change.apply(observed.default_text)
+        if observed.status != "merged" and observed.branch_text == text:
             return False
-        action = "create" if seen.default_text is None else "update"
+        action = "create" if observed.default_text is None else "update"
         self._http.json(
             "POST",
             f"{self._project}/repository/commits",
             {
                 "branch": change.branch,
-                "start_branch": seen.default_branch,
+                "start_branch": observed.default_branch,
                 "force": True,
                 "commit_message": change.message,
                 "actions": [{"action": action, "file_path": change.path, "content": text}],

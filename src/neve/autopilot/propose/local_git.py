@@ -31,14 +31,8 @@ if TYPE_CHECKING:
 REMOTE_VARIABLES = ("HOME", "SSH_AUTH_SOCK", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE")
 # No hooks, no signatures that require a passphrase, no garbage collection in the background.
 GIT_OPTIONS = (
-    "-c",
-    "core.hooksPath=/dev/null",
-    "-c",
-    "commit.gpgSign=false",
-    "-c",
-    "tag.gpgSign=false",
-    "-c",
-    "gc.auto=0",
+    *("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"),
+    *("-c", "tag.gpgSign=false", "-c", "gc.auto=0"),
 )
 MAX_ERROR_CHARACTERS = 500
 _LOGIN = re.compile(r"://[^@/\s]+@")
@@ -58,7 +52,7 @@ class Git:
 
         Raises `ForgeError` if it fails.
         """
-        done = self._done(arguments, stdin, env or {}, folder or self._folder)
+        done = self._execute(arguments, stdin, env or {}, folder or self._folder)
         if done.returncode:
             raise ForgeError(
                 f"git {arguments[0]} failed in {folder or self._folder}: {_format_error(done.stderr)}",
@@ -66,18 +60,18 @@ class Git:
             )
         return done.stdout.decode(errors="replace")
 
-    def holds(self, *arguments: str) -> bool:
+    def succeeds(self, *arguments: str) -> bool:
         """Return whether a command succeeds."""
-        return self._done(arguments, "", {}, self._folder).returncode == 0
+        return self._execute(arguments, "", {}, self._folder).returncode == 0
 
     def commit_of(self, ref: str) -> str | None:
         """Return the commit of a ref, or None."""
-        done = self._done(("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}"), "", {}, self._folder)
+        done = self._execute(("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}"), "", {}, self._folder)
         return done.stdout.decode().strip() if done.returncode == 0 else None
 
     def file(self, ref: str, path: str) -> str | None:
         """Return a file of a commit, or None."""
-        if self.commit_of(ref) is None or not self.holds("cat-file", "-e", f"{ref}:{path}"):
+        if self.commit_of(ref) is None or not self.succeeds("cat-file", "-e", f"{ref}:{path}"):
             return None
         return self.run("cat-file", "blob", f"{ref}:{path}")
 
@@ -99,7 +93,7 @@ class Git:
             "mktag", stdin=f"object {commit}\ntype commit\ntag {name}\ntagger {tagger}\n\n{message}"
         ).strip()
 
-    def _done(
+    def _execute(
         self, arguments: tuple[str, ...], stdin: str, env: Mapping[str, str], folder: Path
     ) -> subprocess.CompletedProcess[bytes]:
         try:
@@ -113,7 +107,7 @@ class Git:
                 check=False,
             )
         except FileNotFoundError as error:
-            raise EnvironmentFault("git can't be started", hint="install git, and have it on PATH") from error
+            raise EnvironmentFault("can't run git", hint="install git, and add it to PATH") from error
         except subprocess.TimeoutExpired as error:
             raise ForgeError(
                 f"git {arguments[0]} took more than {self._timeout:.0f} s", hint="see autopilot.propose.timeout_seconds"
@@ -122,19 +116,19 @@ class Git:
 
 def build_environment(config: ProposeConfig) -> dict[str, str]:
     """Return the environment of git: PATH, the author and, only with a remote, the user's variables for it."""
-    kept = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
     if config.remote:
-        kept |= {name: os.environ[name] for name in REMOTE_VARIABLES if name in os.environ}
+        environment |= {name: os.environ[name] for name in REMOTE_VARIABLES if name in os.environ}
     else:
-        kept |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+        environment |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
     for role in ("AUTHOR", "COMMITTER"):
-        kept |= {f"GIT_{role}_NAME": config.author_name, f"GIT_{role}_EMAIL": config.author_email}
-    return kept
+        environment |= {f"GIT_{role}_NAME": config.author_name, f"GIT_{role}_EMAIL": config.author_email}
+    return environment
 
 
-def _format_error(said: bytes) -> str:
+def _format_error(stderr: bytes) -> str:
     """Return the error message of git, without the credentials that a URL may contain."""
-    return _LOGIN.sub("://…@", said.decode(errors="replace").strip())[-MAX_ERROR_CHARACTERS:]
+    return _LOGIN.sub("://…@", stderr.decode(errors="replace").strip())[-MAX_ERROR_CHARACTERS:]
 
 
 # Not HEAD: a user may check out a proposal to read it, which doesn't make it the default branch.
@@ -142,11 +136,11 @@ DEFAULT_BRANCHES = ("main", "master")
 README = """\
 # Table specs
 
-Each file in here is the layout of one table. Neve's autopilot proposes changes as branches `neve/autopilot/…`:
+Each file here is the layout of one table. Neve's autopilot proposes changes as branches `neve/autopilot/…`:
 
 - `git merge neve/autopilot/TABLE/ID` approves one,
 - `git branch -D neve/autopilot/TABLE/ID` rejects one,
-- `proposals/TABLE/ID.md` on the branch says what it brings and what it costs.
+- `proposals/TABLE/ID.md` on the branch describes its gain and its cost.
 """
 
 
@@ -178,7 +172,7 @@ class SpecRepository:
                 return name
         raise ForgeError(
             f"the repository {self._folder} has no branch {self._configured or ' or '.join(DEFAULT_BRANCHES)}",
-            hint="commit something there, or set autopilot.propose.default_branch",
+            hint="create it with a commit, or set autopilot.propose.default_branch",
         )
 
     def ref(self, branch: str) -> str:
@@ -194,10 +188,11 @@ class SpecRepository:
 
         Raises `ForgeError` if the branch is checked out.
         """
-        there = None if self._remote else self.checked_out(branch)
+        there = None if self._remote else self.find_work_tree(branch)
         if there and self.head(branch) != commit:
             raise ForgeError(
-                f"the branch {branch} is checked out in {there}, it can't be changed", hint="check out another there"
+                f"the branch {branch} is checked out in {there} and can't be changed",
+                hint="check out another branch there",
             )
         if self._remote:
             refs = {f"refs/heads/{branch}": commit, **others}
@@ -212,12 +207,12 @@ class SpecRepository:
     def merge(self, branch: str, title: str) -> None:
         """Merge a branch into the default branch, in its work tree or, if it has none, in a temporary one."""
         default = self.default_branch()
-        there = None if self._remote else self.checked_out(default)
+        there = None if self._remote else self.find_work_tree(default)
         if there:
-            self._merge_in(there, branch, title)
+            self._merge_in_folder(there, branch, title)
             return
-        with self._scratch(default) as folder:
-            self._merge_in(folder, branch, title)
+        with self._temporary_work_tree(default) as folder:
+            self._merge_in_folder(folder, branch, title)
             merged, began = self.git.run("rev-parse", "HEAD", "HEAD^1", folder=folder).split()
         if self._remote:
             self.git.run("push", "--quiet", self._remote, f"{merged}:refs/heads/{default}")
@@ -225,7 +220,7 @@ class SpecRepository:
             # Only from the commit where the merge began: commits that others added since are not undone.
             self.git.run("update-ref", self.ref(default), merged, began)
 
-    def checked_out(self, branch: str) -> Path | None:
+    def find_work_tree(self, branch: str) -> Path | None:
         """Return the work tree that has a branch checked out, if any."""
         folder = None
         for line in self.git.run("worktree", "list", "--porcelain").splitlines():
@@ -242,11 +237,11 @@ class SpecRepository:
 
     def _create(self) -> None:
         if self._remote:
-            raise ForgeError(f"{self._folder} is no git repository", hint="clone the remote's there")
+            raise ForgeError(f"{self._folder} is not a git repository", hint="clone the remote repository there")
         if self._folder.exists() and any(self._folder.iterdir()):
             raise ForgeError(
-                f"{self._folder} has files and is no git repository, expected one or an empty folder",
-                hint="set autopilot.propose.repository to a folder of its own",
+                f"{self._folder} has files, but is not a git repository; expected a repository or an empty folder",
+                hint="set autopilot.propose.repository to a separate folder",
             )
         self._folder.mkdir(parents=True, exist_ok=True)
         branch = self._configured or DEFAULT_BRANCHES[0]
@@ -254,16 +249,16 @@ class SpecRepository:
         self.git.run("update-ref", self.ref(branch), self.git.commit(None, {"README.md": README}, "Begin\n"))
         self.git.run("reset", "--quiet", "--hard")
 
-    def _merge_in(self, folder: Path, branch: str, title: str) -> None:
+    def _merge_in_folder(self, folder: Path, branch: str, title: str) -> None:
         try:
             self.git.run("merge", "--no-ff", "-m", title, self.ref(branch), folder=folder)
         except ForgeError:
-            if self.git.holds("-C", str(folder), "rev-parse", "--quiet", "--verify", "MERGE_HEAD"):
+            if self.git.succeeds("-C", str(folder), "rev-parse", "--quiet", "--verify", "MERGE_HEAD"):
                 self.git.run("merge", "--abort", folder=folder)
             raise
 
     @contextmanager
-    def _scratch(self, branch: str) -> Iterator[Path]:
+    def _temporary_work_tree(self, branch: str) -> Iterator[Path]:
         with TemporaryDirectory() as scratch:
             folder = Path(scratch) / "tree"
             self.git.run("worktree", "add", "--quiet", "--detach", str(folder), self.ref(branch))
@@ -271,11 +266,6 @@ class SpecRepository:
                 yield folder
             finally:
                 self.git.run("worktree", "remove", "--force", str(folder))
-
-
-# Merging a branch into the default branch approves it, deleting the branch rejects it. A stale proposal becomes a tag
-# `neve/stale/…` with the reason. `refs/neve/proposed/…` records each proposal, so that a deleted branch is
-# distinguished from one that never existed. With a remote, all of this is read and done there.
 
 
 class LocalGit:
@@ -288,25 +278,25 @@ class LocalGit:
 
     def propose(self, change: ProposedChange) -> PostedChange:
         """Put a commit on the change's branch, and write it as a patch."""
-        seen = self.look(change)
-        if choose_action(change, seen) == "leave":
-            return PostedChange(change.branch, seen.place, "left")
+        observed = self.fetch_state(change)
+        if choose_action(change, observed) == "leave":
+            return PostedChange(change.branch, observed.place, "left")
         files = {
-            change.path: change.applied(seen.default_text),
+            change.path: change.apply(observed.default_text),
             proposal_path(change.table, change.id): change.body,
         }
         there = self._repository.head(change.branch)
-        if there and seen.status == "open" and all(self._git.file(there, path) == files[path] for path in files):
-            return PostedChange(change.branch, seen.place, "unchanged", self._write_patch(change, there))
-        commit = self._git.commit(self._repository.head(seen.default_branch), files, change.message)
-        no_longer = {_stale_ref(change): None} if seen.stale else {}
-        self._repository.move(change.branch, commit, {_proposed_ref(change): commit, **no_longer})
-        is_known = seen.status == "open" or seen.stale
+        if there and observed.status == "open" and all(self._git.file(there, path) == files[path] for path in files):
+            return PostedChange(change.branch, observed.place, "unchanged", self._write_patch(change, there))
+        commit = self._git.commit(self._repository.head(observed.default_branch), files, change.message)
+        removed_refs = {_stale_ref(change): None} if observed.stale else {}
+        self._repository.move(change.branch, commit, {_proposed_ref(change): commit, **removed_refs})
+        is_known = observed.status == "open" or observed.stale
         return PostedChange(
-            change.branch, seen.place, "updated" if is_known else "opened", self._write_patch(change, commit)
+            change.branch, observed.place, "updated" if is_known else "opened", self._write_patch(change, commit)
         )
 
-    def look(self, change: ProposedChange) -> ObservedChange:
+    def fetch_state(self, change: ProposedChange) -> ObservedChange:
         """Return the state of the branch."""
         self._repository.prepare()
         default = self._repository.default_branch()
@@ -322,15 +312,15 @@ class LocalGit:
 
     def merge(self, change: ProposedChange) -> None:
         """Merge the branch, if it still has the proposed content."""
-        seen = self.look(change)
-        if seen.status != "open" or not change.is_after(seen.branch_text):
-            raise ForgeError(f"the branch {change.branch} is not there with what was proposed, it can't be merged")
+        observed = self.fetch_state(change)
+        if observed.status != "open" or not change.is_after(observed.branch_text):
+            raise ForgeError(f"the branch {change.branch} can't be merged: it is missing, or its content has changed")
         self._repository.merge(change.branch, change.title)
 
     def mark_stale(self, change: ProposedChange, reason: str) -> None:
         """Replace the branch by a tag with the reason."""
-        seen, commit = self.look(change), self._repository.head(change.branch)
-        if commit is None or seen.status != "open":
+        observed, commit = self.fetch_state(change), self._repository.head(change.branch)
+        if commit is None or observed.status != "open":
             return
         tag = self._git.tag(commit, _stale_ref(change).removeprefix("refs/tags/"), f"stale: {reason}\n")
         self._repository.move(change.branch, None, {_stale_ref(change): tag})
@@ -344,7 +334,7 @@ class LocalGit:
         proposed = self._git.commit_of(_proposed_ref(change))
         if proposed is None:
             return "missing"
-        is_in = self._git.holds("merge-base", "--is-ancestor", proposed, self._repository.ref(default))
+        is_in = self._git.succeeds("merge-base", "--is-ancestor", proposed, self._repository.ref(default))
         if is_in or change.is_after(default_text):
             return "merged"
         return "closed" if self._repository.head(change.branch) is None else "open"

@@ -121,7 +121,7 @@ class Proposal:
 
     def __post_init__(self) -> None:
         if self.before == self.after:
-            raise ValueError(f"the proposal {self.id} changes nothing about {self.table}")
+            raise ValueError(f"the proposal {self.id} does not change {self.table}")
 
     @property
     def canary_passed(self) -> bool:
@@ -164,14 +164,14 @@ def escape_text(text: str) -> str:
 def format_code(text: str) -> str:
     """Format a text as code on one line; valid in a table too."""
     line = " ".join(text.split()).replace("|", "\\|")
-    ticks = "`" * (_longest_run(line) + 1)
+    ticks = "`" * (_count_ticks(line) + 1)
     pad = " " if line[:1] == "`" or line[-1:] == "`" else ""
     return f"{ticks}{pad}{line}{pad}{ticks}" if line else ""
 
 
 def format_fence(text: str, language: str = "") -> str:
     """Format lines as a code block, with a fence that none of them closes."""
-    fence = "`" * max(3, _longest_run(text) + 1)
+    fence = "`" * max(3, _count_ticks(text) + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
@@ -181,7 +181,7 @@ def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def _longest_run(text: str) -> int:
+def _count_ticks(text: str) -> int:
     return max((len(run) for run in _TICKS.findall(text)), default=0)
 
 
@@ -240,13 +240,12 @@ def truncate_text(text: str, most: int) -> str:
 
 def _format_sections(proposal: Proposal, allow_literals: bool) -> Iterator[str]:
     yield (
-        f"The autopilot proposes another layout of {format_code(proposal.table)} "
-        f"({format_bytes(proposal.table_bytes)})."
+        f"The autopilot proposes a new layout for {format_code(proposal.table)} ({format_bytes(proposal.table_bytes)})."
     )
     if proposal.reasons:
         lines = [f"- {escape_text(truncate_text(reason, MAX_TEXT))}" for reason in proposal.reasons[:MAX_ROWS]]
         yield "## Why\n\n" + "\n".join(lines) + _format_more(len(proposal.reasons), "reasons")
-    yield f"## Change\n\nIt is {escape_text(str(proposal.before))}.\nIt becomes {escape_text(str(proposal.after))}."
+    yield f"## Change\n\nBefore: {escape_text(str(proposal.before))}.\nAfter: {escape_text(str(proposal.after))}."
     yield format_fence(format_spec_diff(proposal), "diff")
     yield "## Expected\n\n" + _format_expected(proposal)
     yield "## Canary\n\n" + _format_canary(proposal)
@@ -258,7 +257,7 @@ def _format_sections(proposal: Proposal, allow_literals: bool) -> Iterator[str]:
         )
     yield "## Cost\n\n" + _format_cost(proposal)
     yield (
-        "## Rollback\n\nAt any time while the tag of the old layout lives:\n\n"
+        "## Rollback\n\nAt any time while the tag of the old layout exists:\n\n"
         f"{format_fence(proposal.rollback_command, 'sh')}"
     )
     if proposal.rejected:
@@ -296,8 +295,8 @@ def _format_canary(proposal: Proposal) -> str:
     equal, count = sum(line.equal for line in proposal.canary), len(proposal.canary)
     head = ("query", "results", "bytes on main", "bytes on the branch", "seconds on main", "seconds on the branch")
     listed = format_table((*head, "text without literals"), (_format_line(line) for line in _select_lines(proposal)))
-    said = f"{equal} of {count} queries gave the same result on main and on the branch."
-    return f"{said}\n\n{listed}{_format_more(count, 'queries')}"
+    summary = f"{equal} of {count} queries returned the same result on main and on the branch."
+    return f"{summary}\n\n{listed}{_format_more(count, 'queries')}"
 
 
 def _select_lines(proposal: Proposal) -> list[CanaryLine]:

@@ -59,7 +59,7 @@ def is_within_hours(hour: int, from_hour: int, to_hour: int) -> bool:
 def _find_refusals(proposal: Proposal, bounds: AutoMergeConfig, at: datetime) -> Iterator[str]:
     # Each condition is positive (the bound holds), so that NaN is refused.
     if not proposal.canary_passed:
-        yield "no canary has shown that all results are equal"
+        yield "no canary with equal results"
     if proposal.kind not in bounds.kinds:
         yield f"the kind is {proposal.kind}, expected one of {', '.join(bounds.kinds) or 'none'}"
     if not proposal.table_bytes <= bounds.largest_table_bytes:
@@ -108,7 +108,7 @@ class Proposals:
     def state(self, proposal: Proposal, current: Layout | None = None) -> Verdict:
         """Return the state of a proposal; `current` is the table's own layout, if it was read."""
         change = self.change(proposal)
-        return judge_change(change, self._forge.look(change), approvals=self._config.approvals, current=current)
+        return judge_change(change, self._forge.fetch_state(change), approvals=self._config.approvals, current=current)
 
     def refresh(self, proposal: Proposal, current: Layout | None = None) -> Verdict:
         """Return the state of a proposal; if the table has changed since, mark the proposal as stale on the forge."""

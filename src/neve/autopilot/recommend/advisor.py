@@ -44,6 +44,7 @@ from neve.autopilot.recommend.rules import (
     reject_fine_partition,
     reject_flapping,
     reject_slow_payback,
+    reject_small_gain,
     reject_small_table,
     reject_unsettled,
 )
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
 class TableInspection:
     """Inputs of the decision about a table, after the table was read."""
 
-    ground: CandidateInputs
+    inputs: CandidateInputs
     workload: FilterWorkload
     baseline: Baseline
     compiled: CompiledFilters
@@ -84,34 +85,34 @@ class TableInspection:
 def inspect_table(table: Table, demand: Demand, config: RecommendConfig) -> TableInspection:
     """Read the manifests and a sample of the rows; nothing is written."""
     current = current_layout(table)
-    names = sorted({*demand.filtered(), *demand.ordered(), *find_layout_columns(current)})
+    names = sorted({*demand.count_filters(), *demand.count_orders(), *find_layout_columns(current)})
     types = find_column_types(table.schema(), names)
     compiled = compile_filters([use.filter for use in demand.uses], types)
     files = read_table_files(table, names)
-    today = measure_baseline(table, compiled, files)
+    baseline = measure_baseline(table, compiled, files)
     extent = TableExtent.of(table, files, compiled, target_bytes(table))
     size = SampleSize(config.sample_rows, config.sample_files, config.seed, extent.files)
     sample = take_sample(table, files, list(types), size, compiled.columns)
     simulator = Simulator(sample, compiled, extent)
     return TableInspection(
-        ground=CandidateInputs(
+        inputs=CandidateInputs(
             current=current,
             demand=demand,
             types=types,
-            distinct={name: len(simulator.ranked(name).values) for name in types},
+            distinct={name: len(simulator.rank(name).values) for name in types},
             files=extent.files,
         ),
-        workload=_build_workload(table, demand, compiled, today, files, sample),
-        baseline=today,
+        workload=_build_workload(table, demand, compiled, baseline, files, sample),
+        baseline=baseline,
         compiled=compiled,
         trial=EvaluationSample.of(simulator, config.seed),
-        ranking=simulator.thinned(config.ranking_rows, config.seed),
+        ranking=simulator.thin(config.ranking_rows, config.seed),
         bounded=frozenset(extent.lengths),
     )
 
 
 def _build_workload(
-    table: Table, demand: Demand, compiled: CompiledFilters, today: Baseline, files: TableFiles, sample: Sample
+    table: Table, demand: Demand, compiled: CompiledFilters, baseline: Baseline, files: TableFiles, sample: Sample
 ) -> FilterWorkload:
     counts = Counter(use.filter for use in demand.uses)
     columns = {one: set[str]() for one in compiled.filters}
@@ -119,45 +120,45 @@ def _build_workload(
         columns[use.filter].update(use.columns)
     sizes = sum_column_bytes(table.schema(), files.column_bytes)
     projection = Projection([frozenset(columns[one]) for one in compiled.filters], sizes, sample.key_shares)
-    asked = np.array([counts[one] for one in compiled.filters], dtype=np.float64)
-    return FilterWorkload(asked, today.shares, projection)
+    demanded = np.array([counts[one] for one in compiled.filters], dtype=np.float64)
+    return FilterWorkload(demanded, baseline.shares, projection)
 
 
 EXPLANATIONS = {
-    "partition": "whole partitions are left out that a filter does not touch",
-    "sort": "sorted files hold narrow ranges of values, and those beside a filter are left out",
-    "zorder": "the columns are filtered independently of each other, and a z-order keeps files narrow in each of them",
-    "promote": "a query that wants one key no longer reads the whole map, and the new column has bounds",
-    "bloom": "row groups without the value that is asked for are left out",
-    "file_size": "smaller files hold narrower ranges of values",
+    "partition": "queries skip partitions that their filters exclude",
+    "sort": "sorted files have narrow value ranges, and queries skip files outside of their filters",
+    "zorder": "queries filter the columns independently, and a z-order gives files narrow value ranges in each of them",
+    "promote": "queries of one key no longer read the whole map, and the new column has bounds",
+    "bloom": "queries skip row groups without the requested value",
+    "file_size": "smaller files have narrower value ranges",
 }
 
 
 def format_reasoning(found: Recommendation, demand: Demand, read: float) -> str:
     """Return sentences on the demand, the change, its gain and its cost, without any value of a query."""
-    filtered = demand.filtered()
+    filtered = demand.count_filters()
     about = [name for name in filtered if name in {*find_layout_columns(found.after), *found.after.blooms}]
-    asked = [_format_demand(name, filtered[name], demand.queries) for name in about]
+    demanded = [_format_demand(name, filtered[name], demand.queries) for name in about]
     return ". ".join(
         [
-            f"Of {demand.queries:,} queries, {'; '.join(asked)}"
-            if asked
+            f"Of {demand.queries:,} queries, {'; '.join(demanded)}"
+            if demanded
             else f"{demand.queries:,} queries were logged",
             f"Change: {found.delta}; {EXPLANATIONS[found.type]}",
             f"A query reads {format_share(read)} of the table today, "
             f"and should read {format_interval(found.reduction)} less",
             f"The rewrite of {format_bytes(found.cost.bytes)} takes {format_duration(found.cost.seconds)} on one core "
             f"and {format_dollars(found.cost.dollars)}; "
-            f"it saves {format_bytes(found.payback.bytes_per_day)} of reading a day at least, "
+            f"it saves at least {format_bytes(found.payback.bytes_per_day)} of reads a day, "
             f"and is paid back in {found.payback.days:,.3g} days",
         ]
     )
 
 
-def _format_demand(name: str, asked: ColumnDemand, queries: int) -> str:
-    kinds = (("single values", asked.points), ("ranges", asked.ranges), ("prefixes", asked.prefixes))
+def _format_demand(name: str, demanded: ColumnDemand, queries: int) -> str:
+    kinds = (("single values", demanded.points), ("ranges", demanded.ranges), ("prefixes", demanded.prefixes))
     how = " and ".join(word for word, count in kinds if count) or "nulls"
-    return f"{format_share(asked.queries / queries)} filter {name} by {how}"
+    return f"{format_share(demanded.queries / queries)} filter {name} by {how}"
 
 
 SIMPLEST_FIRST = ("file_size", "bloom", "sort", "zorder", "promote", "partition")
@@ -185,17 +186,17 @@ class _Advisor:
     """Decision about a table that was inspected; it changes nothing."""
 
     table: str
-    looked: TableInspection
+    inspection: TableInspection
     config: RecommendConfig
     history: Sequence[LayoutChange]
 
     def advice(self) -> Advice:
         started = time.perf_counter()
         able, unable = self._candidates()
-        every = rank_candidates(self.looked.ranking, self.looked.workload, able)
+        every = rank_candidates(self.inspection.ranking, self.inspection.workload, able)
         seconds = max(time.perf_counter() - started, 1e-9)
         finalists, rejected = self._finalists(every)
-        chosen, others = self._chosen(finalists)
+        chosen, others = self._choose(finalists)
         found = [self._recommendation(chosen.layout, chosen.reduction, chosen.scan.files)] if chosen else []
         blooms = list(self._blooms(chosen.layout if chosen else self._current))
         found += [one for one in blooms if isinstance(one, Recommendation)]
@@ -203,29 +204,29 @@ class _Advisor:
         return Advice(
             table=self.table,
             current=self._current,
-            queries=self.looked.ground.demand.queries,
-            read_share=self.looked.workload.read,
+            queries=self.inspection.inputs.demand.queries,
+            read_share=self.inspection.workload.read,
             recommendations=tuple(found),
             rejected=tuple(refused),
-            reason="" if found else self._why_nothing(every),
+            reason="" if found else self._explain_no_change(every),
             candidates=len(every),
             candidates_per_s=len(every) / seconds,
         )
 
     @property
     def _current(self) -> Layout:
-        return self.looked.ground.current
+        return self.inspection.inputs.current
 
     def _candidates(self) -> tuple[list[Layout], list[RejectedLayout]]:
         """Return the layouts to evaluate, and those that a rule rejects whatever they save."""
-        every = generate_candidates(self.looked.ground, self.config)
-        against = {layout: reject_dropped_fields(layout, self._current, self.config) for layout in every}
+        every = generate_candidates(self.inspection.inputs, self.config)
+        objections = {layout: reject_dropped_fields(layout, self._current, self.config) for layout in every}
         refused = [
             RejectedLayout(classify_change(self._current, layout), layout, why)
-            for layout, why in against.items()
+            for layout, why in objections.items()
             if why
         ]
-        return [layout for layout in every if not against[layout]], refused
+        return [layout for layout in every if not objections[layout]], refused
 
     def _finalists(self, every: Sequence[CandidateEstimate]) -> tuple[list[CandidateEstimate], list[RejectedLayout]]:
         """Return the best candidates on the small sample, and the best of each kind; the others are rejected."""
@@ -235,28 +236,30 @@ class _Advisor:
         of_kind = {classify_change(self._current, one.layout): one for one in reversed(able)}
         best = [one for place, one in enumerate(able) if place < self.config.finalists or one in of_kind.values()]
         rejected = [
-            self._rejected(
-                one, fine[id(one)] or f"{format_share(one.reduction.estimate)} less by a first look, others save more"
+            self._reject(
+                one,
+                fine[id(one)]
+                or f"{format_share(one.reduction.estimate)} less on the ranking sample; other candidates save more",
             )
             for one in every
             if one not in best
         ]
-        trial, workload = self.looked.trial, self.looked.workload
+        trial, workload = self.inspection.trial, self.inspection.workload
         return [estimate_candidate(trial, workload, one.layout, self.config) for one in best], rejected
 
-    def _chosen(self, finalists: Sequence[CandidateEstimate]) -> tuple[CandidateEstimate | None, list[RejectedLayout]]:
+    def _choose(self, finalists: Sequence[CandidateEstimate]) -> tuple[CandidateEstimate | None, list[RejectedLayout]]:
         """Return the simplest of the candidates that are as good as the best, within the precision of the estimate."""
-        against = {id(one): self._objection(one) for one in finalists}
-        able = [one for one in finalists if against[id(one)] is None]
+        objections = {id(one): self._objection(one) for one in finalists}
+        able = [one for one in finalists if objections[id(one)] is None]
         if not able:
-            return None, [self._rejected(one, against[id(one)] or "") for one in finalists]
+            return None, [self._reject(one, objections[id(one)] or "") for one in finalists]
         best = max(able, key=lambda one: one.reduction.low)
         equals = [one for one in able if one.reduction.estimate >= best.reduction.low]
         chosen = min(equals, key=lambda one: (self._simplicity(one.layout), -one.reduction.low))
         why = f"{chosen.layout} is expected to read {format_interval(chosen.reduction)} less"
-        simpler = f"{why}: no worse, as far as the estimate can tell, and it changes less"
+        simpler = f"{why}: equal within the precision of the estimate, with a smaller change"
         rejected = [
-            self._rejected(one, against[id(one)] or (simpler if one in equals else why))
+            self._reject(one, objections[id(one)] or (simpler if one in equals else why))
             for one in finalists
             if one is not chosen
         ]
@@ -267,17 +270,17 @@ class _Advisor:
         return SIMPLEST_FIRST.index(classify_change(self._current, layout)), columns
 
     def _objection(self, estimate: CandidateEstimate) -> str | None:
-        money = self._money(estimate.reduction, estimate.scan.files)
+        money = self._cost(estimate.reduction, estimate.scan.files)
         return find_objection(estimate, money[1], self._current, self.history, self.config)
 
-    def _money(self, reduction: Interval, outputs: int) -> tuple[Cost, Payback]:
-        base = self.looked.baseline
+    def _cost(self, reduction: Interval, outputs: int) -> tuple[Cost, Payback]:
+        base = self.inspection.baseline
         cost = estimate_rewrite_cost(base.bytes, base.files, outputs, self.config)
-        read = estimate_daily_bytes(self.looked.ground.demand, self.looked.workload.read * base.bytes)
+        read = estimate_daily_bytes(self.inspection.inputs.demand, self.inspection.workload.read * base.bytes)
         return cost, estimate_payback(cost, read, reduction.low, self.config.prices)
 
     def _recommendation(self, layout: Layout, reduction: Interval, outputs: int) -> Recommendation:
-        cost, saved = self._money(reduction, outputs)
+        cost, saved = self._cost(reduction, outputs)
         found = Recommendation(
             table=self.table,
             type=classify_change(self._current, layout),
@@ -287,52 +290,53 @@ class _Advisor:
             cost=cost,
             payback=saved,
             reasoning="",
-            properties=build_properties(self._current, layout, self.looked.bounded, _list_layout_columns(layout)),
+            properties=build_properties(self._current, layout, self.inspection.bounded, _list_layout_columns(layout)),
         )
-        return replace(found, reasoning=format_reasoning(found, self.looked.ground.demand, self.looked.workload.read))
+        return replace(
+            found, reasoning=format_reasoning(found, self.inspection.inputs.demand, self.inspection.workload.read)
+        )
 
     def _blooms(self, layout: Layout) -> Iterator[Recommendation | RejectedLayout]:
         """Yield bloom filters for columns of many distinct values that queries compare with single values."""
-        base, ground = self.looked.baseline, self.looked.ground
-        for wish in find_candidate_columns(ground, self.config):
-            ranks = self.looked.trial.whole.ranked(wish.name).ranks
+        base, inputs = self.inspection.baseline, self.inspection.inputs
+        for candidate in find_candidate_columns(inputs, self.config):
+            ranks = self.inspection.trial.whole.rank(candidate.name).ranks
             spread = ValueSpread(ranks, base.rows, base.files)
-            able = wish.asked.points and not wish.promoted and is_bloom_candidate(wish.kind, spread)
-            if not able or wish.name in layout.blooms:
+            able = candidate.demand.points and not candidate.promoted and is_bloom_candidate(candidate.kind, spread)
+            if not able or candidate.name in layout.blooms:
                 continue
-            after = replace(self._current, blooms=(*self._current.blooms, wish.name))
-            if wish.name in find_layout_columns(layout):
-                yield RejectedLayout("bloom", after, f"the layout is by {wish.name}, which finds its values better")
+            after = replace(self._current, blooms=(*self._current.blooms, candidate.name))
+            if candidate.name in find_layout_columns(layout):
+                yield RejectedLayout("bloom", after, f"the layout already uses {candidate.name}, which prunes better")
                 continue
-            reduction = estimate_bloom_reduction(wish.name, spread, self.looked.compiled.filters, self.looked.workload)
-            against = self._against_bloom(after, reduction)
-            if against:
-                yield RejectedLayout("bloom", after, against, reduction)
+            reduction = estimate_bloom_reduction(
+                candidate.name, spread, self.inspection.compiled.filters, self.inspection.workload
+            )
+            objections = self._bloom_objection(after, reduction)
+            if objections:
+                yield RejectedLayout("bloom", after, objections, reduction)
             else:
                 yield self._recommendation(after, reduction, base.files)
 
-    def _against_bloom(self, layout: Layout, reduction: Interval) -> str | None:
-        if reduction.low < self.config.min_reduction:
-            return (
-                f"it would read {format_interval(reduction)} less, "
-                f"and {format_share(self.config.min_reduction)} must be sure"
-            )
-        money = self._money(reduction, self.looked.baseline.files)
-        return reject_flapping(layout, reduction, self.history, self.config) or reject_slow_payback(
-            money[1], self.config
+    def _bloom_objection(self, layout: Layout, reduction: Interval) -> str | None:
+        _cost, payback = self._cost(reduction, self.inspection.baseline.files)
+        return (
+            reject_small_gain(reduction, self.config)
+            or reject_flapping(layout, reduction, self.history, self.config)
+            or reject_slow_payback(payback, self.config)
         )
 
-    def _rejected(self, estimate: CandidateEstimate, reason: str) -> RejectedLayout:
+    def _reject(self, estimate: CandidateEstimate, reason: str) -> RejectedLayout:
         return RejectedLayout(
             classify_change(self._current, estimate.layout), estimate.layout, reason, estimate.reduction
         )
 
-    def _why_nothing(self, every: Sequence[CandidateEstimate]) -> str:
+    def _explain_no_change(self, every: Sequence[CandidateEstimate]) -> str:
         if every:
-            return f"none of {len(every)} candidates is worth a rewrite: each is listed with why"
+            return f"none of {len(every)} candidates justifies a rewrite, the list has the reasons"
         return (
-            f"no column is in the filters of more than {format_share(self.config.filtered_share)} of the queries, "
-            f"or in ORDER BY of more than {format_share(self.config.ordered_share)}"
+            f"no column is filtered by more than {format_share(self.config.filtered_share)} of the queries, "
+            f"or in the ORDER BY of more than {format_share(self.config.ordered_share)}"
         )
 
 

@@ -52,15 +52,15 @@ class Demand:
     @classmethod
     def of(cls, table: str, queries: Sequence[Query]) -> Demand:
         """Return the uses of a table; a log of less than a day counts as one day."""
-        asked = [(query.at, use) for query in queries for use in query.uses if use.table == table]
-        return cls(table, tuple(use for _at, use in asked), _count_days([at for at, _use in asked]))
+        demand = [(query.at, use) for query in queries for use in query.uses if use.table == table]
+        return cls(table, tuple(use for _at, use in demand), _count_days([at for at, _use in demand]))
 
     @property
     def queries(self) -> int:
         """The number of uses."""
         return len(self.uses)
 
-    def filtered(self) -> dict[str, ColumnDemand]:
+    def count_filters(self) -> dict[str, ColumnDemand]:
         """Return the columns in filters, the one in most queries first."""
         seen: dict[str, list[set[int]]] = {}
         lengths: dict[str, int] = {}
@@ -79,12 +79,12 @@ class Demand:
         found = {name: _build_column_demand(sets, lengths.get(name, 0)) for name, sets in seen.items()}
         return dict(sorted(found.items(), key=lambda pair: (-pair[1].queries, pair[0])))
 
-    def ordered(self) -> Counter[str]:
+    def count_orders(self) -> Counter[str]:
         """Return how often a column leads an ORDER BY that can gain by a layout: with a filter, or with a LIMIT."""
         gaining = (use for use in self.uses if use.order_by and (use.limit is not None or use.filter != AllOf()))
         return Counter(use.order_by[0] for use in gaining)
 
-    def together(self) -> Counter[tuple[str, str]]:
+    def count_pairs(self) -> Counter[tuple[str, str]]:
         """Return the number of queries that filter both of two columns."""
         pairs: Counter[tuple[str, str]] = Counter()
         for use in self.uses:
@@ -137,7 +137,7 @@ class CandidateInputs:
         return find_tenant_field(self.current)
 
     @property
-    def kept(self) -> tuple[PartField, ...]:
+    def required_fields(self) -> tuple[PartField, ...]:
         """The partition fields that a table with tenants keeps: the tenant, and those of time."""
         return find_required_fields(self.current)
 
@@ -167,7 +167,7 @@ class CandidateColumn:
 
     name: str
     kind: IcebergType
-    asked: ColumnDemand
+    demand: ColumnDemand
     promoted: Promoted | None = None
 
     @property
@@ -176,19 +176,19 @@ class CandidateColumn:
         return self.promoted.name if self.promoted else self.name
 
 
-def find_candidate_columns(ground: CandidateInputs, config: RecommendConfig) -> list[CandidateColumn]:
+def find_candidate_columns(inputs: CandidateInputs, config: RecommendConfig) -> list[CandidateColumn]:
     """Return the columns that are filtered or ordered by often enough, the most frequent first."""
     found = []
-    total = max(1, ground.demand.queries)
-    ordered = ground.demand.ordered()
-    for name, asked in ground.demand.filtered().items():
-        if name not in ground.types or PartField(name, "identity") in ground.tenant:
+    total = max(1, inputs.demand.queries)
+    ordered = inputs.demand.count_orders()
+    for name, demand in inputs.demand.count_filters().items():
+        if name not in inputs.types or PartField(name, "identity") in inputs.tenant:
             continue
-        share, is_key = asked.queries / total, parse_column(name).key is not None
+        share, is_key = demand.queries / total, parse_column(name).key is not None
         often = share >= config.promoted_share if is_key else share > config.filtered_share
         if often or (ordered[name] / total > config.ordered_share and not is_key):
-            promoted = Promoted(name_promoted_column(name, ground.types), name) if is_key else None
-            found.append(CandidateColumn(name, ground.types[name], asked, promoted))
+            promoted = Promoted(name_promoted_column(name, inputs.types), name) if is_key else None
+            found.append(CandidateColumn(name, inputs.types[name], demand, promoted))
     return found
 
 
@@ -202,18 +202,18 @@ def name_promoted_column(source: str, taken: Mapping[str, object]) -> str:
     return name if name not in taken else f"{parse_column(source).top}_{name}"
 
 
-def generate_candidates(ground: CandidateInputs, config: RecommendConfig) -> list[Layout]:
+def generate_candidates(inputs: CandidateInputs, config: RecommendConfig) -> list[Layout]:
     """Return every layout that is worth an estimate, each once, without the current one."""
-    wanted = find_candidate_columns(ground, config)
+    candidates = find_candidate_columns(inputs, config)
     found: dict[Layout, None] = {}
-    for partition, promoted in _generate_partitions(ground, wanted, config):
-        for layout in _generate_orders(ground, wanted, partition, promoted):
+    for partition, promoted in _generate_partitions(inputs, candidates, config):
+        for layout in _generate_orders(inputs, candidates, partition, promoted):
             found[layout] = None
-    for wish in wanted:
-        if wish.promoted:
-            found[replace(ground.current, promoted=(wish.promoted,))] = None
-    found.update(dict.fromkeys(_generate_sizes(ground.current)))
-    found.pop(ground.current, None)
+    for candidate in candidates:
+        if candidate.promoted:
+            found[replace(inputs.current, promoted=(candidate.promoted,))] = None
+    found.update(dict.fromkeys(_generate_sizes(inputs.current)))
+    found.pop(inputs.current, None)
     return list(found)[: config.candidates]
 
 
@@ -221,76 +221,78 @@ Partitioning = tuple[tuple[PartField, ...], tuple[Promoted, ...]]
 
 
 def _generate_partitions(
-    ground: CandidateInputs, wanted: Sequence[CandidateColumn], config: RecommendConfig
+    inputs: CandidateInputs, candidates: Sequence[CandidateColumn], config: RecommendConfig
 ) -> Iterator[Partitioning]:
     """Yield partitionings: the current one, one by each column, and one by time and a column.
 
     Those by a column come with and without the kept fields.
     """
-    yield ground.current.partition, ()
-    single = [(wish, field) for wish in wanted for field in _generate_fields(ground, wish, config)]
-    for wish, field in single:
-        yield (*ground.tenant, field), _list_promoted(wish)
-        if not _is_time(wish.kind):
-            yield (*ground.kept, field), _list_promoted(wish)
+    yield inputs.current.partition, ()
+    single = [(candidate, field) for candidate in candidates for field in _generate_fields(inputs, candidate, config)]
+    for candidate, field in single:
+        yield (*inputs.tenant, field), _list_promoted(candidate)
+        if not _is_time(candidate.kind):
+            yield (*inputs.required_fields, field), _list_promoted(candidate)
     for (one, first), (other, second) in combinations(single, 2):
         if one.name != other.name and (_is_time(one.kind) != _is_time(other.kind)):
             pair = (first, second) if _is_time(one.kind) else (second, first)
-            yield (*ground.tenant, *pair), _list_promoted(one, other)
+            yield (*inputs.tenant, *pair), _list_promoted(one, other)
 
 
-def _generate_fields(ground: CandidateInputs, wish: CandidateColumn, config: RecommendConfig) -> Iterator[PartField]:
-    asked, column = wish.asked, wish.column
-    if _is_time(wish.kind):
-        hours = () if isinstance(wish.kind, DateType) else ("hour",)
+def _generate_fields(
+    inputs: CandidateInputs, candidate: CandidateColumn, config: RecommendConfig
+) -> Iterator[PartField]:
+    demand, column = candidate.demand, candidate.column
+    if _is_time(candidate.kind):
+        hours = () if isinstance(candidate.kind, DateType) else ("hour",)
         yield from (PartField(column, transform) for transform in (*hours, "day", "month"))
         return
-    if asked.points:
-        if ground.distinct.get(wish.name, 0) <= config.identity_values:
+    if demand.points:
+        if inputs.distinct.get(candidate.name, 0) <= config.identity_values:
             yield PartField(column, "identity")
         else:
             yield from (
-                PartField(column, f"bucket[{number}]") for number in BUCKET_COUNTS if number <= 2 * ground.files
+                PartField(column, f"bucket[{number}]") for number in BUCKET_COUNTS if number <= 2 * inputs.files
             )
-    if asked.prefixes and isinstance(wish.kind, StringType):
-        lengths = {asked.prefix_length, max(1, asked.prefix_length // 2)}
+    if demand.prefixes and isinstance(candidate.kind, StringType):
+        lengths = {demand.prefix_length, max(1, demand.prefix_length // 2)}
         yield from (PartField(column, f"truncate[{length}]") for length in sorted(lengths))
 
 
 def _generate_orders(
-    ground: CandidateInputs,
-    wanted: Sequence[CandidateColumn],
+    inputs: CandidateInputs,
+    candidates: Sequence[CandidateColumn],
     partition: tuple[PartField, ...],
     promoted: tuple[Promoted, ...],
 ) -> Iterator[Layout]:
     """Yield the current order, a sort by each column or by two columns that are used together, and some z-orders."""
-    base = replace(ground.current, partition=partition, promoted=promoted)
+    base = replace(inputs.current, partition=partition, promoted=promoted)
     yield base
-    free = [wish for wish in wanted if PartField(wish.column, "identity") not in partition]
-    for wish in free:
-        yield _sort_layout(base, wish)
-    together = ground.demand.together()
+    free = [candidate for candidate in candidates if PartField(candidate.column, "identity") not in partition]
+    for candidate in free:
+        yield _sort_layout(base, candidate)
+    together = inputs.demand.count_pairs()
     for one, other in combinations(free, 2):
         if together[min(one.name, other.name), max(one.name, other.name)]:
-            yield _sort_layout(base, *sorted((one, other), key=_points_first))
+            yield _sort_layout(base, *sorted((one, other), key=_equality_first))
     for number in range(2, MAX_ZORDER_COLUMNS + 1):
         for some in combinations(free[: MAX_ZORDER_COLUMNS + 1], number):
-            names = tuple(wish.column for wish in some)
+            names = tuple(candidate.column for candidate in some)
             yield replace(base, sort=(), zorder=names, promoted=_merge_promoted(base, *some))
 
 
 def _sort_layout(base: Layout, *columns: CandidateColumn) -> Layout:
     return replace(
-        base, sort=tuple(wish.column for wish in columns), zorder=(), promoted=_merge_promoted(base, *columns)
+        base, sort=tuple(candidate.column for candidate in columns), zorder=(), promoted=_merge_promoted(base, *columns)
     )
 
 
-def _points_first(wish: CandidateColumn) -> tuple[bool, int]:
+def _equality_first(candidate: CandidateColumn) -> tuple[bool, int]:
     """Return a sort key that puts columns with equality filters first.
 
     The following columns are then sorted within each value.
     """
-    return wish.asked.ranges > wish.asked.points, -wish.asked.queries
+    return candidate.demand.ranges > candidate.demand.points, -candidate.demand.queries
 
 
 def _merge_promoted(base: Layout, *columns: CandidateColumn) -> tuple[Promoted, ...]:
@@ -298,7 +300,7 @@ def _merge_promoted(base: Layout, *columns: CandidateColumn) -> tuple[Promoted, 
 
 
 def _list_promoted(*columns: CandidateColumn) -> tuple[Promoted, ...]:
-    return tuple(wish.promoted for wish in columns if wish.promoted)
+    return tuple(candidate.promoted for candidate in columns if candidate.promoted)
 
 
 def _is_time(kind: IcebergType) -> bool:

@@ -100,7 +100,7 @@ class EvaluationSample:
     @classmethod
     def of(cls, whole: Simulator, seed: int) -> EvaluationSample:
         """Build the simulators from one on the whole sample."""
-        return cls(whole, whole.thinned(RESAMPLE_ROWS, seed))
+        return cls(whole, whole.thin(RESAMPLE_ROWS, seed))
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ def estimate_candidate(
         for weights in resample_weights(trial.part.sample, config.resamples, config.seed)
     ]
     reduction = workload.reduction(layout, scan.shares)
-    told = build_interval(reduction, np.array(drawn), config.confidence, _model_error(workload))
-    interval = replace(told, high=min(1.0, told.high))
+    interval = build_interval(reduction, np.array(drawn), config.confidence, _model_error(workload))
+    interval = replace(interval, high=min(1.0, interval.high))
     return CandidateEstimate(layout, scan, interval)
 
 
@@ -174,7 +174,7 @@ class ValueSpread:
         sampled, once = int(counts.sum()), int((counts == 1).sum())
         return float(np.sqrt(self.rows / sampled) * once + (counts > 1).sum()) if sampled else 0.0
 
-    def found_in(self, rows_a_value: float) -> float:
+    def file_share(self, rows_a_value: float) -> float:
         """Return the share of files that contain a value with `rows_a_value` rows at random positions."""
         return float(min(1.0, 1 - (1 - 1 / max(self.files, 1)) ** rows_a_value + FALSE_POSITIVE_RATE))
 
@@ -191,16 +191,16 @@ def estimate_bloom_reduction(
 
     The interval ranges from the fewest possible distinct values to the most.
     """
-    asked = np.array([_count_points(one, column) for one in filters], dtype=np.float64)
+    points = np.array([_count_points(one, column) for one in filters], dtype=np.float64)
     fewest, most = spread.rows / max(spread.values, 1.0), spread.rows / max(spread.sampled_values, 1)
     low, estimate, high = (
-        _compute_saving(asked, spread.found_in(rows), workload) for rows in (max(fewest, most), fewest, 1.0)
+        _compute_saving(points, spread.file_share(rows), workload) for rows in (max(fewest, most), fewest, 1.0)
     )
     return Interval(min(low, estimate), estimate, max(high, estimate))
 
 
-def _compute_saving(asked: npt.NDArray[np.float64], found: float, workload: FilterWorkload) -> float:
-    factors = np.where(asked > 0, np.minimum(1.0, asked * found), 1.0)
+def _compute_saving(points: npt.NDArray[np.float64], found: float, workload: FilterWorkload) -> float:
+    factors = np.where(points > 0, np.minimum(1.0, points * found), 1.0)
     before = float(workload.counts @ workload.shares)
     return 1 - float(workload.counts @ (workload.shares * factors)) / before if before else 0.0
 
@@ -210,7 +210,7 @@ def _count_points(node: Filter, column: str) -> int:
     if isinstance(node, Test):
         return len(node.values) if node.column == column and node.kind in {"eq", "in"} else 0
     if isinstance(node, AllOf):
-        asked = [found for part in node.parts if (found := _count_points(part, column))]
-        return min(asked, default=0)
+        points = [found for part in node.parts if (found := _count_points(part, column))]
+        return min(points, default=0)
     every = [_count_points(part, column) for part in node.parts]
     return sum(every) if every and all(every) else 0

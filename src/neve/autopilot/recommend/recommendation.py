@@ -105,8 +105,8 @@ class Payback:
 
 def estimate_daily_bytes(demand: Demand, planned: float) -> float:
     """Return the bytes that queries read per day: as logged, or `planned` bytes for a query without a logged count."""
-    told = sum(use.bytes_read if use.bytes_read is not None else planned for use in demand.uses)
-    return told / demand.days
+    total = sum(use.bytes_read if use.bytes_read is not None else planned for use in demand.uses)
+    return total / demand.days
 
 
 def estimate_payback(cost: Cost, read: float, reduction: float, prices: PricesConfig) -> Payback:

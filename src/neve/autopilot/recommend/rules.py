@@ -42,7 +42,7 @@ def reject_unsettled(history: Sequence[LayoutChange], now: datetime, config: Rec
     days = (now - max(change.at for change in history)).total_seconds() / SECONDS_PER_DAY
     if days >= config.settle_days:
         return None
-    return f"the layout was changed {days:.1f} days ago, and {config.settle_days:g} are given to settle"
+    return f"the layout changed {days:.1f} days ago; the next change is considered after {config.settle_days:g} days"
 
 
 def reject_flapping(
@@ -53,12 +53,12 @@ def reject_flapping(
     The gain must exceed the error of the estimate, and a return to an earlier layout needs a clear gain.
     """
     if reduction.low <= 0:
-        return "its gain over the layout that is there is within the error of the estimate"
+        return "the gain over the current layout is within the error of the estimate"
     needed = config.min_reduction + config.return_margin
     if any(change.before == layout for change in history) and reduction.low < needed:
         return (
-            f"the table had this layout before: going back takes {format_share(needed)}, "
-            f"and {format_share(reduction.low)} are sure"
+            f"the table had this layout before: a return needs at least {format_share(needed)}, "
+            f"the lower bound is {format_share(reduction.low)}"
         )
     return None
 
@@ -69,12 +69,9 @@ MAX_PARTITIONS = 10_000
 def reject_small_table(queries: int, table_bytes: int, config: RecommendConfig) -> str | None:
     """Return why a table is skipped before any candidate is evaluated, or None."""
     if table_bytes < config.min_table_bytes:
-        return (
-            f"the table has {format_bytes(table_bytes)}, "
-            f"and less than {format_bytes(config.min_table_bytes)} is too little to matter"
-        )
+        return f"the table has {format_bytes(table_bytes)}, expected at least {format_bytes(config.min_table_bytes)}"
     if queries < config.min_queries:
-        return f"{queries} queries were logged, and fewer than {config.min_queries} say too little"
+        return f"{queries} logged queries, expected at least {config.min_queries}"
     return None
 
 
@@ -84,7 +81,7 @@ def reject_dropped_fields(layout: Layout, current: Layout, config: RecommendConf
     lost = [str(field) for field in kept if field not in layout.partition]
     if not lost:
         return None
-    return f"retention, compaction and rollups go by the partition by {join_names(lost)}, which it would give up"
+    return f"retention, compaction and rollups need the partition by {join_names(lost)}"
 
 
 def reject_fine_partition(estimate: CandidateEstimate, current: Layout, target: int) -> str | None:
@@ -102,13 +99,13 @@ def reject_fine_partition(estimate: CandidateEstimate, current: Layout, target: 
     return None
 
 
-def reject_small_gain(estimate: CandidateEstimate, config: RecommendConfig) -> str | None:
+def reject_small_gain(reduction: Interval, config: RecommendConfig) -> str | None:
     """Return why a reduction is too small, if its lower bound is, or None."""
-    if estimate.reduction.low >= config.min_reduction:
+    if reduction.low >= config.min_reduction:
         return None
     return (
-        f"it would read {format_interval(estimate.reduction)} less, "
-        f"and {format_share(config.min_reduction)} must be sure"
+        f"expected to read {format_interval(reduction)} less, but the lower bound must be at least "
+        f"{format_share(config.min_reduction)}"
     )
 
 
@@ -116,7 +113,7 @@ def reject_slow_payback(payback: Payback, config: RecommendConfig) -> str | None
     """Return why a rewrite does not pay back soon enough, or None."""
     if payback.days <= config.payback_days:
         return None
-    return f"the rewrite would pay back in {payback.days:,.3g} days, and {config.payback_days:g} are allowed"
+    return f"the rewrite would pay back in {payback.days:,.3g} days, expected at most {config.payback_days:g}"
 
 
 def find_objection(
@@ -130,7 +127,7 @@ def find_objection(
     target = current.target_file_bytes or 0
     return (
         reject_fine_partition(estimate, current, target)
-        or reject_small_gain(estimate, config)
+        or reject_small_gain(estimate.reduction, config)
         or reject_flapping(estimate.layout, estimate.reduction, history, config)
         or reject_slow_payback(payback, config)
     )

@@ -108,13 +108,13 @@ def judge_canary(
     if not results:
         reasons.append("no query could be compared")
     if reduction is None:
-        reasons.append("no query plans to read any byte of main, so nothing can get less")
+        reasons.append("no query reads bytes of main, so there is nothing to reduce")
     low = 100 * reduction.low if reduction else 0.0
     enough = reduction is not None and low >= config.threshold_pct
     if reduction is not None:
         reasons.append(
-            f"planned bytes go down by {100 * reduction.estimate:.1f} %, at least by {low:.1f} %, "
-            f"{'which reaches' if enough else 'expected'} {config.threshold_pct:g} %"
+            f"planned bytes decrease by {100 * reduction.estimate:.1f} %, at least {low:.1f} %; "
+            f"the threshold is {config.threshold_pct:g} %"
         )
     passed = bool(results) and not different and enough
     return CanaryReport(attempt_id, table, passed, reduction, tuple(results), tuple(skipped), tuple(reasons))
@@ -208,24 +208,24 @@ class CanaryViews:
                 self.engine.view(self.branch, implied, branch=True),
                 self.now,
                 self.promoted,
-                partial(self._other, implied),
+                partial(self._view_other_table, implied),
             )
         return self._sides[implied]
 
-    def _other(self, implied: ImpliedTests, table: str) -> str | None:
+    def _view_other_table(self, implied: ImpliedTests, table: str) -> str | None:
         """Return a view of another table of the lake, or None if nothing is implied or the table doesn't exist."""
         if not implied:
             return None
         if (table, implied) not in self._others:
-            self._others[table, implied] = self._made(implied, table)
+            self._others[table, implied] = self._create_view(implied, table)
         return self._others[table, implied]
 
-    def _made(self, implied: ImpliedTests, table: str) -> str | None:
+    def _create_view(self, implied: ImpliedTests, table: str) -> str | None:
         try:
             self.engine.lake.table(table)
         except TableMissing:  # Spark reports this itself
             return None
-        return self.engine.other(table, implied)
+        return self.engine.create_view_of(table, implied)
 
 
 Progress = Callable[[int, int], None]
@@ -255,8 +255,8 @@ class Canary:
         before = find_ref_snapshot(table, tag_name(record.id))
         if before is None:
             raise LakeError(
-                f"{record.table} has no tag {tag_name(record.id)}, so there is nothing to measure against",
-                hint="it is there from the merge until it is rolled back",
+                f"{record.table} has no tag {tag_name(record.id)}, so there is nothing to compare with",
+                hint="the tag exists from the merge until a rollback",
             )
         results, skipped = self._compare(record, before, "main", queries, None)
         return measure_merge(table, before, results, skipped)
@@ -269,7 +269,7 @@ class Canary:
         skipped: list[SkippedQuery] = []
         with CanaryViews(engine, main, branch, self.clock(), tuple(record.layout.promoted)) as views:
             for number, query in enumerate(queries):
-                found = self._asked(
+                found = self._compare_query(
                     engine, prepare_query(query, views.sides(query.implied)), first_main=number % 2 == 0
                 )
                 (results if isinstance(found, CanaryResult) else skipped).append(found)  # type: ignore[arg-type]
@@ -277,7 +277,7 @@ class Canary:
                     progress(number + 1, len(queries))
         return tuple(results), tuple(skipped)
 
-    def _asked(
+    def _compare_query(
         self, engine: SparkEngine, prepared: PreparedQuery | UnsuitableQuery, *, first_main: bool
     ) -> CanaryResult | SkippedQuery:
         """Run one query on both sides.
@@ -286,13 +286,15 @@ class Canary:
         """
         query = prepared.query
         if isinstance(prepared, UnsuitableQuery):
-            tells = prepared.detail and self.config.allow_literals
-            return SkippedQuery(query.name, f"{prepared.reason}: {prepared.detail}" if tells else prepared.reason)
+            shows_detail = prepared.detail and self.config.allow_literals
+            return SkippedQuery(
+                query.name, f"{prepared.reason}: {prepared.detail}" if shows_detail else prepared.reason
+            )
         answers: dict[str, Answer] = {}
         for side in ("main", "branch") if first_main else ("branch", "main"):
             try:
                 statement = prepared.main if side == "main" else prepared.branch
-                answers[side] = engine.ask(statement, aggregates=prepared.aggregates)
+                answers[side] = engine.run(statement, aggregates=prepared.aggregates)
             except QueryError as error:
                 if side == "main":
                     return SkippedQuery(query.name, error.message)
@@ -300,7 +302,7 @@ class Canary:
         return CanaryResult(
             query.name,
             query.weight,
-            "it fails on the branch" if branch is None else compare_answers(main, branch, self.config.tolerance),
+            "the query fails on the branch" if branch is None else compare_answers(main, branch, self.config.tolerance),
             main.rows,
             main.planned_bytes,
             branch.planned_bytes if branch else main.planned_bytes,

@@ -48,7 +48,7 @@ def compare_answers(main: Answer, branch: Answer, tolerance: float) -> str:
     if main.rows != branch.rows:
         return f"{main.rows} rows on main, {branch.rows} on the branch"
     if main.values is None or branch.values is None:
-        return "" if main.hash == branch.hash else "other values"
+        return "" if main.hash == branch.hash else "different values"
     return _compare_values(_sort_rows(main.values), _sort_rows(branch.values), tolerance)
 
 
@@ -70,9 +70,9 @@ def _compare_values(
 ) -> str:
     for (exact, numbers), (other_exact, other_numbers) in zip(main, branch, strict=True):
         if exact != other_exact:
-            return "other values"
+            return "different values"
         if not all(_is_close(one, other, tolerance) for one, other in zip(numbers, other_numbers, strict=True)):
-            return f"numbers that differ by more than {tolerance:g} of themselves"
+            return f"numbers differ by more than a relative {tolerance:g}"
     return ""
 
 
@@ -111,7 +111,7 @@ class SparkEngine:
         rows = self.session.read.option(option, str(version)).table(self.lake.spark_name(self.table))
         return _create_view(rows, implied)
 
-    def other(self, table: str, implied: Sequence[Test]) -> str:
+    def create_view_of(self, table: str, implied: Sequence[Test]) -> str:
         """Create a view of the current state of another table, and return its name."""
         return _create_view(self.session.table(self.lake.spark_name(table)), implied)
 
@@ -119,7 +119,7 @@ class SparkEngine:
         """Drop a view."""
         self.session.catalog.dropTempView(view)
 
-    def ask(self, statement: str, *, aggregates: bool) -> Answer:
+    def run(self, statement: str, *, aggregates: bool) -> Answer:
         """Return the answer and its cost.
 
         Raises `QueryError` if the statement fails.
@@ -132,7 +132,7 @@ class SparkEngine:
         try:
             found, plan = self._run(self.session.sql(statement), aggregates=aggregates)
         except PySparkException as error:
-            raise QueryError(f"spark can't answer: {self._why(error)}") from error
+            raise QueryError(f"Spark failed: {self._explain_error(error)}") from error
         finally:
             context.setLocalProperty(GROUP_PROPERTY, None)  # type: ignore[arg-type]
         return replace(
@@ -142,13 +142,13 @@ class SparkEngine:
             read_bytes=self._read(group),
         )
 
-    def _why(self, error: PySparkException) -> str:
+    def _explain_error(self, error: PySparkException) -> str:
         """Return the reason of an error.
 
         Spark's message may contain values of the query. Unless literals are allowed, only the error class is returned.
         """
-        said = (str(error).splitlines() or [""])[0]
-        return said if self.allow_literals else error.getCondition() or type(error).__name__
+        message = (str(error).splitlines() or [""])[0]
+        return message if self.allow_literals else error.getCondition() or type(error).__name__
 
     def _run(self, rows: DataFrame, *, aggregates: bool) -> tuple[Answer, Any]:
         # Two columns of a query may have the same name.
@@ -156,11 +156,11 @@ class SparkEngine:
         types = list_types(named)
         inexact = [number for number, kind in enumerate(types) if kind in FLOAT_TYPES]
         if not (aggregates and inexact):
-            return self._hashed(named, types)
+            return self._hash(named, types)
         limited = named.limit(self.most_rows + 1)
         collected = limited.collect()
         if len(collected) > self.most_rows:
-            raise QueryError(f"its answer has more than {self.most_rows} rows with numbers that may differ a little")
+            raise QueryError(f"its result has more than {self.most_rows} rows with floating-point aggregates")
         values = tuple(
             (
                 tuple(value for number, value in enumerate(row) if number not in inexact),
@@ -170,9 +170,9 @@ class SparkEngine:
         )
         return Answer(types, len(values), values=values), limited._jdf.queryExecution().executedPlan()
 
-    def _hashed(self, rows: DataFrame, types: tuple[str, ...]) -> tuple[Answer, Any]:
-        proof, asked = hash_rows(rows, rows.columns)
-        return Answer(types, proof.rows, proof.hash), asked._jdf.queryExecution().executedPlan()
+    def _hash(self, rows: DataFrame, types: tuple[str, ...]) -> tuple[Answer, Any]:
+        proof, query = hash_rows(rows, rows.columns)
+        return Answer(types, proof.rows, proof.hash), query._jdf.queryExecution().executedPlan()
 
     def _read(self, group: str) -> int | None:
         """Return the bytes that the tasks read, as counted by Hadoop's file systems, or None if they count nothing."""

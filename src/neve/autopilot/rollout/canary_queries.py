@@ -111,17 +111,17 @@ def _prepare_bounded(query: CanaryQuery, sides: QuerySides) -> PreparedQuery | U
         return tree
     undetermined = tree.find(*NONDETERMINISTIC)
     if undetermined is not None:
-        return UnsuitableQuery(query, f"its answer is not determined by the rows: it has {undetermined.key}")
+        return UnsuitableQuery(query, f"its result is not deterministic: it has {undetermined.key}")
     remarks = []
     for hint in list(tree.find_all(exp.Hint)):
         hint.pop()
-        remarks = ["asked without its hints, which change no answer"]
+        remarks = ["run without its hints, which do not change the result"]
     if tree.args.get("limit") or tree.args.get("offset"):
         tree.set("limit", None)
         tree.set("offset", None)
-        remarks.append("asked without its limit, since the query does not say which rows come first of equal ones")
+        remarks.append("run without its limit, because the order of equal rows is undefined")
     if tree.find(exp.Limit, exp.Offset, exp.Fetch) is not None:
-        return UnsuitableQuery(query, "its answer is not determined by the rows: a subquery has a limit")
+        return UnsuitableQuery(query, "its result is not deterministic: a subquery has a limit")
     if not any(_is_table(one, sides) for one in _find_tables(tree)):
         return UnsuitableQuery(query, f"it does not read {'.'.join(sides.table)}")
     fixed = tree.transform(lambda node: _fix_time(node, sides.now))
@@ -130,7 +130,7 @@ def _prepare_bounded(query: CanaryQuery, sides: QuerySides) -> PreparedQuery | U
     branch = _render_side(fixed.copy(), sides, sides.branch, sides.promoted, views)
     refusal = find_refusal(main, views, sides.catalog) or find_refusal(branch, views, sides.catalog)
     if refusal:
-        return UnsuitableQuery(query, f"not canaried, because {refusal}")
+        return UnsuitableQuery(query, f"not allowed in a canary: {refusal}")
     return PreparedQuery(query, main, branch, fixed.find(exp.AggFunc) is not None, tuple(remarks))
 
 
@@ -218,15 +218,18 @@ def select_hot_queries(table: str, queries: Iterable[Query], most: int) -> list[
     heaviest = dict(sorted(kinds.items(), key=lambda one: (-len(one[1]), one[0]))[:most])
     chosen = _choose_texts(heaviest, most)
     return [
-        CanaryQuery(text, len(asked) / len(chosen[kind]), DIALECTS[kind[0]], implied)
-        for kind, asked in heaviest.items()
+        CanaryQuery(text, len(queries_of_kind) / len(chosen[kind]), DIALECTS[kind[0]], implied)
+        for kind, queries_of_kind in heaviest.items()
         for text, implied in chosen[kind]
     ]
 
 
 def _choose_texts(kinds: QueryKinds, most: int) -> dict[tuple[str, str], list[QueryText]]:
     """Return one text of each kind, then a second of each kind that has one, and so on up to the limit."""
-    texts = {kind: list(dict.fromkeys((query.text, query.implied) for query in asked)) for kind, asked in kinds.items()}
+    texts = {
+        kind: list(dict.fromkeys((query.text, query.implied) for query in queries_of_kind))
+        for kind, queries_of_kind in kinds.items()
+    }
     taken = dict.fromkeys(texts, 0)
     left = most
     while left and any(taken[kind] < len(found) for kind, found in texts.items()):

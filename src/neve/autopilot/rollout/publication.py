@@ -84,11 +84,11 @@ def _build_publication(table: Table, record: StagedBranch, branch: str, main: in
     if head is None or record.spec_id is None:
         raise LakeError(f"{record.table} has no branch {branch}: it was rolled back, or is not staged yet")
     if now != main or main not in list_ancestors(table, head):
-        raise TableMoved(f"main of {record.table} is at {now}, which {branch} does not come from")
+        raise TableMoved(f"main of {record.table} is at {now}, which is not an ancestor of {branch}")
     if metadata.default_spec_id not in (record.before.spec_id, record.spec_id):
         raise LakeError(
-            f"{record.table} is partitioned by spec {metadata.default_spec_id} now, expected {record.before.spec_id}",
-            hint="roll the attempt back: its estimate was about another layout",
+            f"{record.table} has the partition spec {metadata.default_spec_id}, expected {record.before.spec_id}",
+            hint="roll the attempt back: its estimate was for another layout",
         )
     updates: list[TableUpdate] = [
         make_branch_update(table, MAIN_BRANCH, head),
@@ -128,15 +128,15 @@ def restore_layout(lake: Lake, record: StagedBranch, attempts: int) -> RollbackR
         table = lake.table(record.table)
         before, main = find_ref_snapshot(table, tag), find_ref_snapshot(table, MAIN_BRANCH)
         if before is None or main is None:
-            raise LakeError(f"{record.table} has no tag {tag} any more, so what was merged can't be taken back")
+            raise LakeError(f"{record.table} has no tag {tag} any more, so the merge can't be rolled back")
         try:
             if main == record.merged_to:
                 _commit_rollback(lake, record, main, before)
-                return _build_report(record, "restored", before, "main had not moved since the merge")
+                return _build_report(record, "restored", before, "main had no new commits since the merge")
             return _restore_moved(lake, record, before, main)
         except TableMoved:
             continue
-    raise CommitConflict(f"main of {record.table} moved under each of {attempts} attempts to roll back")
+    raise CommitConflict(f"main of {record.table} changed during each of {attempts} rollback attempts")
 
 
 def _restore_moved(lake: Lake, record: StagedBranch, before: int, main: int) -> RollbackReport:
@@ -160,7 +160,7 @@ def _restore_moved(lake: Lake, record: StagedBranch, before: int, main: int) -> 
     head = find_ref_snapshot(lake.table(record.table), branch)
     _commit_rollback(lake, record, main, main if head is None else head, branch)
     return _build_report(
-        record, "swapped back", main if head is None else head, "main had moved on: its new files stay"
+        record, "swapped back", main if head is None else head, "main has new commits: their files stay"
     )
 
 
@@ -175,7 +175,7 @@ def _swap_files_back(lake: Lake, record: StagedBranch, branch: str, swaps: Seque
     table = lake.table(record.table)
     old, merged = table.snapshot_by_id(before), record.merged_to
     if merged is None or old is None:
-        raise LakeError(f"nobody knows what {record.id} put on main of {record.table}")
+        raise LakeError(f"the record of {record.id} has no merged snapshot of {record.table}")
     added = tuple(file for one in swaps for file in one.added)
     paths = frozenset(str(file["file-path"]) for file in added)
     replacement = Replacement(
@@ -229,5 +229,5 @@ def _build_report(record: StagedBranch, files: RollbackFiles, main: int, why: st
     reasons = [why, f"partition spec {record.before.spec_id} and sort order {record.before.order_id} are the default"]
     if record.layout.promoted:
         names = ", ".join(one.name for one in record.layout.promoted)
-        reasons.append(f"the columns {names} stay, since queries may use them; they are null in the old files")
+        reasons.append(f"the columns {names} stay, because queries may use them; they are null in the old files")
     return RollbackReport(record.id, record.table, files, main, tuple(reasons))

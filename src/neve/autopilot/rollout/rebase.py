@@ -90,7 +90,7 @@ def list_staged_swaps(lake: Lake, record: StagedBranch) -> tuple[FileSwap, ...]:
     """Return the file swaps on an attempt's branch."""
     head = find_ref_snapshot(lake.table(record.table), record.branch)
     if head is None:
-        raise LakeError(f"{record.table} has no branch {record.branch}: it was rolled back, or is merged already")
+        raise LakeError(f"{record.table} has no branch {record.branch}: it was rolled back, or is already merged")
     return tuple(list_swaps(lake, record.table, record.base, head, PINNED))
 
 
@@ -107,7 +107,7 @@ def rebase_branch(stager: Stager, record: StagedBranch, swaps: Sequence[FileSwap
             raise
         except CommitConflict as conflict:
             log.info(
-                "a staged file was touched on main", table=record.table, attempt=record.id, reason=conflict.message
+                "a staged file was changed on main", table=record.table, attempt=record.id, reason=conflict.message
             )
     return _apply_rebase(stager, record, _inspect_main(stager.lake, record, swaps), branch)
 
@@ -131,7 +131,7 @@ def _apply_rebase(stager: Stager, record: StagedBranch, todo: RebasePlan, branch
     for pinned in (True, False):
         _replay_swaps(lake, record, branch, [one for one in todo.clean if one.pinned is pinned], order_id)
     for step in pack_steps(todo.again, stager.config.step_bytes):
-        stager.rewriter(record.changed(order_id=order_id), branch).rewrite(step)
+        stager.rewriter(record.update(order_id=order_id), branch).rewrite(step)
     if todo.again:
         at = find_ref_snapshot(lake.table(name), branch)
         prove_rows(lake, name, main, main if at is None else at, record.layout.promoted)

@@ -57,7 +57,7 @@ class Rollout(Stager):
     def _queries(self) -> Canary:
         return Canary(self.lake, self.config.canary)
 
-    def rollback(self, attempt_id: str, reason: str = "asked for") -> RollbackReport | DiscardReport:
+    def rollback(self, attempt_id: str, reason: str = "requested") -> RollbackReport | DiscardReport:
         """Roll an attempt back: its merge if the table has one, otherwise its branch."""
         record = self.history.get_branch(attempt_id)
         if tag_name(record.id) in self._table(record).metadata.refs:
@@ -71,18 +71,18 @@ class Rollout(Stager):
         record = self.history.get_branch(attempt_id)
         with self.lease(record.table) as lease:
             record = self.history.get_branch(attempt_id)
-            record = record.changed(message=message or record.message)
+            record = record.update(message=message or record.message)
             if tag_name(record.id) in self._table(record).metadata.refs:
-                return self._noted(record, None, 0, started)
+                return self._record_merge(record, None, 0, started)
             if record.state is not BranchState.STAGED:
                 raise LakeError(f"the attempt {attempt_id} is {record.state.value}, expected one that is staged")
             swaps = cache(lambda: list_staged_swaps(self.lake, record))
             for number in range(self.config.merge_attempts):
                 rebased = self._attempt(record, swaps, number, lease)
                 if rebased is not None:
-                    return self._noted(record, rebased, number, started)
+                    return self._record_merge(record, rebased, number, started)
         raise CommitConflict(
-            f"main of {record.table} moved under each of {self.config.merge_attempts} attempts to merge",
+            f"main of {record.table} changed during each of {self.config.merge_attempts} merge attempts",
             hint="nothing was published; merge again when there are fewer writers, or raise merge_attempts",
         )
 
@@ -90,20 +90,20 @@ class Rollout(Stager):
         """Restore the layout that a merge replaced, as long as its tag exists."""
         record = self.history.get_branch(attempt_id)
         with self.lease(record.table):
-            record = self._settled(self.history.get_branch(attempt_id))
+            record = self._reconcile(self.history.get_branch(attempt_id))
             if record.state is not BranchState.MERGED:
                 raise LakeError(f"the attempt {attempt_id} is {record.state.value}, expected one that is merged")
             report = restore_layout(self.lake, record, self.config.merge_attempts)
-            self.history.put_branch(record.changed(state=BranchState.ROLLED_BACK))
+            self.history.put_branch(record.update(state=BranchState.ROLLED_BACK))
         return report
 
-    def _settled(self, record: StagedBranch) -> StagedBranch:
+    def _reconcile(self, record: StagedBranch) -> StagedBranch:
         """Return the record of an attempt, including a merge that a killed run did not record."""
         table = self._table(record)
         before, after = find_ref_snapshot(table, tag_name(record.id)), find_merged_snapshot(table, record.id)
         if before is None or after is None:
             return record
-        return self.history.put_branch(record.changed(state=BranchState.MERGED, merged_from=before, merged_to=after))
+        return self.history.put_branch(record.update(state=BranchState.MERGED, merged_from=before, merged_to=after))
 
     def _table(self, record: StagedBranch) -> Table:
         return self.lake.table(record.table)
@@ -122,16 +122,18 @@ class Rollout(Stager):
         except CommitConflict as conflict:
             if find_ref_snapshot(self._table(record), MAIN_BRANCH) == main:
                 raise
-            log.info("main moved before a merge", table=record.table, attempt=record.id, reason=conflict.message)
+            log.info("main changed before a merge", table=record.table, attempt=record.id, reason=conflict.message)
             IcebergBranches(self.lake, record.table).remove(branch)
             return None
         return rebased
 
-    def _noted(self, record: StagedBranch, rebased: RebasedBranch | None, number: int, started: float) -> MergeReport:
-        record = self._settled(record)
+    def _record_merge(
+        self, record: StagedBranch, rebased: RebasedBranch | None, number: int, started: float
+    ) -> MergeReport:
+        record = self._reconcile(record)
         before, after = record.merged_from, record.merged_to
         if before is None or after is None:
-            raise LakeError(f"{record.table} shows no merge of {record.id}, expected it under {tag_name(record.id)}")
+            raise LakeError(f"{record.table} has no merge of {record.id}, expected the tag {tag_name(record.id)}")
         replayed = rebased is not None and rebased.branch != record.branch
         return MergeReport(
             record.id,
@@ -159,12 +161,10 @@ def find_merged_snapshot(table: Table, attempt_id: str) -> int | None:
 
 def _format_reasons(record: StagedBranch, rebased: RebasedBranch | None) -> tuple[str, ...]:
     if rebased is None:
-        return ("it was merged before",)
+        return ("already merged",)
     if rebased.branch == record.branch:
-        return ("main had not moved since the branch was made",)
-    found = [f"main had moved on: the swap of {rebased.replayed} files was replayed on it"]
+        return ("main had no new commits since the branch was created",)
+    found = [f"main had new commits: the swap of {rebased.replayed} files was replayed on them"]
     if rebased.redone:
-        found.append(
-            f"{rebased.redone} files were touched on main meanwhile, or came without new columns: staged again"
-        )
+        found.append(f"{rebased.redone} files were changed on main, or added without the new columns: staged again")
     return tuple(found)

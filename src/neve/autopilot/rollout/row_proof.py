@@ -36,13 +36,13 @@ def prove_rows(lake: Lake, table: str, main: int, head: int, promoted: Collectio
     before, after = read_rows(lake, table, main), read_rows(lake, table, head)
     new = {one.name for one in promoted}  # main may have these already, without their values
     columns = [name for name in before.columns if name not in new]
-    expected, _asked = hash_rows(before, columns)
-    found, _asked = hash_rows(after, columns)
+    expected, _query = hash_rows(before, columns)
+    found, _query = hash_rows(after, columns)
     if expected != found or _types_by_name(before, columns) != _types_by_name(after, columns):
         raise RowsChanged(
             f"{table} has {expected.rows} rows at {main} (hash {expected.hash:x}), but {found.rows} at {head} "
             f"(hash {found.hash:x}), expected the same",
-            hint="main is untouched; roll the branch back: this is a bug in Neve",
+            hint="main is unchanged; roll the branch back and report this bug",
         )
     for one in promoted:
         _check_values(after, one, table)
@@ -54,9 +54,9 @@ def hash_rows(rows: DataFrame, columns: Sequence[str]) -> tuple[RowProof, DataFr
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - a JVM's worth of imports
 
     hashed = F.xxhash64(*(make_hashable(rows, name) for name in columns)) if columns else F.lit(0)
-    asked = rows.agg(F.count(F.lit(1)).alias("rows"), F.sum(hashed.cast(HASH_TYPE)).alias("hash"))
-    [found] = asked.collect()
-    return RowProof(int(found["rows"]), int(found["hash"] or 0)), asked
+    query = rows.agg(F.count(F.lit(1)).alias("rows"), F.sum(hashed.cast(HASH_TYPE)).alias("hash"))
+    [found] = query.collect()
+    return RowProof(int(found["rows"]), int(found["hash"] or 0)), query
 
 
 def list_types(rows: DataFrame) -> tuple[str, ...]:
@@ -91,5 +91,5 @@ def _check_values(rows: DataFrame, promoted: Promoted, table: str) -> None:
     wrong = rows.where(~F.col(f"`{promoted.name}`").eqNullSafe(value)).count()
     if wrong:
         raise RowsChanged(
-            f"{wrong} rows of {table} have in {promoted.name} another value than {promoted.source}, expected none"
+            f"{wrong} rows of {table} have a value in {promoted.name} that differs from {promoted.source}"
         )

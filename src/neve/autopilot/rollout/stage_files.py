@@ -90,8 +90,8 @@ def _split_steps(files: Iterable[StageFile], step_bytes: int) -> Iterator[Step]:
         yield Step(tuple(open_step))
 
 
-UNREAD_REASON = "no logged query that a layout can help reads them"
-LAID_OUT_REASON = "they have the layout already"
+UNREAD_REASON = "no logged query that can gain reads them"
+LAID_OUT_REASON = "they already have the layout"
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def list_data_files(table: Table, snapshot_id: int) -> dict[str, StageFile]:
     if snapshot is None:
         raise LakeError(
             f"{'.'.join(table.name())} has no snapshot {snapshot_id} any more",
-            hint="roll the attempt back, and begin anew",
+            hint="roll the attempt back, and start again",
         )
     found: dict[str, StageFile] = {}
     for file in iterate_data_files(table, snapshot):

@@ -47,16 +47,12 @@ if TYPE_CHECKING:
     from neve.predicate.filters import Filter
 
 
-# Neither changes the content of main. A new column is null there until the merge, and a spec that is not the default is
-# used only by writers that name it.
-
-
 def stage_metadata(lake: Lake, record: StagedBranch) -> StagedBranch:
     """Add the columns and the spec that the layout needs and the table lacks, and record them."""
     commit_metadata(lake, record.table, lambda found: _add_columns(found, record.layout.promoted))
     metadata = commit_metadata(lake, record.table, lambda found: _add_spec(found, record)).metadata
     before = next((one for one in metadata.schemas if one.schema_id == record.before.schema_id), metadata.schema())
-    return record.changed(
+    return record.update(
         schema_id=metadata.current_schema_id if find_new_columns(before, record.layout.promoted) else None,
         spec_id=resolve_partition_spec(metadata, record.layout.partition).spec_id,
         order_id=find_order_id(metadata, record),
@@ -110,7 +106,7 @@ def _add_spec(table: Table, record: StagedBranch) -> MetadataChange | None:
 class StageRequest:
     """Request for a layout of a table; if `files` is given, only these are rewritten.
 
-    With `asked`, the filters of queries on the table, the files that gain are selected when the attempt begins.
+    With `filters`, the filters of queries on the table, the files that gain are selected when the attempt begins.
     """
 
     attempt_id: str
@@ -118,7 +114,7 @@ class StageRequest:
     layout: Layout
     files: tuple[str, ...] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
-    asked: tuple[Filter, ...] | None = None
+    filters: tuple[Filter, ...] | None = None
 
 
 def begin_attempt(table: Table, change: StageRequest) -> StagedBranch:
@@ -129,11 +125,11 @@ def begin_attempt(table: Table, change: StageRequest) -> StagedBranch:
     base, metadata = _find_base(table, change), table.metadata
     before = current_layout(table)
     if change.layout == before and not change.properties:
-        raise ConfigError(f"{change.table} is laid out so already: {change.layout}")
+        raise ConfigError(f"{change.table} already has this layout: {change.layout}")
     if change.files is not None and change.layout.promoted:
         raise ConfigError(
-            f"{change.table} gets new columns, and {len(change.files)} files were named, expected all files",
-            hint="a column that is filled in some files only would answer queries wrongly",
+            f"{change.table} gets new columns, but only {len(change.files)} files were named, expected all files",
+            hint="a column that only some files have would give wrong results",
         )
     properties = diff_properties(before, change.layout, change.properties)
     record = StagedBranch(
@@ -161,16 +157,16 @@ def _choose_files(table: Table, record: StagedBranch, change: StageRequest) -> S
     """Return the attempt with the files that gain, if a selection is requested and possible."""
     # its branch was created earlier, and main has moved since
     is_old = record.base != find_ref_snapshot(table, MAIN_BRANCH)
-    if change.asked is None or change.files is not None or change.layout.promoted or is_old:
+    if change.filters is None or change.files is not None or change.layout.promoted or is_old:
         return record
     files = list_data_files(table, record.base)
-    found = select_files(files.values(), _find_file_shape(table, record), find_files_read(table, change.asked))
+    found = select_files(files.values(), _find_file_shape(table, record), find_files_read(table, change.filters))
     if not found.files:
         raise LakeError(
             f"no file of {record.table} gains by {record.layout}: {format_selection(0, found.left_out)}",
             hint="autopilot.stage.only_read: false rewrites all files",
         )
-    return record.changed(files=found.files, left_out=found.left_out) if found.left_out else record
+    return record.update(files=found.files, left_out=found.left_out) if found.left_out else record
 
 
 def _find_file_shape(table: Table, record: StagedBranch) -> FileShape | None:
@@ -188,11 +184,11 @@ def _find_base(table: Table, change: StageRequest) -> int:
     """Return the snapshot at which the branch begins: main's, or that of an existing branch."""
     name, main = branch_name(change.attempt_id), find_ref_snapshot(table, MAIN_BRANCH)
     if main is None:
-        raise LakeError(f"{change.table} has no rows, so there is nothing to lay out")
+        raise LakeError(f"{change.table} has no rows")
     made = find_ref_snapshot(table, name)
     if made is not None and made not in list_ancestors(table, main):
         raise LakeError(
-            f"the branch {name} of {change.table} is at {made}, which is not main's, and nothing is known of it",
-            hint="its state store is another one, or was lost; remove the branch",
+            f"the branch {name} of {change.table} is at {made}, which is not on main, and it has no record",
+            hint="the branch belongs to another or lost state store; remove it",
         )
     return main if made is None else made

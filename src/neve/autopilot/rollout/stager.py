@@ -171,8 +171,8 @@ def _list_leftovers(remains: AttemptRemains) -> tuple[str, ...]:
 BASE_SUFFIX = ".base"
 Progress = Callable[[int, int], None]
 UNSUPPORTED_BRANCHES = {
-    "nessie": "Nessie's branches have a catalog of their own each, which a lake's session is not connected to",
-    "lakefs": "lakeFS's open version has no Iceberg catalog: its branches hold files, not a table's snapshots",
+    "nessie": "each branch of Nessie has its own catalog, to which the session of the lake is not connected",
+    "lakefs": "the open version of lakeFS has no Iceberg catalog: its branches have files, not snapshots of tables",
 }
 
 
@@ -208,8 +208,8 @@ class Stager:
                 self.rewriter(record, record.branch).rewrite(step)
                 if progress is not None:
                     progress(number + 1, len(steps))
-            report = self._proven(record, steps, found, started)
-            self.history.put_branch(record.changed(state=BranchState.STAGED))
+            report = self._prove_rows(record, steps, found, started)
+            self.history.put_branch(record.update(state=BranchState.STAGED))
         return report
 
     def discard(self, attempt_id: str, reason: str) -> DiscardReport:
@@ -222,7 +222,7 @@ class Stager:
                     f"the attempt {attempt_id} was merged", hint="`neve autopilot rollback` restores the layout"
                 )
             report = discard_attempt(self.lake, record, reason)
-            self.history.put_branch(record.changed(state=BranchState.ROLLED_BACK))
+            self.history.put_branch(record.update(state=BranchState.ROLLED_BACK))
         return report
 
     def rewriter(self, record: StagedBranch, branch: str) -> StepRewriter:
@@ -247,7 +247,7 @@ class Stager:
         table = self.lake.table(record.table)
         return pack_steps(list_pending_files(table, record), self.config.step_bytes)
 
-    def _proven(self, record: StagedBranch, steps: tuple[Step, ...], found: int, started: float) -> StageReport:
+    def _prove_rows(self, record: StagedBranch, steps: tuple[Step, ...], found: int, started: float) -> StageReport:
         table = self.lake.table(record.table)
         head = find_ref_snapshot(table, record.branch)
         if head is None:
@@ -306,18 +306,20 @@ def check_branch_kind(config: StageConfig) -> None:
 
 def _check_state(record: StagedBranch, change: StageRequest) -> None:
     if record.state in (BranchState.MERGED, BranchState.ROLLED_BACK):
-        raise ConfigError(f"the attempt {record.id} is {record.state.value}, expected one that is not over")
+        raise ConfigError(f"the attempt {record.id} is {record.state.value}, expected an unfinished attempt")
     files = record.files if change.files is None else change.files
     if (record.table, record.layout, record.files) != (change.table, change.layout, files):
-        raise ConfigError(f"the attempt {record.id} is about another change of {record.table}: {record.layout}")
+        raise ConfigError(f"the attempt {record.id} is another change of {record.table}: {record.layout}")
 
 
 def _format_reasons(record: StagedBranch, rows: int) -> tuple[str, ...]:
     found = [] if not record.left_out else [format_selection(len(record.files or ()), record.left_out)]
-    found.append(f"{rows:,} rows are the same on main and on {record.branch}, by number and by hash")
+    found.append(f"{rows:,} rows are equal on main and on {record.branch}, by count and by hash")
     if record.new_spec is not None:
         found.append(f"partition spec {record.new_spec} was added and is not the default")
     if record.schema_id is not None:
         names = ", ".join(one.name for one in record.layout.promoted)
-        found.append(f"new columns: {names}; on main they are null until the merge, later where writers leave them out")
+        found.append(
+            f"new columns: {names}; they are null on main until the merge, and later in rows of writers that omit them"
+        )
     return tuple(found)

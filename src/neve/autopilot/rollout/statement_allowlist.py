@@ -81,7 +81,7 @@ TABLE_PARTS = frozenset({"this", "alias", "db", "catalog", "pivots", "joins", "l
 def find_refusal(text: str, views: Collection[str], catalog: str) -> str:
     """Return why a statement is refused; empty if it only reads views and tables of a catalog."""
     if SUBSTITUTION in text:
-        return f"it has {SUBSTITUTION}…}}, which stands for a setting of the service"
+        return f"it has {SUBSTITUTION}…}}, which Spark would replace by a setting of the service"
     try:
         tree = sqlglot.parse_one(text, read=ENGINE)
     except SqlglotError:
@@ -123,11 +123,11 @@ def _fold_name(name: str) -> str:
 
 def _find_node_refusal(node: exp.Expr, views: Collection[str], catalog: str) -> str:
     if node.key not in ALLOWED_NODES and node.key not in ALLOWED_FUNCTIONS:
-        return f"it has {_format_name(node.key)}, which the canary does not know"
+        return f"it uses {_format_name(node.key)}, which is not on the allowlist"
     reason = ""
     match node:
         case exp.Anonymous() if node.name.lower() not in ALLOWED_CALLS:
-            reason = f"it calls {_format_name(node.name)}, which the canary does not know"
+            reason = f"it calls {_format_name(node.name)}, which is not on the allowlist"
         case exp.Table():
             reason = _find_table_refusal(node, views, catalog)
         case exp.CTE() if not node.alias.isascii():
@@ -135,14 +135,14 @@ def _find_node_refusal(node: exp.Expr, views: Collection[str], catalog: str) -> 
         case exp.Dot(expression=exp.Func()):
             reason = "it calls a function of a catalog"
         case exp.DataType(this=exp.DType.USERDEFINED | exp.DType.UNKNOWN):
-            reason = "it has a type that the canary does not know"
+            reason = "it uses an unknown type"
     return reason
 
 
 def _find_table_refusal(node: exp.Table, views: Collection[str], catalog: str) -> str:
     further = {key for key, value in node.args.items() if value} - TABLE_PARTS
     if further or not isinstance(node.this, exp.Identifier):
-        return "it reads something that is no plain table"
+        return "it reads something other than a plain table"
     if node.db and node.catalog == catalog:
         return ""
     if not node.db and (node.name in views or is_defined_by_with(node)):

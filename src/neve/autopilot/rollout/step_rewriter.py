@@ -52,13 +52,13 @@ class StepRewriter:
         head = find_ref_snapshot(table, self.branch)
         if head is None:
             raise ConfigError(f"{record.table} has no branch {self.branch}")
-        staged = BranchFiles(lake.spark, lake.spark_name(record.table), self.folder, self._properties(table))
+        staged = BranchFiles(lake.spark, lake.spark_name(record.table), self.folder, self._final_properties(table))
         paths = frozenset(file.path for file in step.files)
         # The branch's head, not its base: then the scan sees that a delete file that an earlier step's files shared is
         # unused.
         scan = staged.scan(paths, head, step.spec_id, None)
         with staged.reading(scan.tasks) as (rows, name):
-            laid_out = self._laid_out(self._promoted(rows), self._outputs(step, table))
+            laid_out = self._lay_out(self._add_promoted(rows), self._outputs(step, table))
             files = staged.write(laid_out, name, self._options(table))
         pinned = _is_pinned(scan)
         added = tuple({**file, "sort-order-id": record.order_id} for file in staged.contents(files))
@@ -78,7 +78,7 @@ class StepRewriter:
             summary={ATTEMPT: record.id, PINNED: str(pinned).lower()},
         )
 
-    def _properties(self, table: Table) -> dict[str, str]:
+    def _final_properties(self, table: Table) -> dict[str, str]:
         """Return the table properties after the merge; the writers of the new files need them now."""
         # Properties that the merge removes don't matter: writers of this layout don't read them.
         return {key: value for key, value in self.record.properties.items() if value is not None}
@@ -99,7 +99,7 @@ class StepRewriter:
             "fanout-enabled": "false",
         }
 
-    def _promoted(self, rows: DataFrame) -> DataFrame:
+    def _add_promoted(self, rows: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812, PLC0415 - a JVM's worth of imports
 
         for one in self.record.layout.promoted:
@@ -107,7 +107,7 @@ class StepRewriter:
             rows = rows.withColumn(one.name, F.element_at(F.col(f"`{column}`"), F.lit(key)))
         return rows
 
-    def _laid_out(self, rows: DataFrame, outputs: int) -> DataFrame:
+    def _lay_out(self, rows: DataFrame, outputs: int) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812, PLC0415 - a JVM's worth of imports
 
         layout, catalog = self.record.layout, self.lake.catalog_config.name

@@ -47,7 +47,7 @@ class LookupBudget:
         """
         self._left -= 1
         if self._left < 0:
-            raise UnreadableSql("it takes too long to follow")
+            raise UnreadableSql("it is too complex to analyze")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class TermFinder:
         """
         return self._term(node, at, MAX_ALIAS_STEPS)
 
-    def mentioned(self, node: exp.Expr, at: int) -> Iterator[Term]:
+    def find_terms(self, node: exp.Expr, at: int) -> Iterator[Term]:
         """Yield the columns of the table in a node, without its subqueries."""
         skipped: set[int] = set()
         for one in walk_without_subqueries(node):
@@ -89,7 +89,7 @@ class TermFinder:
         parts, reading = split_name(column), self.path[at].reading
         found = reading.resolve(parts) if parts else None
         if found is None:
-            return bool(parts) and column.name.lower() not in reading.computed
+            return bool(parts) and column.name.lower() not in reading.computed_aliases
         return found[0] is not self.path[at].item
 
     def _term(self, node: exp.Expr, at: int, steps: int) -> Term | None:
@@ -99,24 +99,24 @@ class TermFinder:
         node = node.unnest()
         parts = split_name(node)
         if parts is not None:
-            return self._named(parts, at, steps - 1)
+            return self._resolve_name(parts, at, steps - 1)
         if isinstance(node, exp.Bracket):
             return self._key(node, at, steps - 1)
         inner = self._term(inside, at, steps - 1) if (inside := find_argument(node)) is not None else None
         return wrap_term(inner, node) if inner is not None else None
 
-    def _named(self, parts: tuple[str, ...], at: int, steps: int) -> Term | None:
+    def _resolve_name(self, parts: tuple[str, ...], at: int, steps: int) -> Term | None:
         frame = self.path[at]
         found = frame.reading.resolve(parts)
         if found is None:
-            alias = frame.reading.computed.get(parts[0].lower()) if len(parts) == 1 else None
+            alias = frame.reading.computed_aliases.get(parts[0].lower()) if len(parts) == 1 else None
             return self._term(alias, at, steps) if alias is not None else None
         item, rest = found
         if item is not frame.item:
             return None
         if at + 1 == len(self.path):
             return self._column(rest)
-        return self._deeper(rest, at, steps)
+        return self._resolve_derived(rest, at, steps)
 
     def _column(self, parts: tuple[str, ...]) -> Term:
         """Return a column of the table, a field in it, or a key of a map in Spark's dot notation."""
@@ -129,7 +129,7 @@ class TermFinder:
             return Term(format_map_key(".".join(before), parts[-1]), of.value_type, is_key=True)
         return Term(".".join(before), of, is_opaque=True)
 
-    def _deeper(self, rest: tuple[str, ...], at: int, steps: int) -> Term | None:
+    def _resolve_derived(self, rest: tuple[str, ...], at: int, steps: int) -> Term | None:
         """Resolve a column of a derived item to its expression in the SELECT below."""
         item, below = self.path[at].item, self.path[at + 1].reading
         names = [name.lower() for name in item.renamed]
@@ -188,7 +188,7 @@ class ScopeTerms:
 
         If the expression also depends on other items, it doesn't restrict the table.
         """
-        terms = {term.column: term for term in self.finder.mentioned(node, self.at)}
+        terms = {term.column: term for term in self.finder.find_terms(node, self.at)}
         if self.finder.is_shared(node, self.at):
             return None
         name = function_name(node)
@@ -213,11 +213,11 @@ def find_conditions(reading: SelectScope, item: FromItem) -> Iterator[Condition]
     for joined in reading.items:
         on = joined.join.args.get("on") if joined.join is not None else None
         if on is not None and _restricts_item(reading, joined, item):
-            yield Condition(on, reading.filled_in(item, but=joined.join))
+            yield Condition(on, reading.may_be_null_row(item, but=joined.join))
     for clause in ("prewhere", "where"):
         where = reading.select.args.get(clause)
         if where is not None:
-            yield Condition(where.this, reading.filled_in(item))
+            yield Condition(where.this, reading.may_be_null_row(item))
 
 
 def _iter_filters(terms: TermFinder, constants: ConstantEvaluator) -> Iterator[Filter | None]:
@@ -228,7 +228,7 @@ def _iter_filters(terms: TermFinder, constants: ConstantEvaluator) -> Iterator[F
             found = ConditionReader(ScopeTerms(terms, at), constants, rules).filter(condition.node)
             if found is not None and (is_strict(found) or not (condition.strict or filled_below)):
                 yield found
-        filled_below = filled_below or frame.reading.filled_in(frame.item)
+        filled_below = filled_below or frame.reading.may_be_null_row(frame.item)
 
 
 def _restricts_item(reading: SelectScope, joined: FromItem, item: FromItem) -> bool:

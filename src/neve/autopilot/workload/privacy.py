@@ -7,18 +7,13 @@ proposal is about them. Literals and comments are removed.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import sqlglot
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from neve.predicate.filters import AllOf, AnyOf, Filter, Test
-
-if TYPE_CHECKING:
-    from neve.autopilot.workload.queries import Query
+from neve.predicate.filters import AllOf, Filter, Test
 
 PLACEHOLDER = "?"
 LITERAL_TOKENS = {kind for kind in TokenType if "STRING" in kind.name} | {TokenType.NUMBER}
@@ -68,12 +63,6 @@ def fingerprint_query(text: str, dialect: str) -> str:
     return hashlib.sha256(redact_query(text, dialect).lower().encode()).hexdigest()[:FINGERPRINT_DIGITS]
 
 
-def remove_values(query: Query, dialect: str) -> Query:
-    """Return a query whose tests have columns and kinds, but no values."""
-    uses = tuple(replace(use, filter=_remove_literals(use.filter), limit=None) for use in query.uses)
-    return replace(query, text=redact_query(query.text, dialect), uses=uses, implied=())
-
-
 def format_filter(found: Filter, *, allow_literals: bool = False) -> str:
     """Format a filter on one line.
 
@@ -91,24 +80,17 @@ def format_filter(found: Filter, *, allow_literals: bool = False) -> str:
 def _format_test(test: Test, *, allow_literals: bool) -> str:
     column = f"{test.function}({test.column})" if test.function.isidentifier() else test.column
 
-    def said(value: object) -> str:
+    def show(value: object) -> str:
         return repr(value) if allow_literals else PLACEHOLDER
 
     if test.kind == "range":
-        low = f"{column} {'>=' if test.low_inclusive else '>'} {said(test.low)}" if test.low is not None else ""
-        high = f"{column} {'<=' if test.high_inclusive else '<'} {said(test.high)}" if test.high is not None else ""
+        low = f"{column} {'>=' if test.low_inclusive else '>'} {show(test.low)}" if test.low is not None else ""
+        high = f"{column} {'<=' if test.high_inclusive else '<'} {show(test.high)}" if test.high is not None else ""
         return " AND ".join(one for one in (low, high) if one)
-    values = ", ".join(dict.fromkeys(map(said, test.values)))
+    values = ", ".join(dict.fromkeys(map(show, test.values)))
     words = {"eq": f"= {values}", "in": f"IN ({values})", "prefix": f"LIKE {values}%"}
     words |= {"is_null": "IS NULL", "not_null": "IS NOT NULL", "other": "(something)"}
     return f"{column} {words[test.kind]}"
-
-
-def _remove_literals(found: Filter) -> Filter:
-    if isinstance(found, Test):
-        return Test(found.column, found.kind, function=found.function)
-    parts = tuple(dict.fromkeys(_remove_literals(part) for part in found.parts))
-    return AllOf(parts) if isinstance(found, AllOf) else AnyOf(parts)
 
 
 def _mask_tokens(tokens: list[Token]) -> list[tuple[str, bool]]:
@@ -116,16 +98,16 @@ def _mask_tokens(tokens: list[Token]) -> list[tuple[str, bool]]:
 
     A token that directly follows a value is part of the value.
     """
-    said: list[tuple[str, bool]] = []
+    words: list[tuple[str, bool]] = []
     end, was_value = -2, False
     for token in tokens:
         touches = token.start <= end + 1
         is_word = token.text[:1].isalnum() or token.text[:1] in {"_", "'", '"'} or token.start <= end
         is_value = _is_value(token) or (was_value and touches and is_word)
         if not (is_value and was_value and touches):
-            said.append((PLACEHOLDER if is_value else _format_token(token), not touches))
+            words.append((PLACEHOLDER if is_value else _format_token(token), not touches))
         end, was_value = max(end, token.end), is_value
-    return said
+    return words
 
 
 def _is_value(token: Token) -> bool:
@@ -154,14 +136,14 @@ def _collapse_lists(words: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
     kept: list[tuple[str, bool]] = []
     for word in words:
         kept.append(word)
-        while len(kept) >= 3 and [said for said, _ in kept[-3:]] == [PLACEHOLDER, ",", PLACEHOLDER]:
+        while len(kept) >= 3 and [words for words, _ in kept[-3:]] == [PLACEHOLDER, ",", PLACEHOLDER]:
             del kept[-2:]
     return kept
 
 
 def _join_words(words: list[tuple[str, bool]]) -> str:
-    said, before = "", ""
+    text, before = "", ""
     for word, room in words:
-        said += (" " if said and room and before not in OPENING_MARKS and word not in CLOSING_MARKS else "") + word
+        text += (" " if text and room and before not in OPENING_MARKS and word not in CLOSING_MARKS else "") + word
         before = word
-    return said
+    return text

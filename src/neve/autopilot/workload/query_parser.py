@@ -42,14 +42,14 @@ class ColumnFinder:
         wanted: set[str] | None = None  # names that the SELECT above uses of the one below; `None`: all
         found: dict[str, None] = {}
         for at, frame in enumerate(self.terms.path):
-            nodes = list(_wanted_nodes(frame.reading, wanted))
+            nodes = list(_used_nodes(frame.reading, wanted))
             is_last = at + 1 == len(self.terms.path)
             if is_last:
-                found |= {term.column: None for node in nodes for term in self.terms.mentioned(node, at)}
+                found |= {term.column: None for node in nodes for term in self.terms.find_terms(node, at)}
                 if _passes_star(frame.reading, frame.item.alias, wanted):
-                    found |= dict.fromkeys(self._all(wanted))
+                    found |= dict.fromkeys(self._all_columns(wanted))
             else:
-                wanted = None if _passes_star(frame.reading, frame.item.alias, None) else self._below(nodes, at)
+                wanted = None if _passes_star(frame.reading, frame.item.alias, None) else self._read_below(nodes, at)
         return tuple(found)
 
     def join_keys(self) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ class ColumnFinder:
         """Return the table's columns that the outermost result is sorted by, and its limit of rows."""
         for at, frame in enumerate(self.terms.path):
             reading = frame.reading
-            terms = [self.terms.term(node, at) for node in reading.ordered()]
+            terms = [self.terms.term(node, at) for node in reading.order_expressions()]
             columns = tuple(term.column for term in terms if term is not None and not term.length)
             is_cut = not reading.is_aggregated and (columns or len(reading.items) == 1)
             limit = _find_limit(reading) if is_cut else None
@@ -76,7 +76,7 @@ class ColumnFinder:
                 return columns, limit
         return (), None
 
-    def _below(self, nodes: list[exp.Expr], at: int) -> set[str]:
+    def _read_below(self, nodes: list[exp.Expr], at: int) -> set[str]:
         frame = self.terms.path[at]
         names = set()
         for node in nodes:
@@ -100,13 +100,13 @@ class ColumnFinder:
                 if term is not None and self.terms.term(other, at) is None and _is_column(other):
                     yield term.column
 
-    def _all(self, wanted: set[str] | None) -> list[str]:
+    def _all_columns(self, wanted: set[str] | None) -> list[str]:
         schema = self.terms.tables.schema(self.terms.path[-1].item.table)
         names = [one.name for one in schema.fields] if schema is not None else sorted(wanted or ())
         return names if wanted is None else [name for name in names if name.lower() in wanted]
 
 
-def _wanted_nodes(reading: SelectScope, wanted: set[str] | None) -> Iterator[exp.Expr]:
+def _used_nodes(reading: SelectScope, wanted: set[str] | None) -> Iterator[exp.Expr]:
     """Yield the nodes of a SELECT that matter if only some of its results are used."""
     for one in reading.select.expressions:
         if wanted is None or one.alias_or_name.lower() in wanted:
@@ -203,7 +203,7 @@ class UnparsedQuery:
 
 def parse_query(logged: LoggedQuery, tables: Tables) -> Query | IgnoredQuery | UnparsedQuery:
     """Parse a logged query; it never raises an error, whatever the text is."""
-    reason = "it failed" if not logged.finished else logged.left_out
+    reason = "failed" if not logged.finished else logged.left_out
     if CANARY_MARK in logged.text:
         reason = "a canary of the autopilot"
     if reason:
@@ -222,13 +222,13 @@ def _parse_uses(logged: LoggedQuery, tables: Tables) -> tuple[TableUse, ...] | I
     except RecursionError:
         return UnparsedQuery("it is nested too deeply")
     except Exception as error:  # an unexpected shape of tree: it fails one query, not the whole log
-        return UnparsedQuery(f"it can't be followed ({type(error).__name__})")
+        return UnparsedQuery(f"it can't be analyzed ({type(error).__name__})")
 
 
 def _find_uses(logged: LoggedQuery, tables: Tables) -> tuple[TableUse, ...] | IgnoredQuery:
     queries = parse_queries(logged.text, logged.dialect)
     if not queries:
-        return IgnoredQuery("no query")
+        return IgnoredQuery("not a query")
     scopes = TablePathFinder(tables, SearchPath(logged.schema, logged.catalog, logged.only_catalog))
     by_table: dict[str, list[TableUse]] = {}
     budget = LookupBudget()
@@ -236,12 +236,12 @@ def _find_uses(logged: LoggedQuery, tables: Tables) -> tuple[TableUse, ...] | Ig
         use = _build_use(TermFinder(path, tables, logged.dialect, budget), logged)
         by_table.setdefault(use.table, []).append(use)
     if not by_table:
-        return IgnoredQuery("only metadata, or tables of other catalogs" if scopes.left_out else "no table")
+        return IgnoredQuery("only metadata, or tables of other catalogs" if scopes.left_out else "reads no table")
     reads = {name: read for read in logged.reads if (name := _table_name(read, tables, logged))}
     alone = logged.bytes_read if len(by_table) == 1 and not scopes.left_out else None
     merged = [_merge_uses(uses) for uses in by_table.values()]
     uses = tuple(_add_measurements(use, reads.get(use.table), alone) for use in merged if use.filter != NEVER)
-    return uses or IgnoredQuery("it reads no rows")
+    return uses or IgnoredQuery("reads no rows")
 
 
 def _build_use(terms: TermFinder, logged: LoggedQuery) -> TableUse:
@@ -303,14 +303,14 @@ def _convert_logged_uses(logged: LoggedQuery, tables: Tables) -> tuple[TableUse,
     home = SearchPath(logged.schema, logged.catalog, logged.only_catalog)
     kept = []
     for use in logged.uses:
-        name = tables.named((use.table,), home)
+        name = tables.resolve((use.table,), home)
         if name is not None:
             kept.append(replace(use, table=name, filter=retype_filter(use.filter, name, tables)))
     return tuple(kept) or IgnoredQuery("only metadata, or tables of other catalogs")
 
 
 def _table_name(read: TableRead, tables: Tables, logged: LoggedQuery) -> str | None:
-    return tables.named(read.table, SearchPath(logged.schema, logged.catalog, logged.only_catalog))
+    return tables.resolve(read.table, SearchPath(logged.schema, logged.catalog, logged.only_catalog))
 
 
 def _remove_duplicates(names: Iterable[str]) -> tuple[str, ...]:

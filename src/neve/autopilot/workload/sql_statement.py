@@ -76,7 +76,7 @@ def _parse_trees(text: str, dialect: str) -> tuple[exp.Expr, ...]:
     try:
         tokens = language.tokenize(text)
     except SqlglotError:
-        raise UnreadableSql("a text or a name in it has no end") from None
+        raise UnreadableSql("unterminated string or quoted name") from None
     _check_size(tokens)
     try:
         trees = tuple(tree for tree in language.parser().parse(tokens, text) if tree is not None)
@@ -148,10 +148,10 @@ class SelectScope:
         """Return the item that a name belongs to, and the rest of the name: a column and its nested fields."""
         key = tuple(part.lower() for part in parts)
         if key not in self._found:
-            self._found[key] = self._qualified(key, parts) or self._plain(parts)
+            self._found[key] = self._resolve_qualified(key, parts) or self._resolve_plain(parts)
         return self._found[key]
 
-    def _qualified(self, key: tuple[str, ...], parts: Sequence[str]) -> tuple[FromItem, tuple[str, ...]] | None:
+    def _resolve_qualified(self, key: tuple[str, ...], parts: Sequence[str]) -> tuple[FromItem, tuple[str, ...]] | None:
         for count in range(1, len(parts)):
             for item in self.items:
                 names = (item.alias,) if count == 1 else item.written[-count:]
@@ -159,7 +159,7 @@ class SelectScope:
                     return item, tuple(parts[count:])
         return None
 
-    def _plain(self, parts: Sequence[str]) -> tuple[FromItem, tuple[str, ...]] | None:
+    def _resolve_plain(self, parts: Sequence[str]) -> tuple[FromItem, tuple[str, ...]] | None:
         name = parts[0].lower()
         having = [item for item in self.items if item.columns is not None and name in item.columns]
         if having:
@@ -167,7 +167,7 @@ class SelectScope:
         if len(parts) > 1 and name in self.outer:
             return None
         unknown = [item for item in self.items if item.columns is None]
-        if len(unknown) == 1 and name not in self.computed:
+        if len(unknown) == 1 and name not in self.computed_aliases:
             return unknown[0], tuple(parts)
         return None
 
@@ -177,7 +177,7 @@ class SelectScope:
         return {one.alias_or_name.lower(): one.unalias() for one in self.select.expressions if not _is_star(one)}
 
     @cached_property
-    def computed(self) -> dict[str, exp.Expr]:
+    def computed_aliases(self) -> dict[str, exp.Expr]:
         """The aliases that are not a column of the same name: other clauses may refer to them."""
         return {
             name: node
@@ -230,7 +230,7 @@ class SelectScope:
         keys = [self._ordinal(key) for key in group.expressions] if group is not None else []
         return node in keys or any(key.name and key.name == node.name for key in keys if isinstance(key, exp.Column))
 
-    def ordered(self) -> list[exp.Expr]:
+    def order_expressions(self) -> list[exp.Expr]:
         """Return the expressions that the result is sorted by."""
         order = self.select.args.get("order")
         nodes = [one.this if isinstance(one, exp.Ordered) else one for one in order.expressions] if order else []
@@ -242,7 +242,7 @@ class SelectScope:
             return self.output("", int(node.name) - 1) or node
         return node
 
-    def filled_in(self, item: FromItem, but: exp.Join | None = None) -> bool:
+    def may_be_null_row(self, item: FromItem, but: exp.Join | None = None) -> bool:
         """Return whether a join, other than `but`, may replace the item's rows by nulls."""
         if item.is_bracketed:
             return bool(self._outer_joins)

@@ -50,7 +50,7 @@ class TablePathFinder:
     def _walk(
         self, select: exp.Select, body: DerivedBody, way: TablePath, outer: frozenset[str]
     ) -> Iterator[TablePath]:
-        definitions = self._defined(select, body.definitions)
+        definitions = self._definitions(select, body.definitions)
         reading = SelectScope(select, tuple(self._items(select, definitions)), body.is_barred, outer)
         self._frames += 1
         if self._frames > MAX_FRAMES:
@@ -105,26 +105,26 @@ class TablePathFinder:
         if defined is not None:
             names = renamed or defined.renamed
             return FromItem(node.alias_or_name, written, "", defined, self._names(defined, names), names, join)
-        table = self._tables.named(written, self._home)
+        table = self._tables.resolve(written, self._home)
         view = self._tables.view(table) if table else None
         if view is not None:
-            body = self._viewed(view)
+            body = self._view_body(view)
             return FromItem(node.alias_or_name, written, "", body, self._names(body, renamed), renamed, join)
         if table is None:
             self.left_out.add(".".join(written))
         columns = self._tables.columns(table) if table and not renamed else None
         return FromItem(node.alias_or_name, written, table or "", None, columns, (), join)
 
-    def _viewed(self, view: View) -> DerivedBody:
+    def _view_body(self, view: View) -> DerivedBody:
         self._frames += MAX_FRAMES // MAX_VIEWS
         queries = parse_queries(view.text, view.dialect)
         if len(queries) != 1 or self._frames > MAX_FRAMES:
-            raise UnreadableSql("a view can't be read")
+            raise UnreadableSql("can't parse a view")
         return self._body(queries[0], {})
 
     def _body(self, node: exp.Expr, definitions: Mapping[str, DerivedBody]) -> DerivedBody:
         """Return the SELECTs of a query; no condition may be pushed into a query that has a limit as a whole."""
-        known = self._defined(node, definitions)
+        known = self._definitions(node, definitions)
         barred = not isinstance(node, exp.Select) and any(node.args.get(key) for key in ("limit", "offset"))
         if isinstance(node, exp.Subquery):
             inner = self._body(node.this, known)
@@ -147,7 +147,7 @@ class TablePathFinder:
                 branches.append(one)
         return DerivedBody(tuple(branches), definitions, is_barred=barred)
 
-    def _defined(self, node: exp.Expr, definitions: Mapping[str, DerivedBody]) -> Mapping[str, DerivedBody]:
+    def _definitions(self, node: exp.Expr, definitions: Mapping[str, DerivedBody]) -> Mapping[str, DerivedBody]:
         clause = node.args.get("with_")
         if clause is None:
             return definitions
@@ -170,12 +170,12 @@ class TablePathFinder:
             return None
         first = body.branches[0]
         if any(one.is_star for one in first.expressions):
-            return self._passed(first, body)
+            return self._star_columns(first, body)
         return frozenset(one.alias_or_name.lower() for one in first.expressions)
 
-    def _passed(self, select: exp.Select, body: DerivedBody) -> frozenset[str] | None:
+    def _star_columns(self, select: exp.Select, body: DerivedBody) -> frozenset[str] | None:
         """Return the columns of `*`, if the columns of all items are known."""
-        definitions = self._defined(select, body.definitions)
+        definitions = self._definitions(select, body.definitions)
         self._frames += 1
         names = {one.alias_or_name.lower() for one in select.expressions if not one.is_star}
         for item in self._items(select, definitions):

@@ -63,13 +63,13 @@ class Tables:
             found.setdefault(key.rpartition(".")[2], []).append(name)
         return found
 
-    def named(self, parts: Sequence[str], home: SearchPath) -> str | None:
+    def resolve(self, parts: Sequence[str], home: SearchPath) -> str | None:
         """Return the name of a table without its catalog; `None` for a table that is not ours or contains metadata."""
         written = [part for one in parts for part in one.split(".")]
         full = [home.schema, *written] if len(written) == 1 and home.schema else written
         if self._is_metadata(full):
             return None
-        known = self._known(full)
+        known = self._find(full)
         if known is not None:
             return known
         if len(full) > 2:
@@ -106,7 +106,7 @@ class Tables:
             within = found[1]
         return tuple(spelled), within
 
-    def _known(self, parts: Sequence[str]) -> str | None:
+    def _find(self, parts: Sequence[str]) -> str | None:
         for start in range(len(parts)):
             found = self._names.get(".".join(parts[start:]).lower())
             if found is not None:
@@ -117,9 +117,9 @@ class Tables:
     def _is_metadata(self, parts: Sequence[str]) -> bool:
         if "$" in parts[-1] or any(part.lower() in SYSTEM_SCHEMAS for part in parts[:-1]):
             return True
-        if len(parts) < 2 or parts[-1].lower() not in METADATA_TABLES or self._known(parts) is not None:
+        if len(parts) < 2 or parts[-1].lower() not in METADATA_TABLES or self._find(parts) is not None:
             return False
-        return len(parts) > 3 or self._known(parts[:-1]) is not None
+        return len(parts) > 3 or self._find(parts[:-1]) is not None
 
 
 def format_map_key(map_column: str, key: str) -> str:

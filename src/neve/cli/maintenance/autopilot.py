@@ -63,7 +63,7 @@ def stage(context: Context, table: str, steal: bool, as_json: bool) -> None:
     from neve.errors import ConfigError
 
     with open_autopilot(context, as_json=as_json, steal=steal) as pilot:
-        survey = pilot.survey
+        survey = pilot.scan
         [name, *others] = survey.tables([table])
         if others:
             raise ConfigError(f"{table} means {len(others) + 1} tables, expected one")
@@ -71,12 +71,12 @@ def stage(context: Context, table: str, steal: bool, as_json: bool) -> None:
         if attempt is None:
             analysis = survey.analyze()
             promises = survey.advise(name, analysis)
-            if not promises.kept:
+            if not promises.gains:
                 raise ConfigError(
                     f"nothing is recommended for {name}: {promises.advice.reason}",
                     hint=f"neve autopilot recommend {name}",
                 )
-            attempt = pilot.begin(promises.kept[0], promises.advice)
+            attempt = pilot.begin(promises.gains[0], promises.advice)
         attempt, report = pilot.stage(attempt, analysis)
     if as_json:
         print_json({"attempt": attempt.as_document(), "stage": report.as_document()})
@@ -101,7 +101,7 @@ def canary(context: Context, attempt_id: str, steal: bool, as_json: bool) -> Non
     """
     with open_autopilot(context, as_json=as_json, steal=steal) as pilot:
         attempt = pilot.find(attempt_id)
-        hot = pilot.hot(attempt.table, pilot.survey.analyze())
+        hot = pilot.hot(attempt.table, pilot.scan.analyze())
         attempt, trial = pilot.canary(attempt, hot)
     if as_json:
         print_json({"attempt": attempt.as_document(), **trial.as_document()})
@@ -154,7 +154,7 @@ def merge(context: Context, attempt_id: str, yes: bool, steal: bool, as_json: bo
     """
     with open_autopilot(context, as_json=as_json, steal=steal) as pilot:
         attempt = pilot.find(attempt_id)
-        hot = pilot.hot(attempt.table, pilot.survey.analyze())
+        hot = pilot.hot(attempt.table, pilot.scan.analyze())
         attempt, report = pilot.merge(attempt, by_hand=yes)
         # The merge is committed: report it even if the measurement fails.
         if not as_json:
@@ -246,7 +246,7 @@ def run(
         print_json(result.as_document())
     else:
         show_run(result)
-    if result.failed:
+    if result.has_failed:
         raise click.exceptions.Exit(1)
 
 
@@ -298,7 +298,7 @@ def analyze(context: Context, tables: tuple[str, ...], literals: bool | None, as
       neve autopilot analyze spans logs --json
     """
     with open_autopilot(context, as_json=as_json) as pilot:
-        found, names = pilot.survey.analyze(), pilot.survey.tables(tables)
+        found, names = pilot.scan.analyze(), pilot.scan.tables(tables)
         allowed = pilot.config.logs.allow_literals if literals is None else literals
     if as_json:
         document = found.as_document(allow_literals=allowed)
@@ -324,7 +324,7 @@ def recommend(context: Context, tables: tuple[str, ...], show_all: bool, as_json
       neve autopilot recommend shop.orders --json
     """
     with open_autopilot(context, as_json=as_json) as pilot:
-        survey: WorkloadScan = pilot.survey
+        survey: WorkloadScan = pilot.scan
         names, analysis = survey.tables(tables), survey.analyze()
         found = []
         for number, name in enumerate(names, 1):
@@ -358,7 +358,7 @@ def history(context: Context, attempt_id: str | None, table: str | None, as_json
             one = pilot.find(attempt_id)
             steps = [(step, pilot.history.report(step)) for step in one.steps]
         else:
-            name = pilot.survey.tables([table])[0] if table else ""
+            name = pilot.scan.tables([table])[0] if table else ""
             attempts = pilot.history.attempts(name)
             outcomes = {found.attempt_id: found for found in pilot.history.outcomes(name)}
     if attempt_id:

@@ -59,7 +59,7 @@ def show_promises(found: ExpectedGains, *, show_all: bool) -> None:
     """Print recommendations for a table."""
     advice = found.advice
     print_text(f"{advice.table}: {format_count(advice.queries, 'query')}, {advice.current}")
-    for one in found.kept:
+    for one in found.gains:
         _show_promise(one)
     if advice.reason:
         print_text(f"  nothing to change: {advice.reason}")
@@ -76,7 +76,7 @@ def show_promises(found: ExpectedGains, *, show_all: bool) -> None:
 
 
 def _show_promise(one: ExpectedGain) -> None:
-    found, told = one.recommendation, one.told
+    found, told = one.recommendation, one.calibrated
     print_text(f"  {found.type}: {found.delta}")
     print_text(f"    reads {told.pct:.1f} % less, from {told.low_pct:.1f} % to {told.high_pct:.1f} %")
     days = found.payback.as_document()["days"]
@@ -141,7 +141,7 @@ def show_outcome(outcome: Outcome | None) -> None:
     if outcome is None:
         print_text("nothing to measure: the frequent queries read nothing before")
         return
-    kept = "as promised" if outcome.kept else "less than promised"
+    kept = "as promised" if outcome.is_delivered else "less than promised"
     print_text(
         f"the frequent queries read {outcome.delivered_pct:.1f} % less, {kept}: {outcome.promised_pct:.1f} %, at least "
         f"{outcome.promised_low_pct:.1f} %"
