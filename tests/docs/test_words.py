@@ -17,7 +17,9 @@ NOT_OURS = {"writing.md"}  # has them as bad examples
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
 FORMS = re.compile(
     r"\b(those who|whoever|whose every|no hand|stood by for|nothing is wrong with|gone on with|well again|not well|"
-    r"(?:is|are) told|takes? in|taken in|anew|is at it|as it were|the like|so it is where)\b",
+    r"(?:is|are) told|takes? in|taken in|anew|is at it|as it were|the like|so it is where|told twice|"
+    r"asked (?:for )?again|is away|taken back|stands? (?:twice|for)|for good|go(?:es)? on|went on|moved on|rests? on|"
+    r"came late|speaks? of|of unknown worth|falls? silent|in its own words|passed over|says? so|canaried)\b",
     re.IGNORECASE,
 )
 # Packages whose messages (errors, hints, reasons of plans, log lines, help of metrics) are checked, too.
@@ -32,6 +34,8 @@ MESSAGE_FORMS = re.compile(
     r"there more than once|was silent|would rather|of its own accord|the words of|up to now)\b",
     re.IGNORECASE,
 )
+# Packages whose docstrings and comments are checked, too.
+PLAIN_PACKAGES = ("autopilot", "demo", "reservoir", "rollup", "search", "tail")
 
 
 def find_forms(text: str) -> list[str]:
@@ -66,6 +70,14 @@ def test_messages_use_plain_words(package: str) -> None:
         if MESSAGE_FORMS.search(text)
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("package", PLAIN_PACKAGES)
+def test_messages_and_comments_use_plain_words(package: str) -> None:
+    """Errors, reasons, log messages, docstrings and comments of the packages that are free of these forms."""
+    files = sorted((ROOT / "src/neve" / package).rglob("*.py"))
+    assert files
+    assert [line for file in files for line in find_forms(file.read_text(encoding="utf-8"))] == []
 
 
 def test_a_form_is_found() -> None:
