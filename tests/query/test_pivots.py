@@ -106,6 +106,7 @@ def test_values_come_from_the_cache(service: QueryService) -> None:
     assert running.statistics.cache == "hit"
 
 
+@pytest.mark.lake
 def test_both_statements_read_one_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that arrive between the two are in neither."""
     lake = make_lake(tmp_path)

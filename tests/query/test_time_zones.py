@@ -34,7 +34,7 @@ ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Ki
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Lake:
     """Spans of three days, one each half hour, in files by day and bucket."""
     lake = make_lake(tmp_path_factory.mktemp("zones"))
     rows = [
