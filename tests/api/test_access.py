@@ -19,6 +19,7 @@ from neve.api.access import AccessRules
 from neve.api.api_server import build_api_application, query_rules
 from neve.api.health import TrustedCallers, health_application, serve_health, source_health_routes
 from neve.api.otlp_http import build_application
+from neve.api.prometheus.routes import prometheus_routes
 from neve.api.query.endpoint import Endpoint
 from neve.app.serve.config import ServeConfig
 from neve.app.serve.guards import health_guard
@@ -62,6 +63,7 @@ SCOPES: dict[str, dict[str, set[Scope]]] = {
         "/api/v1/queries/{id}": {Scope.READ},
         "/api/v1/tables": {Scope.READ},
         "/api/v1/tables/{name}": {Scope.READ},
+        **{route.path: {Scope.READ} for route in prometheus_routes(cast("Any", None), cast("Any", None))},
         "": {Scope.ADMIN},
     },
     "health": {"": {Scope.METRICS, Scope.ADMIN}},

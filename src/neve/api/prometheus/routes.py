@@ -54,7 +54,7 @@ class PrometheusEndpoints:
 
         async def handler(request: Request, caller: Caller) -> ASGIApp:
             pairs = await read_form(request)
-            parameters = Parameters([*pairs, *request.path_params.items()], int(now_utc().timestamp() * 1000))
+            parameters = Parameters([*request.path_params.items(), *pairs], int(now_utc().timestamp() * 1000))
 
             def work() -> Response:
                 source = open_series(self.service, caller.organization, caller.key_id, count_ended)
@@ -131,7 +131,7 @@ def answer_labels(parameters: Parameters, source: MetricSource) -> Response:
 
 def answer_values(parameters: Parameters, source: MetricSource) -> Response:
     """List values of a label."""
-    name = parameters.text("label_name")
+    name = parameters.text("name")
     values = sorted({get(labels, name) for labels in _list_labels(parameters, source)} - {""})
     listed, warnings = _truncate(values, parameters.limit() or MAX_SERIES, ())
     return success_response(listed, warnings)
@@ -175,7 +175,7 @@ def prometheus_routes(service: QueryService, guard: Guard) -> list[Route]:
         door("/query_range", answer_range, "GET", "POST"),
         door("/series", answer_series, "GET", "POST"),
         door("/labels", answer_labels, "GET", "POST"),
-        door("/label/{label_name}/values", answer_values),
+        door("/label/{name}/values", answer_values),
         door("/metadata", answer_metadata),
         door("/status/buildinfo", answer_build),
     ]
