@@ -312,7 +312,7 @@ def test_another_definition_computes_everything(make_house: Callable[..., House]
     house.run()
     house.config = RollupConfig(attributes="none", quantiles=(0.9,))
     results = house.run()
-    assert all("was changed" in level.reason and level.committed for level in results)
+    assert all("definition changed" in level.reason and level.committed for level in results)
     house.check()
     assert not any(row["attributes"] for row in plain(rows(house.lake, "metrics_1d")).values())
     house.config = CONFIG
