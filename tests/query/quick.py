@@ -1,6 +1,6 @@
 """DuckDB without checking the signatures of its extensions, which is nine tenths of what a connection costs.
 
-A check takes 0.4 CPU seconds. `tests/app/test_doctor.py` starts a connection with it.
+A check takes 0.4 CPU seconds. Query workers are processes of their own and check them in tests, too.
 """
 
 from typing import Any
