@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from neve.api.api_server import serves_promql
 from neve.api.prometheus.envelope import format_value
 from neve.api.prometheus.routes import PREFIX, prometheus_routes
 from neve.query.config import QueryConfig
@@ -154,3 +155,12 @@ def test_numbers(value: float, text: str) -> None:
     """Numbers are plain decimals, with an exponent for very small and very large ones."""
     assert format_value(value) == text
     assert float(text) == value
+
+
+@pytest.mark.parametrize(
+    ("auth", "promql", "served"),
+    [("open", None, True), ("keys", None, False), ("keys", True, True), ("open", False, False)],
+)
+def test_served_by_default_only_without_keys(auth: str, promql: bool | None, served: bool) -> None:
+    """Nothing limits the CPU time of an expression, so strangers may evaluate none unless the operator allows it."""
+    assert serves_promql(QueryConfig.model_validate({"auth": auth, "promql": promql})) is served

@@ -56,7 +56,8 @@ async def open_query_api(settings: Settings, lake: Lake) -> AsyncIterator[str]:
     config = settings.query
     async with query_parts(settings, lake) as parts, _open_control(settings, lake) as control:
         sock = listen(config.host, config.port, "query.port")
-        application = build_api_application(parts.service, control, parts.guard, query_rules(config), group_token())
+        rules, promql = query_rules(config), serves_promql(config)
+        application = build_api_application(parts.service, control, parts.guard, rules, group_token(), promql=promql)
         # Connections are limited as those of the receiver are.
         bounds = build_protocol(ConnectionLimits(settings.receiver, lambda _status, _reason: None))
         async with serve_application(
@@ -66,17 +67,32 @@ async def open_query_api(settings: Settings, lake: Lake) -> AsyncIterator[str]:
 
 
 def build_api_application(
-    service: QueryService, control: Control, guard: Guard, rules: AccessRules, group_token: str = ""
+    service: QueryService,
+    control: Control,
+    guard: Guard,
+    rules: AccessRules,
+    group_token: str = "",
+    *,
+    promql: bool = False,
 ) -> Starlette:
-    """Build the application with every path of the API's port."""
+    """Build the application with every path of the API's port; those of Prometheus only with `promql`."""
     # Control first: the last query route matches all unknown paths.
     routes = [
         *control_routes(control, guard),
-        *prometheus_routes(service, guard),
+        *(prometheus_routes(service, guard) if promql else ()),
         *query_routes(service, guard),
         *build_probe_routes(TrustedCallers(guard, group_token), lambda: None, lambda: None, REGISTRY),
     ]
     return build_guarded_application(routes, rules, _refusal_response, _not_found)
+
+
+def serves_promql(config: QueryConfig) -> bool:
+    """Return whether the server has the paths of Prometheus.
+
+    An expression can use much CPU time, which nothing limits yet. By default only callers without keys, who are on this
+    machine, may evaluate one.
+    """
+    return config.auth == "open" if config.promql is None else config.promql
 
 
 def query_rules(config: QueryConfig) -> AccessRules:
