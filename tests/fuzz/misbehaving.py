@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 from tests.fuzz.child import Target
@@ -24,4 +25,17 @@ def misbehave(data: bytes) -> None:
                 pass
 
 
-TARGETS = {"misbehaving": Target("misbehaving", misbehave, (), tuple, lambda _seeded, given: given)}
+SEEDS = (b"a", b"b", b"c")
+_calls = itertools.count()
+
+
+def remember(_data: bytes) -> None:
+    """Misbehave because of the input before, not because of this one."""
+    if next(_calls) == len(SEEDS) + 1:  # a process runs the seeds first
+        raise KeyError("this is the second input")
+
+
+TARGETS = {
+    "misbehaving": Target("misbehaving", misbehave, (), tuple, lambda _seeded, given: given),
+    "remembering": Target("remembering", remember, (), lambda: SEEDS, lambda _seeded, given: given),
+}

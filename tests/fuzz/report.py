@@ -59,6 +59,7 @@ class Outcome:
     peak_mb: float = 0.0
     cpu_seconds: float = 0.0
     findings: list[Finding] = field(default_factory=list)
+    unrepeated: list[Finding] = field(default_factory=list)  # alone, in a new process, nothing happened
 
     def count(self, kind: Kind) -> int:
         """How many findings of a kind there are."""
@@ -75,6 +76,7 @@ class Outcome:
             "crashes": self.count(Kind.CRASH),
             "hangs": self.count(Kind.HANG),
             "over_memory": self.count(Kind.MEMORY),
+            "unrepeated": len(self.unrepeated),
             "peak_mb": round(self.peak_mb),
             "cpu_s": round(self.cpu_seconds, 1),
         }
@@ -83,7 +85,7 @@ class Outcome:
 def summarize(outcomes: Sequence[Outcome], seed: int, seconds: float) -> dict[str, Any]:
     """All numbers of a run; `total` adds them up, but for the peak, which is the highest."""
     total: dict[str, Any] = {"targets": len(outcomes)}
-    for name in ("inputs", "bombs", "left_out", "crashes", "hangs", "over_memory", "cpu_s"):
+    for name in ("inputs", "bombs", "left_out", "crashes", "hangs", "over_memory", "unrepeated", "cpu_s"):
         total[name] = round(sum(outcome.numbers[name] for outcome in outcomes), 1)
     total["peak_mb"] = max((outcome.numbers["peak_mb"] for outcome in outcomes), default=0)
     total["seconds"] = round(seconds, 1)
@@ -98,7 +100,7 @@ def summarize(outcomes: Sequence[Outcome], seed: int, seconds: float) -> dict[st
 def render(summary: dict[str, Any]) -> str:
     """The table, then the JSON line."""
     rows = {**summary["targets"], "all": summary["ours"]}
-    columns = ("inputs", "bombs", "left_out", "crashes", "hangs", "over_memory", "peak_mb", "cpu_s")
+    columns = ("inputs", "bombs", "left_out", "crashes", "hangs", "over_memory", "unrepeated", "peak_mb", "cpu_s")
     lines = [f"{'target':<10}" + "".join(f"{column:>13}" for column in columns)]
     lines += [f"{name:<10}" + "".join(f"{row[column]:>13,}" for column in columns) for name, row in rows.items()]
     return "\n".join([*lines, json.dumps(summary)])

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,7 +93,8 @@ def fuzz(target: Target, plan: Plan, tell: Callable[[str], None]) -> Outcome:
     bombs = [bomb.name for bomb in ready_bombs(target)]
     while outcome.bombs < len(bombs) and len(outcome.findings) < MOST_FINDINGS:
         ended = _run(target, plan, ["--bombs", str(outcome.bombs)])
-        _note(outcome, ended, tell, plan, label=bombs[min(outcome.bombs + ended.inputs, len(bombs) - 1)])
+        label = bombs[min(outcome.bombs + ended.inputs, len(bombs) - 1)]
+        _note(outcome, ended, tell, plan, label=label, confirm=partial(_repeats, target, plan))
         outcome.bombs += ended.tried
     _run_inputs(target, plan, outcome, tell, guided)
     return outcome
@@ -122,10 +124,27 @@ def _run_inputs(target: Target, plan: Plan, outcome: Outcome, tell: Callable[[st
         )
         done += ended.tried
         lives += 1
-        _note(outcome, ended, tell, plan)
+        _note(outcome, ended, tell, plan, confirm=partial(_repeats, target, plan))
 
 
-def _note(outcome: Outcome, ended: Ended, tell: Callable[[str], None], plan: Plan, label: str = "") -> None:
+def _repeats(target: Target, plan: Plan, path: Path) -> bool:
+    """Run an input alone in a new process, and return whether it misbehaves again.
+
+    Earlier inputs of a process leave memory behind, and libFuzzer watches threads that it does not know.
+    """
+    again = _run(target, plan, ["--repeat", str(path)])
+    return again.death is not None or bool(again.lines)
+
+
+def _note(
+    outcome: Outcome,
+    ended: Ended,
+    tell: Callable[[str], None],
+    plan: Plan,
+    *,
+    label: str = "",
+    confirm: Callable[[Path], bool] = lambda _path: True,
+) -> None:
     found = [
         Finding(outcome.target, Kind(line["kind"]), line["words"], bytes.fromhex(line["input"]), line["label"])
         for line in ended.lines
@@ -140,7 +159,11 @@ def _note(outcome: Outcome, ended: Ended, tell: Callable[[str], None], plan: Pla
         where = f"{outcome.target}, {finding.label}" if finding.label else outcome.target
         tell(f"{finding.kind} in {where} (seed {plan.seed}): {finding.words.strip().splitlines()[-1]}")
         tell(f"  again: python -m tests.fuzz --target {outcome.target} --repeat {path}")
-    outcome.findings += found
+        if confirm(path):
+            outcome.findings.append(finding)
+        else:
+            tell("  alone, in a new process, nothing happened")
+            outcome.unrepeated.append(finding)
     outcome.inputs += ended.tried
     outcome.cpu_seconds += ended.cpu_seconds
     outcome.peak_mb = max(outcome.peak_mb, ended.peak_mb)

@@ -104,3 +104,12 @@ def test_findings_are_found_kept_and_told(data: bytes, kind: Kind, tmp_path: Pat
     summary = summarize([outcome], 1, 2.0)
     assert json.loads(render(summary).splitlines()[-1])["ours"]["inputs"] == 1
     assert sum(summary["ours"][name] for name in ("crashes", "hangs", "over_memory")) == 1
+
+
+def test_findings_that_do_not_repeat_are_counted_apart(tmp_path: Path) -> None:
+    """What only happens after other inputs in the same process is no finding about its input."""
+    told = list[str]()
+    plan = Plan(inputs=3, folder=tmp_path, module=misbehaving.__name__)
+    outcome = fuzz(misbehaving.TARGETS["remembering"], plan, told.append)
+    assert (outcome.findings, [finding.data for finding in outcome.unrepeated]) == ([], [b"b"])
+    assert summarize([outcome], 1, 2.0)["ours"]["unrepeated"] == 1
