@@ -360,7 +360,7 @@ def test_calls_through_a_proxy_are_refused_over_grpc(open_receiver: Running) -> 
 @pytest.mark.parametrize("section", ["receiver", "query"])
 def test_hosts_are_checked_at_the_start(section: str) -> None:
     """They need keys, and are names without a scheme and a port."""
-    config: Any = {"receiver": ReceiverConfig, "query": QueryConfig}[section]
+    config: Any = ReceiverConfig if section == "receiver" else QueryConfig
     check: Callable[[Any], None] = cast("Any", {"receiver": check_receiver, "query": check_query}[section])
     with pytest.raises(ConfigError, match=rf"{section}\.allowed_hosts is neve\.example and {section}\.auth is 'open'"):
         check(config(allowed_hosts=("neve.example",)))
