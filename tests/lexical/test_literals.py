@@ -100,7 +100,7 @@ def test_bad_regex() -> None:
 
 def test_templates() -> None:
     """Replacements know groups by number and by name. Unknown groups are empty."""
-    assert Template("(?P<x>a)(b*)", "${x}-$2-$9-$$").expand_all(["abb", "c"]) == ["a-bb--$", None]
+    assert list(Template("(?P<x>a)(b*)", "${x}-$2-$9-$$").expand_all(["abb", "c"], 100)) == ["a-bb--$", None]
 
 
 def test_positions() -> None:

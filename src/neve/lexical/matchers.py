@@ -7,6 +7,7 @@ time: tenants write them.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -18,9 +19,9 @@ import pyarrow.compute as pc
 from neve.lexical.literals import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["MatchKind", "Matcher", "RegexError", "Template", "match_regex", "validate_regex"]
+__all__ = ["MatchKind", "Matcher", "RegexError", "Template", "TextTooLong", "match_regex", "validate_regex"]
 
 _LITERALS = re.compile(r"[\w\- /:,@%~]*(?:\|[\w\- /:,@%~]*)*")
 _GROUP = re.compile(r"\\.|\[(?:\\.|\^?\]?[^\]\\])*\]|\((?!\?)|\(\?P?<(?P<name>\w+)>", re.DOTALL)
@@ -30,6 +31,10 @@ _PLAIN_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 class RegexError(ValueError):
     """Raised when a regular expression is malformed."""
+
+
+class TextTooLong(ValueError):
+    """Raised when a replacement would have more characters than are allowed."""
 
 
 class MatchKind(StrEnum):
@@ -106,26 +111,31 @@ class Template:
     pattern: str
     replacement: str
 
-    def expand_all(self, texts: Sequence[str]) -> list[str | None]:
-        """Return each text's replacement, or `None` where the pattern does not match in whole.
+    def expand_all(self, texts: Sequence[str], most_chars: int) -> Iterator[str | None]:
+        """Yield each text's replacement, or `None` where the pattern does not match in whole.
 
-        >>> Template("(.)(.*)", "$2-${1}").expand_all(["abc", ""])
+        Raises `TextTooLong` before a replacement of more than `most_chars` characters is built.
+
+        >>> list(Template("(.)(.*)", "$2-${1}").expand_all(["abc", ""], 100))
         ['bc-a', None]
         """
         matched = match_regex(self.pattern, texts)
         parts = self._parse()
-        if all(isinstance(part, str) for part in parts):
-            whole = "".join(str(part) for part in parts)
-            return [whole if one else None for one in matched]
+        uses = Counter(part for part in parts if isinstance(part, int))
+        groups = {number: self._find_groups(texts, number) for number in uses}
+        plain = sum(len(part) for part in parts if isinstance(part, str))
+        for index, is_match in enumerate(matched):
+            if not is_match:
+                yield None
+                continue
+            if plain + sum(count * len(groups[number][index]) for number, count in uses.items()) > most_chars:
+                raise TextTooLong(f"a replacement has more than {most_chars:,} characters")
+            yield "".join(part if isinstance(part, str) else groups[part][index] for part in parts)
+
+    def _find_groups(self, texts: Sequence[str], number: int) -> list[str]:
         array = pa.array(texts, pa.string())
-        expanded = ["" for _ in texts]
-        for part in parts:
-            if isinstance(part, str):
-                expanded = [text + part for text in expanded]
-            else:
-                groups = pc.replace_substring_regex(array, pattern=_anchor(self.pattern), replacement=f"\\{part}")
-                expanded = [text + (group or "") for text, group in zip(expanded, groups.to_pylist(), strict=True)]
-        return [text if one else None for text, one in zip(expanded, matched, strict=True)]
+        found = pc.replace_substring_regex(array, pattern=_anchor(self.pattern), replacement=f"\\{number}")
+        return [group or "" for group in found.to_pylist()]
 
     def _parse(self) -> list[str | int]:
         names = [found["name"] for found in _GROUP.finditer(self.pattern) if found[0][0] == "("]

@@ -252,6 +252,8 @@ def _count_values(evaluator: Evaluator, node: Aggregate) -> Matrix:
         text = format_float(float(matrix.values[row, step])) if histogram is None else str(histogram)
         labels = set_label(matrix.labels[row], name.value, text)
         [group] = group_series([labels], names, is_without=node.is_without).labels
+        if group not in counts:
+            evaluator.budget.charge_labels(len(text))
         steps = counts.setdefault(group, {})
         steps[step] = steps.get(step, 0) + 1
     evaluator.charge_cells(len(counts))

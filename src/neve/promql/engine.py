@@ -97,7 +97,7 @@ class Engine:
         return _finish(Result("matrix", series), evaluator, text)
 
     def _start(self, query: QueryTimes, times: Integers) -> Evaluator:
-        budget = Budget(self.options.max_samples)
+        budget = Budget(self.options.max_samples, self.options.max_label_chars)
         budget.charge(len(times))
         return Evaluator(self.source, self.options, query, times, Annotations(), budget)
 
@@ -111,6 +111,9 @@ def _check_range(node: Node) -> None:
 
 
 def _finish(result: Result, evaluator: Evaluator, text: str) -> Result:
+    labels = Budget(0, evaluator.options.max_label_chars)  # vector matching may copy one label to many series
+    for one in result.series:
+        labels.charge_labels(sum(len(name) + len(value) for name, value in one.labels))
     warnings, infos = evaluator.annotations.format(text)
     return replace(result, warnings=tuple(warnings), infos=tuple(infos))
 

@@ -59,6 +59,7 @@ class Options:
     lookback_ms: int = 300_000  # a sample counts for this long
     default_step_ms: int = 60_000  # step of a subquery that does not name one
     max_samples: int = 50_000_000  # samples and cells that a query may hold
+    max_label_chars: int = 1 << 25  # of labels that functions make, and again of the labels in the result
     uses_start_times: bool = False  # start times of samples show counter resets
 
 
@@ -73,9 +74,10 @@ class QueryTimes:
 
 @dataclass(slots=True)
 class Budget:
-    """Samples that a query may still load."""
+    """Samples that a query may still load, and characters of labels that it may still make."""
 
     left: int
+    label_chars: int
 
     def charge(self, count: int) -> None:
         """Raise `LimitExceeded` if a query would hold too many samples."""
@@ -83,6 +85,12 @@ class Budget:
         if self.left < 0:
             message = "query processing would load too many samples into memory in query execution"
             raise LimitExceeded(message, limit="max_samples")
+
+    def charge_labels(self, chars: int) -> None:
+        """Raise `LimitExceeded` if the functions of a query would make too many characters of labels."""
+        self.label_chars -= chars
+        if self.label_chars < 0:
+            raise LimitExceeded("the labels of the query are too long in total", limit="max_label_chars")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neve.errors import EvaluationFailed
-from neve.lexical.matchers import Matcher, MatchKind, RegexError, Template, validate_regex
+from neve.lexical.matchers import Matcher, MatchKind, RegexError, Template, TextTooLong, validate_regex
 from neve.promql.functions.scalars import warn_ineffective_sort
 from neve.promql.labels import Labels, get, is_valid_name, make_labels, set_label
 from neve.promql.language.syntax import METRIC_NAME, Call, Node, RangeSelector, VectorSelector, strip_parens
@@ -18,13 +18,14 @@ from neve.promql.matrix import Matrix, Value, empty_matrix, merge_rows
 from neve.promql.selectors import select_range
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from neve.promql.evaluator import Evaluator
     from neve.promql.series import Bools
 
 __all__ = ["FUNCTIONS"]
 
+MAX_VALUE_CHARS = 1 << 16  # of a label's value: functions of functions multiply its length
 _CHUNK = re.compile(r"\d+|\D+")
 
 
@@ -46,10 +47,10 @@ def _label_replace(evaluator: Evaluator, call: Call) -> Matrix:
         raise EvaluationFailed("invalid replacement in label_replace(): it is not UTF-8")
     matrix = evaluator.vector(call.arguments[0])
     texts = [get(labels, source) for labels in matrix.labels]
-    expanded = Template(pattern, replacement).expand_all(texts)
-    pairs = zip(matrix.labels, expanded, strict=True)
-    labels = [one if text is None else set_label(one, target, text) for one, text in pairs]
-    return _relabel(matrix, labels, target, np.array([text is not None for text in expanded], np.bool_))
+    try:
+        return _relabel(evaluator, matrix, target, Template(pattern, replacement).expand_all(texts, MAX_VALUE_CHARS))
+    except TextTooLong:
+        raise _too_long(call) from None
 
 
 def _label_join(evaluator: Evaluator, call: Call) -> Matrix:
@@ -60,12 +61,28 @@ def _label_join(evaluator: Evaluator, call: Call) -> Matrix:
     if not is_valid_name(target):
         raise EvaluationFailed(f"invalid destination label name in label_join(): {target}")
     matrix = evaluator.vector(call.arguments[0])
-    labels = [set_label(one, target, separator.join(get(one, name) for name in sources)) for one in matrix.labels]
-    return _relabel(matrix, labels, target, np.ones(len(matrix), np.bool_))
+
+    def join(labels: Labels) -> str:
+        known = dict(labels)
+        texts = [known.get(name, "") for name in sources]
+        if sum(map(len, texts)) + len(separator) * len(texts) > MAX_VALUE_CHARS:
+            raise _too_long(call)
+        return separator.join(texts)
+
+    return _relabel(evaluator, matrix, target, map(join, matrix.labels))
 
 
-def _relabel(matrix: Matrix, labels: list[Labels], target: str, changed: Bools) -> Matrix:
-    """Return the matrix with other labels. A new metric name stays."""
+def _too_long(call: Call) -> EvaluationFailed:
+    return EvaluationFailed(f"a label value in {call.function}() would have more than {MAX_VALUE_CHARS:,} characters")
+
+
+def _relabel(evaluator: Evaluator, matrix: Matrix, target: str, values: Iterable[str | None]) -> Matrix:
+    """Return the matrix with other values of a label. `None` leaves it as it is. A new metric name stays."""
+    labels, changed = list(matrix.labels), np.zeros(len(matrix), np.bool_)
+    for row, value in enumerate(values):
+        if value is not None:
+            evaluator.budget.charge_labels(len(value))
+            labels[row], changed[row] = set_label(labels[row], target, value), True
     dropped = matrix.name_dropped & ~changed if target == METRIC_NAME else matrix.name_dropped
     return merge_rows(replace(matrix, labels=labels, name_dropped=dropped))
 
