@@ -128,6 +128,9 @@ def test_limit(client: Client) -> None:
     _, document = get(client, "/query", query="http_requests_total", time=END, limit=1)
     assert len(document["data"]["result"]) == 1
     assert document["warnings"] == ["results truncated due to limit"]
+    _, document = get(client, "/series", **{"match[]": "http_requests_total", "start": END - 1200, "end": END}, limit=1)
+    assert len(document["data"]) == 1
+    assert document["warnings"] == ["results truncated due to limit"]
 
 
 def test_tenancy(service: QueryService, client: Client) -> None:

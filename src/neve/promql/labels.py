@@ -11,7 +11,9 @@ from neve.lexical.literals import quote
 from neve.promql.language.syntax import METRIC_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
+
+    from neve.lexical.matchers import Matcher
 
 __all__ = [
     "EMPTY",
@@ -23,6 +25,7 @@ __all__ = [
     "is_valid_name",
     "keep",
     "make_labels",
+    "match_sets",
     "set_label",
     "without",
 ]
@@ -65,6 +68,17 @@ def set_label(labels: Labels, name: str, value: str) -> Labels:
     """Return the labels with one more or one replaced. An empty value removes the label."""
     rest = [pair for pair in labels if pair[0] != name]
     return tuple(sorted([*rest, (name, value)])) if value else tuple(rest)
+
+
+def match_sets(sets: Sequence[Labels], matchers: Sequence[Matcher]) -> list[bool]:
+    """Return which label sets match. Each matcher sees each value once: it compiles its pattern for every call."""
+    found = [True] * len(sets)
+    for matcher in matchers:
+        values = [get(labels, matcher.name) for labels in sets]
+        distinct = list(dict.fromkeys(values))
+        results = dict(zip(distinct, matcher.match_all(distinct), strict=True))
+        found = [one and results[value] for one, value in zip(found, values, strict=True)]
+    return found
 
 
 def drop_name(labels: Labels) -> Labels:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neve.promql.histograms.native import Histogram
-from neve.promql.labels import Labels, get
+from neve.promql.labels import Labels, match_sets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,8 +134,9 @@ class MemorySource:
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> SeriesSet:
         """Return the series that match."""
         found = []
-        for labels, samples in self._series.items():
-            if all(one.matches(get(labels, one.name)) for one in matchers):
+        chosen = match_sets(list(self._series), matchers)
+        for (labels, samples), is_match in zip(self._series.items(), chosen, strict=True):
+            if is_match:
                 found.append((labels, [one for one in samples if start_ms <= one[0] <= end_ms]))
         return build_series(found)
 

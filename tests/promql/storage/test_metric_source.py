@@ -1,15 +1,21 @@
 """PromQL over the table `metrics`: names, types, tenancy."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from neve.app.promql import open_series
 from neve.lake.lake import Lake
+from neve.lexical.matchers import Matcher, MatchKind, match_regex
 from neve.promql.engine import Engine
 from neve.promql.language.parser import parse
 from neve.promql.language.syntax import VectorSelector
+from neve.promql.storage import metric_source
+from neve.promql.storage.metric_source import MetricSource, TimeWindow
+from neve.promql.storage.otel_names import Metric
 from neve.query.config import QueryConfig
 from neve.query.service import QueryService, no_limits
 from tests.promql.examples import as_dict
@@ -125,3 +131,57 @@ def test_far_times(engine: Engine) -> None:
     """Times before 1970 and after 9999 have no series."""
     for at in (-(10**15), 10**15, 58_000 * 365 * 86_400_000):
         assert as_dict(engine.query("memory_bytes", at)) == {}
+
+
+def fake_source(metrics: int, series: int) -> MetricSource:
+    """Return a source over made-up gauges, without a lake."""
+
+    def make_row(index: int) -> dict[str, Any]:
+        return {
+            "metric_name": f"m{index % metrics}",
+            "metric_type": "gauge",
+            "unit": "",
+            "is_monotonic": False,
+            "aggregation_temporality": None,
+        }
+
+    def run(sql: str, _parameters: Sequence[Any], _window: TimeWindow) -> pa.Table:
+        if "attributes" not in sql:
+            return pa.Table.from_pylist([make_row(index) for index in range(metrics)])
+        labels = [{"attributes": [("pod", f"p{index % 7}")], "resource_attrs": []} for index in range(series)]
+        point = {"points": [{"time_unix_nano": 1, "start_time_unix_nano": 0, "flags": 0, "value": 1.0}]}
+        return pa.Table.from_pylist([make_row(index) | one | point for index, one in enumerate(labels)])
+
+    return MetricSource(run)
+
+
+def test_regex_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A regular expression runs once over the distinct values, not once for each series."""
+    calls: list[list[str]] = []
+
+    def count(pattern: str, texts: Sequence[str]) -> list[bool]:
+        calls.append(list(texts))
+        return match_regex(pattern, texts)
+
+    monkeypatch.setattr("neve.lexical.matchers.match_regex", count)
+    source = fake_source(20, 500)
+    matchers = (Matcher("__name__", MatchKind.REGEX, "m1.?"), Matcher("pod", MatchKind.REGEX, "p[0-3]"))
+    found = source.select(matchers, 0, 1000)
+    assert {dict(labels)["pod"] for labels in found.labels} == {"p0", "p1", "p2", "p3"}
+    assert len(set(source.list_series(matchers, 0, 1000))) == len(found.labels) == 11 * 4
+    assert [len(texts) for texts in calls] == [20, 7, 20, 7]
+
+
+def test_list_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Listing reads the metric of each row once, whatever the number of metrics."""
+    count = 0
+
+    def count_reads(row: dict[str, Any]) -> Metric:
+        nonlocal count
+        count += 1
+        return read_metric(row)
+
+    read_metric = metric_source._read_metric
+    monkeypatch.setattr(metric_source, "_read_metric", count_reads)
+    assert len(list(fake_source(300, 600).list_series((), 0, 1000))) == 600
+    assert count == 300 + 600

@@ -38,6 +38,7 @@ __all__ = ["PREFIX", "prometheus_routes"]
 PREFIX = "/prometheus/api/v1"
 MAX_SAMPLES = 5_000_000  # of one query: evaluation and response happen in the server's own process
 MAX_SERIES = 40_000  # of one list
+TRUNCATED = "results truncated due to limit"
 LIST_MS = 12 * 3_600_000  # time range of lists without a start
 Answer = Callable[[Parameters, "MetricSource"], "Response"]
 
@@ -81,7 +82,7 @@ def _engine(parameters: Parameters, source: MetricSource) -> Engine:
 def _truncate(found: list[Any], limit: int, warnings: tuple[str, ...]) -> tuple[list[Any], tuple[str, ...]]:
     if not limit or len(found) <= limit:
         return found, warnings
-    return found[:limit], (*warnings, "results truncated due to limit")
+    return found[:limit], (*warnings, TRUNCATED)
 
 
 def answer_query(parameters: Parameters, source: MetricSource) -> Response:
@@ -104,37 +105,46 @@ def answer_range(parameters: Parameters, source: MetricSource) -> Response:
     return success_response(data, warnings, result.infos)
 
 
-def _list_labels(parameters: Parameters, source: MetricSource) -> set[Labels]:
+def _list_labels(parameters: Parameters, source: MetricSource, most: int = MAX_SERIES) -> tuple[set[Labels], bool]:
+    """Return label sets, and whether there are more than `most`."""
     end = parameters.time("end", parameters.now_ms)
     start = parameters.time("start", end - LIST_MS)
     found: set[Labels] = set()
     for matchers in parameters.selectors() or [()]:
-        found.update(source.list_series(matchers, start, end))
-    return found
+        for labels in source.list_series(matchers, start, end):
+            if len(found) == most and labels not in found:
+                return found, True
+            found.add(labels)
+    return found, False
+
+
+def _list_response(listed: list[Any], limit: int, *, is_truncated: bool) -> Response:
+    is_truncated = is_truncated or len(listed) > limit
+    return success_response(listed[:limit], (TRUNCATED,) if is_truncated else ())
 
 
 def answer_series(parameters: Parameters, source: MetricSource) -> Response:
     """List label sets."""
     if not parameters.selectors():
         raise BadData("no match[] parameter provided")
-    found = sorted(_list_labels(parameters, source))
-    listed, warnings = _truncate([dict(labels) for labels in found], parameters.limit() or MAX_SERIES, ())
-    return success_response(listed, warnings)
+    limit = min(parameters.limit() or MAX_SERIES, MAX_SERIES)
+    found, is_truncated = _list_labels(parameters, source, limit)
+    return _list_response([dict(labels) for labels in sorted(found)], limit, is_truncated=is_truncated)
 
 
 def answer_labels(parameters: Parameters, source: MetricSource) -> Response:
     """List names of labels."""
-    names = sorted({name for labels in _list_labels(parameters, source) for name, _ in labels})
-    listed, warnings = _truncate(names, parameters.limit() or MAX_SERIES, ())
-    return success_response(listed, warnings)
+    found, is_truncated = _list_labels(parameters, source)
+    names = sorted({name for labels in found for name, _ in labels})
+    return _list_response(names, parameters.limit() or MAX_SERIES, is_truncated=is_truncated)
 
 
 def answer_values(parameters: Parameters, source: MetricSource) -> Response:
     """List values of a label."""
     name = parameters.text("name")
-    values = sorted({get(labels, name) for labels in _list_labels(parameters, source)} - {""})
-    listed, warnings = _truncate(values, parameters.limit() or MAX_SERIES, ())
-    return success_response(listed, warnings)
+    found, is_truncated = _list_labels(parameters, source)
+    values = sorted({get(labels, name) for labels in found} - {""})
+    return _list_response(values, parameters.limit() or MAX_SERIES, is_truncated=is_truncated)
 
 
 def answer_metadata(parameters: Parameters, source: MetricSource) -> Response:

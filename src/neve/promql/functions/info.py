@@ -9,7 +9,7 @@ import numpy as np
 
 from neve.errors import EvaluationFailed
 from neve.lexical.matchers import Matcher, MatchKind
-from neve.promql.labels import Labels, format_labels, get, keep, make_labels
+from neve.promql.labels import Labels, format_labels, get, keep, make_labels, match_sets
 from neve.promql.language.syntax import (
     METRIC_NAME,
     Call,
@@ -91,9 +91,7 @@ def _info(evaluator: Evaluator, call: Call) -> Matrix:
     matchers = selector.matchers if isinstance(selector, VectorSelector) else ()
     names = _name_matchers(matchers)
     data = [one for one in matchers if one.name != METRIC_NAME]
-    ignored = np.array(
-        [all(one.matches(get(labels, METRIC_NAME)) for one in names) for labels in matrix.labels], np.bool_
-    )
+    ignored = np.array(match_sets(matrix.labels, names), np.bool_)
     values = {
         name: sorted(
             {get(labels, name) for labels, skip in zip(matrix.labels, ignored, strict=True) if not skip} - {""}

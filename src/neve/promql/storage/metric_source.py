@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neve.lexical.matchers import Matcher
-from neve.promql.labels import Labels, get, set_label
+from neve.promql.labels import Labels, keep, match_sets, set_label
 from neve.promql.language.syntax import METRIC_NAME
 from neve.promql.storage.otel_names import DELTA, PARTS, Metric, base_labels, translate_label, translate_name
 from neve.promql.storage.points import Column, Points, build_set, expand
@@ -38,6 +38,7 @@ _INTEGERS = ("time_unix_nano", "start_time_unix_nano", "flags")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_MS = 253_402_300_799_000  # the end of the year 9999
 _NANOS = 1_000_000
+_LATE = frozenset({"le", "quantile"})  # labels that single series of a metric add
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,9 @@ class _Choice:
     metric: Metric
     part: str
     shown: str
+
+
+_Choices = dict[Metric, list[_Choice]]
 
 
 def _window(start_ms: int, end_ms: int) -> TimeWindow | None:
@@ -94,44 +98,62 @@ class MetricSource:
             return
         names, labels = split_matchers(matchers)
         for choices in self._choose(names, window).values():
-            metrics = sorted({one.metric.name for one in choices})
+            metrics = sorted({metric.name for metric in choices})
             columns = f"{_IDENTITY}, attributes, resource_attrs"
             sql = f"SELECT DISTINCT {columns} FROM metrics WHERE metric_name IN ({_marks(metrics)})"  # noqa: S608  # parameters
-            for row in self.run(sql, metrics, window).to_pylist():
-                base = base_labels(_mapping(row["attributes"]), _mapping(row["resource_attrs"]))
-                for one in choices:
-                    if one.metric == _read_metric(row) and _matches(base, labels, exact=False):
-                        yield set_label(base, METRIC_NAME, one.shown)
+            for batch in self.run(sql, metrics, window).to_batches(max_chunksize=8192):
+                rows = batch.to_pylist()
+                for row, base in zip(rows, _match_rows(rows, labels), strict=True):
+                    if base is not None:
+                        for one in choices.get(_read_metric(row), ()):
+                            yield set_label(base, METRIC_NAME, one.shown)
 
-    def _choose(self, matchers: Sequence[Matcher], window: TimeWindow) -> dict[str, list[_Choice]]:
+    def _choose(self, matchers: Sequence[Matcher], window: TimeWindow) -> dict[str, _Choices]:
         """Return the parts of metrics whose name matches, by type. Both spellings of a name are accepted."""
-        found: dict[str, list[_Choice]] = {}
-        for metric in self.metrics(window):
-            for part in PARTS.get(metric.kind, ()):
-                for name in (translate_name(metric) + part, metric.name + part):
-                    if all(one.matches(name) for one in matchers):
-                        found.setdefault(metric.kind, []).append(_Choice(metric, part, name))
-                        break
+        parts = [
+            _Choice(metric, part, name)
+            for metric in self.metrics(window)
+            for part in PARTS.get(metric.kind, ())
+            for name in (translate_name(metric) + part, metric.name + part)
+        ]
+        chosen = match_sets([((METRIC_NAME, one.shown),) for one in parts], matchers)
+        found: dict[str, _Choices] = {}
+        seen: set[tuple[Metric, str]] = set()
+        for one, is_match in zip(parts, chosen, strict=True):
+            if is_match and (one.metric, one.part) not in seen:
+                seen.add((one.metric, one.part))
+                found.setdefault(one.metric.kind, {}).setdefault(one.metric, []).append(one)
         return found
 
-    def _read(
-        self, kind: str, choices: list[_Choice], matchers: Sequence[Matcher], window: TimeWindow
-    ) -> Iterator[Column]:
-        metrics = sorted({one.metric.name for one in choices})
+    def _read(self, kind: str, choices: _Choices, matchers: Sequence[Matcher], window: TimeWindow) -> Iterator[Column]:
+        metrics = sorted({metric.name for metric in choices})
         fields = ", ".join(f"'{name}': {name}" for name in (*_INTEGERS, *_VALUES[kind]))
         sql = (
             f"SELECT {_IDENTITY}, attributes, resource_attrs, list({{{fields}}}) AS points FROM metrics "  # noqa: S608  # parameters
             f"WHERE metric_type = ? AND metric_name IN ({_marks(metrics)}) GROUP BY ALL"
         )
-        for row, columns in _rows(self.run(sql, [kind, *metrics], window)):
+        late = [one for one in matchers if one.name in _LATE]
+        known: dict[Labels, bool] = {}
+        table = self.run(sql, [kind, *metrics], window)
+        bases = _match_rows(table.drop_columns(["points"]).to_pylist(), matchers)
+        for (row, columns), base in zip(_rows(table), bases, strict=True):
+            if base is None:
+                continue
             metric = _read_metric(row)
-            base = base_labels(_mapping(row["attributes"]), _mapping(row["resource_attrs"]))
             points = _read_points(columns, kind, metric)
-            for choice in choices:
-                if choice.metric == metric and _matches(base, matchers, exact=False):
-                    named = set_label(base, METRIC_NAME, choice.shown)
-                    expanded = expand(points, kind, choice.part, named)
-                    yield from (one for one in expanded if _matches(one.labels, matchers, exact=True))
+            for choice in choices.get(metric, ()):
+                expanded = list(expand(points, kind, choice.part, set_label(base, METRIC_NAME, choice.shown)))
+                keys = [keep(one.labels, _LATE) for one in expanded]
+                new = [key for key in dict.fromkeys(keys) if key not in known]
+                known.update(zip(new, match_sets(new, late), strict=True))
+                yield from (one for one, key in zip(expanded, keys, strict=True) if known[key])
+
+
+def _match_rows(rows: list[dict[str, Any]], matchers: Sequence[Matcher]) -> list[Labels | None]:
+    """Return the labels of each row, or `None` if they don't match. Labels of single series are not there yet."""
+    found = [base_labels(_mapping(row["attributes"]), _mapping(row["resource_attrs"])) for row in rows]
+    matched = match_sets(found, [one for one in matchers if one.name not in _LATE])
+    return [one if is_match else None for one, is_match in zip(found, matched, strict=True)]
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -172,11 +194,6 @@ def split_matchers(matchers: Sequence[Matcher]) -> tuple[list[Matcher], list[Mat
     names = [one for one in matchers if one.name == METRIC_NAME]
     others = [one for one in matchers if one.name != METRIC_NAME]
     return names, [Matcher(translate_label(one.name), one.kind, one.value) for one in others]
-
-
-def _matches(labels: Labels, matchers: Sequence[Matcher], *, exact: bool) -> bool:
-    """Return whether labels match. Without `exact`, labels that single series add later don't count yet."""
-    return all(one.matches(get(labels, one.name)) for one in matchers if exact or one.name not in {"le", "quantile"})
 
 
 def _marks(values: Sequence[Any]) -> str:
