@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from neve.promql.evaluator import Options
 from neve.promql.histograms.arithmetic import add, combine_all, has_reset, subtract
 from neve.promql.histograms.native import Histogram, make_buckets
 from neve.promql.histograms.quantiles import histogram_fraction, histogram_quantile
@@ -67,7 +68,7 @@ def list_windows(times: list[int], values: list[float], ends: list[int], length:
     """Return the windows of one series."""
     samples = Samples(np.array([0, len(times)]), np.array(times, np.int64), np.array(values))
     edges = np.array(ends, np.int64)
-    return find_windows(samples, edges - length, edges)
+    return find_windows(samples, edges - length, edges, Options().make_budget())
 
 
 @given(

@@ -236,6 +236,7 @@ def _combine(evaluator: Evaluator, node: Aggregate, matrix: Matrix, rows: list[i
         annotations.reconciled_buckets("aggregation", span)
     if found.has_collision:
         annotations.reset_collision("aggregation", span)
+    evaluator.budget.charge_histogram(found.histogram)
     return found.histogram.compact()
 
 
@@ -248,6 +249,7 @@ def _count_values(evaluator: Evaluator, node: Aggregate) -> Matrix:
     names = node.labels if node.is_without else (*node.labels, name.value)
     counts: dict[Labels, dict[int, int]] = {}
     for row, step in np.argwhere(matrix.present).tolist():
+        evaluator.budget.visit()
         histogram = None if matrix.histograms is None else matrix.histograms[row, step]
         text = format_float(float(matrix.values[row, step])) if histogram is None else str(histogram)
         labels = set_label(matrix.labels[row], name.value, text)

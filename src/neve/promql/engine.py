@@ -9,7 +9,8 @@ import numpy as np
 
 from neve.errors import EvaluationFailed
 from neve.promql.annotations import Annotations
-from neve.promql.evaluator import Budget, Evaluator, Options, QueryTimes
+from neve.promql.budget import weigh_histogram
+from neve.promql.evaluator import Evaluator, Options, QueryTimes
 from neve.promql.functions.extended_ranges import extend_floats
 from neve.promql.language.checks import value_type
 from neve.promql.language.parser import parse
@@ -65,7 +66,7 @@ class Engine:
         evaluator = self._start(QueryTimes(time_ms, time_ms, 0), np.array([time_ms], np.int64))
         with np.errstate(all="ignore"):
             if value_type(node) is ValueType.MATRIX:
-                series = _list_range(select_range(evaluator, node))
+                series = _list_range(select_range(evaluator, node), evaluator)
                 return _finish(Result("matrix", series), evaluator, text)
             value = evaluator.evaluate(node)
             if isinstance(value, String):
@@ -97,7 +98,7 @@ class Engine:
         return _finish(Result("matrix", series), evaluator, text)
 
     def _start(self, query: QueryTimes, times: Integers) -> Evaluator:
-        budget = Budget(self.options.max_samples, self.options.max_label_chars)
+        budget = self.options.make_budget()
         budget.charge(len(times))
         return Evaluator(self.source, self.options, query, times, Annotations(), budget)
 
@@ -111,9 +112,9 @@ def _check_range(node: Node) -> None:
 
 
 def _finish(result: Result, evaluator: Evaluator, text: str) -> Result:
-    labels = Budget(0, evaluator.options.max_label_chars)  # vector matching may copy one label to many series
+    budget = evaluator.options.make_budget()  # a new one: vector matching may copy one label to many series
     for one in result.series:
-        labels.charge_labels(sum(len(name) + len(value) for name, value in one.labels))
+        budget.charge_labels(sum(len(name) + len(value) for name, value in one.labels))
     warnings, infos = evaluator.annotations.format(text)
     return replace(result, warnings=tuple(warnings), infos=tuple(infos))
 
@@ -122,6 +123,10 @@ def _list_series(matrix: Matrix, evaluator: Evaluator) -> list[SeriesResult]:
     floats, histograms = matrix.is_float(), matrix.is_histogram()
     times = evaluator.times
     found = []
+    evaluator.budget.charge_points(int(floats.sum()))
+    if matrix.histograms is not None:
+        for cell in matrix.histograms[histograms]:
+            evaluator.budget.charge_points(weigh_histogram(cell))
     for row, labels in enumerate(matrix.labels):
         chosen = floats[row]
         points = list(zip(times[chosen].tolist(), matrix.values[row, chosen].tolist(), strict=True))
@@ -134,7 +139,7 @@ def _list_series(matrix: Matrix, evaluator: Evaluator) -> list[SeriesResult]:
     return found
 
 
-def _list_range(vector: RangeVector) -> list[SeriesResult]:
+def _list_range(vector: RangeVector, evaluator: Evaluator) -> list[SeriesResult]:
     """Return the samples of a range vector at its only step."""
     found = []
     for row, labels in enumerate(vector.labels):
@@ -143,6 +148,7 @@ def _list_range(vector: RangeVector) -> list[SeriesResult]:
         if times and (vector.is_anchored or vector.is_smoothed):
             edges = int(vector.starts[0]), int(vector.ends[0])
             times, floats = extend_floats(times, floats, *edges, is_smoothed=vector.is_smoothed)
+        evaluator.budget.charge_points(len(times) + sum(weigh_histogram(one) for one in histograms))
         if times or moments:
             points = list(zip(times, floats, strict=True))
             found.append(SeriesResult(labels, points, list(zip(moments, histograms, strict=True))))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from neve.errors import EvaluationFailed, LimitExceeded
+from neve.errors import EvaluationFailed
+from neve.promql.budget import Budget, check_deadline
 from neve.promql.language.checks import value_type
 from neve.promql.language.syntax import (
     Aggregate,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from neve.promql.annotations import Annotations
     from neve.promql.series import Integers, SeriesSet, SeriesSource
 
-__all__ = ["Budget", "Evaluator", "Options", "QueryTimes", "resolve_duration"]
+__all__ = ["Evaluator", "Options", "QueryTimes", "resolve_duration"]
 
 _MAX_SECONDS = (1 << 63) / 1e9
 _OPERATORS: dict[str, Callable[[float, float], float]] = {
@@ -60,7 +61,14 @@ class Options:
     default_step_ms: int = 60_000  # step of a subquery that does not name one
     max_samples: int = 50_000_000  # samples and cells that a query may hold
     max_label_chars: int = 1 << 25  # of labels that functions make, and again of the labels in the result
+    max_points: int = 50_000_000  # of the result, where a native histogram counts by its buckets
+    max_visits: int = 10_000_000_000  # samples that functions look at one by one, in all windows
+    deadline: float | None = None  # of the monotonic clock
     uses_start_times: bool = False  # start times of samples show counter resets
+
+    def make_budget(self) -> Budget:
+        """Return the budget of one query."""
+        return Budget(self.max_samples, self.max_label_chars, self.max_points, self.max_visits, self.deadline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +78,6 @@ class QueryTimes:
     start_ms: int
     end_ms: int
     step_ms: int
-
-
-@dataclass(slots=True)
-class Budget:
-    """Samples that a query may still load, and characters of labels that it may still make."""
-
-    left: int
-    label_chars: int
-
-    def charge(self, count: int) -> None:
-        """Raise `LimitExceeded` if a query would hold too many samples."""
-        self.left -= count
-        if self.left < 0:
-            message = "query processing would load too many samples into memory in query execution"
-            raise LimitExceeded(message, limit="max_samples")
-
-    def charge_labels(self, chars: int) -> None:
-        """Raise `LimitExceeded` if the functions of a query would make too many characters of labels."""
-        self.label_chars -= chars
-        if self.label_chars < 0:
-            raise LimitExceeded("the labels of the query are too long in total", limit="max_label_chars")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +103,7 @@ class Evaluator:
 
     def evaluate(self, node: Node) -> Value:
         """Return the value of an expression."""
+        check_deadline(self.budget.deadline)
         return _evaluators()[type(node)](self, node)
 
     def vector(self, node: Node) -> Matrix:

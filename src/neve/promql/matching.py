@@ -125,7 +125,10 @@ def _pair_rows(
     mask = many.present[many_rows] & one.present[one_rows]
     matching = node.matching
     signature = match_labels(matching)
-    labels = [_result_labels(node, many.labels[a], one.labels[b]) for a, b in zip(many_rows, one_rows, strict=True)]
+    labels = []
+    for left, right in zip(many_rows.tolist(), one_rows.tolist(), strict=True):
+        evaluator.budget.visit()
+        labels.append(_result_labels(node, many.labels[left], one.labels[right]))
     pairs = _Pairs(many_rows, one_rows, mask, labels, pair_groups)
     if matching.fill_right is not None:
         missing = many.present & (one_counts[many_groups] == 0)

@@ -59,6 +59,8 @@ def evaluate_unary(evaluator: Evaluator, node: Unary) -> Value:
     if histograms is not None:
         there = matrix.is_histogram()
         histograms = histograms.copy()
+        for one in histograms[there]:
+            evaluator.budget.charge_histogram(one)
         histograms[there] = [one.scale(-1.0) for one in histograms[there]]
     return replace(matrix, values=-matrix.values, histograms=histograms, name_dropped=np.ones(len(matrix), np.bool_))
 
@@ -123,6 +125,9 @@ CellPair = tuple[float | Histogram, float | Histogram]
 def combine_cells(notes: Notes, step: int, pair: CellPair) -> tuple[float | Histogram, bool] | None:
     """Return the result of an operator on a pair with a histogram, and whether it is kept; `None` for no result."""
     left, right = pair
+    for one in pair:
+        if isinstance(one, Histogram):
+            notes.evaluator.budget.charge_histogram(one)
     operator = notes.node.operator
     if isinstance(left, Histogram) and isinstance(right, Histogram):
         return _combine_histograms(notes, step, left, right)

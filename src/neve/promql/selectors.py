@@ -166,7 +166,10 @@ class RangeVector:
         """Return times, histograms and start times in one window."""
         if self.histograms is None:
             return [], [], []
-        return _slice(self.histograms, row, column)
+        found = _slice(self.histograms, row, column)
+        if found[1]:
+            self.histograms.budget.charge_histogram(found[1][-1])  # callers make one histogram of each window
+        return found
 
     def window_floats(self, row: int, column: int) -> tuple[list[int], list[float], list[int]]:
         """Return times, floats and start times in one window."""
@@ -175,6 +178,7 @@ class RangeVector:
 
 def _slice(windows: Windows, row: int, column: int) -> tuple[list[int], list, list[int]]:  # type: ignore[type-arg]  # either kind
     low, high = int(windows.low[row, column]), int(windows.high[row, column])
+    windows.budget.visit(max(high - low, 1))
     samples = windows.samples
     starts = samples.start_times
     listed = [0] * (high - low) if starts is None else starts[low:high].tolist()
@@ -240,9 +244,9 @@ def _make_range(
     evaluator.charge_cells(len(series))
     starts = ends - np.int64(length)
     low, high = starts - np.int64(margins[0]), ends + np.int64(margins[1])
-    histograms = None if series.histograms is None else find_windows(series.histograms, low, high)
+    histograms = None if series.histograms is None else find_windows(series.histograms, low, high, evaluator.budget)
     dropped = np.zeros(len(series), np.bool_) if series.name_dropped is None else series.name_dropped
-    floats = find_windows(series.floats, low, high)
+    floats = find_windows(series.floats, low, high, evaluator.budget)
     return RangeVector(series.labels, floats, histograms, dropped, starts, ends, length, node.span, **extended)
 
 

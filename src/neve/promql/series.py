@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from neve.promql.budget import weigh_histogram
 from neve.promql.histograms.native import Histogram
 from neve.promql.labels import Labels, match_sets
 
@@ -79,8 +80,9 @@ class SeriesSet:
         return len(self.labels)
 
     def count_samples(self) -> int:
-        """Return the number of samples, for limits."""
-        return len(self.floats) + (0 if self.histograms is None else len(self.histograms))
+        """Return the number of samples, for limits. Native histograms count by their buckets."""
+        histograms = () if self.histograms is None else self.histograms.values
+        return len(self.floats) + sum(weigh_histogram(one) for one in histograms)
 
     def without_stale(self) -> SeriesSet:
         """Return the series without stale marks."""

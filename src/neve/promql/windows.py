@@ -10,6 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from neve.promql.budget import Budget
     from neve.promql.series import Bools, Floats, Integers, Samples
 
 __all__ = ["Windows", "find_windows", "iterate_positions", "latest_index", "reduce_extreme", "sum_windows", "two_sum"]
@@ -19,11 +20,12 @@ _MAX_KEY = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Samples from `low` to `high` (exclusive) for each series and step."""
+    """Samples from `low` to `high` (exclusive) for each series and step. Functions that visit each charge `budget`."""
 
     samples: Samples
     low: Integers
     high: Integers
+    budget: Budget
 
     @property
     def counts(self) -> Integers:
@@ -32,9 +34,9 @@ class Windows:
         return counts
 
 
-def find_windows(samples: Samples, starts: Integers, ends: Integers) -> Windows:
+def find_windows(samples: Samples, starts: Integers, ends: Integers, budget: Budget) -> Windows:
     """Return the windows (start, end]: open on the left."""
-    return Windows(samples, latest_index(samples, starts) + 1, latest_index(samples, ends) + 1)
+    return Windows(samples, latest_index(samples, starts) + 1, latest_index(samples, ends) + 1, budget)
 
 
 def latest_index(samples: Samples, edges: Integers) -> Integers:
@@ -119,4 +121,5 @@ def iterate_positions(windows: Windows, wanted: Bools) -> Iterator[tuple[Integer
     longest = int(counts[0]) if len(counts) else 0
     for position in range(longest):
         active = int(np.searchsorted(-counts, -position, side="left"))
+        windows.budget.visit(active)
         yield chosen[:active], low[:active] + position

@@ -103,17 +103,22 @@ def _native_result(
     matrix = found.matrix
     values = np.zeros(matrix.present.shape)
     for row, step in np.argwhere(found.native).tolist():
+        evaluator.budget.visit()
         values[row, step], note = compute(matrix.histograms[row, step], step)  # type: ignore[index]  # there are histograms
         if note:
             evaluator.annotations.nan_observations(note, get(matrix.labels[row], METRIC_NAME), span)
     return Matrix(matrix.labels, values, found.native, None, np.ones(len(matrix), np.bool_)).masked(found.native)
 
 
-def _classic_result(found: _Input, compute: Callable[[_Classic, Floats, Bools], Floats], steps: int) -> Matrix:
+def _classic_result(
+    evaluator: Evaluator, found: _Input, compute: Callable[[_Classic, Floats, Bools], Floats]
+) -> Matrix:
+    steps = evaluator.steps
     if not found.classic:
         return empty_matrix(steps)
     values, present = np.zeros((len(found.classic), steps)), np.zeros((len(found.classic), steps), np.bool_)
     for place, one in enumerate(found.classic):
+        evaluator.budget.visit(len(one.rows) * steps)
         mask = found.usable[one.rows]
         present[place] = mask.any(axis=0)
         values[place] = compute(one, found.matrix.values[one.rows], mask)
@@ -137,7 +142,7 @@ def _quantile(evaluator: Evaluator, found: _Input, quantiles: Floats, span: Span
             evaluator.annotations.add_repair(metric, times, repair.bounds, repair.difference, span)
         return values
 
-    return join_matrices(native, _classic_result(found, compute, evaluator.steps))
+    return join_matrices(native, _classic_result(evaluator, found, compute))
 
 
 def _check_quantiles(evaluator: Evaluator, quantiles: Floats, span: Span) -> None:
@@ -163,10 +168,12 @@ def _histogram_quantiles(evaluator: Evaluator, call: Call) -> Matrix:
         _check_quantiles(evaluator, quantiles, argument.span)
         part = _quantile(evaluator, found, quantiles, span)
         for one in np.unique(quantiles).tolist():
+            evaluator.budget.visit(part.present.size + result.present.size)
             steps = np.isnan(quantiles) if np.isnan(one) else quantiles == one
             chosen = part.masked(np.broadcast_to(steps, part.present.shape))
             labels = [set_label(labels, name, _format_quantile(one)) for labels in chosen.labels]
             labelled = Matrix(labels, chosen.values, chosen.present, None, chosen.name_dropped)
+            evaluator.charge_cells(len(labelled))
             result = join_matrices(result, labelled)
     return merge_rows(result)
 
@@ -190,7 +197,7 @@ def _histogram_fraction(evaluator: Evaluator, call: Call) -> Matrix:
     def compute(classic: _Classic, counts: Floats, mask: Bools) -> Floats:
         return bucket_fractions((lower, upper), classic.bounds, counts, mask)
 
-    return merge_rows(join_matrices(native, _classic_result(found, compute, evaluator.steps)))
+    return merge_rows(join_matrices(native, _classic_result(evaluator, found, compute)))
 
 
 FUNCTIONS: dict[str, Callable[[Evaluator, Call], Value]] = {

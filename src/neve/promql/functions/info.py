@@ -124,6 +124,7 @@ def _join(evaluator: Evaluator, matrix: Matrix, ignored: Bools, infos: _Infos, d
     keeps_unmatched = all(one.matches("") for one in data)
     result = matrix.rows(ignored)
     for row in np.flatnonzero(~ignored).tolist():
+        evaluator.budget.visit(len(result))
         labels = matrix.labels[row]
         chosen = [winners[key] for name in names if (key := _signature(labels, name)) in winners]
         parts = _split(matrix, row, np.array(chosen).reshape(len(chosen), evaluator.steps))

@@ -80,6 +80,7 @@ def _relabel(evaluator: Evaluator, matrix: Matrix, target: str, values: Iterable
     """Return the matrix with other values of a label. `None` leaves it as it is. A new metric name stays."""
     labels, changed = list(matrix.labels), np.zeros(len(matrix), np.bool_)
     for row, value in enumerate(values):
+        evaluator.budget.visit()
         if value is not None:
             evaluator.budget.charge_labels(len(value))
             labels[row], changed[row] = set_label(labels[row], target, value), True

@@ -71,7 +71,8 @@ def _mean(windows: Windows, sums: Floats) -> Floats:
     means: Floats = sums / counts
     for row, column in np.argwhere(~np.isfinite(sums)).tolist():
         low, high = int(windows.low[row, column]), int(windows.high[row, column])
-        single = Windows(windows.samples, np.array([[low]]), np.array([[high]]))
+        windows.budget.visit(len(windows.samples))
+        single = Windows(windows.samples, np.array([[low]]), np.array([[high]]), windows.budget)
         means[row, column] = sum_windows(single, windows.samples.values / (high - low))[0, 0]
     return means
 
@@ -193,6 +194,7 @@ def _in_chunks(windows: Windows, present: Bools, compute: Callable[[Floats, Bool
     size = max(_CHUNK_CELLS // max(longest, 1), 1)
     for start in range(0, len(chosen), size):
         some = chosen[start : start + size]
+        windows.budget.visit(len(some) * longest)
         result[some] = compute(*_columns(windows, some), some)
     return result.reshape(windows.counts.shape)
 

@@ -128,7 +128,7 @@ def _lost_at_resets(vector: RangeVector, starts: StartTimes, growing: Bools) -> 
         return np.zeros(len(low))
     first, last = np.searchsorted(resets, low, side="right"), np.searchsorted(resets, high - 1, side="right")
     lost = Samples(np.array([0, len(resets)]), samples.times[resets], samples.values[resets - 1])
-    return sum_windows(Windows(lost, first.astype(np.int64), last.astype(np.int64)))
+    return sum_windows(Windows(lost, first.astype(np.int64), last.astype(np.int64), vector.floats.budget))
 
 
 def _extrapolate_cells(
