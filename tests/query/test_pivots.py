@@ -48,6 +48,67 @@ PIVOTS = (
     "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) PIVOT t ON 'n' || n USING sum(n)",
     "SELECT (SELECT sum(cart) FROM (PIVOT spans ON service_name USING count(*) GROUP BY status_code)) AS x",
     "UNPIVOT (PIVOT spans ON service_name USING count(*) GROUP BY status_code) ON cart, checkout ORDER BY ALL",
+    "WITH a AS (FROM spans) SELECT a.* FROM a PIVOT (count(*) FOR service_name IN ('cart') GROUP BY span_kind) AS a"
+    " ORDER BY ALL LIMIT 3",
+    'WITH "pivot" AS (SELECT flags AS "pivot" FROM spans) SELECT "pivot"."pivot" FROM "pivot" ORDER BY 1',
+)
+
+IN_SERVICES = "service_name IN ('cart', 'checkout')"
+KINDS = "SELECT s.service_name, s.span_kind, s.flags FROM spans s"
+# Sources whose meaning depends on the qualifiers of their columns.
+SOURCES = (
+    f"{KINDS} WHERE EXISTS (SELECT 1 FROM logs l WHERE l.trace_id = s.trace_id)",
+    f"{KINDS} WHERE NOT EXISTS (SELECT 1 FROM logs l WHERE l.trace_id = s.trace_id AND"
+    " l.service_name = s.service_name)",
+    f"{KINDS} WHERE s.trace_id IN (SELECT l.trace_id FROM logs l WHERE l.timestamp > s.timestamp)",
+    f"{KINDS} WHERE (SELECT count(*) FROM logs l WHERE l.service_name = s.service_name"
+    " AND l.trace_id < s.trace_id) > 5",
+    "SELECT l.service_name, s.span_kind FROM logs l JOIN spans s ON l.trace_id = s.trace_id AND"
+    " l.record_id > s.record_id",
+    "SELECT s.* EXCLUDE (s.timestamp) FROM spans s LEFT JOIN logs AS l ON l.trace_id = s.trace_id"
+    " WHERE l.trace_id IS NULL",
+    "SELECT l.* FROM logs l JOIN spans s ON l.trace_id = s.trace_id WHERE s.status_code = 1",
+    "SELECT COLUMNS(s.*) FROM spans s, logs l WHERE s.trace_id = l.trace_id AND s.flags < 20",
+    "SELECT a.service_name, b.flags FROM spans a JOIN spans b ON a.parent_span_id = b.span_id",
+    "SELECT s.service_name, e.name FROM spans s, unnest(s.events) AS u(e)",
+    "WITH w AS (SELECT a.* FROM spans a WHERE a.flags > (SELECT avg(b.flags) FROM spans b"
+    " WHERE b.service_name = a.service_name)) SELECT w.service_name, w.status_code FROM w",
+    f"{KINDS} UNION ALL SELECT l.service_name, l.severity_number, 1 FROM logs l WHERE l.trace_id IN"
+    " (SELECT s.trace_id FROM spans s WHERE s.service_name <> l.service_name)",
+)
+CORRELATED = (
+    *(f"PIVOT ({source}) ON {IN_SERVICES} USING count(*) ORDER BY ALL" for source in SOURCES),
+    *(f"PIVOT ({source}) ON service_name USING count(*) ORDER BY ALL" for source in SOURCES),
+    *(f"PIVOT ({source}) ON service_name USING count(*) GROUP BY service_name ORDER BY ALL" for source in SOURCES[:2]),
+    *(f"FROM ({source}) PIVOT (count(*) FOR {IN_SERVICES}) ORDER BY ALL" for source in SOURCES),
+    *(
+        f"UNPIVOT ({source}) ON span_kind, flags ORDER BY ALL"
+        for source in SOURCES
+        if source.startswith(KINDS) or "COLUMNS" in source
+    ),
+    f"FROM ({SOURCES[0]}) UNPIVOT (v FOR n IN (span_kind, flags)) ORDER BY ALL",
+    f"WITH p AS (PIVOT ({SOURCES[0]}) ON {IN_SERVICES} USING sum(flags) GROUP BY span_kind)"
+    " SELECT p.*, s.flags FROM p JOIN spans s ON s.span_kind = p.span_kind WHERE EXISTS"
+    " (SELECT 1 FROM logs l WHERE l.trace_id = s.trace_id) ORDER BY ALL",
+    f"PIVOT (SELECT u.name, u.value FROM (UNPIVOT ({SOURCES[0]}) ON span_kind, flags) AS u JOIN spans s"
+    " ON s.flags = u.value) ON name USING sum(value)",
+    f"UNPIVOT (SELECT p.* FROM (PIVOT ({SOURCES[1]}) ON service_name USING count(*) GROUP BY span_kind) AS p"
+    " WHERE EXISTS (SELECT 1 FROM logs l WHERE l.severity_number = p.span_kind)) ON cart, checkout ORDER BY ALL",
+    f"PIVOT (SELECT p.* FROM (PIVOT ({SOURCES[2]}) ON {IN_SERVICES} USING count(*) AS n GROUP BY span_kind) AS p,"
+    " spans s WHERE s.span_kind = p.span_kind AND s.flags < 9) ON span_kind USING sum(cart_n), max(checkout_n)",
+    f"PIVOT (PIVOT (PIVOT ({SOURCES[0]}) ON service_name USING sum(flags)) ON span_kind"
+    ' USING sum(checkout)) ON "1" USING count(*)',
+    "WITH a AS (WITH b AS (SELECT s.* FROM spans s WHERE s.flags < 30) SELECT b.* FROM b JOIN logs l ON"
+    " l.trace_id = b.trace_id) PIVOT a ON service_name USING count(*) GROUP BY span_kind ORDER BY ALL",
+    "SELECT s.flags, (SELECT sum(p.cart) FROM (PIVOT (SELECT l.service_name, l.message FROM logs l WHERE"
+    f" l.trace_id = s.trace_id) ON {IN_SERVICES} USING count(*)) AS p) AS n FROM spans s ORDER BY ALL",
+)
+PIVOTS_OF_KINDS = "PIVOT spans ON service_name USING sum(flags) GROUP BY span_kind"
+OWN_NULLS = (
+    "PIVOT spans ON status_code IN (NULL), service_name USING count(*) GROUP BY span_kind ORDER BY ALL",
+    "PIVOT spans ON service_name, status_code IN (NULL, 1) USING count(*) GROUP BY span_kind ORDER BY ALL",
+    "PIVOT (FROM spans WHERE false) ON status_code IN (NULL), service_name USING count(*) GROUP BY span_kind",
+    "PIVOT spans ON status_code IN (NULL) USING count(*) GROUP BY span_kind ORDER BY ALL",
 )
 
 
@@ -75,7 +136,7 @@ def ask(service: QueryService, sql: str, **more: Any) -> tuple[pa.Table, Running
     return pa.Table.from_batches(running.batches(), running.schema), running
 
 
-@pytest.mark.parametrize("sql", PIVOTS)
+@pytest.mark.parametrize("sql", [*PIVOTS, *CORRELATED, *OWN_NULLS])
 def test_the_result_is_that_of_duckdb(sql: str, service: QueryService) -> None:
     """Columns, their order, and rows: plain DuckDB has the same rows in tables of its own."""
     with duckdb.connect(config={}) as plain:
@@ -86,6 +147,57 @@ def test_the_result_is_that_of_duckdb(sql: str, service: QueryService) -> None:
     found, _ = ask(service, sql)
     assert found.schema.names == expected.schema.names
     assert found.to_pylist() == expected.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("qualified", "plain"),
+    [
+        ("PIVOT spans ON spans.service_name USING sum(spans.flags) GROUP BY spans.span_kind", PIVOTS_OF_KINDS),
+        ("PIVOT telemetry.spans ON telemetry.Spans.service_name USING sum(flags) GROUP BY span_kind", PIVOTS_OF_KINDS),
+        ("PIVOT spans AS s ON s.service_name USING sum(s.flags) GROUP BY s.span_kind", PIVOTS_OF_KINDS),
+        (
+            f"FROM (FROM spans) AS s PIVOT (sum(s.flags) FOR s.{IN_SERVICES} GROUP BY s.span_kind)",
+            f"PIVOT spans ON {IN_SERVICES} USING sum(flags) GROUP BY span_kind",
+        ),
+    ],
+)
+def test_columns_may_have_the_name_of_the_source(qualified: str, plain: str, service: QueryService) -> None:
+    """DuckDB takes no qualified columns in a PIVOT itself. The name of its source is left out."""
+    found = [ask(service, f"{sql} ORDER BY ALL")[0] for sql in (qualified, plain)]
+    assert found[0].equals(found[1])
+    assert found[0].num_rows == 6
+
+
+def test_fields_of_structs_are_refused(service: QueryService) -> None:
+    """As DuckDB does: without its qualifier, a field would mean the column of the same name."""
+    source = "(SELECT {'span_kind': 7} AS s, span_kind, flags FROM spans)"
+    for sql in (
+        f"PIVOT {source} ON s.span_kind IN (7) USING count(*)",
+        f"PIVOT {source} ON flags IN (7) USING sum(s.span_kind)",
+    ):
+        with pytest.raises(QueryError, match="cannot contain qualified columns"):
+            ask(service, sql)
+
+
+def test_statements_that_differ_in_qualifiers_differ() -> None:
+    """The text that is the key of the cache has the qualifiers of a PIVOT's source."""
+    sql = f"PIVOT (SELECT l.* FROM logs l JOIN spans s ON s.trace_id = l.trace_id) ON {IN_SERVICES} USING count(*)"
+    assert parse(sql, SCHEMAS).normalised != parse(sql.replace("l.*", "s.*"), SCHEMAS).normalised
+
+
+@pytest.mark.parametrize(
+    ("sql", "place"),
+    [
+        ("PIVOT logs ON message USING count(*) ORDER BY FRM x", "line 1, column 47"),
+        ("PIVOT logs ON message\nUSING count(*)\nLIMIT 3 foo bar", "line 3, column 9"),
+        ("WITH a AS (FROM logs) UNPIVOT a ON x y z ORDER BY 1", "line 1, column 38"),
+        ("PIVOT logs ON message IN (1, USING count(*) ORDER BY 1", "line 1, column 30"),
+    ],
+)
+def test_errors_show_the_place_in_the_text_as_it_was_sent(sql: str, place: str) -> None:
+    """Also where the statement is read as a query over the PIVOT."""
+    with pytest.raises(QueryError, match=place):
+        parse(sql, SCHEMAS)
 
 
 def test_both_statements_are_counted(service: QueryService) -> None:

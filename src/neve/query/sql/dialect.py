@@ -143,7 +143,9 @@ class LakeSql(DuckDB):
         """Generator of SQL for DuckDB."""
 
         TRANSFORMS: ClassVar[dict[Any, Any]] = {
-            **DuckDBGenerator.TRANSFORMS,
+            # sqlglot removes the qualifiers of all columns below a PIVOT or UNPIVOT, also in its source: `s.a = l.a`
+            # becomes `a = a`, which is true. `query/sql/rewrites.py` removes those that DuckDB does not take.
+            **{kind: rule for kind, rule in DuckDBGenerator.TRANSFORMS.items() if kind is not exp.Pivot},
             Source: lambda _, node: node.args["this"],
             # DuckDB also tries to parse an arrow as a lambda, which doubles the work with each arrow of a chain.
             exp.JSONExtract: lambda self, node: self.func("json_extract", node.this, node.expression),

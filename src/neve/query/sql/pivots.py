@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MAX_COLUMNS = 100  # of all values of one PIVOT together
 MAX_OPEN = 8  # ON expressions without values in one statement; each is a statement of its own
 VALUE = "neve_value"
+IS_EMPTY = "is_empty"  # marks an expression for which no values were found; a user's own IN (NULL) gives a column
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,9 @@ def fill_pivots(statement: Statement, values: Mapping[OpenPivot, Sequence[str]])
         _check_values(one, found)
         item = pivots[one.pivot].expressions[one.item]
         listed = [exp.Literal.string(value) for value in found]
-        item.replace(exp.In(this=item.copy(), expressions=listed or [exp.Null()]))
+        filled = exp.In(this=item.copy(), expressions=listed or [exp.Null()])
+        filled.meta[IS_EMPTY] = not found
+        item.replace(filled)
     for pivot in pivots:
         tree = _finish(tree, pivot)
     check_expanded_size(tree)
@@ -108,7 +111,7 @@ def _finish(tree: exp.Expression, pivot: exp.Pivot) -> exp.Expression:
     items = pivot.expressions
     if pivot.args.get("unpivot") or pivot.args.get("fields") or _open_items(pivot):
         return tree
-    if any(isinstance(item.expressions[0], exp.Null) for item in items):
+    if any(item.meta.get(IS_EMPTY) for item in items):
         groups = _groups_alone(pivot)
         pivot.replace(groups)
         return groups if tree is pivot else tree
@@ -150,9 +153,9 @@ def _find(tree: exp.Expr, one: OpenPivot) -> exp.Pivot:
 
 
 def _needed_definitions(tree: exp.Expr, source: exp.Expr) -> Iterator[exp.CTE]:
-    """Yield the WITH queries that a source reads, each after those that it reads itself.
+    """Yield the WITH queries around a source that it reads, each after those that it reads itself.
 
-    Their names are unique in the statement.
+    Their names are unique in the statement. Those within a source, or within such a query, stay where they are.
     """
     known = {definition.alias: definition for definition in tree.find_all(exp.CTE)}
     done: set[str] = set()
@@ -164,8 +167,9 @@ def _needed_definitions(tree: exp.Expr, source: exp.Expr) -> Iterator[exp.CTE]:
             continue
         if isinstance(node, exp.CTE):
             todo.append((node, True))
+        within = {definition.alias for definition in node.find_all(exp.CTE)}
         names = [table.name for table in node.find_all(exp.Table) if table.name.startswith(DEFINED)]
         for name in names:
-            if name in known and name not in done:
+            if name in known and name not in done and name not in within:
                 done.add(name)
                 todo.append((known[name], False))

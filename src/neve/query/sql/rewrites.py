@@ -10,20 +10,21 @@ import re
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from neve import __version__
 from neve.errors import QueryError
 from neve.model.signals import NAMESPACE
 from neve.predicate.names import fold
 from neve.query.sql.catalog_tables import CATALOG
+from neve.query.sql.references import SCHEMAS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator
 
-    from sqlglot.tokenizer_core import Token
-
-RESHAPING = {"PIVOT", "UNPIVOT"}
+RESHAPING = {TokenType.PIVOT, TokenType.UNPIVOT}
+BEGINNINGS = {*RESHAPING, TokenType.SELECT, TokenType.FROM, TokenType.VALUES}
+UNQUALIFIED = {"expressions", "using", "fields", "group"}  # parts of a PIVOT
 ENDS = (TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH)
 DEPTHS = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 # Keywords without parentheses, with the functions of DuckDB.
@@ -36,24 +37,45 @@ WIDTH = re.compile(r"([0-9]{1,6}) *((?:second|minute|hour|day|week)s?)", re.IGNO
 PRODUCT_FACTS = {"version": f"Neve {__version__}", "current_database": CATALOG, "current_schema": NAMESPACE}
 
 
-def wrap_reshaping(sql: str, tokens: Sequence[Token]) -> str:
+def wrap_reshaping(tokens: list[Token]) -> list[Token]:
     """Return a PIVOT or UNPIVOT with ORDER BY or LIMIT as a query over it: the parser reads both only there.
 
+    An added token has the place of the one that follows it, so that errors show places of the text as it was sent.
+
     >>> from neve.query.sql.dialect import tokenize
-    >>> text = "PIVOT t ON a IN (1) USING sum(b) ORDER BY c"
-    >>> wrap_reshaping(text, tokenize(text))
-    'FROM (PIVOT t ON a IN (1) USING sum(b) ) ORDER BY c'
+    >>> " ".join(token.text for token in wrap_reshaping(tokenize("PIVOT t ON a USING sum(b) ORDER BY c")))
+    'FROM ( PIVOT t ON a USING sum ( b ) ) ORDER BY c'
     """
-    if tokens[0].text.upper() not in {*RESHAPING, "WITH"}:
-        return sql
-    depth, start = 0, None
-    for token in tokens:
+    if not tokens or tokens[0].token_type not in {*RESHAPING, TokenType.WITH}:
+        return tokens
+    outside = list(_number_outer_tokens(tokens))
+    start = next(
+        (number for number, token in outside if token.token_type in BEGINNINGS and _is_begun(tokens, number)), 0
+    )
+    end = next((number for number, token in outside if number > start and token.token_type in ENDS), None)
+    first = tokens[start]
+    if first.token_type not in RESHAPING or end is None:
+        return tokens
+    opening = [_token_at(first, TokenType.FROM, "FROM"), _token_at(first, TokenType.L_PAREN, "(")]
+    closing = _token_at(tokens[end], TokenType.R_PAREN, ")")
+    return [*tokens[:start], *opening, *tokens[start:end], closing, *tokens[end:]]
+
+
+def _number_outer_tokens(tokens: list[Token]) -> Iterator[tuple[int, Token]]:
+    depth = 0
+    for number, token in enumerate(tokens):
         depth += DEPTHS.get(token.token_type, 0)
-        if depth == 0 and start is None and token.text.upper() in RESHAPING:
-            start = token.start
-        elif depth == 0 and start is not None and token.token_type in ENDS:
-            return f"{sql[:start]}FROM ({sql[start : token.start]}) {sql[token.start :]}"
-    return sql
+        if depth == 0:
+            yield number, token
+
+
+def _is_begun(tokens: list[Token], number: int) -> bool:
+    """Return whether a statement begins at a token: the first, or the one after the queries of a WITH."""
+    return number == 0 or tokens[number - 1].token_type == TokenType.R_PAREN
+
+
+def _token_at(place: Token, kind: TokenType, text: str) -> Token:
+    return Token(kind, text, place.line, place.col, place.start, place.end)
 
 
 def fetch_to_limit(node: exp.Expr) -> exp.Limit:
@@ -111,10 +133,31 @@ def _rewrite_pattern(node: exp.Expr) -> None:
     node.replace(exp.Anonymous(this="regexp_matches", expressions=[node.this, node.expression, *flags]))
 
 
+def _unqualify_pivot(node: exp.Expr) -> None:
+    """Remove the name of the source from columns of a PIVOT, where DuckDB takes no qualified column.
+
+    Other qualifiers stay, such as the name of a struct: DuckDB rejects them. UNPIVOT takes qualified columns.
+    """
+    source = node.args.get("this") or node.parent
+    is_later = bool(node.index)  # of several after one table: its source has another name
+    if source is None or source.args.get("joins") or node.args.get("unpivot") or is_later:
+        return
+    for part in (child for child in node.iter_expressions() if child.arg_key in UNQUALIFIED):
+        for column in part.walk(prune=lambda inner: isinstance(inner, exp.Query | exp.Lambda)):
+            if isinstance(column, exp.Column) and _is_named_after(column, source.alias_or_name):
+                for key in ("table", "db", "catalog"):
+                    column.set(key, None)
+
+
+def _is_named_after(column: exp.Column, source: str) -> bool:
+    return bool(column.table) and fold(column.table) == fold(source) and fold(column.db) in {"", *SCHEMAS}
+
+
 _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], object]] = {
     exp.RawString: lambda node: node.replace(exp.Literal.string(node.name)),  # a dollar-quoted text
     exp.Fetch: lambda node: node.replace(fetch_to_limit(node)),
     exp.RegexpLike: _rewrite_pattern,
     exp.Anonymous: _rewrite_call,
+    exp.Pivot: _unqualify_pivot,
     **dict.fromkeys(CLOCK_KEYWORDS, _rewrite_clock),
 }

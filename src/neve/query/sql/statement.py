@@ -236,8 +236,7 @@ def _parse_query(sql: str, tokens: list[Token]) -> exp.Expression:
     if first in OTHER_STATEMENTS:
         hint = ZONE_HINT if first == "SET" and "zone" in fold(sql[:100]) else None
         raise QueryError(f"got a statement of type {first}, expected one that only reads", hint=hint)
-    wrapped = wrap_reshaping(sql, tokens) if tokens else sql
-    trees = read(wrapped, tokens if wrapped is sql else None) if tokens else []
+    trees = read(sql, wrap_reshaping(tokens)) if tokens else []
     if len(trees) != 1:
         raise QueryError(f"got {len(trees)} statements, expected one")
     [tree] = trees
