@@ -12,11 +12,12 @@ import pytest
 from neve.errors import LimitExceeded, QueryCancelled, QueryError
 from neve.model.tables import LOGS, SPANS
 from neve.query.config import QueryConfig
+from neve.query.engine.duckdb import DuckEngine, DuckRun
 from neve.query.execution import RunningQuery
 from neve.query.limits import Limits
 from neve.query.query_plan import QueryPlan
 from neve.query.request import Request, TimeRange
-from neve.query.service import QueryService
+from neve.query.service import Ports, QueryService
 from neve.query.sql.statement import parse, write_for_duckdb
 from tests.query.engines import SCHEMAS, START, logs, put, spans
 from tests.query.lakes import ACME, OTHER, make_lake
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from neve.lake.lake import Lake
+    from neve.query.engine.duckdb import Write
 
 PIVOTS = (
     "PIVOT spans ON service_name USING count(*) GROUP BY status_code ORDER BY status_code",
@@ -262,6 +264,27 @@ def test_limits_hold_for_both_statements_together(lake: Lake, service: QueryServ
     with pytest.raises(LimitExceeded):
         ask(daily, PIVOTS[0])
     daily.close()
+
+
+def test_both_statements_share_the_limit_of_processor_time(lake: Lake) -> None:
+    """The engine is told what earlier statements have used."""
+    told: list[tuple[float | None, float]] = []
+
+    class Engine(DuckEngine):
+        """An engine whose runs say that they used two seconds."""
+
+        def run(self, write: Write, limits: Limits, organization: str = "") -> DuckRun:
+            """Note the limits."""
+            told.append((limits.cpu_seconds, limits.used_cpu_seconds))
+            run = super().run(write, limits, organization)
+            run.cpu_seconds = 2.0  # type: ignore[attr-defined]
+            return run
+
+    ports = Ports(engine=Engine(lake, QueryConfig()))
+    service = QueryService(lake, QueryConfig(), limits=lambda *_: Limits(cpu_seconds=5), ports=ports)
+    ask(service, "PIVOT spans ON service_name, status_code USING count(*)")
+    assert told == [(5, 0.0), (5, 2.0), (5, 4.0)]
+    service.close()
 
 
 def test_a_query_can_be_cancelled_while_values_are_read(service: QueryService, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,6 +170,7 @@ class RunningQuery:
         self.normalised = ""
         self.tables: tuple[str, ...] = ()
         self.columns: Mapping[str, Sequence[str]] = {}  # of these tables, for hints
+        self.used_cpu_seconds = 0.0  # by statements before the one of the result
         self._limits = limits
         self._ended = ended
         self._began = time.monotonic()
@@ -249,6 +250,7 @@ class RunningQuery:
             with self._lock:
                 self._run = StoredRun(pa.table({}))
             run.close()
+        self.used_cpu_seconds += getattr(run, "cpu_seconds", 0.0)  # only workers have a limit, and measure
         return pa.Table.from_batches(batches, schema)
 
     def batches(self) -> Iterator[pa.RecordBatch]:

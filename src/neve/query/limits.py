@@ -39,7 +39,10 @@ Caller = tuple[str, str]  # an organization, and one of its keys
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one query. `None` is no limit."""
+    """The limits of one query. `None` is no limit.
+
+    `used_cpu_seconds` is the part of `cpu_seconds` that earlier statements of the query have used.
+    """
 
     concurrency: int | None = None
     places: int | None = None
@@ -50,6 +53,7 @@ class Limits:
     daily_bytes: int | None = None
     key_daily_bytes: int | None = None
     rows: int | None = None
+    used_cpu_seconds: float = 0.0
 
 
 def limits_for(config: QueryConfig, organization: str, key_id: str) -> Limits:

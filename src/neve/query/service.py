@@ -289,6 +289,7 @@ class QueryService:
 
     def _engine_run(self, running: RunningQuery, prepared: QueryPlan, limits: Limits) -> Run:
         if running.statistics.engine == DUCKDB:
+            limits = replace(limits, used_cpu_seconds=running.used_cpu_seconds)
             return self._duck.run(self._measured(prepared.duckdb, running), limits, running.organization)
         if prepared.statement.not_portable or running.request.time_zone != UTC_ZONE:
             raise _not_for_spark(prepared, prepared.statement)

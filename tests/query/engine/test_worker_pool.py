@@ -326,6 +326,21 @@ def test_the_processor_is_bounded_by_the_system(pool: WorkerPool) -> None:
     assert caught.value.limit == "cpu_seconds"
 
 
+def test_statements_of_one_query_share_the_processor(pool: WorkerPool) -> None:
+    """A run says what it used, and a later one has the rest. The error names the limit of the query."""
+    run = pool.run(lambda _root: DuckDBStatement("SELECT sum(x) FROM range(3000000) AS t(x)"), Limits())
+    run.begin()
+    assert sum(batch.num_rows for batch in run.batches()) == 1
+    run.close()
+    assert run.cpu_seconds > 0
+    with pytest.raises(LimitExceeded, match="more than 1000 seconds of the processor"):
+        run_text(
+            pool,
+            "SELECT count(*) FROM range(3000000) AS a(x), range(300000) AS b(y) WHERE (x * y) % 7 = 3",
+            limits=Limits(cpu_seconds=1000, used_cpu_seconds=1001),
+        )
+
+
 def test_a_worker_ends_with_its_server(pool: WorkerPool) -> None:
     """However the server ends: a closed channel is enough, also while a statement runs."""
     run = pool.run(lambda _root: DuckDBStatement("SELECT * FROM range(100000000)"), Limits())

@@ -59,6 +59,12 @@ class WorkerStatement:
     organization: str
     cpu_seconds: float | None
     niceness: int = 0
+    used_cpu_seconds: float = 0.0
+
+    @property
+    def cpu_seconds_left(self) -> float | None:
+        """Return the CPU seconds that earlier statements of the query have left."""
+        return None if self.cpu_seconds is None else max(0.0, self.cpu_seconds - self.used_cpu_seconds)
 
 
 class WorkerRun:
@@ -67,6 +73,7 @@ class WorkerRun:
     def __init__(self, pool: WorkerPool, statement: WorkerStatement) -> None:
         self._pool = pool
         self._statement = statement
+        self.cpu_seconds = 0.0  # used, once it is over
         self._worker: WorkerProcess | None = None
         self._schema = pa.schema([])
         self._is_over = False
@@ -91,7 +98,7 @@ class WorkerRun:
             "files": written.files,
             "time_zone": written.time_zone,
             "grants": self._pool.grants(written.files),
-            "cpu_seconds": self._statement.cpu_seconds,
+            "cpu_seconds": self._statement.cpu_seconds_left,
             "niceness": self._statement.niceness,
         }
         try:
@@ -170,7 +177,8 @@ class WorkerRun:
             self._is_over = True
             told = parse_document(payload)
             worker.niceness = told.pop("niceness")
-            self._pool.shares.charge(self._statement.organization, told.pop("cpu_seconds"))
+            self.cpu_seconds = told.pop("cpu_seconds")
+            self._pool.shares.charge(self._statement.organization, self.cpu_seconds)
             if frame == Frame.ERROR:
                 error = rebuild_error(**told)
                 self._is_worn |= isinstance(error, duckdb.OutOfMemoryException)
@@ -247,7 +255,8 @@ class WorkerPool:
         cpu_seconds = limits.cpu_seconds or in_time
         memory = limits.memory or self.config.memory_limit
         niceness = self.shares.niceness(organization)
-        return WorkerRun(self, WorkerStatement(write, memory, organization, cpu_seconds, niceness))
+        used = limits.used_cpu_seconds
+        return WorkerRun(self, WorkerStatement(write, memory, organization, cpu_seconds, niceness, used))
 
     def take(self, statement: WorkerStatement) -> WorkerProcess:
         """Return an idle worker, preferably one that has cached the organization's files, or start a new one."""
