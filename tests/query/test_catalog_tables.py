@@ -149,10 +149,12 @@ def test_syntax_of_the_standard_gives_the_same_rows(service: QueryService, sql: 
     assert ask(service, sql) == ask(service, same) != []
 
 
-def test_a_pivot_without_values_says_how_to_name_them() -> None:
-    """DuckDB would run two statements for it."""
-    with pytest.raises(QueryError, match="a PIVOT needs its values"):
-        parse("PIVOT logs ON severity_number USING count(*) ORDER BY 1", SCHEMAS)
+@pytest.mark.parametrize("columns", ["*", "COLUMNS('s.*')", "severity_number IN (SELECT 9)", "severity_number IN ()"])
+def test_a_pivot_without_one_column_says_how_to_name_values(columns: str) -> None:
+    """The values of one column can be read first, those of a list of columns or of a query can't."""
+    with pytest.raises(QueryError, match="a PIVOT needs a column, or its values") as caught:
+        parse(f"PIVOT logs ON {columns} USING count(*) ORDER BY 1", SCHEMAS)
+    assert "IN ('a', 'b')" in (caught.value.hint or "")
 
 
 def test_structs_without_names_are_lists(service: QueryService) -> None:
