@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from neve.app import demo
-from neve.app.demo import HOUR_NANOS, Demo, Facts
+from neve.app.demo import demo
+from neve.app.demo.demo import HOUR_NANOS, Demo, Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

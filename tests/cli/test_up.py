@@ -18,9 +18,9 @@ import psutil
 import pytest
 import yaml
 
-from neve.app import demo_server
-from neve.app.demo import DemoFolder, demo_settings
-from neve.app.demo_server import explain_delay, prepare, run_server, service_settings
+from neve.app.demo import server as demo_server
+from neve.app.demo.demo import DemoFolder, demo_settings
+from neve.app.demo.server import explain_delay, prepare, run_server, service_settings
 from neve.app.settings import load_settings
 from neve.cli.demo import SUGGESTED_COMMANDS, format_sent, list_addresses
 from neve.cli.main import neve

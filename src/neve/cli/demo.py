@@ -34,9 +34,9 @@ from neve.text import format_bytes, format_count, format_duration
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from neve.app.demo import Demo, DemoFolder, Facts
-    from neve.app.demo_autopilot import TuningResult
-    from neve.app.demo_server import DemoServer
+    from neve.app.demo.autopilot import TuningResult
+    from neve.app.demo.demo import Demo, DemoFolder, Facts
+    from neve.app.demo.server import DemoServer
     from neve.autopilot.expected_gain import ExpectedGain
     from neve.autopilot.rollout.reports import CanaryTrial, StageReport
     from neve.demo.live import LiveSender, SentTotals
@@ -75,7 +75,7 @@ def up(folder: str, rate: float, seconds: float | None, as_json: bool) -> None:
       neve up
       neve up --rate 500 --seconds 120
     """
-    from neve.app.demo_server import prepare, run_server
+    from neve.app.demo.server import prepare, run_server
     from neve.demo.live import LiveSender
     from neve.demo.recording import make_recording
 
@@ -177,7 +177,7 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
     The steps: generate, ingest, query, roll up, sample, compact, and change the layout. The demo has its own lake and
     configuration in its folder and ignores yours. A second run reuses them and is quick.
     """
-    from neve.app.demo import Demo, clear_folder, make_telemetry
+    from neve.app.demo.demo import Demo, clear_folder, make_telemetry
 
     started = time.monotonic()
     run = Demo.at(Path(folder))
@@ -298,7 +298,7 @@ def _show_attempt(promise: ExpectedGain, staged: StageReport, trial: CanaryTrial
 
 
 def _run_for_json(run: Demo) -> None:
-    from neve.app.demo import make_telemetry
+    from neve.app.demo.demo import make_telemetry
 
     facts, _made = make_telemetry(run.place, time.time_ns())
     run.init()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from neve.app.demo_autopilot import autopilot_settings, tune_layout
+from neve.app.demo.autopilot import autopilot_settings, tune_layout
 from neve.app.otap import export_folder
 from neve.app.reservoir import build_sampler, load_sample
 from neve.app.rollup import build_rollup
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from neve.app.demo_autopilot import TuningResult
+    from neve.app.demo.autopilot import TuningResult
     from neve.compact.result import CompactResult
     from neve.ingest.results import IngestResult
     from neve.lake.lake import Lake

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from neve.app.demo import Demo
+from neve.app.demo.demo import Demo
 from neve.errors import NeveError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from neve.app.demo import DemoFolder
+    from neve.app.demo.demo import DemoFolder
 
 
 LATE_SECONDS = 30.0  # interval of the messages about a late start
