@@ -105,7 +105,7 @@ def test_recommend_tells_the_interval_the_cost_and_the_rejected(folder: Path) ->
     assert str(SECRET) not in text.text + listed.text
     missing = run("autopilot", "recommend", "shop.nothing")
     assert missing.code == 1
-    assert "there is no table shop.nothing in the catalog" in missing.errors
+    assert "no table shop.nothing in the catalog" in missing.errors
 
 
 def test_a_run_with_nothing_to_do_says_why(folder: Path) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from neve.query.sql.statement import Statement
 
 STATEMENTS = [*(sql for _name, sql in ALL), *(sql for sql, _reason in NOT_PORTABLE), *ANSWERED]
-BY_CHANCE = ("SAMPLE", "uuid", "random")
+BY_CHANCE = ("SAMPLE", "uuid", "random", "localtimestamp")
 
 
 @pytest.fixture(scope="module")
