@@ -309,7 +309,7 @@ def test_runs_pay_and_stop_when_nothing_is_left(spark_lake: Lake, tmp_path: Path
     assert BudgetLedger.at(documents, NOON).spent() == {organization: Spent.of(plan.groups)}
     fill_logs(spark_lake, first=1000)
     [cut] = compactor(rich.bytes_in + 1).plan("logs").cut
-    assert f"organization {organization!r} 1 B of" in cut.reason
+    assert f"organization {organization!r} has 1 B of" in cut.reason
 
 
 def test_where_the_organization_stands(lake: Lake) -> None:
