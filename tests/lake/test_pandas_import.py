@@ -29,12 +29,43 @@ defer_pandas()
 import pandas
 """
 
+# The import of pandas waits until the second thread has called `load_pandas` or half a second has passed.
+CONCURRENT = """
+import sys, threading
+from neve.lake.pandas_import import defer_pandas, load_pandas
+defer_pandas()
+import pyarrow as pa
+times = pa.array([1], pa.timestamp("ns"))
+class Slow:
+    def find_spec(self, name, path, target=None):
+        if name == "pandas":
+            importing.set()
+            returned.wait(0.5)
+importing, returned = threading.Event(), threading.Event()
+sys.meta_path.insert(1, Slow())
+first = threading.Thread(target=load_pandas)
+first.start()
+importing.wait()
+load_pandas()
+try:
+    print(times.to_pylist()[0].nanosecond)
+finally:
+    returned.set()
+"""
+
 
 @pytest.mark.slow
 def test_pandas_is_imported_when_it_is_needed() -> None:
     """Arrow and pyiceberg work without it, and with it afterwards."""
     ended = subprocess.run([sys.executable, "-c", DEFERRED], capture_output=True, text=True, check=True)
     assert ended.stdout.split() == ["False", "1", "2", "1", "1"]
+
+
+@pytest.mark.slow
+def test_a_second_thread_waits_until_pandas_is_loaded() -> None:
+    """Its results have nanoseconds, too."""
+    ended = subprocess.run([sys.executable, "-c", CONCURRENT], capture_output=True, text=True, check=False)
+    assert (ended.stdout.split(), ended.stderr) == (["1"], "")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ nanoseconds, for which Python has no type.
 from __future__ import annotations
 
 import sys
+import threading
+from contextlib import suppress
 from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING
 
@@ -35,6 +37,7 @@ class PandasBlocker(MetaPathFinder):
 
 
 _BLOCKER = PandasBlocker()
+_loading = threading.Lock()
 
 
 def defer_pandas() -> None:
@@ -46,14 +49,17 @@ def defer_pandas() -> None:
 def load_pandas() -> None:
     """Load pandas after all, and tell Arrow about it. No effect if it was not blocked.
 
-    Arrow then accepts and returns values of pandas, except for its markers of missing values, `NA` and `NaT`.
+    It returns when pandas is loaded, also if another thread loads it. Arrow then accepts and returns values of pandas,
+    except for its markers of missing values, `NA` and `NaT`.
     """
-    if _BLOCKER not in sys.meta_path:
-        return
-    sys.meta_path.remove(_BLOCKER)
-    import pyarrow.lib  # noqa: PLC0415 - its import is the caller's choice
+    with _loading:
+        if _BLOCKER not in sys.meta_path:
+            return
+        with suppress(ValueError):  # removed by other code in between
+            sys.meta_path.remove(_BLOCKER)
+        import pyarrow.lib  # noqa: PLC0415 - its import is the caller's choice
 
-    _ = pyarrow.lib._pandas_api.pd  # tries again what the hook made fail
+        _ = pyarrow.lib._pandas_api.pd  # tries again what the hook made fail
 
 
 def needs_pandas(schema: pa.Schema) -> bool:
