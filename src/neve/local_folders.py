@@ -1,4 +1,4 @@
-"""Folders and file systems of this machine: private folders, and a warning for SQLite on network file systems.
+"""Files of this machine: private folders, temporary files of secrets, a warning for SQLite on network file systems.
 
 Temporary files hold rows of every organization, and cached jars become code. A folder for them is used only if it
 is a real folder, not a link, owned by the user of this process and writable for nobody else. A parent folder that
@@ -11,15 +11,21 @@ error, because one machine alone may work, and because the table of mounts does 
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import stat
 import tempfile
-from contextlib import suppress
+import threading
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from neve.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PRIVATE = 0o700
 GROUP_WRITES, OTHERS_WRITE = stat.S_IWGRP, stat.S_IWOTH
@@ -75,6 +81,44 @@ def user_folder(name: str) -> str:
     folder = Path(tempfile.gettempdir()) / f"{name}-{os.geteuid()}"
     make_private_folder(folder)
     return tempfile.mkdtemp(prefix=f"{folder.name}-") if find_permission_fault(folder) else str(folder)
+
+
+_secret_files: set[Path] = set()
+_writing_secrets = threading.Lock()
+LOCK_SECONDS = 1.0
+
+
+@contextmanager
+def write_secret_file(text: str, prefix: str, suffix: str) -> Iterator[Path]:
+    """Write a temporary file that only this user can read. It is removed after the block, or at the end of the process.
+
+    A daemon thread does not leave its blocks when the process ends.
+    """
+    with _writing_secrets:
+        number, name = tempfile.mkstemp(prefix=prefix, suffix=suffix)  # mode 0600
+        path = Path(name)
+        _secret_files.add(path)
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(text)
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+        _secret_files.discard(path)
+
+
+def remove_secret_files() -> None:
+    """Remove the files that are in use. Call it before `os._exit`, which calls no exit handler.
+
+    The lock stays taken: no thread writes another file until the process has ended.
+    """
+    _writing_secrets.acquire(timeout=LOCK_SECONDS)  # another thread may also be ending the process
+    for path in list(_secret_files):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+atexit.register(remove_secret_files)
 
 
 MOUNTS = Path("/proc/self/mounts")

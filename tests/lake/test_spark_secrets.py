@@ -25,6 +25,21 @@ SECRETS = {
     "conf": " canary=conf \\ \u00e9 ",
 }
 
+ENDED_DURING_A_START = """
+import sys, threading
+from neve.api.serve_process import exit_now
+from neve.lake.spark.session import _submit_conf_by_file
+started = threading.Event()
+def start():
+    with _submit_conf_by_file({"spark.a.secret": "canary"}):
+        started.set()
+        threading.Event().wait()
+threading.Thread(target=start, daemon=True).start()
+started.wait()
+if sys.argv[1] == "now":
+    exit_now(0)
+"""
+
 
 @pytest.mark.spark
 def test_spark_shows_no_secret(tmp_path: Path) -> None:
@@ -72,3 +87,15 @@ def test_a_file_of_secrets_is_private_and_goes_away(monkeypatch: pytest.MonkeyPa
         _submit_conf_by_file({"spark.a.secret": "b=c"}),
     ):
         pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["now", "in order"])
+def test_no_file_of_secrets_outlives_a_process_that_ends_while_spark_starts(tmp_path: Path, end: str) -> None:
+    """The thread that starts Spark does not leave its block then."""
+    command = [sys.executable, "-c", ENDED_DURING_A_START, end]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(tmp_path.iterdir()) == []

@@ -23,6 +23,7 @@ from neve.app.telemetry.tracing import start_telemetry
 from neve.app.wiring import build_documents
 from neve.jobs.status_board import StatusBoard
 from neve.lake.storage.metrics import register_storage_metrics
+from neve.local_folders import remove_secret_files
 from neve.receive.time_slices import SHORT_NANOSECONDS, request_time_slices
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def exit_now(code: int) -> NoReturn:
 
     That takes half a CPU second of a large process. The JVM of Spark ends when it reads the end of its input.
     """
+    remove_secret_files()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -23,6 +23,7 @@ import structlog
 from neve.app.serve.config import RECEIVER
 from neve.app.serve.supervisor import Supervisor
 from neve.errors import NeveError
+from neve.local_folders import remove_secret_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,6 +92,7 @@ def stop_with_parent(far_end: int, orphan_seconds: float = ORPHAN_SECONDS) -> No
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(orphan_seconds)
         log.error("ended before running work was finished")
+        remove_secret_files()
         sys.stderr.flush()
         os._exit(ORPHAN_EXIT_CODE)
 

@@ -12,7 +12,6 @@ import shlex
 import signal
 import socket
 import sys
-import tempfile
 import threading
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -23,7 +22,7 @@ from neve.errors import ConfigError, EnvironmentFault, LakeError
 from neve.lake.catalog import spark_properties
 from neve.lake.spark.jars import local_paths, select_jars
 from neve.lake.spark.java import find_java
-from neve.local_folders import make_private_folder
+from neve.local_folders import make_private_folder, write_secret_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -228,20 +227,18 @@ def _submit_conf_by_file(conf: Mapping[str, str]) -> Iterator[None]:
             f"{SUBMIT_ARGS} is {before!r}, expected no --properties-file: Neve passes its own, with secrets",
             hint="move the settings of that file to spark.conf in neve.yaml, where they override Neve's own",
         )
-    number, path = tempfile.mkstemp(prefix="neve-spark-", suffix=".conf")  # mode 0600
-    try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            file.writelines(f"{_escape_property(key)}={_escape_property(value)}\n" for key, value in conf.items())
+    text = "".join(f"{_escape_property(key)}={_escape_property(value)}\n" for key, value in conf.items())
+    with write_secret_file(text, "neve-spark-", ".conf") as path:
         os.environ[SUBMIT_ARGS] = (
-            f"--load-spark-defaults --properties-file {shlex.quote(path)} {before or 'pyspark-shell'}"
+            f"--load-spark-defaults --properties-file {shlex.quote(str(path))} {before or 'pyspark-shell'}"
         )
-        yield
-    finally:
-        if before is None:
-            os.environ.pop(SUBMIT_ARGS, None)
-        else:
-            os.environ[SUBMIT_ARGS] = before
-        Path(path).unlink()
+        try:
+            yield
+        finally:
+            if before is None:
+                os.environ.pop(SUBMIT_ARGS, None)
+            else:
+                os.environ[SUBMIT_ARGS] = before
 
 
 def _escape_property(text: str) -> str:
