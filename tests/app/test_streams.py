@@ -139,7 +139,7 @@ def test_what_was_put_off_is_tried_between_batches(monkeypatch: pytest.MonkeyPat
 
     query = Query()
 
-    def retry() -> None:
+    def retry(_start_engine: object) -> None:
         tried.append(query.status)
         raise OSError("no answer")
 
@@ -205,7 +205,7 @@ def test_the_last_data_is_ingested_only_if_spark_runs(tmp_path: Path, monkeypatc
             return RESULT
 
     for started in (False, True):
-        monkeypatch.setattr("neve.app.serve.parts.stream.has_engine_started", lambda started=started: started)
+        monkeypatch.setattr("neve.app.serve.parts.stream.has_spark_started", lambda started=started: started)
         stop = threading.Event()
         part = StreamPart(
             "ingest:raw",

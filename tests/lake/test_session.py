@@ -1,9 +1,14 @@
 """The settings of a Spark session, as data."""
 
-from pydantic import SecretStr
+import threading
 
+import pytest
+from pydantic import SecretStr
+from pyspark import SparkContext
+
+from neve.errors import EnvironmentFault
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
-from neve.lake.spark.session import REDACTION, _is_secret, session_conf, split_conf
+from neve.lake.spark.session import REDACTION, _is_secret, build_session, has_spark_started, session_conf, split_conf
 
 CATALOG = CatalogConfig(kind="postgres", uri="postgresql://db:5432/x", user="u", password=SecretStr("hunter2"))
 S3 = S3Config(access_key="k", secret_key=SecretStr("hunter3"))
@@ -45,3 +50,29 @@ def test_a_session_without_secrets_needs_no_file() -> None:
     assert not any(_is_secret(key, {}) for key in conf if key not in REDACTION)
     assert _is_secret("spark.mine", {"spark.redaction.regex": "mine"})
     assert _is_secret("spark.anything", {"spark.redaction.regex": "\\p{Alpha}"})  # a pattern that only Java reads
+
+
+def test_spark_has_started_when_its_session_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A context exists long before; a start that fails, and the Spark of another process, do not count."""
+    module = "neve.lake.spark.session"
+    monkeypatch.setattr(f"{module}._started", threading.Event())
+    during: list[bool] = []
+
+    def build(spark: SparkConfig, *_further: object) -> object:
+        monkeypatch.setattr(SparkContext, "_active_spark_context", object())
+        during.append(has_spark_started())
+        if spark.master == "broken":
+            raise EnvironmentFault("Spark did not start")
+        return object()
+
+    def start(**spark: str) -> None:
+        build_session(SparkConfig(**spark), CATALOG, LAKE, S3)
+
+    monkeypatch.setattr(f"{module}._build_session", build)
+    start(connect="sc://host:15002")
+    with pytest.raises(EnvironmentFault):
+        start(master="broken")
+    assert not has_spark_started()
+    start()
+    assert has_spark_started()
+    assert during == [False, False, False]

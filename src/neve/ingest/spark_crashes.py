@@ -34,11 +34,6 @@ def has_engine_ended() -> bool:
     return jvm_is_gone(0) or context_is_stopped()
 
 
-def has_engine_started() -> bool:
-    """Return whether Spark runs in this process, or ran."""
-    return getattr(_find_context_class(), "_active_spark_context", None) is not None
-
-
 def context_is_stopped() -> bool:
     """Return whether Spark stopped by itself in a live JVM. A context that this process stopped is not registered."""
     connection = getattr(getattr(_find_context_class(), "_active_spark_context", None), "_jsc", None)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from neve.ingest.results import StreamResult
+    from neve.ingest.stream.job import StartEngine
     from neve.raw.config import RawConfig
 
 
@@ -190,7 +191,7 @@ def test_a_checkpoint_shows_that_a_stream_has_run(lake: Lake, tmp_path: Path, ea
         def ingest(self, segments: list[Segment]) -> None:
             pytest.fail(f"took {segments}")
 
-        def retry(self) -> None:
+        def retry(self, _start_engine: StartEngine) -> None:
             return None
 
         def caught_up(self) -> bool:
@@ -204,6 +205,63 @@ def test_a_checkpoint_shows_that_a_stream_has_run(lake: Lake, tmp_path: Path, ea
     for _run in range(2):
         SegmentJob(lake, config, "raw", Idle()).run(until_caught_up=True)
     assert opened == [not earlier, False]
+
+
+class Postponing:
+    """A stream without segments and with postponed work, whose job is stopped at one of its steps."""
+
+    job: SegmentJob
+
+    def __init__(self, stopped_by: str) -> None:
+        self.stopped_by = stopped_by
+        self.engine: list[bool] = []
+
+    def open(self, *, anew: bool) -> None:
+        """Nothing to prepare."""
+
+    def find(self) -> list[Segment]:
+        """Return no segments."""
+        if self.stopped_by == "find":
+            self.job.stop()
+        return []
+
+    def ingest(self, segments: list[Segment]) -> None:
+        """Never called."""
+
+    def retry(self, start_engine: StartEngine) -> None:
+        """Start Spark for the postponed work."""
+        self.engine.append(start_engine())
+
+    def caught_up(self) -> bool:
+        """Return true."""
+        return True
+
+
+@pytest.mark.parametrize("until_caught_up", [False, True])
+@pytest.mark.parametrize(("stopped_by", "engine"), [("find", []), ("start", [False])])
+def test_a_stop_does_not_wait_for_a_retry_that_needs_spark(
+    lake: Lake,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stopped_by: str,
+    engine: list[bool],
+    until_caught_up: bool,
+) -> None:
+    """Postponed work is not begun after a stop, and Spark starts for it in a thread of its own."""
+    stream, let_go = Postponing(stopped_by), threading.Event()
+    config = IngestConfig.model_validate({"checkpoints": str(tmp_path / "checkpoints")})
+    stream.job = SegmentJob(lake, config, "raw", stream)
+
+    def start(_lake: Lake) -> object:
+        stream.job.stop()
+        let_go.wait(60)
+        return object()
+
+    monkeypatch.setattr("neve.ingest.stream.job.has_spark_started", lambda: False)
+    monkeypatch.setattr(Lake, "spark", property(start))
+    stream.job.run(until_caught_up=until_caught_up)
+    assert stream.engine == engine
+    let_go.set()
 
 
 def test_a_batch_has_whole_segments_and_at_least_one() -> None:
@@ -230,7 +288,7 @@ def test_a_stop_does_not_wait_for_the_start_of_spark(
         let_go.wait(60)
         return object()
 
-    monkeypatch.setattr("neve.ingest.stream.job.has_engine_started", lambda: False)
+    monkeypatch.setattr("neve.ingest.stream.job.has_spark_started", lambda: False)
     monkeypatch.setattr(Lake, "spark", property(start))
     assert job.run().batches == 0
     assert len(zone_of(raw).backlog()) == 1
@@ -247,7 +305,7 @@ def test_a_spark_that_does_not_start_fails_the_stream(
     def start(_lake: Lake) -> object:
         raise EnvironmentFault("no Java was found")
 
-    monkeypatch.setattr("neve.ingest.stream.job.has_engine_started", lambda: False)
+    monkeypatch.setattr("neve.ingest.stream.job.has_spark_started", lambda: False)
     monkeypatch.setattr(Lake, "spark", property(start))
     with pytest.raises(EnvironmentFault, match="no Java was found"):
         job_of(lake, tmp_path, raw).run()

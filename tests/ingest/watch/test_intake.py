@@ -136,6 +136,24 @@ def test_faults_of_a_store_cost_themselves_only(spark_lake: Lake, tmp_path: Path
     assert place.intake().retry() is None
 
 
+def test_files_wait_while_spark_does_not_run(lake: Lake, tmp_path: Path, store: ScriptedStore) -> None:
+    """A stop during the start of Spark uses up no attempt, and Spark is not started if nothing is due."""
+    starts: list[str] = []
+
+    def stopped() -> bool:
+        starts.append("stopped")
+        return False
+
+    store.away.add("gone-away")
+    place = house(lake, tmp_path, store.config)
+    assert place.intake().retry(stopped) is None
+    assert starts == []
+    place.intake().ingest([event("acme", "s3://gone-away/traces.binpb")], {})
+    before = place.waiting()
+    assert place.intake().retry(stopped) is None
+    assert (starts, place.waiting(), len(before)) == (["stopped"], before, 1)
+
+
 def test_a_store_that_comes_back_has_lost_nothing(spark_lake: Lake, tmp_path: Path, store: ScriptedStore) -> None:
     """The file is in the tables once, and nothing of it in quarantine."""
     store.objects["gone-away/traces.binpb"] = traces(3)

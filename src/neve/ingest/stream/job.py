@@ -21,8 +21,9 @@ import structlog
 from neve.errors import ConfigError, EnvironmentFault, StreamFailed
 from neve.ingest.metrics import FAILURES, QUARANTINE_ROWS, count_batch
 from neve.ingest.results import BatchResult, StreamResult
-from neve.ingest.spark_crashes import engine_is_gone, has_engine_started
+from neve.ingest.spark_crashes import engine_is_gone
 from neve.lake.read.statistics import count_rows
+from neve.lake.spark.session import has_spark_started
 from neve.model.tables import QUARANTINE, SPANS
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ log = structlog.get_logger("neve.ingest")
 
 BatchCallback = Callable[[BatchResult], None]
 Take = Callable[[], BatchResult | None]
+StartEngine = Callable[[], bool]  # starts Spark unless it runs, and returns whether it runs
 
 
 class Stream(Protocol):
@@ -47,8 +49,11 @@ class Stream(Protocol):
         Called after all input that existed at its start was ingested.
         """
 
-    def retry(self) -> BatchResult | None:
-        """Retry postponed work that is due. Called between batches. Return nothing if there is none."""
+    def retry(self, start_engine: StartEngine) -> BatchResult | None:
+        """Retry postponed work that is due. Called between batches. Return nothing if there is none.
+
+        `start_engine` is called before work that needs Spark.
+        """
 
 
 @dataclass
@@ -98,7 +103,7 @@ class StreamJob(ABC):
 
     def _start_engine(self) -> bool:
         """Start Spark unless it runs, and return whether it runs; false if the job is stopped before."""
-        if has_engine_started():
+        if has_spark_started():
             return True
         started: Future[object] = Future()
 
@@ -121,9 +126,11 @@ class StreamJob(ABC):
         """Ingest batches until stopped, or until the stream has caught up."""
 
     def _retry(self) -> None:
-        """Retry postponed work of the stream. A failure does not end the run."""
+        """Retry postponed work of the stream, unless it is stopped. A failure does not end the run."""
+        if self._stop.is_set():
+            return
         try:
-            result = self.stream.retry()
+            result = self.stream.retry(self._start_engine)
         except Exception as error:
             FAILURES.labels(self.name).inc()
             log.warning("another attempt failed", stream=self.name, error=str(error))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from neve.ingest.batch_writer import Written
     from neve.ingest.config import KafkaConfig, TopicConfig
     from neve.ingest.results import BatchResult
+    from neve.ingest.stream.job import StartEngine
     from neve.ingest.stream.writer import StreamWriter
     from neve.lake.spark.exchange import ExchangeBlock
     from neve.model.signals import Signal
@@ -308,7 +309,7 @@ class KafkaStream:
         config = self.writer.publisher.config
         return find_kafka_killers(frame, opened, config, self.decode, started - 1)
 
-    def retry(self) -> BatchResult | None:
+    def retry(self, start_engine: StartEngine) -> BatchResult | None:
         """Return nothing: no message is ever postponed."""
         return None
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from neve.ingest.assignment import Assignment
     from neve.ingest.batch_writer import Written
     from neve.ingest.results import BatchResult
+    from neve.ingest.stream.job import StartEngine
     from neve.ingest.stream.writer import StreamWriter
     from neve.lake.spark.exchange import ExchangeBlock
     from neve.model.signals import Signal
@@ -256,7 +257,7 @@ class RawStream:
         self.feed.finish(result.positions)
         return result
 
-    def retry(self) -> BatchResult | None:
+    def retry(self, start_engine: StartEngine) -> BatchResult | None:
         """Return nothing: no segment is ever postponed."""
         return None
 

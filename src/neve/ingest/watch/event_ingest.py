@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from neve.ingest.config import IngestConfig, WatchConfig
     from neve.ingest.results import IngestResult
+    from neve.ingest.stream.job import StartEngine
     from neve.ingest.stream.writer import Positions
     from neve.ingest.watch.places import Places
     from neve.lake.config import S3Config
@@ -136,11 +137,11 @@ class EventIngester:
         with self._lock:
             return self._ingest_events(f"{self.stream}:{_name_batch(events)}", events, positions)
 
-    def retry(self) -> BatchResult | None:
-        """Retry the files that are due. Return nothing if there are none."""
+    def retry(self, start_engine: StartEngine = lambda: True) -> BatchResult | None:
+        """Retry the files that are due. Return nothing if there are none, or if Spark does not run for them."""
         with self._lock:
             waiting = self.retries.due()
-            if not waiting:
+            if not waiting or not start_engine():
                 return None
             name = xxhash.xxh3_128_hexdigest(repr([(one.key, one.attempts) for one in waiting]).encode())
             result = self._ingest_events(f"{self.stream}:retry-{name}", [one.event for one in waiting], {}, waiting)

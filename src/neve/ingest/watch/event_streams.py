@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from neve.ingest.config import KafkaConfig
     from neve.ingest.results import BatchResult
+    from neve.ingest.stream.job import StartEngine
     from neve.ingest.stream.raw_zone import RawFeed
     from neve.ingest.watch.event_ingest import EventIngester
     from neve.raw.zone import Segment
@@ -45,9 +46,9 @@ class RawEvents:
         self.feed.finish(result.positions)
         return result
 
-    def retry(self) -> BatchResult | None:
+    def retry(self, start_engine: StartEngine) -> BatchResult | None:
         """Retry files that could not be read before."""
-        return self.intake.retry()
+        return self.intake.retry(start_engine)
 
     def caught_up(self) -> bool:
         """Return whether all sealed segments were ingested."""
@@ -99,9 +100,9 @@ class KafkaEvents:
         ]
         return self.intake.ingest(events, {f"{row.topic}/{row.partition}": row.offset + 1 for row in rows})
 
-    def retry(self) -> BatchResult | None:
+    def retry(self, start_engine: StartEngine) -> BatchResult | None:
         """Retry files that could not be read before."""
-        return self.intake.retry()
+        return self.intake.retry(start_engine)
 
     def caught_up(self) -> bool:
         """Return true: Spark reads everything that existed when the run began."""

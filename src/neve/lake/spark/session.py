@@ -125,6 +125,15 @@ def find_requirements(catalog: CatalogConfig, lake: LakeConfig, further_jars: tu
 
 
 _starting = threading.Lock()
+_started = threading.Event()
+
+
+def has_spark_started() -> bool:
+    """Return whether the start of Spark in this process is complete. It stays true when Spark ends.
+
+    pyspark registers its context before the JVM has one, so a context does not show it.
+    """
+    return _started.is_set()
 
 
 def build_session(
@@ -132,7 +141,10 @@ def build_session(
 ) -> SparkSession:
     """Start Spark, or use the existing session of this process. Threads that ask at once get the same one."""
     with _starting:
-        return _build_session(spark, catalog, lake, s3, further_jars)
+        session = _build_session(spark, catalog, lake, s3, further_jars)
+        if not spark.connect:
+            _started.set()
+        return session
 
 
 def _build_session(

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from neve.app.serve.streams import keep_running, log_batch
 from neve.errors import LeaseLost, LeaseTaken
-from neve.ingest.spark_crashes import has_engine_started
-from neve.lake.spark.session import use_pool
+from neve.lake.spark.session import has_spark_started, use_pool
 from neve.model.signals import Signal
 from neve.state.leases import hold_worker_lease
 
@@ -84,7 +83,7 @@ class StreamPart:
 
         Spark is not started for it: the data is durable, and the next start ingests it.
         """
-        if not has_engine_started():
+        if not has_spark_started():
             return
         job = self.make(lambda batch: self._batch(batch, lease, threading.Event(), report))
         timer = threading.Timer(self.patience, job.stop)
