@@ -14,7 +14,7 @@ from neve.errors import EnvironmentFault
 from neve.lake.config import CatalogConfig, LakeConfig, SparkConfig
 from neve.lake.lake import Lake
 from neve.lake.spark.jars import Jar, local_paths
-from neve.lake.spark.session import _redirect_stderr
+from neve.lake.spark.session import _open_jvm_log
 from neve.lake.tables import init_tables
 from neve.local_folders import find_file_system, is_network_file_system, warn_network_file_system
 from neve.raw.frame import Kind
@@ -62,7 +62,7 @@ def test_a_new_lake_is_for_its_user_alone(tmp_path: Path) -> None:
     """Its folder is closed, and so are catalog, warehouse, log and state, whichever comes first."""
     folder = tmp_path / "new" / "lake"
     init_tables(lake_at(folder))
-    with _redirect_stderr(folder / "logs" / "spark.log"):
+    with _open_jvm_log(folder / "logs" / "spark.log"):
         pass
     StateStore(StateConfig(path=str(folder / "state" / "state.db")))._make_file()
     receive(raw_config(folder), [frame(Kind.LOGS, b"")])

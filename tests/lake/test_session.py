@@ -1,14 +1,27 @@
 """The settings of a Spark session, as data."""
 
+import os
+import subprocess
 import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 
 from neve.errors import EnvironmentFault
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
-from neve.lake.spark.session import REDACTION, _is_secret, build_session, has_spark_started, session_conf, split_conf
+from neve.lake.spark.session import (
+    REDACTION,
+    _is_secret,
+    _launch_jvm,
+    _open_jvm_log,
+    build_session,
+    has_spark_started,
+    session_conf,
+    split_conf,
+)
 
 CATALOG = CatalogConfig(kind="postgres", uri="postgresql://db:5432/x", user="u", password=SecretStr("hunter2"))
 S3 = S3Config(access_key="k", secret_key=SecretStr("hunter3"))
@@ -76,3 +89,27 @@ def test_spark_has_started_when_its_session_is_complete(monkeypatch: pytest.Monk
     start()
     assert has_spark_started()
     assert during == [False, False, False]
+
+
+def test_only_the_jvm_writes_to_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A service logs while Spark starts; a start that fails names the log of the JVM."""
+    log_file = tmp_path / "spark.log"
+
+    def launch(conf: SparkConf, popen_kwargs: dict[str, Any]) -> None:
+        subprocess.run(["sh", "-c", "echo from the JVM >&2"], check=True, **popen_kwargs)
+        os.write(2, b"from this process\n")
+        raise RuntimeError(f"no gateway for {conf.get('spark.app.name')}")
+
+    monkeypatch.setattr("pyspark.java_gateway.launch_gateway", launch)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(SparkContext, "_jvm", None)
+    with (
+        pytest.raises(EnvironmentFault, match="Spark did not start: no gateway for neve") as refused,
+        _open_jvm_log(log_file) as log,
+    ):
+        _launch_jvm({"spark.app.name": "neve"}, log)
+    assert str(log_file) in str(refused.value.hint)
+    assert log_file.read_text() == "from the JVM\n"
+    assert capfd.readouterr().err == "from this process\n"

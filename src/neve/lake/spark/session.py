@@ -15,7 +15,7 @@ import sys
 import threading
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from neve.errors import ConfigError, EnvironmentFault, LakeError
@@ -168,14 +168,14 @@ def _build_session(
     if not _is_running(spark):
         # In its event log Spark redacts only settings from its start, so secrets of catalogs can't be set later.
         by_file = {key: conf[key] for key in conf if _is_secret(key, spark.conf)}
+    launch = {key: value for key, value in launch.items() if key not in by_file}
     for key, value in launch.items():
-        if key not in by_file:
-            builder = builder.config(key, value)
+        builder = builder.config(key, value)
     with ExitStack() as around:
         if by_file:
             around.enter_context(_submit_conf_by_file(by_file))
         if not spark.connect and spark.log_file:
-            around.enter_context(_redirect_stderr(Path(spark.log_file)))
+            _launch_jvm(launch, around.enter_context(_open_jvm_log(Path(spark.log_file))))
         around.enter_context(_keep_interrupt_handler())
         session = builder.getOrCreate()
     for key, value in later.items():
@@ -268,24 +268,29 @@ def _escape_property(text: str) -> str:
 
 
 @contextmanager
-def _redirect_stderr(path: Path) -> Iterator[None]:
-    """Redirect the standard error of processes that start in the block.
-
-    JVM output must not reach the terminal.
-    """
+def _open_jvm_log(path: Path) -> Iterator[IO[bytes]]:
+    """Open the log of a JVM that starts in the block. A failure of the start names it."""
     make_private_folder(path.parent)
     path.touch(mode=0o600)  # errors of the JVM may quote data
-    sys.stderr.flush()
-    stderr = os.dup(2)
     try:
         with path.open("ab") as log:
-            os.dup2(log.fileno(), 2)
-        yield
+            yield log
     except Exception as error:
         raise EnvironmentFault(f"Spark did not start: {error}", hint=f"the log of the JVM is {path}") from error
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
+
+
+def _launch_jvm(conf: Mapping[str, str], log: IO[bytes]) -> None:
+    """Start the JVM, unless it runs, with its standard error in a log: its output must not reach the terminal.
+
+    That of this process stays as it is, because other threads write to it meanwhile.
+    """
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - a JVM's worth of imports, only if it is needed
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - as above
+
+    if SparkContext._gateway is None:
+        given = SparkConf().setAll(list(conf.items()))
+        gateway = launch_gateway(given, {"stderr": log})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)
 
 
 POOL_PROPERTY = "spark.scheduler.pool"
