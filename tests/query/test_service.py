@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.types import StringType
 
-from neve.errors import LimitExceeded, QueryError, TableMissing
+from neve.errors import LimitExceeded, QueryCancelled, QueryError, TableMissing
 from neve.model.signals import Signal
 from neve.query import planning_turns
 from neve.query.config import LimitRule, QueryConfig
@@ -441,7 +441,7 @@ class ListedSpark(SparkEngine):
 
     asked: ClassVar[list[int]] = []
 
-    def run(self, _sql: str, most_rows: int) -> Any:
+    def run(self, _sql: str, most_rows: int, _check: object) -> Any:
         """Return the first rows."""
         self.asked.append(most_rows)
         return StoredRun(pa.table({"n": range(min(10, most_rows))}))
@@ -461,3 +461,26 @@ def test_a_result_of_spark_is_never_cut_off_silently(own_lake: Lake, monkeypatch
     assert ListedSpark.asked == [10, 5, 11]
     short.close()
     long.close()
+
+
+class StartingSpark(SparkEngine):
+    """Spark that never completes its start, in a service that cancels its queries meanwhile."""
+
+    service: ClassVar[QueryService]
+
+    def run(self, _sql: str, _most_rows: int, check: Callable[[], None]) -> Any:
+        """Wait for the start."""
+        check()
+        self.service.close()
+        while True:
+            check()
+            time.sleep(0.01)
+
+
+def test_a_cancelled_query_does_not_wait_for_a_start_of_spark(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start takes a minute on a busy machine."""
+    monkeypatch.setattr("neve.query.service.SparkEngine", StartingSpark)
+    service = QueryService(own_lake, QueryConfig(threads=1, spark_bytes=1, cache_bytes=0))
+    monkeypatch.setattr(StartingSpark, "service", service, raising=False)
+    with pytest.raises(QueryCancelled):
+        rows(ask(service, "SELECT message FROM logs"))

@@ -36,8 +36,9 @@ class Lake:
     s3: S3Config = field(default_factory=S3Config)
     spark_config: SparkConfig = field(default_factory=SparkConfig)
     further_jars: tuple[Jar, ...] = ()
-    # Called before a session on a Spark Connect server is opened: another process may have to start it.
-    request_spark: Callable[[], None] | None = field(default=None, repr=False, compare=False)
+    # Called before a session on a Spark Connect server is opened: another process may have to start it. Its argument
+    # raises the reason to give up.
+    request_spark: Callable[[Callable[[], None]], None] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -115,8 +116,11 @@ class Lake:
         load_pandas()
         return build_session(self.spark_config, self.catalog_config, self.lake, self.s3, self.further_jars)
 
-    def new_session(self, conf: Mapping[str, str]) -> SparkSession:
-        """Open a separate session with its own settings on the same Spark. The caller closes it."""
+    def new_session(self, conf: Mapping[str, str], check: Callable[[], None] = lambda: None) -> SparkSession:
+        """Open a separate session with its own settings on the same Spark. The caller closes it.
+
+        `check` may raise an error that ends the wait for a Spark that another process starts.
+        """
         from neve.lake.spark.session import (  # noqa: PLC0415 - as above
             open_own_session,
             open_remote_session,
@@ -126,7 +130,7 @@ class Lake:
         if not self.spark_config.connect:
             return open_own_session(self.spark, self.catalog_config, conf)
         if self.request_spark is not None:
-            self.request_spark()
+            self.request_spark(check)
         load_pandas()
         known = session_conf(self.spark_config, self.catalog_config, self.lake, self.s3)
         return open_remote_session(self.spark_config.connect, {**known, **conf})

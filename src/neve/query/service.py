@@ -308,7 +308,7 @@ class QueryService:
         """Return a run on Spark with one row more than is sent, which shows that a result is too long."""
         most = self._config.spark_result_rows
         wanted = min(filter(None, (running.request.limit, running.most_rows, most)))
-        run = self._spark.run(prepared.spark(self._spark), wanted + 1)
+        run = self._spark.run(prepared.spark(self._spark), wanted + 1, running.check)
         return RowLimitRun(run, most, "query.spark_result_rows") if wanted == most else run
 
     def _remember(self, running: RunningQuery) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import cast
+import socket
+from typing import Any, cast
 
 import pytest
 
 from neve.api.ports import find_free_port
+from neve.app.serve import spark_sharing
 from neve.app.serve.parts import build_parts
 from neve.app.serve.spark_sharing import (
+    MOST_REQUESTS,
     PLUGIN,
     PLUGINS,
     PORT,
@@ -22,7 +25,7 @@ from neve.app.serve.spark_sharing import (
     with_remote_spark,
 )
 from neve.app.settings import Settings
-from neve.errors import EnvironmentFault, LakeError
+from neve.errors import EnvironmentFault, LakeError, QueryCancelled
 from neve.lake.config import LakeConfig, SparkConfig
 from neve.lake.lake import Lake
 
@@ -93,6 +96,10 @@ class Sparks:
             raise self.error
 
 
+def go_on() -> None:
+    """Have no reason to give up."""
+
+
 def listen(monkeypatch: pytest.MonkeyPatch, lake: Sparks) -> int:
     """Serve requests for the lake's Spark, with the token `word`."""
     port = find_free_port()
@@ -107,7 +114,7 @@ def test_a_request_starts_spark_and_waits_for_it(monkeypatch: pytest.MonkeyPatch
     lake = Sparks()
     port = listen(monkeypatch, lake)
     for asked in (1, 2):
-        request_spark(port, "word")
+        request_spark(port, "word", go_on)
         assert lake.asked == asked
 
 
@@ -117,7 +124,7 @@ def test_a_caller_without_the_token_starts_nothing(monkeypatch: pytest.MonkeyPat
     port = listen(monkeypatch, lake)
     for token in ("", "other", "word and more", "w" * 100_000):
         with pytest.raises(LakeError):
-            request_spark(port, token)
+            request_spark(port, token, go_on)
     assert lake.asked == 0
 
 
@@ -131,13 +138,67 @@ def test_the_reason_of_a_failed_start_reaches_the_query(
     """Without details of errors that are not meant for users."""
     port = listen(monkeypatch, Sparks(error))
     with pytest.raises(LakeError, match=expected):
-        request_spark(port, "word")
+        request_spark(port, "word", go_on)
+
+
+def test_a_query_that_is_cancelled_does_not_wait_for_spark() -> None:
+    """Its timeout ends the wait in the same way."""
+    checks = 0
+
+    def check() -> None:
+        nonlocal checks
+        checks += 1
+        if checks == 3:
+            raise QueryCancelled("the query was cancelled")
+
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(QueryCancelled):
+        request_spark(silent.getsockname()[1], "word", check)
+
+
+def test_a_spark_that_does_not_start_in_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker process may hang."""
+    monkeypatch.setattr(spark_sharing, "START_SECONDS", 0)
+    monkeypatch.setattr(spark_sharing, "CHECK_SECONDS", 0.01)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(LakeError, match="does not answer: timed out"),
+    ):
+        request_spark(silent.getsockname()[1], "word", go_on)
+
+
+def test_connections_that_fail_do_not_end_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them than may be open at once, as when the process has too many open files."""
+    failures = iter(range(MOST_REQUESTS + 1))
+
+    class Door(socket.socket):
+        def accept(self) -> tuple[socket.socket, Any]:
+            client, address = super().accept()
+            if next(failures, None) is None:
+                return client, address
+            client.close()
+            raise OSError("too many open files")
+
+    def create(address: tuple[str, int], **_further: object) -> socket.socket:
+        door = Door()
+        door.bind(address)
+        door.listen()
+        return door
+
+    monkeypatch.setattr(spark_sharing, "PAUSE_SECONDS", 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "create_server", create)
+        port = listen(monkeypatch, lake := Sparks())
+    for _attempt in range(MOST_REQUESTS + 1):
+        with pytest.raises(LakeError):
+            request_spark(port, "word", go_on)
+    request_spark(port, "word", go_on)
+    assert lake.asked == 1
 
 
 def test_a_worker_process_that_is_away_is_named() -> None:
     """It is being restarted."""
     with pytest.raises(LakeError, match="does not answer"):
-        request_spark(find_free_port(), "word")
+        request_spark(find_free_port(), "word", go_on)
 
 
 def test_a_borrowing_lake_asks_for_spark_before_a_session(monkeypatch: pytest.MonkeyPatch) -> None:

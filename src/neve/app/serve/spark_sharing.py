@@ -15,6 +15,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from neve.app.serve.config import API, WORKER
 from neve.errors import LakeError, NeveError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from neve.app.settings import Settings
     from neve.lake.config import SparkConfig
@@ -40,6 +41,8 @@ ADDRESS, PORT = "spark.connect.grpc.binding.address", "spark.connect.grpc.bindin
 START_PORT_VARIABLE = "_NEVE_SPARK_START_PORT"
 START_SECONDS = 120.0  # for Spark to start, on a busy machine
 REQUEST_SECONDS, MOST_REQUESTS = 2.0, 16
+CHECK_SECONDS = 0.5
+PAUSE_SECONDS = 1.0  # after a connection that could not be accepted
 READY = "ready"
 
 log = structlog.get_logger("neve.serve")
@@ -81,8 +84,13 @@ def listen_for_start_requests(lake: Lake) -> threading.Thread | None:
     def accept() -> None:
         while True:
             free.acquire()
-            client, _address = door.accept()
-            threading.Thread(target=answer, args=(client,), name="start request", daemon=True).start()
+            try:
+                client, _address = door.accept()
+                threading.Thread(target=answer, args=(client,), name="start request", daemon=True).start()
+            except (OSError, RuntimeError) as error:  # too many open files, or threads
+                free.release()
+                log.warning("request for Spark failed", error=str(error))
+                time.sleep(PAUSE_SECONDS)
 
     thread = threading.Thread(target=accept, name="start requests", daemon=True)
     thread.start()
@@ -105,19 +113,36 @@ def _answer_start_request(client: socket.socket, token: str, lake: Lake) -> None
         stream.write(f"{words.splitlines()[0]}\n".encode())
 
 
-def request_spark(port: int, token: str) -> None:
-    """Wait until the Spark of the group runs; the worker process starts it if it does not. Raises `LakeError`."""
+def request_spark(port: int, token: str, check: Callable[[], None]) -> None:
+    """Wait until the Spark of the group runs; the worker process starts it if it does not. Raises `LakeError`.
+
+    `check` is called while it waits, and raises the reason to give up.
+    """
     hint = "ask again when it is up; `neve status` shows the parts of `neve serve`"
     try:
         with socket.create_connection((LOOPBACK, port), REQUEST_SECONDS) as server:
-            server.settimeout(START_SECONDS)
             server.sendall(f"{token}\n".encode())
+            _wait_for_answer(server, check)
             with server.makefile("rb") as stream:
                 words = stream.readline(10_000).decode(errors="replace").strip()
     except OSError as error:
         raise LakeError(f"the Spark of this service does not answer: {error.strerror or error}", hint=hint) from error
     if words != READY:
         raise LakeError(words or "the Spark of this service did not start", hint=hint)
+
+
+def _wait_for_answer(server: socket.socket, check: Callable[[], None]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    server.settimeout(CHECK_SECONDS)
+    while True:
+        check()
+        try:
+            server.recv(1, socket.MSG_PEEK)
+        except TimeoutError:
+            if time.monotonic() >= deadline:
+                raise
+        else:
+            return
 
 
 def with_connect_server(lake: Lake, port: int) -> Lake:

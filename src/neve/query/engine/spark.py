@@ -14,7 +14,7 @@ from neve.lake.spark.session import check_reachable
 from neve.lake.storage.filesystem import resolve_filesystem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -96,12 +96,12 @@ class SparkEngine:
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
 
-    def run(self, sql: str, most_rows: int) -> SparkRun:
-        """Return a run of a statement with at most so many rows.
+    def run(self, sql: str, most_rows: int, check: Callable[[], None]) -> SparkRun:
+        """Return a run of a statement with at most so many rows. `check` may end the wait for the start of Spark.
 
         The whole result is on disk before the first row is sent.
         """
-        return SparkRun(self._lake, self._lake.new_session(SETTINGS), sql, most_rows)
+        return SparkRun(self._lake, self._lake.new_session(SETTINGS, check), sql, most_rows)
 
     def source(self, table: str, snapshot: int | None, conditions: list[str]) -> str:
         """Return a subquery in parentheses: the rows of a table at a snapshot that match the conditions."""
