@@ -10,13 +10,13 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from neve.lexical.literals import quote
+from neve.lexical.text_cache import cache_short_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -50,7 +50,7 @@ def _anchor(pattern: str) -> str:
     return f"^(?s:{pattern})$"
 
 
-@lru_cache(maxsize=512)
+@cache_short_texts(512)
 def validate_regex(pattern: str) -> None:
     """Raise `RegexError` if RE2 can't compile a pattern."""
     try:
@@ -59,7 +59,7 @@ def validate_regex(pattern: str) -> None:
         raise RegexError(f"error parsing regexp: {str(error).split(': ', 1)[-1]}") from None
 
 
-@lru_cache(maxsize=512)
+@cache_short_texts(512)
 def _alternatives(pattern: str) -> frozenset[str] | None:
     return frozenset(pattern.split("|")) if _LITERALS.fullmatch(pattern) else None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from lark import Token, Transformer
@@ -12,6 +11,7 @@ from lark.exceptions import UnexpectedToken
 from neve.lexical.literals import LiteralError, parse_duration, parse_number, unquote
 from neve.lexical.matchers import Matcher, MatchKind, RegexError, validate_regex
 from neve.lexical.positions import Span
+from neve.lexical.text_cache import cache_short_texts
 from neve.promql.language.checks import check
 from neve.promql.language.grammar import build_parser
 from neve.promql.language.syntax import (
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["parse"]
 
 _MAX_SECONDS = (1 << 63) / 1e9  # a duration in nanoseconds has 64 bits
+_MAX_AT_SECONDS = (1 << 62) / 1000  # its milliseconds, with any offset, are 64-bit integers
 _OPERANDS = "must be preceded by an instant vector selector or range vector selector or a subquery"
 _EXPECTED = {
     "label matching": {"NAME": "label matching operator", "EQUAL": "string", "MATCH": "string", "STRING": '"," or "}"'},
@@ -220,7 +221,7 @@ class _Builder(Transformer[Token, Any]):
     def at_time(self, children: list[Any]) -> Node:
         operand, number = children[0], self.number(children[-1:]).value
         seconds = -number if _kinds(children, "SIGN") and children[2] == "-" else number
-        if not abs(seconds) < (1 << 63):
+        if not abs(seconds) < _MAX_AT_SECONDS:
             raise _Misplaced(operand.span.start, f"timestamp out of bounds for @ modifier: {seconds:f}")
         return _with_at(operand, at_ms=round(seconds * 1000))
 
@@ -307,7 +308,7 @@ def _with_at(operand: Node, **changes: Any) -> Node:
 _BUILDER = _Builder()
 
 
-@lru_cache(maxsize=256)
+@cache_short_texts(256)
 def parse(text: str) -> Node:
     """Return the syntax tree of an expression, with its types checked.
 
