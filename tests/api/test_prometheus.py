@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from neve.api.api_server import serves_promql
-from neve.api.prometheus.envelope import format_value
-from neve.api.prometheus.routes import PREFIX, prometheus_routes
+from neve.api.prometheus.envelope import error_response, format_value, success_response
+from neve.api.prometheus.routes import PREFIX, PrometheusEndpoints, prometheus_routes
+from neve.app.promql import ReadBudget, open_series
+from neve.errors import EvaluationFailed, LimitExceeded
+from neve.promql.engine import Engine
 from neve.query.config import QueryConfig
+from neve.query.limits import Limits
 from neve.query.service import QueryService, no_limits
 from neve.receive.authentication import OpenGuard
+from neve.state.scopes import Caller
 from tests.api.querying import Client, serving
 from tests.promql.storage.otlp_metrics import COUNT, GAP_MS, START_MS, make_metric_lake
 from tests.query.lakes import ACME, OTHER
@@ -21,14 +30,25 @@ from tests.query.lakes import ACME, OTHER
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from neve.api.prometheus.parameters import Parameters
+    from neve.lake.lake import Lake
+    from neve.promql.storage.metric_source import MetricSource
+    from neve.query.execution import RunningQuery
+
 END = (START_MS + (COUNT - 1) * GAP_MS) // 1000
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryService]:
-    """The service over a lake with metrics of all types."""
-    made = QueryService(make_metric_lake(tmp_path_factory.mktemp("lake")), QueryConfig(cache_bytes=0), limits=no_limits)
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """The lake with metrics of all types."""
+    return make_metric_lake(tmp_path_factory.mktemp("lake"))
+
+
+@pytest.fixture(scope="module")
+def service(lake: Lake) -> Iterator[QueryService]:
+    """The service over the lake, without limits."""
+    made = QueryService(lake, QueryConfig(cache_bytes=0), limits=no_limits)
     yield made
     made.close()
 
@@ -97,6 +117,12 @@ def test_infos(client: Client) -> None:
         ("/query_range", {"query": "1", "start": 2, "end": 1, "step": 1}, 400, "bad_data", "must not be before"),
         ("/query", {"query": "memory_bytes * on (x) http_requests_total"}, 422, "execution", "duplicate series"),
         ("/query", {"query": "sum_over_time(vector(1)[200y:1ms])"}, 422, "execution", "too many samples"),
+        ("/query_range", {"query": "1", "start": 0, "end": 1, "step": "1e20"}, 400, "bad_data", "is longer than"),
+        ("/query", {"query": "1", "lookback_delta": "1e300"}, 400, "bad_data", "is longer than 86,400 seconds"),
+        ("/query", {"query": "1", "timeout": "-1"}, 400, "bad_data", "zero or negative durations"),
+        ("/query", {"query": "memory_bytes @ 1e16"}, 400, "bad_data", "out of bounds for @"),
+        ("/query", {"query": "memory_bytes", "timeout": "1ns"}, 400, "bad_data", "cannot parse"),
+        ("/labels", {"match[]": ["x"] * 21}, 400, "bad_data", "21 selectors, at most 20"),
         ("/series", {}, 400, "bad_data", "no match[] parameter"),
         ("/series", {"match[]": "1"}, 400, "bad_data", "expected a series selector"),
     ],
@@ -131,6 +157,85 @@ def test_limit(client: Client) -> None:
     _, document = get(client, "/series", **{"match[]": "http_requests_total", "start": END - 1200, "end": END}, limit=1)
     assert len(document["data"]) == 1
     assert document["warnings"] == ["results truncated due to limit"]
+
+
+def test_path_parameter(client: Client) -> None:
+    """A parameter of the address does not replace the name in the path."""
+    bounds = {"start": END - 1200, "end": END, "name": "job", "label_name": "job"}
+    assert get(client, "/label/path/values", **bounds)[1]["data"] == ["a", "b"]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_many_fields(client: Client, method: str) -> None:
+    """More than 1,000 fields are a bad request, in the address and in a form."""
+    fields = "&".join(["a=1"] * 1001)
+    path = f"{PREFIX}/query" + (f"?{fields}" if method == "GET" else "")
+    reply = client.send(method, path, None if method == "GET" else fields.encode(), FORM)
+    assert reply.status == 400
+    assert b"more than 1,000 fields" in reply.body
+
+
+def test_hidden_locations() -> None:
+    """Messages have no locations of the lake, as in the SQL API."""
+    response = error_response(EvaluationFailed("can't read s3://bucket/warehouse/x.parquet"))
+    assert response is not None
+    assert json.loads(bytes(response.body))["error"] == "can't read …"
+
+
+def test_timeout(lake: Lake) -> None:
+    """The limit of the key ends an evaluation, and a longer `timeout` does not raise it."""
+    late = QueryService(lake, QueryConfig(), limits=lambda *_: Limits(seconds=1e-9))
+    guard = OpenGuard(ACME)
+    with serving(late, guard, first=prometheus_routes(late, guard)) as client:
+        for path in ("/query", "/series"):
+            parameters = {"query": "memory_bytes", "match[]": "memory_bytes", "timeout": "1h"}
+            status, document = get(client, path, **parameters)
+            assert (status, document["errorType"]) == (503, "timeout")
+    late.close()
+
+
+@pytest.mark.parametrize(
+    "budget", [ReadBudget(50, 1 << 30, 100), ReadBudget(10**6, 5000, 100), ReadBudget(10**6, 1 << 30, 12)]
+)
+def test_read_budget(service: QueryService, budget: ReadBudget) -> None:
+    """A statement ends as soon as its batches exceed the points, bytes or rows of the expression."""
+    ended: list[RunningQuery] = []
+    source = open_series(service, ACME, ended=ended.append, budget=budget)
+    with pytest.raises(LimitExceeded, match="too many samples"):
+        Engine(source).query("count(count_over_time({__name__=~'.+'}[1h]))", END * 1000)
+    assert [one.state for one in ended][-1] == "failed"
+    assert ended[-1].error.startswith("query processing would load too many samples")
+
+
+def test_turns(service: QueryService) -> None:
+    """Two requests of an organization run at a time. More wait, and are rejected when too many do."""
+    release, started = threading.Event(), threading.Semaphore(0)
+
+    def block(_parameters: Parameters, _source: MetricSource) -> Response:
+        started.release()
+        release.wait(60)
+        return success_response([])
+
+    async def send(endpoints: PrometheusEndpoints, organization: str) -> int:
+        request = Request(
+            {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": [], "path_params": {}}
+        )
+        response = await endpoints.handle(block)(request, Caller(organization))
+        assert isinstance(response, Response)
+        return response.status_code
+
+    async def main() -> list[int]:
+        endpoints = PrometheusEndpoints(service, waiting=1)
+        running = [asyncio.create_task(send(endpoints, ACME)) for _ in range(3)]
+        for _ in range(2):
+            await asyncio.to_thread(started.acquire)
+        rejected = await send(endpoints, ACME)
+        other = asyncio.create_task(send(endpoints, OTHER))
+        await asyncio.to_thread(started.acquire)
+        release.set()
+        return [rejected, await other, *(await asyncio.gather(*running))]
+
+    assert asyncio.run(main()) == [429, 200, 200, 200, 200]
 
 
 def test_tenancy(service: QueryService, client: Client) -> None:

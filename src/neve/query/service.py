@@ -131,6 +131,10 @@ class QueryService:
             raise
         return running
 
+    def limits_of(self, organization: str, key_id: str) -> Limits:
+        """Return the limits of a key."""
+        return self._limits(organization, key_id)
+
     def find(self, query_id: str, organization: str) -> RunningQuery | None:
         """Return a query that runs or has ended recently."""
         with self._lock:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
+from neve.api.query.errors import CONCURRENCY, to_failure
 from neve.errors import EvaluationFailed, InvalidExpression, LimitExceeded, QueryError
 from neve.lexical.literals import format_float, format_general
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "format_result", "format_value", "success_response"]
 
 _HEADERS = {"cache-control": "no-store"}
+_LIMIT_KINDS = {"seconds": ("timeout", 503), CONCURRENCY: ("unavailable", 429)}
 _OPEN_LEFT, _OPEN_RIGHT, _CLOSED = 0, 1, 3  # codes of a bucket's bounds
 
 
@@ -97,10 +99,16 @@ def success_response(data: Any, warnings: Sequence[str] = (), infos: Sequence[st
 def error_response(error: QueryError) -> Response | None:
     """Return the envelope of an error of a query, or `None` for errors of the storage."""
     if isinstance(error, InvalidExpression):
-        return _json({"status": "error", "errorType": "bad_data", "error": error.message}, 400)
-    if isinstance(error, EvaluationFailed) or (isinstance(error, LimitExceeded) and error.limit != "concurrency"):
-        return _json({"status": "error", "errorType": "execution", "error": error.message}, 422)
-    return None
+        kind, status = "bad_data", 400
+    elif isinstance(error, EvaluationFailed | LimitExceeded):
+        limit = error.limit if isinstance(error, LimitExceeded) else ""
+        kind, status = _LIMIT_KINDS.get(limit, ("execution", 422))
+    else:
+        return None
+    failure = to_failure(error)  # its message has no locations of the lake
+    response = _json({"status": "error", "errorType": kind, "error": failure.message}, status)
+    response.headers.update(failure.headers)
+    return response
 
 
 def _json(document: dict[str, Any], status: int) -> Response:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["BadData", "Parameters"]
 
 _MAX_MS = 1 << 53  # the largest time that is exact as a float
+_MAX_DURATION_MS = (1 << 63) // 1_000_000  # as Prometheus: the nanoseconds are a 64-bit integer
+MAX_SELECTORS = 20  # each is one or more SQL statements
 
 
 class BadData(InvalidExpression):
@@ -33,6 +35,7 @@ class Parameters:
 
     pairs: Sequence[tuple[str, str]]
     now_ms: int
+    deadline: float | None = None  # of the monotonic clock
     _values: dict[str, str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -54,7 +57,7 @@ class Parameters:
             raise BadData(f'invalid parameter "{name}": cannot parse "{text[:100]}" to a valid timestamp')
         return found
 
-    def duration(self, name: str) -> int:
+    def duration(self, name: str, most_ms: int = _MAX_DURATION_MS) -> int:
         """Return a duration in milliseconds: seconds, or with units."""
         text = self.text(name)
         try:
@@ -66,7 +69,10 @@ class Parameters:
             except LiteralError:
                 raise BadData(f'invalid parameter "{name}": cannot parse "{text[:100]}" to a valid duration') from None
         if milliseconds <= 0:
-            raise BadData(f'invalid parameter "{name}": zero or negative query resolution step widths are not accepted')
+            words = "query resolution step widths" if name == "step" else "durations"
+            raise BadData(f'invalid parameter "{name}": zero or negative {words} are not accepted')
+        if milliseconds > most_ms:
+            raise BadData(f'invalid parameter "{name}": "{text[:100]}" is longer than {most_ms / 1000:,.0f} seconds')
         return milliseconds
 
     def steps(self) -> tuple[int, int, int]:
@@ -93,13 +99,15 @@ class Parameters:
 
     def selectors(self) -> list[tuple[Matcher, ...]]:
         """Return the matchers of each `match[]`."""
+        texts = [text for name, text in self.pairs if name == "match[]"]
+        if len(texts) > MAX_SELECTORS:
+            raise BadData(f'invalid parameter "match[]": {len(texts)} selectors, at most {MAX_SELECTORS} are allowed')
         found = []
-        for name, text in self.pairs:
-            if name == "match[]":
-                node = parse(text)
-                if not isinstance(node, VectorSelector):
-                    raise BadData('invalid parameter "match[]": expected a series selector')
-                found.append(node.all_matchers)
+        for text in texts:
+            node = parse(text)
+            if not isinstance(node, VectorSelector):
+                raise BadData('invalid parameter "match[]": expected a series selector')
+            found.append(node.all_matchers)
         return found
 
 

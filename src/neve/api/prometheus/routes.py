@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, fail_after, to_thread
 from starlette.routing import Route
 
 from neve import __version__
 from neve.api.prometheus.envelope import error_response, format_result, success_response
 from neve.api.prometheus.parameters import BadData, Parameters
 from neve.api.query.endpoint import Endpoint, read_form
+from neve.api.query.errors import CONCURRENCY
 from neve.api.query.metrics import count_ended
-from neve.app.promql import open_series
-from neve.errors import QueryError
+from neve.app.promql import ReadBudget, open_series
+from neve.errors import LimitExceeded, QueryError
 from neve.lake.calendar import now_utc
 from neve.promql.engine import Engine
 from neve.promql.evaluator import Options
@@ -36,8 +39,17 @@ if TYPE_CHECKING:
 __all__ = ["PREFIX", "prometheus_routes"]
 
 PREFIX = "/prometheus/api/v1"
-MAX_SAMPLES = 5_000_000  # of one query: evaluation and response happen in the server's own process
+# Limits of one query: evaluation and response happen in the server's own process.
+MAX_SAMPLES = 3_000_000
+MAX_READ_BYTES = 96 * 1024 * 1024  # of Arrow batches
+MAX_ROWS = 200_000  # of SQL results: about one for each series
+MAX_POINTS = 500_000  # of the response, which needs 430 bytes for each
+MAX_VISITS = 200_000_000
+MAX_LOOKBACK_MS = 24 * 3_600_000
 MAX_SERIES = 40_000  # of one list
+RUNNING = 2  # requests of one organization at a time
+WAITING = 30  # requests of one organization that wait: dashboards send one for each panel at once
+WAIT_SECONDS = 30
 TRUNCATED = "results truncated due to limit"
 LIST_MS = 12 * 3_600_000  # time range of lists without a start
 Answer = Callable[[Parameters, "MetricSource"], "Response"]
@@ -48,7 +60,9 @@ class PrometheusEndpoints:
     """Handlers of Prometheus' API."""
 
     service: QueryService
+    waiting: int = WAITING
     threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
+    turns: WeakValueDictionary[str, CapacityLimiter] = field(default_factory=WeakValueDictionary)
 
     def handle(self, answer: Answer) -> Callable[[Request, Caller], Awaitable[ASGIApp]]:
         """Return the handler that reads parameters and answers in a thread."""
@@ -56,26 +70,58 @@ class PrometheusEndpoints:
         async def handler(request: Request, caller: Caller) -> ASGIApp:
             pairs = await read_form(request)
             parameters = Parameters([*request.path_params.items(), *pairs], int(now_utc().timestamp() * 1000))
-
-            def work() -> Response:
-                source = open_series(self.service, caller.organization, caller.key_id, count_ended)
-                try:
-                    return answer(parameters, source)
-                except QueryError as error:
-                    response = error_response(error)
-                    if response is None:
-                        raise
-                    return response
-
-            return await to_thread.run_sync(work, limiter=self.threads)
+            try:
+                return await self._take_turn(caller.organization, lambda: self._answer(answer, parameters, caller))
+            except QueryError as error:
+                response = error_response(error)
+                if response is None:
+                    raise
+                return response
 
         return handler
 
+    async def _take_turn(self, organization: str, work: Callable[[], Response]) -> Response:
+        """Run a request in a thread, when fewer than `RUNNING` of its organization run."""
+        turn = self.turns.get(organization)
+        if turn is None:
+            turn = self.turns[organization] = CapacityLimiter(RUNNING)
+        if not turn.available_tokens and turn.statistics().tasks_waiting >= self.waiting:
+            raise _busy()
+        try:
+            with fail_after(WAIT_SECONDS):
+                await turn.acquire()
+        except TimeoutError:
+            raise _busy() from None
+        try:
+            return await to_thread.run_sync(work, limiter=self.threads)
+        finally:
+            turn.release()
+
+    def _answer(self, answer: Answer, parameters: Parameters, caller: Caller) -> Response:
+        deadline = _find_deadline(parameters, self.service.limits_of(caller.organization, caller.key_id).seconds)
+        budget = ReadBudget(MAX_SAMPLES, MAX_READ_BYTES, MAX_ROWS, deadline)
+        source = open_series(self.service, caller.organization, caller.key_id, count_ended, budget)
+        return answer(replace(parameters, deadline=deadline), source)
+
+
+def _busy() -> LimitExceeded:
+    message = f"{RUNNING} PromQL requests of this organization run already, and too many wait"
+    return LimitExceeded(message, limit=CONCURRENCY)
+
+
+def _find_deadline(parameters: Parameters, most_seconds: float | None) -> float | None:
+    """Return the end of a request by the key's limit and by the parameter `timeout`, which can't raise the limit."""
+    wanted = parameters.duration("timeout") / 1000 if parameters.text("timeout") else None
+    seconds = min(filter(None, (wanted, most_seconds)), default=None)
+    return None if seconds is None else time.monotonic() + seconds
+
 
 def _engine(parameters: Parameters, source: MetricSource) -> Engine:
-    options = Options(max_samples=MAX_SAMPLES)
+    options = Options(
+        max_samples=MAX_SAMPLES, max_points=MAX_POINTS, max_visits=MAX_VISITS, deadline=parameters.deadline
+    )
     if parameters.text("lookback_delta"):
-        options = Options(max_samples=MAX_SAMPLES, lookback_ms=parameters.duration("lookback_delta"))
+        options = replace(options, lookback_ms=parameters.duration("lookback_delta", MAX_LOOKBACK_MS))
     return Engine(source, options)
 
 

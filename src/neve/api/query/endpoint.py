@@ -97,18 +97,26 @@ async def read_body(request: Request) -> bytes:
 
 async def read_form(request: Request) -> list[tuple[str, str]]:
     """Read the parameters of a request: those of its address, and of a POST those of its form too."""
-    pairs = parse_qsl(request.url.query, keep_blank_values=True, max_num_fields=MAX_FIELDS)
+    pairs = _parse_fields(request.url.query, "the address")
     if request.method != "POST":
         return pairs
     try:
         async with asyncio.timeout(BODY_SECONDS):
             body = await _read_stream(request)
-        return [*pairs, *parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)]
     except TimeoutError:
         message = f"the body was not there after {BODY_SECONDS} s"
         raise Failure(408, "slow_body", message, headers={"connection": "close"}) from None
-    except ValueError:
+    try:
+        return [*pairs, *_parse_fields(body.decode(), "the form")]
+    except UnicodeDecodeError:
         raise Failure(400, "bad_data", "the body is not a form") from None
+
+
+def _parse_fields(text: str, place: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS)
+    except ValueError:
+        raise Failure(400, "bad_data", f"{place} has more than {MAX_FIELDS:,} fields") from None
 
 
 async def _read_stream(request: Request) -> bytes:

@@ -63,9 +63,13 @@ def _window(start_ms: int, end_ms: int) -> TimeWindow | None:
 
 @dataclass
 class MetricSource:
-    """Source of series for one caller. It reads the list of metrics once for each time range."""
+    """Source of series for one caller. It reads the list of metrics once for each time range.
+
+    `check` raises the reason to stop, for example a deadline.
+    """
 
     run: RunSql
+    check: Callable[[], None] = lambda: None
     _catalogs: dict[TimeWindow, list[Metric]] = field(default_factory=dict)
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> SeriesSet:
@@ -103,6 +107,7 @@ class MetricSource:
             sql = f"SELECT DISTINCT {columns} FROM metrics WHERE metric_name IN ({_marks(metrics)})"  # noqa: S608  # parameters
             for batch in self.run(sql, metrics, window).to_batches(max_chunksize=8192):
                 rows = batch.to_pylist()
+                self.check()
                 for row, base in zip(rows, _match_rows(rows, labels), strict=True):
                     if base is not None:
                         for one in choices.get(_read_metric(row), ()):
@@ -134,13 +139,10 @@ class MetricSource:
         )
         late = [one for one in matchers if one.name in _LATE]
         known: dict[Labels, bool] = {}
-        table = self.run(sql, [kind, *metrics], window)
-        bases = _match_rows(table.drop_columns(["points"]).to_pylist(), matchers)
-        for (row, columns), base in zip(_rows(table), bases, strict=True):
-            if base is None:
-                continue
+        for row, base, flat in _read_rows(self.run(sql, [kind, *metrics], window), matchers):
+            self.check()
             metric = _read_metric(row)
-            points = _read_points(columns, kind, metric)
+            points = _read_points(_columns(flat), kind, metric)
             for choice in choices.get(metric, ()):
                 expanded = list(expand(points, kind, choice.part, set_label(base, METRIC_NAME, choice.shown)))
                 keys = [keep(one.labels, _LATE) for one in expanded]
@@ -156,16 +158,20 @@ def _match_rows(rows: list[dict[str, Any]], matchers: Sequence[Matcher]) -> list
     return [one if is_match else None for one, is_match in zip(found, matched, strict=True)]
 
 
-def _rows(table: pa.Table) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield the rows, and the columns of their points in order of time."""
-    for batch in table.to_batches(max_chunksize=256):
+def _read_rows(table: pa.Table, matchers: Sequence[Matcher]) -> Iterator[tuple[dict[str, Any], Labels, pa.StructArray]]:
+    """Yield the rows that match, with their labels and their points."""
+    for batch in table.to_batches(max_chunksize=8192):
         points = batch.column("points")
         low = points.offsets.to_numpy()
-        flat = points.values.slice(low[0], low[-1] - low[0])
-        columns = {field.name: _column(field.name, flat.field(field.name)) for field in flat.type}
-        for index, row in enumerate(batch.drop_columns(["points"]).to_pylist()):
-            some = slice(int(low[index] - low[0]), int(low[index + 1] - low[0]))
-            yield row, _sort({name: values[some] for name, values in columns.items()})
+        rows = batch.drop_columns(["points"]).to_pylist()
+        for index, (row, base) in enumerate(zip(rows, _match_rows(rows, matchers), strict=True)):
+            if base is not None:
+                yield row, base, points.values.slice(low[index], low[index + 1] - low[index])
+
+
+def _columns(flat: pa.StructArray) -> dict[str, Any]:
+    """Return the columns of one row's points in order of time. Python objects of a single row fit into memory."""
+    return _sort({field.name: _column(field.name, flat.field(field.name)) for field in flat.type})
 
 
 def _column(name: str, values: pa.Array) -> Any:

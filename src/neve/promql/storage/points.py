@@ -99,20 +99,30 @@ def _with_origin(column: Column) -> Column:
 
 def _buckets(points: Points, labels: Labels) -> Iterator[Column]:
     """Yield a series for each bound of a histogram, with all observations up to it."""
-    by_bound: dict[float, list[tuple[int, float | None]]] = {}
+    layouts: dict[tuple[float, ...], list[tuple[int, list[float], bool]]] = {}
     pairs = zip(
         points.columns["explicit_bounds"], points.columns["bucket_counts"], points.columns["count"], strict=True
     )
     for index, (bounds, counts, count) in enumerate(pairs):
-        limits = [*(bounds or ()), math.inf]
-        running = list(np.cumsum(counts)) if counts else [count] * len(limits)
-        if len(running) == len(limits):
-            for limit, value in zip(limits, running, strict=True):
-                by_bound.setdefault(limit, []).append((index, value))
-    for limit, found in by_bound.items():
-        places = np.array([index for index, _ in found], np.int64)
+        limits = (*(bounds or ()), math.inf)
+        is_missing = not counts and count is None
+        listed = counts or [0 if is_missing else count, *(0 for _ in bounds or ())]
+        if len(listed) == len(limits):
+            layouts.setdefault(limits, []).append((index, listed, is_missing))
+    by_bound: dict[float, list[tuple[Integers, Floats, Bools]]] = {}
+    for limits, found in layouts.items():
+        places = np.array([index for index, _, _ in found], np.int64)
+        missing = np.array([is_missing for _, _, is_missing in found], np.bool_)
+        running = np.cumsum(np.array([listed for _, listed, _ in found], np.float64), axis=1)
+        for column, limit in enumerate(limits):
+            by_bound.setdefault(limit, []).append((places, running[:, column], missing))
+    for limit, parts in by_bound.items():
+        places, values, missing = (np.concatenate([part[field] for part in parts]) for field in range(3))
+        order = np.argsort(places, kind="stable")
+        places = places[order]
         some = Points(points.times_ms[places], points.starts_ms[places], points.flags[places], points.is_delta, {})
-        yield _floats(some, [value for _, value in found], set_label(labels, "le", format_float(limit)))
+        numbers = np.ma.MaskedArray(values[order], missing[order])
+        yield _floats(some, numbers, set_label(labels, "le", format_float(limit)))
 
 
 def _quantiles(points: Points, labels: Labels) -> Iterator[Column]:
