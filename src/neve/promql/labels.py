@@ -11,7 +11,7 @@ from neve.lexical.literals import quote
 from neve.promql.language.syntax import METRIC_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from neve.lexical.matchers import Matcher
 
@@ -70,10 +70,16 @@ def set_label(labels: Labels, name: str, value: str) -> Labels:
     return tuple(sorted([*rest, (name, value)])) if value else tuple(rest)
 
 
-def match_sets(sets: Sequence[Labels], matchers: Sequence[Matcher]) -> list[bool]:
-    """Return which label sets match. Each matcher sees each value once: it compiles its pattern for every call."""
+def match_sets(
+    sets: Sequence[Labels], matchers: Sequence[Matcher], check: Callable[[], None] = lambda: None
+) -> list[bool]:
+    """Return which label sets match. Each matcher sees each value once: it compiles its pattern for every call.
+
+    `check` is called before each matcher and may raise: a selector may have thousands of them.
+    """
     found = [True] * len(sets)
-    for matcher in matchers:
+    for matcher in dict.fromkeys(matchers):
+        check()
         values = [get(labels, matcher.name) for labels in sets]
         distinct = list(dict.fromkeys(values))
         results = dict(zip(distinct, matcher.match_all(distinct), strict=True))

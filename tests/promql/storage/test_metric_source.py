@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from neve.app.promql import open_series
+from neve.errors import LimitExceeded
 from neve.lake.lake import Lake
 from neve.lexical.matchers import Matcher, MatchKind, match_regex
 from neve.promql.engine import Engine
@@ -170,6 +172,24 @@ def test_regex_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {dict(labels)["pod"] for labels in found.labels} == {"p0", "p1", "p2", "p3"}
     assert len(set(source.list_series(matchers, 0, 1000))) == len(found.labels) == 11 * 4
     assert [len(texts) for texts in calls] == [20, 7, 20, 7]
+
+
+def test_check() -> None:
+    """A reason to stop ends the matching, between two of many matchers."""
+    calls = 0
+
+    def check() -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 50:
+            raise LimitExceeded("late", limit="seconds")
+
+    source = replace(fake_source(20, 500), check=check)
+    matchers = [Matcher(f"a{index}", MatchKind.REGEX, ".*") for index in range(1000)]
+    for read in (source.select, lambda *bounds: list(source.list_series(*bounds))):
+        calls = 0
+        with pytest.raises(LimitExceeded, match="late"):
+            read(matchers, 0, 1000)
 
 
 def test_list_cost(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,7 +108,7 @@ class MetricSource:
             for batch in self.run(sql, metrics, window).to_batches(max_chunksize=8192):
                 rows = batch.to_pylist()
                 self.check()
-                for row, base in zip(rows, _match_rows(rows, labels), strict=True):
+                for row, base in zip(rows, _match_rows(rows, labels, self.check), strict=True):
                     if base is not None:
                         for one in choices.get(_read_metric(row), ()):
                             yield set_label(base, METRIC_NAME, one.shown)
@@ -121,7 +121,7 @@ class MetricSource:
             for part in PARTS.get(metric.kind, ())
             for name in (translate_name(metric) + part, metric.name + part)
         ]
-        chosen = match_sets([((METRIC_NAME, one.shown),) for one in parts], matchers)
+        chosen = match_sets([((METRIC_NAME, one.shown),) for one in parts], matchers, self.check)
         found: dict[str, _Choices] = {}
         seen: set[tuple[Metric, str]] = set()
         for one, is_match in zip(parts, chosen, strict=True):
@@ -139,7 +139,7 @@ class MetricSource:
         )
         late = [one for one in matchers if one.name in _LATE]
         known: dict[Labels, bool] = {}
-        for row, base, flat in _read_rows(self.run(sql, [kind, *metrics], window), matchers):
+        for row, base, flat in _read_rows(self.run(sql, [kind, *metrics], window), matchers, self.check):
             self.check()
             metric = _read_metric(row)
             points = _read_points(_columns(flat), kind, metric)
@@ -147,24 +147,28 @@ class MetricSource:
                 expanded = list(expand(points, kind, choice.part, set_label(base, METRIC_NAME, choice.shown)))
                 keys = [keep(one.labels, _LATE) for one in expanded]
                 new = [key for key in dict.fromkeys(keys) if key not in known]
-                known.update(zip(new, match_sets(new, late), strict=True))
+                known.update(zip(new, match_sets(new, late, self.check), strict=True))
                 yield from (one for one, key in zip(expanded, keys, strict=True) if known[key])
 
 
-def _match_rows(rows: list[dict[str, Any]], matchers: Sequence[Matcher]) -> list[Labels | None]:
+def _match_rows(
+    rows: list[dict[str, Any]], matchers: Sequence[Matcher], check: Callable[[], None]
+) -> list[Labels | None]:
     """Return the labels of each row, or `None` if they don't match. Labels of single series are not there yet."""
     found = [base_labels(_mapping(row["attributes"]), _mapping(row["resource_attrs"])) for row in rows]
-    matched = match_sets(found, [one for one in matchers if one.name not in _LATE])
+    matched = match_sets(found, [one for one in matchers if one.name not in _LATE], check)
     return [one if is_match else None for one, is_match in zip(found, matched, strict=True)]
 
 
-def _read_rows(table: pa.Table, matchers: Sequence[Matcher]) -> Iterator[tuple[dict[str, Any], Labels, pa.StructArray]]:
+def _read_rows(
+    table: pa.Table, matchers: Sequence[Matcher], check: Callable[[], None]
+) -> Iterator[tuple[dict[str, Any], Labels, pa.StructArray]]:
     """Yield the rows that match, with their labels and their points."""
     for batch in table.to_batches(max_chunksize=8192):
         points = batch.column("points")
         low = points.offsets.to_numpy()
         rows = batch.drop_columns(["points"]).to_pylist()
-        for index, (row, base) in enumerate(zip(rows, _match_rows(rows, matchers), strict=True)):
+        for index, (row, base) in enumerate(zip(rows, _match_rows(rows, matchers, check), strict=True)):
             if base is not None:
                 yield row, base, points.values.slice(low[index], low[index + 1] - low[index])
 
