@@ -35,8 +35,8 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     for number in range(ROUNDS):
         spans = [
             Span(trace, 10 * number + part, error=trace % 50 == 0 and part == 1)
-            for trace in range(number * TRACES // ROUNDS, (number + 1) * TRACES // ROUNDS)
-            for part in range(3)
+            for trace in range(number * TRACES // ROUNDS + 1, (number + 1) * TRACES // ROUNDS + 1)
+            for part in (1, 2, 3)
         ]
         put(desk.lake, spans)
         expected |= {(span.trace_id, span.number) for span in spans}

@@ -20,7 +20,7 @@ OF_THE_INTAKE = ("record_id", "ingested_at", "organization_id", "arrival_order",
 def decoded(*messages: bytes) -> pa.RecordBatch:
     """Messages as rows of the table `spans`."""
     result = decode(Signal.TRACES, list(messages), Intake("acme", NOW))
-    assert not result.rejected
+    assert not result.rejected, result.rejected
     return result.batch
 
 
