@@ -35,9 +35,11 @@ TEST_CONF = {
     "-Daws.accessKeyId=test -Daws.secretAccessKey=test",
     "spark.sql.shuffle.partitions": "1",
 }
-# pytest's prompt loads readline, which sets these for the workers of pytest-xdist: commands would print narrow tables.
+# pytest's prompt loads readline, which sets these behind os.environ: workers of pytest-xdist and commands that tests
+# start would inherit them, and print narrow tables.
 for variable in ("COLUMNS", "LINES"):
     os.environ.pop(variable, None)
+    os.unsetenv(variable)
 _numbers = itertools.count()
 # Logs of tests that configure none: rich needs a CPU second to highlight the source of one traceback.
 structlog.get_config()["processors"][-1].exception_formatter = structlog.dev.plain_traceback
