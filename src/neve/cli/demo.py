@@ -324,7 +324,7 @@ PROOFS = {
     3: "every record arrives exactly once, and running this step again adds nothing",
     4: "traces, metrics and logs are tables of one lake, and joins of them find the cause",
     5: "rollups have few rows, and counters are right whether a service sends totals or differences",
-    6: "6 % of the spans contain every trace of the incident, and still tell how many traces there were",
+    6: "a few percent of the spans contain every trace of the incident, and still tell how many traces there were",
     7: "a small sample gives the exact number of logs of each service, as each kept log stands for a known number",
     8: "queries open fewer files and smaller ones, and no answer changes",
     9: "Neve tests a layout on a branch, and merges it only if the answers are equal and less is read",
