@@ -115,9 +115,11 @@ def _parse_time(text: str) -> int | None:
     try:
         seconds = float(text)
     except ValueError:
-        pass
-    else:
-        return round(seconds * 1000) if math.isfinite(seconds) and abs(seconds) < 1e15 else None
+        return _parse_date(text)
+    return round(seconds * 1000) if math.isfinite(seconds) and abs(seconds) < 1e15 else None
+
+
+def _parse_date(text: str) -> int | None:
     try:
         moment = datetime.fromisoformat(text)
         return None if moment.tzinfo is None else round(moment.timestamp() * 1000)
