@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neve.errors import ConfigError
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,7 +179,5 @@ def warn_network_file_system(file: Path, key: str) -> None:
     """Log once that an SQLite file is on a network file system; `key` is the setting of its location."""
     kind = find_file_system(file.resolve())
     if is_network_file_system(kind):
-        import structlog  # noqa: PLC0415 - for a warning that few processes log
-
-        log = structlog.get_logger(__name__)
+        log = get_logger(__name__)
         log.warning("SQLite on a network file system", key=key, path=str(file), file_system=kind, remedy=NETWORK_HINT)

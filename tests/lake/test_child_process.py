@@ -71,7 +71,7 @@ def test_a_child_that_keeps_memory_is_replaced(child: Child) -> None:
 
 def test_a_child_imports_nothing_from_the_folder_of_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever can write a file there would be the service, with what its environment says."""
-    (tmp_path / "structlog.py").write_text("raise SystemExit('this is not structlog')")
+    (tmp_path / "tempfile.py").write_text("raise SystemExit('this is not tempfile')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NEVE_S3__SECRET_KEY", "hidden")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")

@@ -8,8 +8,6 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import structlog
-
 from neve.api.embedded_uvicorn import stop_signals, wait_for_event
 from neve.api.health import serve_health
 from neve.api.ports import Addresses, await_ports, find_free_port, setting_variable
@@ -23,6 +21,7 @@ from neve.app.telemetry.config import SELF, find_receiver_address
 from neve.app.telemetry.tracing import start_telemetry
 from neve.app.wiring import build_documents
 from neve.jobs.status_board import StatusBoard
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.05
 LATE_SECONDS = 30.0  # interval of the messages about processes that are not ready
 
-log = structlog.get_logger("neve.serve")
+log = get_logger("neve.serve")
 
 
 @dataclass(frozen=True)

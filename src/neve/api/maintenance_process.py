@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import structlog
 from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily
 
@@ -17,6 +16,7 @@ from neve.api.health import serve_health
 from neve.app.serve.config import WORKER
 from neve.app.serve.group_monitor import format_metrics
 from neve.app.serve.part import PartsHealth, part_document
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ PART = "part"
 LOOK_SECONDS = 2.0
 BROKEN_SECONDS = 3.0  # to release leases; without an engine there is no work to finish
 
-log = structlog.get_logger("neve.serve")
+log = get_logger("neve.serve")
 
 
 @dataclass

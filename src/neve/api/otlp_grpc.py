@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc  # type: ignore[import-untyped]
-import structlog
 from grpc import aio
 
 from neve.api.otlp_http import receiver_rules
+from neve.logger import get_logger
 from neve.model.signals import Signal
 from neve.raw.frame import Encoding, Packing
 from neve.receive.authentication import extract_key
@@ -43,7 +43,7 @@ CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.Status
 DETAILS = "grpc-status-details-bin"
 MAX_STREAMS = 128  # calls on one connection
 
-log = structlog.get_logger("neve.api")
+log = get_logger("neve.api")
 
 
 @dataclass

@@ -10,12 +10,12 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-import structlog
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from neve.api.access import LONGEST_SHOWN, AccessRules, build_guarded_application
 from neve.api.health import TrustedCallers, receiver_probe_routes
+from neve.logger import get_logger
 from neve.model.signals import Signal
 from neve.raw.frame import Encoding, Packing
 from neve.receive.authentication import extract_key
@@ -143,7 +143,7 @@ PACKINGS = {
 }
 Headers = dict[bytes, bytes]
 
-log = structlog.get_logger("neve.api")
+log = get_logger("neve.api")
 
 
 class BodyHandler(Protocol):

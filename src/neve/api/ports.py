@@ -10,12 +10,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import structlog
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from neve.app.serve.config import API, RECEIVER
 from neve.app.serve.process_group import ORPHAN_SECONDS
 from neve.errors import EnvironmentFault
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -79,7 +79,7 @@ WAIT_SECONDS = ORPHAN_SECONDS + 2.0  # for ports that the processes of a killed 
 LOOK_SECONDS = 0.5
 Listener = tuple[str, str, int]  # the setting of its port, its address, its port
 
-log = structlog.get_logger("neve.serve")
+log = get_logger("neve.serve")
 
 
 def await_ports(settings: Settings, processes: Collection[str], within_seconds: float = WAIT_SECONDS) -> dict[str, str]:

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
-import structlog
-
 from neve.api.embedded_uvicorn import stop_signals
 from neve.api.ports import Addresses
 from neve.app.serve.guards import health_guard
@@ -24,6 +22,7 @@ from neve.app.wiring import build_documents
 from neve.jobs.status_board import StatusBoard
 from neve.lake.storage.metrics import register_storage_metrics
 from neve.local_folders import remove_secret_files
+from neve.logger import get_logger
 from neve.receive.time_slices import SHORT_NANOSECONDS, request_time_slices
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 Ready = Callable[[Addresses], None]
 
-log = structlog.get_logger("neve.api")
+log = get_logger("neve.api")
 
 
 def run_receiver(settings: Settings, instance: str, ready: Ready) -> int:

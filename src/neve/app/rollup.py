@@ -6,11 +6,10 @@ import math
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import structlog
-
 from neve.app.wiring import build_documents
 from neve.lake.calendar import now_utc
 from neve.lake.time_ranges import BEGINNING, micros_of
+from neve.logger import get_logger
 from neve.maintain.retention_plan import rule_for, rules_for
 from neve.model.rollups import LEVELS
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from neve.rollup.job import Progress, Rollup
     from neve.state.documents import Documents
 
-log = structlog.get_logger("neve.rollup")
+log = get_logger("neve.rollup")
 
 
 def build_rollup(

@@ -10,11 +10,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-import structlog
-
 from neve.app.wiring import build_documents, build_source_lake
 from neve.errors import LeaseTaken, NeveError
 from neve.lake.calendar import now_utc
+from neve.logger import get_logger
 from neve.model.tables import DECISIONS
 from neve.tail.claims import NoClaims, RedisClaims
 from neve.tail.export.exporter import Exporter, build_destination
@@ -90,7 +89,7 @@ Worker = TypeVar("Worker", "TailSelector", "Exporter")
 MOST_SECONDS = 300  # longest backoff, unless the interval is longer
 LAST_SECONDS = 10.0  # time limit for deliveries in progress at the end
 
-log = structlog.get_logger("neve.tail")
+log = get_logger("neve.tail")
 
 
 def run_forever(

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import structlog
-
 from neve.app.serve.guards import build_guard
 from neve.app.serve.receiver import NANOS, ReceiverParts, open_examiners, receiver_parts
 from neve.app.tail import build_claims, build_policies
@@ -23,6 +21,7 @@ from neve.app.wiring import build_lake
 from neve.errors import ConfigError
 from neve.ingest.decoder import decode_within
 from neve.lake.calendar import now_utc
+from neve.logger import get_logger
 from neve.model.signals import Signal
 from neve.raw.frame import Kind
 from neve.raw.zone import EVENTS, OTLP, RawZone
@@ -144,7 +143,7 @@ Doors = Callable[["ReceiverParts"], AbstractAsyncContextManager[Any]]
 Tell = Callable[["MemoryCycleResult"], None]
 SPARK_PREFIX = "kafka."  # of options of Spark's source that are passed to Kafka's client
 
-log = structlog.get_logger("neve.tail")
+log = get_logger("neve.tail")
 
 
 @dataclass

@@ -6,13 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import structlog
-
 from neve.errors import ConfigError
 from neve.ingest.watch.places import Places
 from neve.lake.catalog import sqlite_path
 from neve.lake.lake import Lake
 from neve.lake.storage.paths import OwnFolders
+from neve.logger import get_logger
 from neve.state.config import check_bus_config
 from neve.state.sqlite_documents import open_state_file
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from neve.state.store import StateStore
 
 
-log = structlog.get_logger("neve.serve")
+log = get_logger("neve.serve")
 SQLITE_BESIDE = ("-wal", "-shm", "-journal")
 
 

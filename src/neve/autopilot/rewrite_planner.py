@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
-import structlog
-
 from neve.autopilot.rollout.canary_queries import CanaryQuery
 from neve.autopilot.rollout.stage_setup import StageRequest
 from neve.errors import ConfigError, LakeError
 from neve.lake.commit.branch_servers import LakeFSBranches, NessieBranches
 from neve.lake.commit.branches import BRANCH_PREFIX, MAIN_BRANCH, IcebergBranches, branch_name, check_own_branch
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,7 +35,7 @@ def open_branches(config: StageConfig, lake: Lake, table: str) -> Branches:
 
 
 BRANCH_ID_DIGITS = 12
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class RecommendedLayout(Protocol):

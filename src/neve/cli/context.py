@@ -34,14 +34,10 @@ class Context:
     @cached_property
     def settings(self) -> Settings:
         """Return the configuration, which is read once."""
-        _log_to_stderr()
-        return self.silent_settings
-
-    @cached_property
-    def silent_settings(self) -> Settings:
-        """Return the configuration for code that logs nothing: to configure logging takes 0.1 CPU seconds."""
         from neve.app.configuration.lazy_settings import load_lazily
+        from neve.logger import configure_later
 
+        configure_later(_log_to_stderr)
         return load_lazily(self.config)
 
     def organization(self, given: str | None) -> str:

@@ -55,7 +55,7 @@ def tables(context: Context, as_json: bool) -> None:
     """
     from neve.lake.read.local_statistics import read_local_statistics
 
-    found = read_local_statistics(context.silent_settings.catalog) or _read_statistics(context)
+    found = read_local_statistics(context.settings.catalog) or _read_statistics(context)
     if as_json:
         print_json(
             [

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-import structlog
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
 from neve.compact import metrics
@@ -39,6 +38,7 @@ from neve.lake.duckdb import connect
 from neve.lake.lake import Lake, parse_table_name
 from neve.lake.read.snapshot_files import find_live_paths
 from neve.lake.spark.java_table import DATA_PATH, remove_dangling_deletes
+from neve.logger import get_logger
 from neve.state.config import StateConfig
 from neve.state.leases import Lease, hold_worker_lease
 from neve.state.sqlite_documents import open_state_file
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from neve.state.documents import Documents
 
 HOUR = timedelta(hours=1)
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 def parse_size(size: int | str | None) -> int | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
 from neve.lake.ttl_cache import TtlCache
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ QUARANTINE_ROWS = Gauge("neve_quarantine_rows", "rows in the table quarantine")
 FAILURES = Counter("neve_ingest_failures", "failures of a stream", ["stream"])
 BACKLOG_CACHE_SECONDS = 15.0
 
-log = structlog.get_logger("neve.ingest")
+log = get_logger("neve.ingest")
 
 
 def count_batch(result: BatchResult) -> None:

@@ -11,13 +11,12 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from neve.errors import LeaseLost
 from neve.jobs import metrics
 from neve.jobs.job import Task, WorkUnreadable
 from neve.jobs.record import decode_or_skip
 from neve.jobs.routing import Announcement, find_requested_jobs
+from neve.logger import get_logger
 from neve.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ class PendingBatch:
 SPACE = "boxes"
 MAX_MESSAGES = MAX_SEEN  # the batch stores the id of every message that may be redelivered
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class PendingBatches:

@@ -13,14 +13,13 @@ from datetime import timedelta
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
-import structlog
-
 from neve.errors import LeaseLost
 from neve.jobs import transitions as changes
 from neve.jobs.history import SPACE, JobHistory
 from neve.jobs.job import Job, JobState, WorkNotFound, WorkStateError, WorkUnreadable
 from neve.jobs.record import JobRecord, JobRequest, decode_or_skip, new_id
 from neve.jobs.transitions import Retry
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -58,7 +57,7 @@ def find_busy_keys(jobs: Iterable[Job], now: datetime) -> set[tuple[Task, str]]:
 
 OPEN = "open/"
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class OpenJobs:

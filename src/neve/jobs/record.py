@@ -12,15 +12,14 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import structlog
-
 from neve.jobs.job import Job, JobState, Progress, Task
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 T = TypeVar("T")
 

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Protocol, Self
 
-import structlog
-
 from neve.errors import LakeError, LeaseLost, LeaseTaken, NeveError
 from neve.jobs import metrics
 from neve.jobs.job import Job, Progress
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from neve.jobs.job import Task
@@ -44,7 +43,7 @@ Handler = Callable[[Job, JobReporter], Outcome]
 BEAT_SECONDS = 3.0  # maximum age of the visible progress, and delay until a job notices that it is cancelled
 RENEWALS = 3  # per lease, at least: two may fail before it is lost
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class HeartbeatReporter:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import structlog
 from prometheus_client import Counter, Gauge
 
 from neve.errors import Cancelled, LeaseLost, LeaseTaken, NeveError
 from neve.lake.lake import parse_table_name
+from neve.logger import get_logger
 from neve.maintain.config import MaintainConfig
 from neve.maintain.deletes import rewrite_deletes
 from neve.maintain.expire import expire_snapshots
@@ -57,7 +57,7 @@ def count_step(result: StepResult) -> None:
     LAST.labels(*labels).set(result.started_at.timestamp() + result.seconds)
 
 
-log = structlog.get_logger("neve.maintain")
+log = get_logger("neve.maintain")
 
 Step = Callable[[StepContext], Outcome]
 STEPS: dict[str, Step] = {

@@ -11,11 +11,11 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import structlog
 from prometheus_client import Counter as Count
 from prometheus_client import Gauge
 
 from neve.errors import LakeError, LimitExceeded
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,7 +192,7 @@ def _refusal(words: str, hint: str) -> LimitExceeded:
     return LimitExceeded(words, limit="concurrency", hint=hint)
 
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 SPACE = "query-usage"
 SHARE_SECONDS = 10.0  # interval at which a server shares the bytes of its queries with the others

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
-import structlog
 from prometheus_client import Counter
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_random_exponential
 
 from neve.lake.commit.append import append_once
 from neve.lake.write.table_writer import Target, write_files
+from neve.logger import get_logger
 from neve.model.tables import QUERIES
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ LAST_SECONDS = 10.0  # how long `close` retries
 
 ENTRIES = Counter("neve_query_log_entries", "entries of the query log, by what became of them", ["outcome"])
 
-log = structlog.get_logger("neve.query")
+log = get_logger("neve.query")
 
 
 class QueryLog:

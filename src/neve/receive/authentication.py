@@ -16,9 +16,8 @@ from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
-import structlog
-
 from neve.errors import NeveError
+from neve.logger import get_logger
 from neve.receive.quotas import Bucket
 from neve.receive.refusal import Refusal, Verdict
 from neve.state.scopes import ALL_SCOPES, Caller, Scope
@@ -35,7 +34,7 @@ PEER_SHARE = 0.25  # the share of one network: a client that guesses keys blocks
 MAX_PEERS = 10_000
 IPV6_NETWORK_BYTES = 8  # one customer has all addresses of such a network
 
-log = structlog.get_logger("neve.receive")
+log = get_logger("neve.receive")
 
 
 class KeyVerifier(Protocol):

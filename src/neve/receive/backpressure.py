@@ -13,8 +13,7 @@ from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import structlog
-
+from neve.logger import get_logger
 from neve.receive.refusal import Refusal, Verdict
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ MEASURE_SECONDS = 2.0
 FAILURE_SECONDS = 10.0  # how long a failure counts: a receiver that is never ready gets no request to recover with
 STOPPING = "the receiver is stopping"
 
-log = structlog.get_logger("neve.receive")
+log = get_logger("neve.receive")
 
 
 class Backpressure:

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from neve.errors import InputError, RawZoneError
+from neve.logger import get_logger
 from neve.raw.frame import Encoding, Frame, Kind, stored_bytes
 from neve.receive.backpressure import Usage
 from neve.receive.examine import check_json
@@ -30,7 +29,7 @@ TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_.-]{1,25
 TOKEN = re.compile(r"[0-9a-fA-F]{1,1024}")
 MAX_SHOWN = 100
 
-log = structlog.get_logger("neve.receive")
+log = get_logger("neve.receive")
 
 
 @dataclass(frozen=True)

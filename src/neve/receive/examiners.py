@@ -16,9 +16,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import structlog
-
 from neve.lake.child_process import Child, ChildFailed, serve_requests
+from neve.logger import get_logger
 from neve.model.signals import Signal
 from neve.otlp.bounds import Bounds, max_entries, max_objects
 from neve.otlp.decode_result import Intake
@@ -45,7 +44,7 @@ JSON_FACTOR = 4
 COUNTED_BYTES, INLINE_BUILT = 8 * 1024, 24 * 1024
 INLINE_BYTES, INLINE_ENTRIES = 192 * 1024, 64 * 1024
 
-log = structlog.get_logger("neve.receive")
+log = get_logger("neve.receive")
 
 
 @dataclass

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import structlog
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, In, LessThanOrEqual, Reference
 
+from neve.logger import get_logger
 from neve.model.tables import SEARCH_INDEX
 from neve.search.bloom_filter import FORM, Probe
 
@@ -80,7 +80,7 @@ Spans = tuple[tuple[int, int], ...]  # rows of a file: the first, and the one af
 MEMORY_BYTES = 256 * 1024 * 1024  # 256 MB
 MAX_NAMED_PATHS = 200  # paths that the filter of a scan names
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class SearchIndex:

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-import structlog
-
 from neve.errors import LeaseLost
+from neve.logger import get_logger
 from neve.state.bus import Message, check_subscription, encode_messages
 from neve.state.config import check_bus_config
 from neve.state.documents import load_document
@@ -117,7 +116,7 @@ class ReaderOffsets:
 
 REFRESH_SECONDS = 10.0  # interval at which added partitions are discovered
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class KafkaReader:

@@ -15,9 +15,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-import structlog
-
 from neve.errors import LakeError, LeaseLost, LeaseTaken
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -107,7 +106,7 @@ def decide_lease(
 SPACE = "leases"
 RENEWALS = 3  # renewals in the duration of a lease: two may fail before it is lost
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class Lease:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-import structlog
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LOG = structlog.get_logger(__name__)
+LOG = get_logger(__name__)
 CLAIM_BATCH = 1000
 
 

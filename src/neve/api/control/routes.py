@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import structlog
 from anyio import CapacityLimiter, to_thread
 from starlette.routing import Route
 
@@ -36,6 +35,7 @@ from neve.app.reports import JobReport, PauseReport, ServePartReport
 from neve.errors import ConfigError, TableMissing
 from neve.jobs.job import WorkNotFound, WorkStateError
 from neve.jobs.policies import Policies, PolicyConflict, hash_policies, read_policies
+from neve.logger import get_logger
 from neve.state.scopes import Scope
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class LakeEndpoints:
 
 ACCEPTED = 202
 
-log = structlog.get_logger("neve.control")
+log = get_logger("neve.control")
 
 
 @dataclass(frozen=True)

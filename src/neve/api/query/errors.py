@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import structlog
 from starlette.responses import JSONResponse
 
 from neve.errors import LakeError, LimitExceeded, QueryCancelled, QueryError, TableMissing
+from neve.logger import get_logger
 from neve.query.engine_errors import (
     FAILED,
     UNAVAILABLE,
@@ -29,7 +29,7 @@ CONCURRENCY = "concurrency"
 NO_TABLE = "is not a table of the lake"
 CANCELLED = "the query was cancelled"
 
-log = structlog.get_logger("neve.api")
+log = get_logger("neve.api")
 
 
 class Failure(Exception):

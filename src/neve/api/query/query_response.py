@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import structlog
 from anyio import CapacityLimiter, to_thread
 
 from neve.api.query.errors import QUERY_ID, json_response, to_failure
@@ -19,6 +18,7 @@ from neve.api.query.formats import MEDIA_TYPES, build_writer, split_batch
 from neve.api.query.metrics import ABANDONED, count_ended, count_not_started, count_refused
 from neve.errors import NeveError
 from neve.lake.pandas_import import load_pandas, needs_pandas
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 READER_SECONDS = 60  # a client that reads nothing for so long is not waited for
 LOOK_SECONDS = 0.1  # interval of the search for the query of a client that disconnected before it started
 
-log = structlog.get_logger("neve.api")
+log = get_logger("neve.api")
 
 
 @dataclass(frozen=True)

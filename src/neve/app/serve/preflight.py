@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-import structlog
-
 from neve.app.serve.config import RECEIVER
 from neve.errors import TableMissing
 from neve.lake.catalog import pyiceberg_properties
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 EMBEDDED = "sqlite"
 NO_TABLES, INIT = "the lake has no tables", "run `neve init`"
 
-log = structlog.get_logger("neve.serve")
+log = get_logger("neve.serve")
 
 
 def check_lake(lake: Lake, processes: Collection[str]) -> threading.Thread | None:

@@ -18,12 +18,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import structlog
-
 from neve.app.serve.config import RECEIVER
 from neve.app.serve.supervisor import Supervisor
 from neve.errors import NeveError
 from neve.local_folders import remove_secret_files
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,7 +60,7 @@ def group_token() -> str:
 ORPHAN_SECONDS = 10.0
 ORPHAN_EXIT_CODE = 75  # exit code of an orphan that exceeded it
 
-log = structlog.get_logger("neve.serve")
+log = get_logger("neve.serve")
 
 
 class ParentPipe:

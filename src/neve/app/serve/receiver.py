@@ -7,12 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import structlog
-
 from neve.app.serve.guards import build_guard
 from neve.app.wiring import build_lake, build_places
 from neve.errors import ConfigError
 from neve.ingest.watch.events import read_event
+from neve.logger import get_logger
 from neve.raw.writer import open_writer
 from neve.raw.zone import EVENTS, OTLP, RawZone
 from neve.receive.backpressure import Backpressure, Usage
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 NANOS = 1_000_000_000
 
-log = structlog.get_logger("neve.receive")
+log = get_logger("neve.receive")
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import structlog
-
 from neve.app.serve.config import API, WORKER
 from neve.errors import LakeError, NeveError
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -45,7 +44,7 @@ CHECK_SECONDS = 0.5
 PAUSE_SECONDS = 1.0  # after a connection that could not be accepted
 READY = "ready"
 
-log = structlog.get_logger("neve.serve")
+log = get_logger("neve.serve")
 
 
 def is_spark_shared(settings: Settings, processes: Collection[str]) -> bool:

@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import structlog
-
 from neve.app.serve.part import PartState
 from neve.errors import NeveError
 from neve.jobs.status_board import PartStatus
 from neve.lake.calendar import now_utc
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,7 +36,7 @@ def describe_error(error: BaseException) -> str:
 BEAT_SECONDS = 5.0
 LAST_SECONDS = 5.0  # time limit of the last report
 
-log = structlog.get_logger("neve.serve")
+log = get_logger("neve.serve")
 
 
 class StatusReporter:

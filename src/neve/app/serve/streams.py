@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import structlog
 from tenacity import Retrying, retry_if_not_exception_type, stop_when_event_set, wait_random_exponential
 from tenacity.nap import sleep_using_event
 
@@ -26,6 +25,7 @@ from neve.ingest.stream.writer import StreamWriter
 from neve.ingest.watch.event_ingest import EventIngester
 from neve.ingest.watch.sqs import SqsPoller, connect_sqs
 from neve.lake.spark.jars import KAFKA
+from neve.logger import get_logger
 from neve.raw.frame import Encoding, Frame, Kind
 from neve.raw.writer import open_writer
 from neve.raw.zone import EVENTS, OTLP, RawZone
@@ -46,7 +46,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1, 60
 # Errors that a retry can't fix.
 PERMANENT_ERRORS = (ConfigError, EnvironmentFault, TableMissing)
 
-log = structlog.get_logger("neve.ingest")
+log = get_logger("neve.ingest")
 
 
 @dataclass(frozen=True)

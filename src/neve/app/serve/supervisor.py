@@ -10,13 +10,12 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import structlog
-
 from neve.app.serve.part import PartState, check_transition, find_problem
 from neve.app.serve.status_reporter import StatusReporter, describe_error
 from neve.errors import ConfigError, NeveError, TableMissing
 from neve.jobs.status_board import PartStatus
 from neve.lake.calendar import now_utc
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -57,7 +56,7 @@ class Backoff:
 # Errors that a retry can't fix: an operator has to act, which may take a while.
 PERMANENT_ERRORS = (ConfigError, TableMissing)
 
-log = structlog.get_logger("neve.serve")
+log = get_logger("neve.serve")
 
 
 class PartRunner:

@@ -14,7 +14,6 @@ import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 import requests
-import structlog
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -25,6 +24,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from prometheus_client import Counter, Gauge
 
 from neve.app.telemetry.config import OWN_HEADER
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ EXPORTERS: dict[str, Any] = {"traces": OTLPSpanExporter, "logs": OTLPLogExporter
 RESPONSES: dict[str, Any] = {"traces": ExportTraceServiceResponse, "logs": ExportLogsServiceResponse}
 REJECTED = {"traces": "rejected_spans", "logs": "rejected_log_records"}
 
-log = structlog.get_logger("neve.telemetry")
+log = get_logger("neve.telemetry")
 # The state of the receiver is logged here, once. OpenTelemetry would log every attempt.
 logging.getLogger("opentelemetry.exporter.otlp").setLevel(logging.CRITICAL)
 

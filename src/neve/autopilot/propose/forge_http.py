@@ -7,8 +7,6 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-import structlog
-
 from neve.autopilot.propose.forge import ForgeError
 from neve.http_client import (
     HttpClient,
@@ -19,6 +17,7 @@ from neve.http_client import (
     describe_retry,
     make_retrying,
 )
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -90,7 +89,7 @@ HINTS = {
     404: "autopilot.propose.repository is wrong, or the token has no access to it",
 }
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class ForgeHttp:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import structlog
-
 from neve.autopilot.rollout.row_proof import prove_rows
 from neve.autopilot.rollout.stage_files import list_data_files, pack_steps
 from neve.autopilot.rollout.step_rewriter import ATTEMPT, PINNED, make_batch_id
@@ -15,6 +13,7 @@ from neve.errors import CommitConflict, LakeError
 from neve.lake.commit.branch_files import EQUALITY_DELETES, find_applied_deletes, list_swaps, swap_on_branch
 from neve.lake.commit.branches import MAIN_BRANCH, IcebergBranches, find_ref_snapshot
 from neve.lake.commit.java_commit import Replacement, TableBusy
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from neve.lake.commit.branch_files import FileSwap
     from neve.lake.lake import Lake
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-import structlog
-
 from neve.autopilot.attempt import BranchState
 from neve.autopilot.rollout.canary import Canary
 from neve.autopilot.rollout.publication import is_order_taken, publish_branch, restore_layout
@@ -22,6 +20,7 @@ from neve.autopilot.rollout.step_rewriter import ATTEMPT
 from neve.errors import CommitConflict, LakeError
 from neve.lake.commit.branches import MAIN_BRANCH, IcebergBranches, find_ref_snapshot, tag_name
 from neve.lake.read.history import list_ancestors
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from neve.state.leases import Lease
 
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True)

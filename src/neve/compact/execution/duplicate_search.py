@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import structlog
 
 from neve.compact.budgets import NO_BUDGETS
 from neve.compact.plan import Cut
@@ -23,6 +22,7 @@ from neve.lake.read.data_file_reader import MissingFieldIds
 from neve.lake.spark.tasks import run_tasks
 from neve.lake.write.file_schema import FIELD_ID
 from neve.lake.write.table_writer import Target
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 TIMES = ("time_unix_nano", "observed_time_unix_nano")
 RECORD_ID_BYTES = 16
 BATCH_ROWS = 20_000
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True)

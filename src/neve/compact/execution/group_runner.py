@@ -14,8 +14,6 @@ from itertools import count
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-import structlog
-
 from neve.compact.execution.arrow_rewriter import ArrowTask, UnsuitedGroup, rewrite_group
 from neve.compact.journal import Entry, Journal, Stage
 from neve.compact.plan import Executor
@@ -24,6 +22,7 @@ from neve.lake.commit.java_commit import Replacement, TableBusy, replace_files
 from neve.lake.spark.tasks import find_parallelism, run_tasks
 from neve.lake.write.data_file_json import make_minimal_json
 from neve.lake.write.table_writer import Target
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -158,7 +157,7 @@ def _deduplicate_contents(files: Iterator[DataFileJson]) -> tuple[DataFileJson, 
 
 SLICES_A_CORE = 2
 Progress = Callable[[int, int], None]
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
-import structlog
 import xxhash
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
@@ -36,6 +35,7 @@ from neve.lake.commit.append import TableMoved
 from neve.lake.spark.tasks import find_parallelism, run_tasks
 from neve.lake.storage.paths import OwnFolders
 from neve.lake.write.table_writer import write_files
+from neve.logger import get_logger
 from neve.model.commits import SOURCE_BYTES, SOURCE_FILES
 from neve.model.tables import QUARANTINE
 from neve.otlp import Rejected
@@ -61,7 +61,7 @@ DEADLY_FILE_DETAIL = (
 )
 
 OTAP = "otap"  # the format of files that `neve otap import` ingests
-log = structlog.get_logger("neve.ingest")
+log = get_logger("neve.ingest")
 
 ProgressCallback = Callable[[str, int, int], None]
 SeenFile = tuple[str, int, int]

@@ -10,10 +10,10 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import structlog
 import xxhash
 
 from neve.errors import LakeError
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from neve.ingest.stream.writer import Positions
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SPACE = "stream-attempts"
 FAILURES_BEFORE_ISOLATION = 2
 
-log = structlog.get_logger("neve.ingest")
+log = get_logger("neve.ingest")
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-import structlog
-
 from neve.errors import ConfigError, EnvironmentFault, StreamFailed
 from neve.ingest.metrics import FAILURES, QUARANTINE_ROWS, count_batch
 from neve.ingest.results import BatchResult, StreamResult
 from neve.ingest.spark_crashes import engine_is_gone
 from neve.lake.read.statistics import count_rows
 from neve.lake.spark.session import has_spark_started
+from neve.logger import get_logger
 from neve.model.tables import QUARANTINE, SPANS
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 EMBEDDED_SECONDS, CLUSTER_SECONDS = 10, 60
 START_POLL_SECONDS = 0.2
 
-log = structlog.get_logger("neve.ingest")
+log = get_logger("neve.ingest")
 
 BatchCallback = Callable[[BatchResult], None]
 Take = Callable[[], BatchResult | None]

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import structlog
 
 from neve.ingest.arrival import rank_by_time
 from neve.ingest.decoder import Batch, Decode, Decoder, decode_all
@@ -19,6 +18,7 @@ from neve.ingest.stream.poison_messages import Killers, MessagePlace, find_kafka
 from neve.ingest.stream.raw_frames import SIGNALS
 from neve.ingest.stream.writer import Positions, merge_positions
 from neve.lake.spark.tasks import find_parallelism
+from neve.logger import get_logger
 from neve.model.tables import BY_SIGNAL, QUARANTINE
 from neve.otlp import Rejected
 from neve.otlp.bounds import TooMany
@@ -227,7 +227,7 @@ def _are_json(config: TopicConfig, values: pa.BinaryArray) -> npt.NDArray[np.boo
     return found
 
 
-log = structlog.get_logger("neve.ingest")
+log = get_logger("neve.ingest")
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pyarrow as pa
-import structlog
 
 from neve.errors import StreamFailed
 from neve.ingest.config import IngestConfig
 from neve.ingest.decoder import decode_all, split_messages_into_chunks
 from neve.ingest.stream.raw_frames import SIGNALS, open_frame
 from neve.lake.child_process import Child, ChildFailed, serve_requests
+from neve.logger import get_logger
 from neve.model.signals import Signal
 from neve.otlp import Intake
 from neve.raw.frame import Encoding, Frame, Kind, Packing, decode
@@ -51,7 +51,7 @@ HARMLESS = {
 }
 SCHEMA = "messages long, sources array<string>, places array<long>, reasons array<string>"
 
-log = structlog.get_logger("neve.ingest")
+log = get_logger("neve.ingest")
 
 # Messages that killed a process: the cause of death by source (path of a segment, or topic/partition) and position.
 Killers = Mapping[str, Mapping[int, str]]

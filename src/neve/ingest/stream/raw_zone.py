@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-import structlog
-
 from neve.ingest.decoder import Batch, Decode, Decoder, decode_all
 from neve.ingest.metrics import watch_backlog
 from neve.ingest.stream.attempts import FAILURES_BEFORE_ISOLATION
@@ -20,6 +18,7 @@ from neve.ingest.stream.poison_messages import Killers, find_killers
 from neve.ingest.stream.raw_frames import SIGNALS, open_frames
 from neve.ingest.stream.writer import Positions, merge_positions
 from neve.lake.spark.tasks import find_parallelism
+from neve.logger import get_logger
 from neve.model.tables import BY_SIGNAL, QUARANTINE
 from neve.otlp import Rejected
 from neve.raw.frame import Frame, Kind, decode
@@ -189,7 +188,7 @@ def _group(item: tuple[int, Frame]) -> tuple[str, Kind]:
 # at a time: if the estimate is wrong a task takes longer, not more memory.
 PACKED_FACTOR = 4
 
-log = structlog.get_logger("neve.ingest")
+log = get_logger("neve.ingest")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import structlog
 import xxhash
 
 from neve.errors import ConfigError, EnvironmentFault, InputError, LakeError
@@ -30,6 +29,7 @@ from neve.ingest.spark_crashes import engine_is_gone
 from neve.ingest.watch.events import AnnouncedFile, Event, check_format, read_event
 from neve.ingest.watch.retries import RetryQueue, WaitingFile
 from neve.lake.storage.paths import OwnFolders
+from neve.logger import get_logger
 from neve.otlp import Rejected
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ PERMANENT_ERRORS = ("ACCESS_DENIED", "INVALID_OBJECT_STATE", "operation is not v
 # Not caused by one organization's files: the stream fails as a whole, and the batch is retried.
 LAKE_ERRORS = (LakeError, ConfigError, EnvironmentFault)
 
-log = structlog.get_logger("neve.ingest")
+log = get_logger("neve.ingest")
 
 
 @dataclass

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import structlog
 from tenacity import Retrying, retry_if_exception_type, stop_when_event_set, wait_random_exponential
 from tenacity.nap import sleep_using_event
 
 from neve.errors import ConfigError, EnvironmentFault
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from threading import Event
@@ -28,7 +28,7 @@ CONNECT_SECONDS = 5
 ANSWER_SECONDS = 10  # time that a response may take beyond the wait for messages
 FIRST_PAUSE_SECONDS = 0.5
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 # Stores a message's body durably, or raises.
 StoreMessage = Callable[[bytes], None]

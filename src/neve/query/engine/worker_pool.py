@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
-import structlog
 
 from neve.errors import LimitExceeded, QueryError
 from neve.lake.child_process import minimal_environment
 from neve.lake.duckdb import secret_statement, to_duckdb_path
 from neve.local_folders import user_folder
+from neve.logger import get_logger
 from neve.query.engine.channel import ChannelClosed, Frame, parse_document
 from neve.query.engine.cpu_shares import MOST_NICENESS, CpuShares
 from neve.query.engine.file_links import LinkFolder, make_locked_folder, remove_stale_folders
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from neve.query.engine.duckdb import Write
     from neve.query.limits import Limits
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 KILL_SECONDS = 0.5  # after which a statement that ignores its interrupt is killed

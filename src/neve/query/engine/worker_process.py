@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import structlog
 from prometheus_client import Counter, Gauge
 
+from neve.logger import get_logger
 from neve.query.engine.channel import Channel, ChannelClosed, Frame
 from neve.query.engine.duckdb import SpillFolder, make_instance_settings
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from neve.query.config import QueryConfig
     from neve.query.engine.file_links import LinkFolder
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 WORKERS = Gauge("neve_query_workers", "processes that run statements, idle ones among them")
 ENDED = Counter("neve_query_workers_ended_total", "processes that were ended or died while they ran one", ["why"])

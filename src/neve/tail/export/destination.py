@@ -13,10 +13,10 @@ from threading import Event
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
-import structlog
 
 from neve.errors import NeveError
 from neve.http_client import RetryableError, describe_retry, make_retrying
+from neve.logger import get_logger
 from neve.otlp.envelope import find_changes
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Destination(Protocol):
 
 T = TypeVar("T")
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import structlog
 from pyiceberg.expressions import And, EqualTo, GreaterThan, GreaterThanOrEqual, IsNull, LessThanOrEqual, Or, Reference
 from pyiceberg.types import TimestamptzType
 
@@ -26,6 +25,7 @@ from neve.lake.calendar import EPOCH
 from neve.lake.duckdb import quote_literal
 from neve.lake.duckdb_sql import format_file_list, quote_name
 from neve.lake.read.snapshot_files import EVERY_ROW, scan_paths
+from neve.logger import get_logger
 from neve.model.tables import SPANS
 from neve.tail.decisions import LATE, SAMPLED
 from neve.tail.export.cursor import Position
@@ -220,7 +220,7 @@ MIN_MEMORY_MB = 256  # whole rows are wider than the columns for decisions
 READ_SPANS = 10_000  # wide rows that are sorted into their shards at once
 SHARDS_AT_ONCE = 64  # open files; spans are read again for each further group of shards
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True)

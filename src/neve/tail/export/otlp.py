@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 import grpc  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.compute as pc
-import structlog
 from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from neve.http_client import RetryableError
+from neve.logger import get_logger
 from neve.model.signals import Signal
 from neve.otlp import encode
 from neve.tail.config import Compression
@@ -70,7 +70,7 @@ def _group_by_service(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.take(order)
 
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 def read_http_response(reply: HttpReply, _spans: int) -> SendResult:

@@ -16,8 +16,8 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import structlog
 
+from neve.logger import get_logger
 from neve.model.tables import SPANS
 from neve.tail import metrics
 from neve.tail.decisions import SAMPLED
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FULL_QUEUE_WAIT_SECONDS = 5.0  # maximum wait for space in the queue of a destination that is slow, but available
 UNAVAILABLE_PAUSE_SECONDS = 5.0  # pause after a destination was unavailable, if it requests none
 
-log = structlog.get_logger("neve.tail")
+log = get_logger("neve.tail")
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-import structlog
 
 from neve.errors import EnvironmentFault
+from neve.logger import get_logger
 from neve.otlp import Intake
 from neve.tail.memory.receiver_feed import count_rejected
 
@@ -75,7 +75,7 @@ WAIT_SECONDS = 0.5
 COMMIT_SECONDS = 2.0
 PREFETCH_KB = 16 * 1024  # prefetched by the client: memory in addition to tail.buffer_mb
 
-log = structlog.get_logger("neve.tail")
+log = get_logger("neve.tail")
 
 
 class AcknowledgingSink(Protocol):

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
-import structlog
 
 from neve.errors import RawZoneError
+from neve.logger import get_logger
 from neve.otlp import Decoded, Intake
 from neve.raw.compression import decompress_payload
 from neve.raw.frame import Kind
@@ -29,7 +29,7 @@ Decode = Callable[[pa.BinaryArray, Intake], Decoded]
 GROUP_BYTES = 8 * 1024 * 1024  # of messages as they were sent, for one group
 PLAIN_BYTES = 32 * 1024 * 1024  # of decompressed messages that are decoded together
 
-log = structlog.get_logger("neve.tail")
+log = get_logger("neve.tail")
 
 
 class SpanSink(Protocol):

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import structlog
 
 from neve.errors import ConfigError, NeveError
 from neve.lake.calendar import now_utc
 from neve.lake.tables import iceberg_schema
 from neve.lake.write.table_writer import Target, write_files
+from neve.logger import get_logger
 from neve.model.tables import DECISIONS, SPANS
 from neve.tail import metrics
 from neve.tail.checkpoint import Checkpoint, commit_decisions
@@ -83,7 +83,7 @@ class SelectorState:
 
 MAX_UNWRITTEN_ROWS = 100_000  # rows that are held back while the lake is unavailable
 
-log = structlog.get_logger("neve.tail")
+log = get_logger("neve.tail")
 
 
 class DecisionLog:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import structlog
 from pyiceberg.transforms import DayTransform
 
 from neve.errors import LakeError, NeveError
@@ -22,6 +21,7 @@ from neve.lake.read.file_values import EPOCH
 from neve.lake.read.history import read_summary
 from neve.lake.read.incremental import NO_POSITION, find_changes
 from neve.lake.read.snapshot_files import list_changed_files
+from neve.logger import get_logger
 from neve.model.commits import OPERATION
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ SPACE = "announced"
 # A commit of more files than this is announced as a whole: reading all of them to find their days is too expensive.
 MOST_FILES = 2000
 
-log = structlog.get_logger("neve.jobs")
+log = get_logger("neve.jobs")
 
 
 class AnnouncementsDelayed(NeveError):

@@ -6,12 +6,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-import structlog
-
 from neve.errors import LakeError, LeaseLost, LeaseTaken
 from neve.jobs.batcher import Batcher
 from neve.jobs.metrics import clear_queue, update_bus_lag, update_queue
 from neve.jobs.routing import list_topics
+from neve.logger import get_logger
 from neve.state.leases import hold_worker_lease
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ GROUP = "boxer"
 TURN_SECONDS = 1.0
 SCHEDULE_SECONDS, LOOK_SECONDS, AWAY_SECONDS, PRUNE_SECONDS = 5.0, 30.0, 15.0, 3600.0
 
-log = structlog.get_logger("neve.jobs")
+log = get_logger("neve.jobs")
 
 
 @dataclass(frozen=True)

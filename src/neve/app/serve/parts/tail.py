@@ -6,10 +6,9 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import structlog
-
 from neve.app.tail import build_selector, run_forever
 from neve.errors import LeaseTaken
+from neve.logger import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from neve.tail.decisions import CycleResult
     from neve.tail.export.destination import DeliveryResult
 
-log = structlog.get_logger("neve.tail")
+log = get_logger("neve.tail")
 
 
 @dataclass(frozen=True)

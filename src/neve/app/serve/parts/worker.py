@@ -12,8 +12,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-import structlog
-
 from neve.app.telemetry.tracing import span
 from neve.app.wiring import build_compactor
 from neve.autopilot.config import AutopilotConfig, StageConfig
@@ -22,6 +20,7 @@ from neve.errors import Cancelled, LakeError, LeaseTaken
 from neve.jobs.job import Task
 from neve.jobs.worker import Outcome
 from neve.lake.spark.session import use_pool
+from neve.logger import get_logger
 from neve.maintain.config import MaintainConfig
 from neve.maintain.expire import STEP, is_gc_disabled
 from neve.rollup.config import RollupConfig
@@ -240,7 +239,7 @@ def drop_nested(document: dict[str, object]) -> dict[str, object]:
 
 LOOK_SECONDS = 0.5
 
-log = structlog.get_logger("neve.jobs")
+log = get_logger("neve.jobs")
 
 
 @dataclass(frozen=True)
