@@ -9,15 +9,9 @@ import pyarrow as pa
 import pytest
 
 from neve.lake.commit.append import append_once
-from neve.lake.read import incremental
-from neve.lake.read.incremental import (
-    StoredPosition,
-    count_commits_since,
-    find_changes,
-    find_rows_within,
-    find_touched_windows,
-    is_stale,
-)
+from neve.lake.read import incremental, positions
+from neve.lake.read.incremental import find_rows_within, find_touched_windows
+from neve.lake.read.positions import StoredPosition, count_commits_since, find_changes, is_stale
 from neve.lake.tables import init_tables
 from neve.lake.time_ranges import EVERYTHING, NO_TIME, Ranges, micros_of
 from neve.lake.write.table_writer import Target, write_files
@@ -145,7 +139,7 @@ def test_a_position_grows_stale(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> 
     put(lake, records(range(3)), "two")
     table = lake.table("logs")
     assert not is_stale(table, first)
-    monkeypatch.setattr(incremental, "STALE_MILLIS", -1)
+    monkeypatch.setattr(positions, "STALE_MILLIS", -1)
     assert is_stale(table, first)
     assert not is_stale(table, None)
     assert not is_stale(table, 5)

@@ -30,7 +30,8 @@ from neve.app.wiring import build_documents
 from neve.errors import TableMissing
 from neve.lake.calendar import now_utc
 from neve.lake.read.history import read_summary, walk_history
-from neve.lake.read.incremental import find_changes, find_touched_windows
+from neve.lake.read.incremental import find_touched_windows
+from neve.lake.read.positions import find_changes
 from neve.lake.time_ranges import BEGINNING, END, EVERYTHING, NO_TIME, Ranges
 from neve.model.commits import STREAM
 from neve.model.rollups import LEVELS

@@ -17,7 +17,8 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from neve.lake.calendar import now_utc
 from neve.lake.commit.java_commit import RowChange, change_rows, retry_conflicts
-from neve.lake.read.incremental import count_commits_since, format_changed_windows, never_frozen
+from neve.lake.read.incremental import format_changed_windows, never_frozen
+from neve.lake.read.positions import count_commits_since
 from neve.lake.read.snapshot_files import filter_by_time, scan_files
 from neve.lake.read.statistics import read_table_statistics
 from neve.lake.spark.tasks import count_slices, run_tasks

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from neve.lake.commit.java_commit import RowChange
 from neve.lake.read.data_file_reader import read_columns
 from neve.lake.read.file_values import find_organization, partition_to_json, read_time_bounds
-from neve.lake.read.incremental import NO_POSITION, find_changes, find_touched_windows, is_stale
+from neve.lake.read.incremental import find_touched_windows
+from neve.lake.read.positions import NO_POSITION, find_changes, is_stale
 from neve.lake.read.snapshot_files import filter_by_time, scan_files
 from neve.lake.time_ranges import BEGINNING, END, EVERYTHING, Ranges, ceiling, floor
 from neve.lake.write.data_file_json import make_removal_json

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from neve.lake.read.incremental import StoredPosition, TouchedWindows, never_frozen
+from neve.lake.read.incremental import TouchedWindows, never_frozen
+from neve.lake.read.positions import StoredPosition
 from neve.lake.time_ranges import BEGINNING, END, EVERYTHING, Ranges, ceiling, floor
 from neve.text import format_count
 

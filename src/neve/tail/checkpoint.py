@@ -17,7 +17,7 @@ from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, Reference
 from neve.errors import ConfigError, LeaseLost
 from neve.lake.calendar import EPOCH
 from neve.lake.commit.append import append_once
-from neve.lake.read.incremental import StoredPosition
+from neve.lake.read.positions import StoredPosition
 from neve.lake.read.snapshot_files import scan_files, scan_paths
 from neve.model.commits import POSITIONS
 

@@ -15,7 +15,7 @@ from pyiceberg.transforms import BucketTransform
 
 from neve.errors import LakeError
 from neve.lake.read.history import read_summary
-from neve.lake.read.incremental import NO_POSITION, find_changes
+from neve.lake.read.positions import NO_POSITION, find_changes
 from neve.lake.read.snapshot_files import EVERY_ROW, iterate_entries, list_changed_files, scan_files
 from neve.model.commits import OPERATION
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from neve.lake.calendar import EPOCH
-from neve.lake.read.incremental import count_commits_since
+from neve.lake.read.positions import count_commits_since
 from neve.lake.read.statistics import read_table_statistics
 from neve.model.tables import DECISIONS, OPEN_TRACES
 from neve.tail.checkpoint import Checkpoint, list_open_files

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from neve.errors import ConfigError
 from neve.lake.commit.append import append_once
-from neve.lake.read.incremental import find_changes
+from neve.lake.read.positions import find_changes
 from neve.lake.read.snapshot_files import filter_by_time, scan_files
 from neve.lake.time_ranges import BEGINNING, END, Ranges, micros_of
 from neve.lake.write.table_writer import Target, write_files

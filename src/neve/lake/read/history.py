@@ -1,11 +1,12 @@
-"""History of a table: the snapshots that led to its current state, and their summaries."""
+"""History of a table: the snapshots that led to its current state, and their summaries.
+
+Tables are pyiceberg's or `LocalTable`s, so this module imports neither.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
-
-from pyiceberg.table.snapshots import Operation
 
 from neve.lake.calendar import EPOCH
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
+
+REPLACE = "replace"  # the operation of a snapshot with the same rows in other files
 
 
 def walk_ancestors(parents: Mapping[int, int | None], snapshot_id: int | None) -> Iterator[int]:
@@ -51,7 +54,7 @@ def commit_time(snapshot: Snapshot) -> datetime:
 
 def is_rewrite(snapshot: Snapshot) -> bool:
     """Return whether a snapshot has the same rows as its parent, in other files."""
-    return snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE
+    return snapshot.summary is not None and snapshot.summary.operation.value == REPLACE
 
 
 def read_summary(snapshot: Snapshot | None) -> dict[str, str]:

@@ -1,14 +1,6 @@
-"""Incremental consumers of a table: their position in it, its changes since, and the time windows that these touch.
+"""Time windows that changes of a table touch, by organization, and the rows of files in such windows.
 
-A consumer stores its position in the commits of its own table, so rows and position change together. The cases that
-each consumer handles:
-
-| the source since the position | changes |
-| --- | --- |
-| appends, deletes, overwrites | a commit each |
-| rewrites, as by compaction | none: the rows are the same |
-| no position, or its snapshot or a later one expired | unknown, with the reason in `gap` |
-| rolled back to a state before the position, or to another branch | unknown, with the reason in `gap` |
+The summary of a commit lists the windows that it changed. For other writers' commits, the rows are read.
 """
 
 from __future__ import annotations
@@ -17,20 +9,20 @@ import json
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neve.lake.commit.stream_properties import FIRST_SEQUENCE, find_stream_summary
 from neve.lake.read.data_file_reader import read_columns
 from neve.lake.read.file_values import OWNER, TIME, find_organization, partition_period, read_time_bounds
-from neve.lake.read.history import is_rewrite, read_summary, walk_history
+from neve.lake.read.history import read_summary
+from neve.lake.read.positions import Changes
 from neve.lake.read.snapshot_files import list_changed_files
 from neve.lake.time_ranges import BEGINNING, NO_TIME, Ranges, to_moments, windows_in
-from neve.model.commits import POSITIONS, STREAM, WINDOWS
+from neve.model.commits import WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,85 +34,6 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from neve.lake.read.snapshot_files import ChangedFile
-
-STALE_MILLIS = 1_800_000  # age at which a position is stored again although no row changed
-
-
-@dataclass(frozen=True)
-class StoredPosition:
-    """Base class of positions. The fields of a subclass are the JSON object in the summary of a consumer's commits."""
-
-    @classmethod
-    def load(cls, table: Table, stream: str) -> Self | None:
-        """Return the position in the last commit of a stream to its own table, or `None` if there is none.
-
-        Fields that this release does not know are ignored.
-        """
-        summary = find_stream_summary(table, stream)
-        if not summary:
-            return None
-        stored = json.loads(summary[POSITIONS])
-        return cls(**{field.name: stored[field.name] for field in fields(cls) if field.name in stored})
-
-    def to_summary(self, stream: str) -> dict[str, str]:
-        """Return the position as summary properties of a commit. Expiry finds it there and keeps its snapshot."""
-        return {STREAM: stream, POSITIONS: json.dumps(asdict(self), separators=(",", ":"))}
-
-
-@dataclass(frozen=True)
-class Changes:
-    """Snapshots of a table since a position, oldest first. `gap` is the reason why they are unknown, or empty."""
-
-    snapshots: tuple[Snapshot, ...] = ()
-    gap: str = ""
-
-    @property
-    def commits(self) -> tuple[Snapshot, ...]:
-        """The snapshots that changed rows."""
-        return tuple(snapshot for snapshot in self.snapshots if not is_rewrite(snapshot))
-
-
-NO_POSITION = Changes(gap="nothing was read before")
-
-
-def find_changes(table: Table, since: int | None) -> Changes:
-    """Return the changes from a snapshot to the current state. Without a snapshot, the table was empty."""
-    line: list[Snapshot] = []
-    for snapshot in walk_history(table):
-        if snapshot.snapshot_id == since:
-            return Changes(tuple(reversed(line)))
-        line.append(snapshot)
-    if since is None and (not line or _is_first(line[-1])):
-        return Changes(tuple(reversed(line)))
-    return Changes(gap=_explain_gap(table, since, line))
-
-
-def _is_first(snapshot: Snapshot) -> bool:
-    # Expiry by pyiceberg leaves later snapshots without a parent, so the sequence number decides.
-    return snapshot.parent_snapshot_id is None and (snapshot.sequence_number or 0) <= FIRST_SEQUENCE
-
-
-def _explain_gap(table: Table, since: int | None, line: list[Snapshot]) -> str:
-    if since is None:
-        return "the first snapshots are no longer in the history of the table"
-    then = table.metadata.snapshot_by_id(since)
-    if then is not None and line and (line[-1].sequence_number or 0) < (then.sequence_number or 0):
-        return f"the table was rolled back to a state without snapshot {since}"
-    return f"snapshot {since} is no longer in the history of the table"
-
-
-def count_commits_since(table: Table, since: int | None) -> int | None:
-    """Return the number of commits that changed rows since a snapshot, or `None` if it is unknown."""
-    changes = find_changes(table, since)
-    return None if changes.gap else len(changes.commits)
-
-
-def is_stale(table: Table, since: int | None) -> bool:
-    """Return whether a position is so old that expiry has to keep snapshots of the table for it."""
-    then = table.metadata.snapshot_by_id(since) if since is not None else None
-    newest = table.current_snapshot()
-    return then is not None and newest is not None and newest.timestamp_ms - then.timestamp_ms > STALE_MILLIS
-
 
 Frozen = Callable[[str], int]  # the time before which an organization's source may be incomplete
 

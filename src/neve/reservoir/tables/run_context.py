@@ -10,14 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from neve.errors import ConfigError
-from neve.lake.read.incremental import (
-    NO_POSITION,
-    StoredPosition,
-    find_changes,
-    find_touched_windows,
-    is_stale,
-    never_frozen,
-)
+from neve.lake.read.incremental import find_touched_windows, never_frozen
+from neve.lake.read.positions import NO_POSITION, StoredPosition, find_changes, is_stale
 from neve.lake.time_ranges import BEGINNING, END
 from neve.reservoir.tables.plan import WindowSelection
 

@@ -19,7 +19,7 @@ from neve.errors import LakeError, NeveError
 from neve.jobs.routing import Announcement
 from neve.lake.read.file_values import EPOCH
 from neve.lake.read.history import read_summary
-from neve.lake.read.incremental import NO_POSITION, find_changes
+from neve.lake.read.positions import NO_POSITION, find_changes
 from neve.lake.read.snapshot_files import list_changed_files
 from neve.logger import get_logger
 from neve.model.commits import OPERATION
