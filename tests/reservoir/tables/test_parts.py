@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from neve.errors import ConfigError
 from neve.lake.commit.append import append_once
@@ -16,12 +14,11 @@ from neve.lake.read.positions import find_changes
 from neve.lake.read.snapshot_files import filter_by_time, scan_files
 from neve.lake.time_ranges import BEGINNING, END, Ranges, micros_of
 from neve.lake.write.table_writer import Target, write_files
-from neve.model.columns import STRING_MAP
 from neve.model.tables import LOGS_SAMPLE, SPANS, SPANS_SAMPLE
 from neve.reservoir.config import LakeSampling
 from neve.reservoir.tables.expressions import group_sql, resolve_column
 from neve.reservoir.tables.run_context import RESERVOIR, Position, find_changed_windows
-from neve.reservoir.tables.tasks import FetchTask, MarkTask, set_map_entry
+from neve.reservoir.tables.tasks import FetchTask, MarkTask
 from tests.reservoir.tables.records import START, put, record, records
 
 if TYPE_CHECKING:
@@ -29,20 +26,6 @@ if TYPE_CHECKING:
 
 BEGIN, MINUTE = micros_of(START), 60_000_000
 CONFIG = LakeSampling(k=4, window_seconds=60)
-MAPS = st.none() | st.dictionaries(st.sampled_from("abk"), st.text(max_size=2) | st.none())
-
-
-@pytest.mark.slow
-@given(st.lists(st.tuples(MAPS, st.text(max_size=3)), min_size=1), st.integers(0, 3))
-def test_an_entry_replaces_an_earlier_one(cases: list[tuple[dict[str, Any] | None, str]], cut: int) -> None:
-    """Others stay as they are and in their order, whatever maps are null and wherever a column is cut."""
-    whole = pa.array([None if entries is None else list(entries.items()) for entries, _value in cases], STRING_MAP)
-    maps, values = pa.chunked_array([whole[:cut], whole[cut:]]), pa.array([value for _entries, value in cases])
-    expected = [
-        [*((key, value) for key, value in (entries or {}).items() if key != "k"), ("k", new)] for entries, new in cases
-    ]
-    assert set_map_entry(maps, "k", values).to_pylist() == expected
-    assert set_map_entry(pa.chunked_array([whole[cut:]]), "k", values[cut:]).to_pylist() == expected[cut:]
 
 
 def test_windows_are_those_of_files_that_came(lake: Lake) -> None:

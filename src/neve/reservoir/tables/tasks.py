@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyiceberg.expressions import And, In, Reference
 from pyiceberg.io.pyarrow import ArrowScan
 
+from neve.lake.attribute_maps import set_map_entry
 from neve.lake.read.file_values import partition_to_json
 from neve.lake.read.incremental import find_rows_within
 from neve.lake.read.snapshot_files import filter_by_time
@@ -41,10 +42,11 @@ def stamp_decisions(rows: pa.Table, decisions: pa.Table, config: LakeSampling) -
     start = decisions.column("sampling_window")
     end = pa.array(np.asarray(start) + config.micros)
     adjusted = decisions.column("adjusted_count").combine_chunks()
-    doubles = pa.repeat(pa.scalar("double"), rows.num_rows)
+    doubles, everywhere = pa.repeat(pa.scalar("double"), rows.num_rows), np.ones(rows.num_rows, np.bool_)
     for name, values in (("attributes", adjusted.cast(pa.string())), ("attribute_types", doubles)):
         place = rows.column_names.index(name)
-        rows = rows.set_column(place, name, set_map_entry(rows.column(name), ATTRIBUTE, values))
+        maps = rows.column(name).cast(STRING_MAP).combine_chunks()
+        rows = rows.set_column(place, name, set_map_entry(maps, ATTRIBUTE, values, everywhere))
     sampler = pa.repeat(pa.scalar(f"{config.name}@{config.policy}"), rows.num_rows)
     return (
         rows.append_column("adjusted_count", adjusted)
@@ -54,32 +56,6 @@ def stamp_decisions(rows: pa.Table, decisions: pa.Table, config: LakeSampling) -
         .append_column("sampling_window_end", end.cast(TIMESTAMP))
         .append_column("sampling_method", pa.repeat(pa.scalar(config.method), rows.num_rows))
         .append_column("sampler", sampler)
-    )
-
-
-def set_map_entry(maps: pa.ChunkedArray, key: str, values: pa.Array) -> pa.Array:
-    """Set a value under a key of maps, at their ends.
-
-    An earlier value under the key is removed. Null maps get it, too.
-
-    >>> maps = pa.chunked_array([pa.array([[("a", "1"), ("k", "0")], None], STRING_MAP)])
-    >>> set_map_entry(maps, "k", pa.array(["x", "y"])).to_pylist()
-    [[('a', '1'), ('k', 'x')], [('k', 'y')]]
-    """
-    plain = maps.cast(STRING_MAP).combine_chunks()
-    offsets = np.asarray(plain.offsets)
-    owners = np.repeat(np.arange(len(plain)), np.diff(offsets))
-    length = int(offsets[-1] - offsets[0])
-    keys, items = (side.slice(int(offsets[0]), length) for side in (plain.keys, plain.items))
-    stays = np.asarray(plain.is_valid())[owners] & (np.asarray(keys.to_numpy(zero_copy_only=False)) != key)
-    mask = pa.array(stays)
-    rows = np.concatenate([owners[stays], np.arange(len(plain))])
-    order = pa.array(np.argsort(rows, kind="stable"))
-    ends = np.cumsum(np.bincount(rows, minlength=len(plain)))
-    return pa.MapArray.from_arrays(
-        pa.array(np.concatenate([[0], ends]), pa.int32()),
-        pa.concat_arrays([keys.filter(mask), pa.repeat(pa.scalar(key), len(plain))]).take(order),
-        pa.concat_arrays([items.filter(mask), values]).take(order),
     )
 
 
