@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 Ready = Callable[[Addresses], None]
 
+API_NICENESS = 3  # an acknowledgement takes little CPU time, and does not wait for queries
+
 log = get_logger("neve.api")
 
 
@@ -60,6 +62,7 @@ def run_api(settings: Settings, lake: Lake, instance: str, ready: Ready) -> int:
     """Run the API until asked to stop."""
     from neve.api.api_server import open_api  # noqa: PLC0415 - as above
 
+    os.nice(API_NICENESS)  # the processes that run queries inherit it
     with _process(settings, instance, "api") as board:
         return _run_server(board, open_api(settings, lake), ready)
 

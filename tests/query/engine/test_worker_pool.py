@@ -305,14 +305,27 @@ def test_a_long_statement_gives_way_to_short_ones(pool: WorkerPool) -> None:
     while not STARTED:
         time.sleep(0.001)
     pid = STARTED[-1].process.pid
-    while os.getpriority(os.PRIO_PROCESS, pid) < 10:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    while os.getpriority(os.PRIO_PROCESS, pid) < min(own + 10, 19):
         time.sleep(0.01)
     while thread.is_alive():
         run.interrupt()
         time.sleep(0.01)
     run.close()
     assert run_text(pool, "SELECT 1 AS x").num_rows == 1
-    assert os.getpriority(os.PRIO_PROCESS, STARTED[-1].process.pid) == 0
+    assert os.getpriority(os.PRIO_PROCESS, STARTED[-1].process.pid) == own
+
+
+def test_priorities_are_relative_to_that_of_the_server() -> None:
+    """A server at a low priority has workers that are not above it, and that still tell long statements apart."""
+    code = (
+        "import os; os.nice(3); from neve.query.engine.worker import PriorityControl as Control; control = Control();"
+        "own = os.getpriority(os.PRIO_PROCESS, 0); control.begin(5);"
+        "print(os.getpriority(os.PRIO_PROCESS, 0) - own, control.end()['niceness'] in (0, 5),"
+        " os.getpriority(os.PRIO_PROCESS, 0) >= own)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.split() == ["5", "True", "True"]
 
 
 def test_the_processor_is_bounded_by_the_system(pool: WorkerPool) -> None:

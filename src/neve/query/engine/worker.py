@@ -55,10 +55,14 @@ class RunningStatement:
 
 
 class PriorityControl:
-    """Priority of this process for a statement. It is lowered while a long statement runs."""
+    """Priority of this process for a statement. It is lowered while a long statement runs.
+
+    A niceness is relative to that of the server, which this process inherits.
+    """
 
     def __init__(self) -> None:
         self._began: float | None = None
+        self._inherited = os.getpriority(os.PRIO_PROCESS, 0)
         self._niceness = 0  # the current value
         self._works = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
@@ -79,14 +83,14 @@ class PriorityControl:
         self._began = None
         if self._niceness:
             with suppress(OSError):
-                set_niceness(0)
+                set_niceness(self._inherited)
                 self._niceness = 0
         return {"cpu_seconds": used, "niceness": self._niceness}
 
     def _lower(self, niceness: int) -> None:
         if niceness > self._niceness:
             self._niceness = niceness
-            set_niceness(niceness)
+            set_niceness(self._inherited + niceness)
 
     def _watch(self) -> None:
         while self._works.wait():
