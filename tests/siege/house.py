@@ -70,15 +70,6 @@ class House:
         logs = self.folder.glob("serve-*.log")
         return sum(log.read_text(errors="replace").count(ERROR) for log in logs)
 
-    def memory_mb(self) -> float:
-        """What all processes of the service hold; pages that several of them share count once."""
-        try:
-            root = psutil.Process(self.service.pid)
-            processes = [root, *root.children(recursive=True)]
-        except psutil.Error:
-            return 0.0
-        return sum(_shared_out(process.pid) for process in processes) / 1024
-
     def _make_keys(self) -> dict[str, str]:
         """A key for each organization that may send, ask and, where there is such a scope, announce."""
         state = build_state(load_settings(str(self.config), {}))
@@ -87,6 +78,16 @@ class House:
             return {name: Keys(state).create(name, "siege", scopes)[1] for name in (HONEST, HOSTILE)}
         finally:
             state.close()
+
+
+def memory_mb(pid: int) -> float:
+    """What a process and all its children hold; pages that several of them share count once."""
+    try:
+        root = psutil.Process(pid)
+        processes = [root, *root.children(recursive=True)]
+    except psutil.Error:
+        return 0.0
+    return sum(_shared_out(process.pid) for process in processes) / 1024
 
 
 def _shared_out(pid: int) -> int:
