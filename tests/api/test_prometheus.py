@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import pytest
-from starlette.requests import Request
-from starlette.responses import Response
 
-from neve.api.api_server import serves_promql
-from neve.api.prometheus.envelope import error_response, format_value, success_response
-from neve.api.prometheus.routes import PREFIX, PrometheusEndpoints, prometheus_routes
-from neve.app.promql import ReadBudget, open_series
+from neve.api.prometheus.envelope import error_response
+from neve.api.prometheus.routes import PREFIX, Turns, prometheus_routes
+from neve.api.query.errors import to_failure
 from neve.errors import EvaluationFailed, LimitExceeded
-from neve.promql.engine import Engine
+from neve.promql.http.documents import format_value
 from neve.query.config import QueryConfig
+from neve.query.engine.worker_pool import WorkerPool
 from neve.query.limits import Limits
-from neve.query.service import QueryService, no_limits
+from neve.query.service import Ports, QueryService, no_limits
 from neve.receive.authentication import OpenGuard
-from neve.state.scopes import Caller
 from tests.api.querying import Client, serving
 from tests.promql.storage.otlp_metrics import COUNT, GAP_MS, START_MS, make_metric_lake
 from tests.query.lakes import ACME, OTHER
@@ -30,10 +27,8 @@ from tests.query.lakes import ACME, OTHER
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from neve.api.prometheus.parameters import Parameters
     from neve.lake.lake import Lake
-    from neve.promql.storage.metric_source import MetricSource
-    from neve.query.execution import RunningQuery
+    from neve.query.request import QueryLogEntry
 
 END = (START_MS + (COUNT - 1) * GAP_MS) // 1000
 FORM = {"content-type": "application/x-www-form-urlencoded"}
@@ -46,11 +41,17 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 @pytest.fixture(scope="module")
-def service(lake: Lake) -> Iterator[QueryService]:
-    """The service over the lake, without limits."""
-    made = QueryService(lake, QueryConfig(cache_bytes=0), limits=no_limits)
+def pool(lake: Lake) -> Iterator[WorkerPool]:
+    """Workers, one of them warm."""
+    made = WorkerPool(lake, QueryConfig(threads=1, memory_limit="500MB", warm_workers=1))
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def service(lake: Lake, pool: WorkerPool) -> QueryService:
+    """The service over the lake, without limits."""
+    return QueryService(lake, QueryConfig(cache_bytes=0), limits=no_limits, ports=Ports(engine=pool))
 
 
 @pytest.fixture(scope="module")
@@ -177,8 +178,8 @@ def test_many_fields(client: Client, method: str) -> None:
 
 def test_hidden_locations() -> None:
     """Messages have no locations of the lake, as in the SQL API."""
-    response = error_response(EvaluationFailed("can't read s3://bucket/warehouse/x.parquet"))
-    assert response is not None
+    error = EvaluationFailed("can't read s3://bucket/warehouse/x.parquet")
+    response = error_response(error, to_failure(error))
     assert json.loads(bytes(response.body))["error"] == "can't read …"
 
 
@@ -194,48 +195,31 @@ def test_timeout(lake: Lake) -> None:
     late.close()
 
 
-@pytest.mark.parametrize(
-    "budget", [ReadBudget(50, 1 << 30, 100), ReadBudget(10**6, 5000, 100), ReadBudget(10**6, 1 << 30, 12)]
-)
-def test_read_budget(service: QueryService, budget: ReadBudget) -> None:
-    """A statement ends as soon as its batches exceed the points, bytes or rows of the expression."""
-    ended: list[RunningQuery] = []
-    source = open_series(service, ACME, ended=ended.append, budget=budget)
-    with pytest.raises(LimitExceeded, match="too many samples"):
-        Engine(source).query("count(count_over_time({__name__=~'.+'}[1h]))", END * 1000)
-    assert [one.state for one in ended][-1] == "failed"
-    assert ended[-1].error.startswith("query processing would load too many samples")
+def test_turns() -> None:
+    """Some requests of a key run at a time. More wait, and are rejected when too many do. Other keys do not wait."""
 
+    async def run(turns: Turns, key: str, started: asyncio.Semaphore, release: asyncio.Event) -> str:
+        try:
+            async with turns.take(ACME, key, 2):
+                started.release()
+                await release.wait()
+        except LimitExceeded as error:
+            return error.limit
+        return "done"
 
-def test_turns(service: QueryService) -> None:
-    """Two requests of an organization run at a time. More wait, and are rejected when too many do."""
-    release, started = threading.Event(), threading.Semaphore(0)
-
-    def block(_parameters: Parameters, _source: MetricSource) -> Response:
-        started.release()
-        release.wait(60)
-        return success_response([])
-
-    async def send(endpoints: PrometheusEndpoints, organization: str) -> int:
-        request = Request(
-            {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": [], "path_params": {}}
-        )
-        response = await endpoints.handle(block)(request, Caller(organization))
-        assert isinstance(response, Response)
-        return response.status_code
-
-    async def main() -> list[int]:
-        endpoints = PrometheusEndpoints(service, waiting=1)
-        running = [asyncio.create_task(send(endpoints, ACME)) for _ in range(3)]
+    async def main() -> list[str]:
+        turns, started, release = Turns(waiting=1), asyncio.Semaphore(0), asyncio.Event()
+        running = [asyncio.create_task(run(turns, "a", started, release)) for _ in range(3)]
         for _ in range(2):
-            await asyncio.to_thread(started.acquire)
-        rejected = await send(endpoints, ACME)
-        other = asyncio.create_task(send(endpoints, OTHER))
-        await asyncio.to_thread(started.acquire)
+            await started.acquire()
+        await asyncio.sleep(0)  # the third one waits now
+        rejected = await run(turns, "a", started, release)
+        other = asyncio.create_task(run(turns, "b", started, release))
+        await started.acquire()
         release.set()
         return [rejected, await other, *(await asyncio.gather(*running))]
 
-    assert asyncio.run(main()) == [429, 200, 200, 200, 200]
+    assert asyncio.run(main()) == ["concurrency", "done", "done", "done", "done"]
 
 
 def test_tenancy(service: QueryService, client: Client) -> None:
@@ -265,10 +249,79 @@ def test_numbers(value: float, text: str) -> None:
     assert float(text) == value
 
 
+def test_served_by_default() -> None:
+    """Workers limit each expression, so servers with keys have the paths too."""
+    assert QueryConfig(auth="keys").promql
+    assert QueryConfig().promql
+
+
+def test_dashboard(client: Client) -> None:
+    """A dashboard sends the queries of all panels at once: those that get no worker wait."""
+    with ThreadPoolExecutor(20) as threads:
+        texts = [f"sum(memory_bytes) + {panel}" for panel in range(20)]
+        found = list(threads.map(lambda text: get(client, "/query", query=text, time=END), texts))
+    assert [status for status, _ in found] == [200] * 20
+    assert [one["data"]["result"][0]["value"][1] for _, one in found] == [str(20 + panel) for panel in range(20)]
+
+
+def test_long_response(client: Client) -> None:
+    """A response of several pieces is one JSON document."""
+    texts = " or ".join(f'label_replace(vector(1), "i", "{number}", "", "")' for number in range(30))
+    status, document = get(client, "/query_range", query=texts, start=0, end=5000, step=1)
+    assert status == 200
+    assert len(document["data"]["result"]) == 30
+    assert {len(one["values"]) for one in document["data"]["result"]} == {5001}
+
+
+def test_in_this_process(lake: Lake) -> None:
+    """A service without workers has the same answers."""
+    local = QueryService(lake, QueryConfig(cache_bytes=0), limits=no_limits)
+    with serving(local, OpenGuard(ACME), first=prometheus_routes(local, OpenGuard(ACME))) as client:
+        status, document = get(client, "/query", query="sum(memory_bytes)", time=END)
+        assert (status, document["data"]["result"]) == (200, [{"metric": {}, "value": [END, "20"]}])
+    local.close()
+
+
+def test_cache_and_log(lake: Lake, pool: WorkerPool) -> None:
+    """A request is one entry of the query log, with the files of all its statements, and is cached by snapshot."""
+    entries: list[QueryLogEntry] = []
+    service = QueryService(lake, QueryConfig(), ports=Ports(engine=pool), log=entries.append)
+    guard = OpenGuard(ACME)
+    with serving(service, guard, first=prometheus_routes(service, guard)) as client:
+        asked = {"query": "sum(memory_bytes)", "time": END}
+        first, second = (get(client, "/query", **asked) for _ in range(2))
+        get(client, "/label/path/values", **{"match[]": "memory_bytes"})
+    assert first == second
+    assert [one.sql for one in entries] == ["sum(memory_bytes)"] * 2 + ["label values path memory_bytes"]
+    assert [one.statistics.cache for one in entries] == ["miss", "hit", "off"]
+    assert [one.state for one in entries] == ["done"] * 3
+    assert [scan.table for scan in entries[0].statistics.scans] == ["metrics"] * 2
+    assert entries[0].tables == ("metrics",)
+    assert entries[0].statistics.bytes > 0
+
+
 @pytest.mark.parametrize(
-    ("auth", "promql", "served"),
-    [("open", None, True), ("keys", None, False), ("keys", True, True), ("open", False, False)],
+    ("limits", "name"),
+    [
+        (Limits(scan_bytes=1), "scan_bytes"),
+        (Limits(daily_bytes=1), "daily_bytes"),
+        (Limits(rows=1), "rows"),
+    ],
 )
-def test_served_by_default_only_without_keys(auth: str, promql: bool | None, served: bool) -> None:
-    """Nothing limits the CPU time of an expression, so strangers may evaluate none unless the operator allows it."""
-    assert serves_promql(QueryConfig.model_validate({"auth": auth, "promql": promql})) is served
+def test_limits_of_the_key(lake: Lake, pool: WorkerPool, limits: Limits, name: str) -> None:
+    """The limits of SQL bound the statements of an expression too."""
+    entries: list[QueryLogEntry] = []
+    service = QueryService(lake, QueryConfig(), limits=lambda *_: limits, ports=Ports(engine=pool), log=entries.append)
+    guard = OpenGuard(ACME)
+    with serving(service, guard, first=prometheus_routes(service, guard)) as client:
+        status, document = get(client, "/query", query="http_requests_total", time=END)
+    assert (status, document["errorType"]) == (422, "execution")
+    assert [(one.state, one.limit) for one in entries] == [("failed", name)]
+
+
+def test_many_statements(client: Client) -> None:
+    """Each time range is a statement that the server plans, so their number is limited."""
+    text = " + ".join(f"sum(memory_bytes offset {second}s)" for second in range(120))
+    status, document = get(client, "/query", query=text, time=END)
+    assert (status, document["errorType"]) == (422, "execution")
+    assert "more than 200 SQL statements" in document["error"]

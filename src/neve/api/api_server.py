@@ -56,7 +56,7 @@ async def open_query_api(settings: Settings, lake: Lake) -> AsyncIterator[str]:
     config = settings.query
     async with query_parts(settings, lake) as parts, _open_control(settings, lake) as control:
         sock = listen(config.host, config.port, "query.port")
-        rules, promql = query_rules(config), serves_promql(config)
+        rules, promql = query_rules(config), config.promql
         application = build_api_application(parts.service, control, parts.guard, rules, group_token(), promql=promql)
         # Connections are limited as those of the receiver are.
         bounds = build_protocol(ConnectionLimits(settings.receiver, lambda _status, _reason: None))
@@ -73,7 +73,7 @@ def build_api_application(
     rules: AccessRules,
     group_token: str = "",
     *,
-    promql: bool = False,
+    promql: bool = True,
 ) -> Starlette:
     """Build the application with every path of the API's port; those of Prometheus only with `promql`."""
     # Control first: the last query route matches all unknown paths.
@@ -84,15 +84,6 @@ def build_api_application(
         *build_probe_routes(TrustedCallers(guard, group_token), lambda: None, lambda: None, REGISTRY),
     ]
     return build_guarded_application(routes, rules, _refusal_response, _not_found)
-
-
-def serves_promql(config: QueryConfig) -> bool:
-    """Return whether the server has the paths of Prometheus.
-
-    An expression can use much CPU time, which nothing limits yet. By default only callers without keys, who are on this
-    machine, may evaluate one.
-    """
-    return config.auth == "open" if config.promql is None else config.promql
 
 
 def query_rules(config: QueryConfig) -> AccessRules:

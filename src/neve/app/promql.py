@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from neve.errors import LimitExceeded
 from neve.lake.calendar import now_utc
 from neve.promql.budget import check_deadline
 from neve.promql.engine import Engine
@@ -18,91 +16,44 @@ from neve.promql.storage.metric_source import MetricSource
 from neve.query.request import Request, TimeRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from neve.promql.engine import Result
     from neve.promql.histograms.native import Histogram
     from neve.promql.storage.metric_source import TimeWindow
-    from neve.query.execution import RunningQuery
     from neve.query.service import QueryService
 
-__all__ = ["ReadBudget", "evaluate", "open_series", "tabulate"]
+__all__ = ["evaluate", "open_series", "tabulate"]
 
 MIN_STEP_MS = 15_000
 DEFAULT_STEPS = 250
 _TIME = pa.timestamp("us", "UTC")
 
 
-@dataclass(slots=True)
-class ReadBudget:
-    """Data and time that the statements of one expression may still use together."""
-
-    points: int
-    bytes: int
-    rows: int  # about one for each series
-    deadline: float | None = None  # of the monotonic clock
-
-    def charge(self, batch: pa.RecordBatch) -> None:
-        """Raise `LimitExceeded` if the statements returned too much."""
-        self.bytes -= batch.nbytes
-        self.rows -= batch.num_rows
-        if "points" in batch.schema.names:
-            self.points -= len(batch.column("points").flatten())
-        if min(self.points, self.bytes, self.rows) < 0:
-            message = "query processing would load too many samples into memory in query execution"
-            raise LimitExceeded(message, limit="max_samples", hint="narrow the time range or the selector")
-
-    def seconds_left(self) -> float | None:
-        """Return the timeout of the next statement."""
-        check_deadline(self.deadline)
-        return None if self.deadline is None else max(self.deadline - time.monotonic(), 0.001)
-
-
-def no_budget() -> ReadBudget:
-    """Return the budget of the owner of the process."""
-    return ReadBudget(1 << 62, 1 << 62, 1 << 62)
-
-
 def open_series(
-    service: QueryService,
-    organization: str,
-    key_id: str = "",
-    ended: Callable[[RunningQuery], None] = lambda _running: None,
-    budget: ReadBudget | None = None,
+    service: QueryService, organization: str, key_id: str = "", deadline: float | None = None
 ) -> MetricSource:
     """Return the series of an organization. Each statement has the limits of the key and an entry in the query log."""
-    left = budget or no_budget()
 
     def run(sql: str, parameters: Sequence[Any], window: TimeWindow) -> pa.Table:
-        seconds = left.seconds_left()
+        check_deadline(deadline)
+        seconds = None if deadline is None else max(deadline - time.monotonic(), 0.001)
         bounds = TimeRange(*window)
         running = service.start(
             Request(sql, organization, parameters=parameters, time=bounds, key_id=key_id, timeout_seconds=seconds)
         )
-        found, batches = [], running.batches()  # a name for the iterator, so that it is not closed before `fail`
-        try:
-            for batch in batches:
-                left.charge(batch)
-                found.append(batch)
-        except LimitExceeded as error:
-            running.fail(error)  # ends the statement
-            raise
-        finally:
-            ended(running)
-        return pa.Table.from_batches(found, running.schema)
+        return pa.Table.from_batches(running.batches(), running.schema)
 
-    return MetricSource(run, lambda: check_deadline(left.deadline))
+    return MetricSource(run, lambda: check_deadline(deadline))
 
 
 def evaluate(service: QueryService, request: Request, step_ms: int | None = None) -> Result:
     """Evaluate the PromQL in a request: with a start of its time range at each step, else at its end or now."""
     until = request.time.until or now_utc()
     end = int(until.timestamp() * 1000)
-    budget = no_budget()
-    if request.timeout_seconds is not None:
-        budget.deadline = time.monotonic() + request.timeout_seconds
-    source = open_series(service, request.organization, request.key_id, budget=budget)
-    engine = Engine(source, Options(deadline=budget.deadline))
+    seconds = request.timeout_seconds
+    deadline = None if seconds is None else time.monotonic() + seconds
+    engine = Engine(open_series(service, request.organization, request.key_id, deadline), Options(deadline=deadline))
     if request.time.since is None:
         return engine.query(request.sql, end)
     start = int(request.time.since.timestamp() * 1000)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine", "Result", "ResultKind", "SeriesResult"]
 
-MAX_STEPS = 11_000  # as Prometheus: enough for a point in each pixel
 ResultKind = str  # vector, matrix, scalar, string
 
 

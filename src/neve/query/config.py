@@ -58,11 +58,7 @@ class QueryConfig(Section):
         "",
         description="time zone of times in a terminal, such as Europe/Berlin; local: that of this machine; empty: UTC",
     )
-    promql: bool | None = Field(
-        None,
-        description="serve the HTTP API of Prometheus. Its expressions are evaluated in the server's process without a "
-        "CPU limit: enable it only if you trust all organizations. Empty: only if `auth` is open",
-    )
+    promql: bool = Field(True, description="serve the HTTP API of Prometheus (PromQL) under `/prometheus/api/v1`")
     concurrency: int = Field(8, ge=1, description="concurrent queries of a server; others wait")
     queue_seconds: float = Field(10, ge=0, description="seconds that a query waits in the queue before it is rejected")
     key_concurrency: int = Field(4, ge=1, description="concurrent queries of one key")

@@ -170,6 +170,7 @@ class RunningQuery:
         self.normalised = ""
         self.tables: tuple[str, ...] = ()
         self.columns: Mapping[str, Sequence[str]] = {}  # of these tables, for hints
+        self.is_program = False  # in another language than SQL
         self.used_cpu_seconds = 0.0  # by statements before the one of the result
         self._limits = limits
         self._ended = ended
@@ -385,6 +386,6 @@ class RunningQuery:
         """Return an engine's error for users. An error after an interrupt has the reason of the interrupt."""
         if not isinstance(error, QueryError) or isinstance(error, LimitExceeded):
             error = self._reason() or classify_engine_error(error)
-        if type(error) is QueryError:
+        if type(error) is QueryError and not self.is_program:
             return explain_engine_error(error, self.sql, self.columns)
         return error

@@ -69,7 +69,7 @@ class QueryPlan:
         """Return the cache key of the result, or `None` if the next execution could give another result."""
         if self.statement.volatile:
             return None
-        versions = {plan.table: _table_version(self.tables[number], plan) for number, plan in self.plans.items()}
+        versions = {plan.table: table_version(self.tables[number]) for number, plan in self.plans.items()}
         time = self.request.time
         return CacheKey(
             self.request.organization,
@@ -126,12 +126,12 @@ class QueryPlan:
         return conditions + (_time_conditions(self.request.time) if TIME in table.schema().column_names else [])
 
 
-def _table_version(table: Table, plan: FilePlan) -> str:
+def table_version(table: Table) -> str:
     """Return the version of a table's rows and columns.
 
     Columns can change without a new snapshot, and a new table can be empty.
     """
-    return f"{table.metadata.table_uuid} {table.metadata.current_schema_id} {plan.snapshot}"
+    return f"{table.metadata.table_uuid} {table.metadata.current_schema_id} {table.metadata.current_snapshot_id}"
 
 
 def _time_conditions(time: TimeRange) -> list[str]:

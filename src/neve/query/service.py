@@ -14,7 +14,7 @@ import pyarrow as pa
 from neve.errors import LimitExceeded, QueryError
 from neve.lake.calendar import now_utc
 from neve.predicate.duckdb_constants import time_zones
-from neve.query.cache import ResultCache
+from neve.query.cache import CacheKey, ResultCache
 from neve.query.engine.duckdb import DUCKDB, DuckEngine
 from neve.query.engine.spark import SPARK, SparkEngine
 from neve.query.engine_errors import FilesMissing, planning_errors
@@ -22,6 +22,7 @@ from neve.query.execution import CollectingRun, RowLimitRun, RunningQuery, Store
 from neve.query.limits import REFUSED, AdmissionGate, DailyUsage, Limits, limits_for
 from neve.query.planning.file_planner import FilePlanner
 from neve.query.planning_turns import PAUSE_FACTOR, PlanningTurns
+from neve.query.program_planner import ProgramPlanner
 from neve.query.query_plan import (
     MeasuredRun,
     PlanSources,
@@ -30,6 +31,7 @@ from neve.query.query_plan import (
     explain_plan,
     plan_query,
     show_tables,
+    table_version,
 )
 from neve.query.request import UTC_ZONE, Request, Statistics
 from neve.query.sql.pivots import fill_pivots, values_statement
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
     from neve.query.config import QueryConfig
     from neve.query.engine.duckdb import Write
+    from neve.query.engine.program import PlanStatement, Program
     from neve.query.execution import Run
     from neve.query.query_plan import CoveragesOf, QueryPlan
     from neve.query.request import QueryLogEntry
@@ -62,6 +65,9 @@ class Engine(Protocol):
 
     def run(self, write: Write, limits: Limits, organization: str = "") -> Run:
         """Return a run of a statement, within limits."""
+
+    def run_program(self, program: Program, plan: PlanStatement, limits: Limits, organization: str = "") -> Run:
+        """Return a run of a program, within limits. `plan` plans its statements."""
 
     def close(self) -> None:
         """Close the engine."""
@@ -112,6 +118,17 @@ class QueryService:
 
     def start(self, request: Request) -> RunningQuery:
         """Run a request. Blocks until its first rows are available."""
+        return self._admit(request, self._answer)
+
+    def start_program(self, request: Request, program: Program) -> RunningQuery:
+        """Run a program, for example in another language than SQL. Blocks until its first rows are available.
+
+        `request.sql` is the text for the query log. All statements of the program read the same snapshots.
+        """
+        return self._admit(request, lambda running, limits: self._answer_program(running, program, limits))
+
+    def _admit(self, request: Request, answer: Callable[[RunningQuery, Limits], None]) -> RunningQuery:
+        """Wait for a place, then answer a request within its limits."""
         limits = self._limits(request.organization, request.key_id)
         who = (request.organization, request.key_id)
         try:
@@ -123,7 +140,7 @@ class QueryService:
         running = RunningQuery(request, limits, lambda entry: self._end(entry, who))
         self._remember(running)
         try:
-            self._answer(running, limits)
+            answer(running, limits)
         except Exception as error:
             if isinstance(error, LimitExceeded):
                 REFUSED.labels(error.limit).inc()
@@ -187,8 +204,56 @@ class QueryService:
             else:
                 return
 
-    def _parse(self, running: RunningQuery) -> Statement:
-        request = running.request
+    def _answer_program(self, running: RunningQuery, program: Program, limits: Limits) -> None:
+        running.tables, running.is_program = program.tables, True
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                self._begin_program(running, program, limits)
+            except FilesMissing:
+                if attempt == ATTEMPTS:
+                    raise
+            else:
+                return
+
+    def _begin_program(self, running: RunningQuery, program: Program, limits: Limits) -> None:
+        with self._turns.measure(running.organization), planning_errors():
+            look = self._tables.look()
+            asked = self._program_key(running, program, look)
+        kept = self._cache.get(asked) if asked is not None else None
+        if kept is not None:
+            running.statistics = replace(kept.statistics, cache="hit", rows=0)
+            return running.begin(StoredRun(kept.table))
+        running.statistics = Statistics(engine=DUCKDB, cache="off" if asked is None else "miss")
+        planner = ProgramPlanner(
+            running,
+            lambda request: self._plan_within(running, request, look),
+            lambda plan: self._charge(running, plan, limits),
+        )
+        run: Run = self._duck.run_program(
+            program, lambda wanted: self._measured(planner.plan(wanted), running), limits, running.organization
+        )
+        if asked is not None:  # the statistics are complete when the result is
+            put = self._cache.put
+            run = CollectingRun(run, self._cache.largest, lambda table: put(asked, table, running.statistics))
+        running.begin(run)
+        return None
+
+    def _plan_within(self, running: RunningQuery, request: Request, look: CatalogView) -> QueryPlan:
+        """Plan a statement of a running program."""
+        with self._turns.measure(running.organization), planning_errors():
+            statement = self._parse(running, request)
+            return plan_query(request, statement, self._config, self._sources, running.check, look)
+
+    def _program_key(self, running: RunningQuery, program: Program, look: CatalogView) -> CacheKey | None:
+        if running.request.fresh or not self._config.cache_bytes or program.cache_text is None:
+            return None
+        versions = tuple((name, table_version(look.table(name))) for name in sorted(program.tables))
+        return CacheKey(
+            running.organization, f"{program.function} {program.cache_text}", versions, ("", ""), running.request.limit
+        )
+
+    def _parse(self, running: RunningQuery, request: Request | None = None) -> Statement:
+        request = request or running.request
         _check_time_zone(request.time_zone)
         with self._turns.take(request.organization, running.pause):
             return parse(request.sql, self._tables.schemas(), request.parameters)

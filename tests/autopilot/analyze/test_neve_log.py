@@ -47,6 +47,7 @@ def test_the_organization_is_a_condition_that_no_text_has() -> None:
         _row(4, route, state="failed"),
         _row(5, "SELECT 'cut … (cut: it has 200,000 bytes)"),
         _row(6, route, timestamp=datetime(2025, 1, 1, tzinfo=UTC)),
+        _row(7, "sum(rate(http_requests_total[5m]))", normalised=""),
     ]
 
     def reader(_: datetime) -> Iterator[pa.RecordBatch]:
@@ -63,5 +64,6 @@ def test_the_organization_is_a_condition_that_no_text_has() -> None:
         "answered from the cache": 1,
         "answered from a rollup": 1,
         "failed": 1,
+        "in another language than SQL": 1,
     }
     assert [one.reason for one in found.unparsed] == ["unterminated string or quoted name"]

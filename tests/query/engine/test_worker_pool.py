@@ -21,8 +21,9 @@ from neve.errors import LimitExceeded, QueryError
 from neve.lake.duckdb import find_link_path
 from neve.query.config import QueryConfig
 from neve.query.engine.worker import PART_BYTES, split_batch
-from neve.query.engine.worker_pool import WorkerPool, WorkerStatement
+from neve.query.engine.worker_pool import WorkerPool
 from neve.query.engine.worker_process import WorkerProcess
+from neve.query.engine.worker_run import WorkerStatement
 from neve.query.limits import Limits
 from neve.query.request import Request
 from neve.query.service import Ports, QueryService

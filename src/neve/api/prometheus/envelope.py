@@ -1,114 +1,75 @@
-"""Results as Prometheus' JSON: envelopes, numbers as text, native histograms as buckets."""
+"""Errors in Prometheus' envelope, and the body of a response from the pieces that a worker has written."""
 
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
-from neve.api.query.errors import CONCURRENCY, to_failure
-from neve.errors import EvaluationFailed, InvalidExpression, LimitExceeded, QueryError
-from neve.lexical.literals import format_float, format_general
+from neve.api.query.errors import CONCURRENCY
+from neve.errors import InvalidExpression, LakeError, LimitExceeded, QueryCancelled, QueryError
+from neve.query.engine_errors import FilesMissing, StorageUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import pyarrow as pa
 
-    from neve.promql.engine import Result, SeriesResult
-    from neve.promql.histograms.native import Histogram
+    from neve.api.query.errors import Failure
+    from neve.query.request import Statistics
 
-__all__ = ["error_response", "format_result", "format_value", "success_response"]
+__all__ = ["BodyWriter", "error_response", "success_response"]
 
 _HEADERS = {"cache-control": "no-store"}
 _LIMIT_KINDS = {"seconds": ("timeout", 503), CONCURRENCY: ("unavailable", 429)}
-_OPEN_LEFT, _OPEN_RIGHT, _CLOSED = 0, 1, 3  # codes of a bucket's bounds
 
 
-def format_value(value: float) -> str:
-    """Return a number as Prometheus' API writes it: plain decimals, an exponent below 1e-6 and from 1e21.
+class BodyWriter:
+    """Writer of a body whose pieces are the rows of the result."""
 
-    >>> format_value(0.5), format_value(2.0), format_value(1e-7), format_value(float("nan"))
-    ('0.5', '2', '1e-7', 'NaN')
-    """
-    text = repr(value)
-    if text.endswith(".0"):
-        return text[:-2]
-    if "e" not in text and "n" not in text:
-        return text
-    if not math.isfinite(value) or 1e-6 <= abs(value) < 1e21:
-        return format_float(value)
-    mantissa, exponent = format_general(value).split("e")
-    sign = "-" if exponent[0] == "-" else "+"
-    return f"{mantissa}e{sign}{exponent[1:].lstrip('0')}"
+    piece_bytes = 1024 * 1024
 
+    def begin(self, _query_id: str, _schema: pa.Schema) -> bytes:
+        """Return nothing: the first row is the beginning."""
+        return b""
 
-def _seconds(milliseconds: int) -> float | int:
-    return milliseconds // 1000 if milliseconds % 1000 == 0 else milliseconds / 1000
+    def rows(self, batch: pa.RecordBatch) -> bytes:
+        """Return the rows, one after the other."""
+        return b"".join(batch.column(0).to_pylist())
 
+    def end(self, _statistics: Statistics) -> bytes:
+        """Return nothing: the last row is the end."""
+        return b""
 
-def _point(time_ms: int, value: float) -> list[Any]:
-    return [_seconds(time_ms), format_value(value)]
+    def fail(self, _failure: Failure) -> None:
+        """Return none: the connection is closed, so that a truncated body does not look complete."""
 
 
-def _histogram(time_ms: int, histogram: Histogram) -> list[Any]:
-    buckets = [(_OPEN_RIGHT, one) for one in reversed(histogram.negative_buckets())]
-    if histogram.zero_count:
-        buckets.append((_CLOSED, histogram.zero_bucket()))
-    for one in histogram.positive_buckets():
-        buckets.append((_CLOSED if math.isinf(one.lower) else _OPEN_LEFT, one))
-    document: dict[str, Any] = {"count": format_value(histogram.count), "sum": format_value(histogram.sum)}
-    listed = [
-        [code, *(format_value(number) for number in (one.lower, one.upper, one.count))]
-        for code, one in buckets
-        if one.count
-    ]
-    return [_seconds(time_ms), document | ({"buckets": listed} if listed else {})]
-
-
-def _series(one: SeriesResult, *, is_instant: bool) -> dict[str, Any]:
-    document: dict[str, Any] = {"metric": dict(one.labels)}
-    values, histograms = ("value", "histogram") if is_instant else ("values", "histograms")
-    points = [_point(*point) for point in one.floats]
-    cells = [_histogram(*point) for point in one.histograms]
-    if points:
-        document[values] = points[0] if is_instant else points
-    if cells:
-        document[histograms] = cells[0] if is_instant else cells
-    return document
-
-
-def format_result(result: Result, time_ms: int) -> dict[str, Any]:
-    """Return the data of a result. Readers that stream need its type first."""
-    if result.scalar is not None:
-        return {"resultType": "scalar", "result": _point(*result.scalar)}
-    if result.text is not None:
-        return {"resultType": "string", "result": [_seconds(time_ms), result.text.encode(errors="replace").decode()]}
-    is_instant = result.kind == "vector"
-    return {"resultType": result.kind, "result": [_series(one, is_instant=is_instant) for one in result.series]}
-
-
-def success_response(data: Any, warnings: Sequence[str] = (), infos: Sequence[str] = ()) -> Response:
+def success_response(data: Any) -> Response:
     """Return the envelope of a success."""
-    document: dict[str, Any] = {"status": "success", "data": data}
-    document |= {"warnings": list(warnings)} if warnings else {}
-    document |= {"infos": list(infos)} if infos else {}
-    return _json(document, 200)
+    return _json({"status": "success", "data": data}, 200)
 
 
-def error_response(error: QueryError) -> Response | None:
-    """Return the envelope of an error of a query, or `None` for errors of the storage."""
-    if isinstance(error, InvalidExpression):
-        kind, status = "bad_data", 400
-    elif isinstance(error, EvaluationFailed | LimitExceeded):
-        limit = error.limit if isinstance(error, LimitExceeded) else ""
-        kind, status = _LIMIT_KINDS.get(limit, ("execution", 422))
-    else:
-        return None
-    failure = to_failure(error)  # its message has no locations of the lake
+def error_response(error: Exception, failure: Failure) -> Response:
+    """Return the envelope of an error. The message of `failure` has no locations of the lake."""
+    kind, status = _find_kind(error)
     response = _json({"status": "error", "errorType": kind, "error": failure.message}, status)
     response.headers.update(failure.headers)
     return response
+
+
+def _find_kind(error: Exception) -> tuple[str, int]:
+    match error:
+        case InvalidExpression():
+            return "bad_data", 400
+        case LimitExceeded():
+            return _LIMIT_KINDS.get(error.limit, ("execution", 422))
+        case QueryCancelled():
+            return "canceled", 503
+        case FilesMissing() | StorageUnavailable() | LakeError():
+            return "unavailable", 503
+        case QueryError():
+            return "execution", 422
+    return "internal", 500
 
 
 def _json(document: dict[str, Any], status: int) -> Response:

@@ -23,9 +23,10 @@ from neve.logger import get_logger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from starlette.responses import JSONResponse
+    from starlette.responses import Response
     from starlette.types import Receive, Scope, Send
 
+    from neve.api.query.errors import Failure
     from neve.api.query.formats import ResultWriter
     from neve.api.query.models import Format
     from neve.query.execution import RunningQuery
@@ -47,15 +48,14 @@ class QueryThreads:
     looking: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(8))
 
 
-class QueryResponse:
-    """ASGI response with the result of one query."""
+class StreamedResponse:
+    """ASGI response with the result of one query. Subclasses start it and respond to its errors."""
 
-    def __init__(self, service: QueryService, threads: QueryThreads, request: Request, form: Format) -> None:
+    def __init__(self, service: QueryService, threads: QueryThreads, request: Request, writer: ResultWriter) -> None:
         self._service = service
         self._threads = threads
         self._request = request
-        self._form = form
-        self._writer = build_writer(form)
+        self._writer = writer
         self._running: RunningQuery | None = None
         self._pieces: Iterator[bytes] = iter(())
         self._id: str | None = getattr(request, "id", None)
@@ -93,7 +93,7 @@ class QueryResponse:
             log.warning("client stopped reading a result", seconds=READER_SECONDS, query=self._id)
         except _Truncated:
             # A response without its end is recognized as incomplete: the connection is closed in the middle.
-            log.warning("result was cut off", query=self._id, format=self._form)
+            log.warning("result was cut off", query=self._id)
 
     async def _next(self) -> bytes | None:
         """Return the next piece; an error is the last piece if the format can express it."""
@@ -108,12 +108,12 @@ class QueryResponse:
                 raise _Truncated from error
             return tail
 
-    def _refusal(self, error: Exception) -> JSONResponse:
+    def _refusal(self, error: Exception) -> Response:
         failure = to_failure(error, cancelled=self._is_cancelled)
         count_refused(failure)
         if self._running is None:
             count_not_started(failure)
-        return json_response(failure, self._id)
+        return self.refuse(error, failure)
 
     async def _watch(self, receive: Receive) -> None:
         """Cancel the query of a disconnected client, as soon as it exists."""
@@ -125,7 +125,7 @@ class QueryResponse:
 
     def _begin(self) -> bytes:
         """Start the query and return the first piece, so that early errors get a status of their own."""
-        running = self._service.start(self._request)
+        running = self.start()
         self._running, self._id = running, running.id
         self._pieces = _pieces(running, self._writer)
         return next(self._pieces)
@@ -156,10 +156,36 @@ class QueryResponse:
 
     def _headers(self) -> list[tuple[bytes, bytes]]:
         return [
-            (b"content-type", MEDIA_TYPES[self._form].encode()),
+            (b"content-type", self.media_type.encode()),
             (b"cache-control", b"no-store"),
             (QUERY_ID.encode(), (self._id or "").encode()),
         ]
+
+    media_type = MEDIA_TYPES["json"]
+
+    def start(self) -> RunningQuery:
+        """Start the query. Blocks until its first rows are available."""
+        raise NotImplementedError
+
+    def refuse(self, error: Exception, failure: Failure) -> Response:
+        """Return the response to an error before the first rows."""
+        raise NotImplementedError
+
+
+class QueryResponse(StreamedResponse):
+    """Response with the result of a SQL statement, in one of the formats."""
+
+    def __init__(self, service: QueryService, threads: QueryThreads, request: Request, form: Format) -> None:
+        super().__init__(service, threads, request, build_writer(form))
+        self.media_type = MEDIA_TYPES[form]
+
+    def start(self) -> RunningQuery:
+        """Start the statement."""
+        return self._service.start(self._request)
+
+    def refuse(self, _error: Exception, failure: Failure) -> Response:
+        """Return the error in the form of the query API."""
+        return json_response(failure, self._id)
 
 
 class _Truncated(Exception):

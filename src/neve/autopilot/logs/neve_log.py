@@ -26,7 +26,8 @@ ENGINE = "neve"
 DIALECT = "duckdb"
 TENANT_COLUMN = "organization_id"
 COLUMNS = (
-    *("organization_id", "timestamp", "query_id", "sql", "scans", "bytes", "seconds", "cache", "rollup", "state"),
+    *("organization_id", "timestamp", "query_id", "sql", "normalised", "scans", "bytes", "seconds"),
+    *("cache", "rollup", "state"),
 )
 
 BatchReader = Callable[
@@ -77,6 +78,8 @@ class NeveLog:
 def _ignore_reason(row: dict[str, Any]) -> str:
     if row["cache"] == "hit":
         return "answered from the cache"
+    if row["normalised"] == "" and row["state"] == "done":
+        return "in another language than SQL"
     return "answered from a rollup" if row["rollup"] else ""
 
 

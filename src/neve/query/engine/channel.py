@@ -27,9 +27,11 @@ class Frame(Enum):
     REQUEST = b"R"  # to the worker: a statement; the first one has the settings of DuckDB
     INTERRUPT = b"I"  # to the worker: interrupt the statement of that number
     REST = b"W"  # to the worker: release all files
+    PLANNED = b"P"  # to the worker: a planned statement of its program, or a refusal
     READY = b"O"  # from the worker: DuckDB is open
     SCHEMA = b"S"
     BATCH = b"B"
+    PLAN = b"N"  # from the worker: plan a statement of its program
     END = b"Z"
     ERROR = b"E"
 

@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import duckdb
+import pyarrow as pa
 
 from neve.lake.duckdb import confinement_statements, quote_literal, setup_statements
+from neve.query.engine.program import ProgramContext, load_function
 from neve.query.sql.duckdb_statement import check_duckdb_statement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import pyarrow as pa
-
     from neve.lake.lake import Lake
     from neve.query.config import QueryConfig
+    from neve.query.engine.program import PlanStatement, Program, StatementRequest
     from neve.query.limits import Limits
     from neve.query.sql.duckdb_statement import DuckDBStatement
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 DUCKDB = "duckdb"
 BATCH_ROWS = 32_768  # rows of a result in memory at a time; a whole row of spans has kilobytes
+LOCAL_MEMORY_BYTES = 4_000_000_000  # that a program in this process may use; workers have the limit of their query
 INTERRUPTED = "Query interrupted"  # DuckDB's message for a Ctrl-C that it receives in the main thread
 SETTINGS = (
     "TimeZone = 'UTC'",
@@ -128,6 +130,53 @@ class DuckRun:
             raise KeyboardInterrupt from error
 
 
+class LocalProgramRun:
+    """A program that runs in this process. Its statements run one after the other."""
+
+    def __init__(self, program: Program, start: Callable[[StatementRequest], DuckRun]) -> None:
+        self._program = program
+        self._start = start
+        self._statement: DuckRun | None = None
+        self._is_interrupted = False
+        self._batches: list[pa.RecordBatch] = []
+
+    def begin(self) -> None:
+        """Run the program to its end."""
+        context = ProgramContext(self._read, LOCAL_MEMORY_BYTES, self._check)
+        self._batches = list(load_function(self._program.function)(self._program.arguments, context))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the columns of the result."""
+        return self._batches[0].schema if self._batches else pa.schema([])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the result."""
+        yield from self._batches
+
+    def interrupt(self) -> None:
+        """Interrupt the program at its next check, and its statement now."""
+        self._is_interrupted = True
+        if self._statement is not None:
+            self._statement.interrupt()
+
+    def close(self) -> None:
+        """Release resources."""
+        if self._statement is not None:
+            self._statement.close()
+
+    def _read(self, wanted: StatementRequest) -> pa.RecordBatchReader:
+        self._check()
+        self.close()
+        self._statement = run = self._start(wanted)
+        run.begin()
+        return pa.RecordBatchReader.from_batches(run.schema, run.batches())
+
+    def _check(self) -> None:
+        if self._is_interrupted:
+            raise duckdb.InterruptException("Query interrupted")
+
+
 class DuckEngine:
     """DuckDB in this process. Parquet footers and, for remote files, their bytes are cached between statements."""
 
@@ -141,7 +190,17 @@ class DuckEngine:
     def run(self, write: Write, limits: Limits, organization: str = "") -> DuckRun:
         """Return a run of a statement within the memory limit of its sender. Files are read in place."""
         del organization
-        return DuckRun(self._instance(limits.memory or self._config.memory_limit).cursor(), write(""))
+        return DuckRun(self._cursor(limits), write(""))
+
+    def run_program(
+        self, program: Program, plan: PlanStatement, limits: Limits, organization: str = ""
+    ) -> LocalProgramRun:
+        """Return a run of a program in this process. Only its statements have a memory limit."""
+        del organization
+        return LocalProgramRun(program, lambda wanted: DuckRun(self._cursor(limits), plan(wanted)("")))
+
+    def _cursor(self, limits: Limits) -> duckdb.DuckDBPyConnection:
+        return self._instance(limits.memory or self._config.memory_limit).cursor()
 
     def close(self) -> None:
         """Close all instances."""

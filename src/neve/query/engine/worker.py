@@ -1,8 +1,9 @@
-"""The worker process: run the statements of a server on DuckDB, one at a time, within limits of the operating system.
+"""The worker process: run statements and programs of a server, one at a time, within limits of the operating system.
 
 It has no catalog, no keys and no settings. It opens DuckDB with the settings that it receives, confined to one folder,
-into which it links the files that a statement was planned to read. A failure in here, be it memory, a crash or a loop
-that nothing interrupts, ends one statement.
+into which it links the files that a statement was planned to read. A program (`program.py`) requests the plan of each
+of its statements from the server. A failure in here, be it memory, a crash or a loop that nothing interrupts, ends one
+query.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,10 +24,11 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
-from neve.errors import QueryError
+from neve.errors import LimitExceeded, QueryError
 from neve.query.engine.channel import Channel, ChannelClosed, Frame, parse_document
 from neve.query.engine.duckdb import BATCH_ROWS, InstanceSettings
 from neve.query.engine.file_links import LinkedFiles
+from neve.query.engine.program import ProgramContext, StatementRequest, find_error_class, load_function
 from neve.query.sql.duckdb_statement import DuckDBStatement, check_duckdb_statement
 
 if TYPE_CHECKING:
@@ -36,22 +39,44 @@ PACES = ((2.0, 10), (10.0, 19))
 PACE_SECONDS = 0.25
 PART_BYTES, ROW_BYTES = 8 * 1024 * 1024, 128 * 1024 * 1024
 RECURSION = 12_000  # a parse tree in JSON is deeper than Python's default limit
+TRACE_CHARACTERS = 4000
+
+
+class StatementRefused(Exception):
+    """Raised in a program when the server did not plan its statement. The server knows the reason."""
 
 
 @dataclass
 class RunningStatement:
-    """The running statement, so that another thread can interrupt it but no later one."""
+    """The running statement or program, so that another thread can interrupt it but no later one."""
 
     number: int = -1
     connection: duckdb.DuckDBPyConnection | None = None
+    is_interrupted: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self, number: int, connection: duckdb.DuckDBPyConnection) -> None:
+        """Start a statement or program."""
+        with self.lock:
+            self.number, self.connection, self.is_interrupted = number, connection, False
 
     def interrupt(self, number: int) -> None:
         """Interrupt a statement if it still runs."""
         with self.lock:
             if self.number == number and self.connection is not None:
+                self.is_interrupted = True
                 with suppress(duckdb.Error):
                     self.connection.interrupt()
+
+    def check(self) -> None:
+        """Raise an error if a program was interrupted between its statements."""
+        if self.is_interrupted:
+            raise duckdb.InterruptException("Query interrupted")
+
+    def end(self) -> None:
+        """End it: interrupts have no effect any more."""
+        with self.lock:
+            self.connection = None
 
 
 class PriorityControl:
@@ -108,6 +133,7 @@ class Worker:
         self._running = RunningStatement()
         self._pace = PriorityControl()
         self._requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._plans: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def serve(self) -> None:
         """Open DuckDB, then respond to requests."""
@@ -115,6 +141,7 @@ class Worker:
         opening = parse_document(payload)
         recipe = InstanceSettings(opening["memory"], opening["threads"], tuple(opening["statements"]))
         self._instance = recipe.open()
+        self._memory_bytes = opening["memory_bytes"]
         self._files = LinkedFiles(opening["root"]) if opening["root"] else None
         threading.Thread(target=self._listen, daemon=True).start()
         limit_memory(opening["more_bytes"])
@@ -135,46 +162,82 @@ class Worker:
                 os._exit(0)
             if frame == Frame.INTERRUPT:
                 self._running.interrupt(parse_document(payload)["number"])
+            elif frame == Frame.PLANNED:
+                self._plans.put(parse_document(payload))
             else:
                 self._requests.put(parse_document(payload) if frame == Frame.REQUEST else None)
 
     def _answer(self, request: dict[str, Any]) -> None:
         limit_processor(request["cpu_seconds"])
         connection = self._instance.cursor()
-        with self._running.lock:
-            self._running.number, self._running.connection = request["number"], connection
+        self._running.begin(request["number"], connection)
         self._pace.begin(request["niceness"])
+        run = self._run_program if "function" in request else self._run
         try:
-            for rows, batch in self._run(connection, request):
-                # DuckDB's batches are full except for the last one, which goes with the end of the result.
+            for rows, batch in run(connection, request):
+                # DuckDB's batches are full except for the last one, which goes with the end of the result. Those of
+                # programs are not counted: small ones wait, large ones are sent at once.
                 (self._channel.send if rows >= BATCH_ROWS else self._channel.hold)(Frame.BATCH, batch)
             self._channel.send_json(Frame.END, self._pace.end())
         except ChannelClosed:
             os._exit(0)
         except Exception as error:  # any error of a statement is a response
-            hint = error.hint if isinstance(error, QueryError) else None
-            words = error.message if isinstance(error, QueryError) else str(error)
-            told = {"kind": type(error).__name__, "words": words, "hint": hint}
-            self._channel.send_json(Frame.ERROR, {**told, **self._pace.end()})
+            self._channel.send_json(Frame.ERROR, {**describe_error(error), **self._pace.end()})
         finally:
-            with self._running.lock:
-                self._running.connection = None
+            self._running.end()
             connection.close()
 
     def _run(self, connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> Iterator[tuple[int, Any]]:
         """Yield the parts of the result, each with the number of rows of its batch."""
-        written = DuckDBStatement(request["text"], request["sources"], time_zone=request["time_zone"])
-        check_duckdb_statement(connection, written)
-        for statement in written.session():  # the connection is closed after this statement
-            connection.execute(statement)
-        for statement in request["grants"]:
-            connection.execute(statement)
-        if self._files is not None:
-            self._files.offer(request["files"])
-        reader = connection.execute(written.sql()).to_arrow_reader(BATCH_ROWS)
+        reader = self._execute(connection, request)
         self._channel.hold(Frame.SCHEMA, reader.schema.serialize())
         for batch in reader:
             yield from ((batch.num_rows, part.serialize()) for part in split_batch(batch))
+
+    def _execute(self, connection: duckdb.DuckDBPyConnection, planned: dict[str, Any]) -> pa.RecordBatchReader:
+        """Start a planned statement."""
+        written = DuckDBStatement(planned["text"], planned["sources"], time_zone=planned["time_zone"])
+        check_duckdb_statement(connection, written)
+        for statement in written.session():  # the connection is closed after this statement
+            connection.execute(statement)
+        for statement in planned["grants"]:
+            connection.execute(statement)
+        if self._files is not None:
+            self._files.offer(planned["files"])
+        return connection.execute(written.sql()).to_arrow_reader(BATCH_ROWS)
+
+    def _run_program(self, connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> Iterator[tuple[int, Any]]:
+        """Yield the parts of a program's result. Nothing is sent before its first batch."""
+
+        def read(wanted: StatementRequest) -> pa.RecordBatchReader:
+            self._running.check()
+            self._channel.send_json(Frame.PLAN, wanted.as_document())
+            planned = self._plans.get()
+            if "text" not in planned:
+                raise StatementRefused
+            return self._execute(connection, planned)
+
+        context = ProgramContext(read, self._memory_bytes, self._running.check)
+        is_first = True
+        for batch in load_function(request["function"])(request["arguments"], context):
+            if is_first:
+                self._channel.hold(Frame.SCHEMA, batch.schema.serialize())
+                is_first = False
+            yield from ((0, part.serialize()) for part in split_batch(batch))
+
+
+def describe_error(error: Exception) -> dict[str, Any]:
+    """Return an error for the server. One that is no error of a query has its traceback, for the server's log."""
+    kind, words = type(error).__name__, str(error)
+    hint, limit = None, ""
+    known = find_error_class(error)
+    if known is not None and isinstance(error, QueryError):
+        kind, words, hint = known.__name__, error.message, error.hint
+        limit = error.limit if isinstance(error, LimitExceeded) else ""
+    elif isinstance(error, MemoryError):
+        kind = MemoryError.__name__  # numpy and Arrow have classes of their own
+    trace = "" if known or isinstance(error, duckdb.Error) else "".join(traceback.format_exception(error))
+    return {"kind": kind, "words": words, "hint": hint, "limit": limit, "trace": trace[-TRACE_CHARACTERS:]}
 
 
 def split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -106,6 +106,7 @@ class WorkerProcess:
                 "threads": recipe.threads,
                 "statements": recipe.statements,
                 "root": self.root,
+                "memory_bytes": parse_memory(self.memory),
                 "more_bytes": int(parse_memory(self.memory) * (1 + UNCOUNTED_SHARE)) + UNCOUNTED_BYTES,
             },
         )

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 
 from neve.errors import InvalidExpression
 from neve.lexical.literals import LiteralError, parse_duration
-from neve.promql.engine import MAX_STEPS
-from neve.promql.language.parser import parse
-from neve.promql.language.syntax import VectorSelector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BadData", "Parameters"]
 
+MAX_STEPS = 11_000  # as Prometheus: enough for a point in each pixel
 _MAX_MS = 1 << 53  # the largest time that is exact as a float
 _MAX_DURATION_MS = (1 << 63) // 1_000_000  # as Prometheus: the nanoseconds are a 64-bit integer
 MAX_SELECTORS = 20  # each is one or more SQL statements
@@ -102,6 +100,10 @@ class Parameters:
         texts = [text for name, text in self.pairs if name == "match[]"]
         if len(texts) > MAX_SELECTORS:
             raise BadData(f'invalid parameter "match[]": {len(texts)} selectors, at most {MAX_SELECTORS} are allowed')
+        # Servers read a timeout without the parser, which takes longer to load than everything else here.
+        from neve.promql.language.parser import parse  # noqa: PLC0415  # as said
+        from neve.promql.language.syntax import VectorSelector  # noqa: PLC0415  # as said
+
         found = []
         for text in texts:
             node = parse(text)

@@ -1,0 +1,1 @@
+"""Prometheus' HTTP API without a server: parameters in, JSON out. Query workers run it (`program.py`)."""

@@ -1,0 +1,124 @@
+"""Answers of Prometheus' HTTP API: expressions, label sets, names and values of labels, metadata."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from neve.promql.engine import Engine
+from neve.promql.http.documents import Answer, answer_list, answer_result, to_json
+from neve.promql.http.parameters import BadData, Parameters
+from neve.promql.labels import get
+from neve.promql.storage.otel_names import PARTS, translate_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from neve.promql.evaluator import Options
+    from neve.promql.labels import Labels
+    from neve.promql.storage.metric_source import MetricSource
+
+__all__ = ["ANSWERS", "Query"]
+
+MAX_LOOKBACK_MS = 24 * 3_600_000
+MAX_SERIES = 40_000  # of one list
+LIST_MS = 12 * 3_600_000  # time range of lists without a start
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One request: its parameters, the series of its organization, and its limits."""
+
+    parameters: Parameters
+    source: MetricSource
+    options: Options
+
+
+def _engine(query: Query) -> Engine:
+    parameters, options = query.parameters, query.options
+    if parameters.text("lookback_delta"):
+        options = replace(options, lookback_ms=parameters.duration("lookback_delta", MAX_LOOKBACK_MS))
+    return Engine(query.source, options)
+
+
+def answer_query(query: Query) -> Answer:
+    """Answer an instant query."""
+    parameters = query.parameters
+    at = parameters.time("time", parameters.now_ms)
+    result = _engine(query).query(parameters.text("query"), at)
+    return answer_result(result, at).truncate(parameters.limit())
+
+
+def answer_range(query: Query) -> Answer:
+    """Answer a range query."""
+    parameters = query.parameters
+    start, end, step = parameters.steps()
+    result = _engine(query).query_range(parameters.text("query"), start, end, step)
+    return answer_result(result, end).truncate(parameters.limit())
+
+
+def _list_labels(query: Query, most: int = MAX_SERIES) -> tuple[set[Labels], bool]:
+    """Return label sets, and whether there are more than `most`."""
+    parameters = query.parameters
+    end = parameters.time("end", parameters.now_ms)
+    start = parameters.time("start", end - LIST_MS)
+    found: set[Labels] = set()
+    for matchers in parameters.selectors() or [()]:
+        for labels in query.source.list_series(matchers, start, end):
+            if len(found) == most and labels not in found:
+                return found, True
+            found.add(labels)
+    return found, False
+
+
+def _answer_sorted(listed: list[Any], limit: int, *, is_truncated: bool) -> Answer:
+    return answer_list(listed).truncate(limit, is_truncated=is_truncated)
+
+
+def answer_series(query: Query) -> Answer:
+    """List label sets."""
+    parameters = query.parameters
+    if not parameters.selectors():
+        raise BadData("no match[] parameter provided")
+    limit = min(parameters.limit() or MAX_SERIES, MAX_SERIES)
+    found, is_truncated = _list_labels(query, limit)
+    return _answer_sorted([dict(labels) for labels in sorted(found)], limit, is_truncated=is_truncated)
+
+
+def answer_labels(query: Query) -> Answer:
+    """List names of labels."""
+    found, is_truncated = _list_labels(query)
+    names = sorted({name for labels in found for name, _ in labels})
+    return _answer_sorted(names, query.parameters.limit() or MAX_SERIES, is_truncated=is_truncated)
+
+
+def answer_values(query: Query) -> Answer:
+    """List values of a label."""
+    name = query.parameters.text("name")
+    found, is_truncated = _list_labels(query)
+    values = sorted({get(labels, name) for labels in found} - {""})
+    return _answer_sorted(values, query.parameters.limit() or MAX_SERIES, is_truncated=is_truncated)
+
+
+def answer_metadata(query: Query) -> Answer:
+    """List metrics with type and unit."""
+    parameters = query.parameters
+    wanted, limit = parameters.text("metric"), parameters.limit()
+    end = parameters.now_ms
+    found: dict[str, list[dict[str, str]]] = {}
+    for metric in query.source.list_metrics(end - LIST_MS, end):
+        name = translate_name(metric)
+        if not wanted or wanted in {name + part for part in PARTS.get(metric.kind, ("",))}:
+            found[name] = [{"type": metric.prometheus_type, "unit": "", "help": ""}]
+    pairs = sorted(found.items())[: limit or MAX_SERIES]
+    return Answer("{", pairs, lambda pair: f"{to_json(pair[0])}:{to_json(pair[1])}", "}")
+
+
+ANSWERS: dict[str, Callable[[Query], Answer]] = {
+    "query": answer_query,
+    "query_range": answer_range,
+    "series": answer_series,
+    "labels": answer_labels,
+    "values": answer_values,
+    "metadata": answer_metadata,
+}
