@@ -21,7 +21,16 @@ from neve.lexical.text_cache import cache_short_texts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["MatchKind", "Matcher", "RegexError", "Template", "TextTooLong", "match_regex", "validate_regex"]
+__all__ = [
+    "MatchKind",
+    "Matcher",
+    "RegexError",
+    "Template",
+    "TextTooLong",
+    "match_regex",
+    "search_regex",
+    "validate_regex",
+]
 
 _LITERALS = re.compile(r"[\w\- /:,@%~]*(?:\|[\w\- /:,@%~]*)*")
 _GROUP = re.compile(r"\\.|\[(?:\\.|\^?\]?[^\]\\])*\]|\((?!\?)|\(\?P?<(?P<name>\w+)>", re.DOTALL)
@@ -78,6 +87,17 @@ def match_regex(pattern: str, texts: Sequence[str]) -> list[bool]:
     return matched
 
 
+def search_regex(pattern: str, text: str) -> bool:
+    """Return whether a pattern matches some part of a text.
+
+    >>> search_regex("b+", "abc")
+    True
+    """
+    validate_regex(pattern)
+    found: bool = pc.match_substring_regex(pa.array([text], pa.string()), pattern=pattern)[0].as_py()
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Matcher:
     """Condition on one label. A missing label has the value ""."""
@@ -131,6 +151,19 @@ class Template:
             if plain + sum(count * len(groups[number][index]) for number, count in uses.items()) > most_chars:
                 raise TextTooLong(f"a replacement has more than {most_chars:,} characters")
             yield "".join(part if isinstance(part, str) else groups[part][index] for part in parts)
+
+    def substitute(self, text: str) -> str:
+        """Return a text in which each match of the pattern, also inside of it, is replaced.
+
+        >>> Template("b(.)", "<$1>").substitute("abcabd")
+        'a<c>a<d>'
+        """
+        validate_regex(self.pattern)
+        parts = self._parse()
+        rewrite = "".join(f"\\{part}" if isinstance(part, int) else part.replace("\\", "\\\\") for part in parts)
+        array = pa.array([text], pa.string())
+        found: str = pc.replace_substring_regex(array, pattern=self.pattern, replacement=rewrite)[0].as_py()
+        return found
 
     def _find_groups(self, texts: Sequence[str], number: int) -> list[str]:
         array = pa.array(texts, pa.string())

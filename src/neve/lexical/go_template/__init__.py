@@ -1,0 +1,1 @@
+"""Go's `text/template`: parser, execution, built-in functions, `printf`."""
