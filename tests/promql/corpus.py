@@ -30,7 +30,8 @@ from neve.promql.language.syntax import (
     walk,
 )
 from neve.promql.series import MemorySource, Sample, is_stale
-from tests.promql.corpus_series import Point, convert_classic, read_series, read_start_times, store
+from neve.promql.series_notation import Point, add_hints, read_series, read_start_times
+from tests.promql.corpus_series import convert_classic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,7 +142,8 @@ def _load(source: MemorySource, line: str, block: list[str]) -> None:
     if command == "load_with_nhcb":
         loaded += convert_classic(loaded)
     for labels, samples in loaded:
-        store(source, labels, samples)
+        known = source.samples(labels)
+        source.add(labels, add_hints(samples, known[-1][1] if known else None))
 
 
 def _read_evaluation(name: str, line: str, block: list[str]) -> tuple[Evaluation, int]:
