@@ -91,7 +91,7 @@ test-wheel: dist ## install the wheel in a clean environment of stock Python, th
 	@cd .make/wheel && venv/bin/neve --version && venv/bin/neve setup && venv/bin/neve demo && venv/bin/neve -c demo/neve.yaml tables
 
 test-outside: $(READY) ## tests on public data in the folder NEVE_OUTSIDE; tests/outside/README.md says how to fetch it
-	@$(BIN)/python -m pytest -q -rs -m outside tests/outside tests/promql/test_corpus.py
+	@$(BIN)/python -m pytest -q -rs -m outside tests/outside tests/promql/test_corpus.py tests/rules/test_unit_tests.py
 
 chaos: setup ## ten minutes of sending and killing; CHAOS=--collector sends with the stock collector
 	@$(BIN)/python -m tests.chaos $(CHAOS)

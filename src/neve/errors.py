@@ -9,7 +9,8 @@ r"""Errors of Neve, in one tree.
     │   ├── UnknownFields      a file without a field that has a known meaning
     │   ├── UnknownLines       a log file whose lines are of no known format
     │   ├── FileTooLarge       a file that exceeds the size limit, stored or decompressed
-    │   └── InvalidWeight      a sampling weight that is not valid
+    │   ├── InvalidWeight      a sampling weight that is not valid
+    │   └── InvalidRules       a rule file or a file of rule tests that is not valid
     ├── LakeError              the catalog, the warehouse or a table
     │   ├── TableMissing       a table that was never created
     │   ├── IncompatibleTable  a table whose columns can't become the declared ones
@@ -76,6 +77,10 @@ class FileTooLarge(InputError):
 
 class InvalidWeight(InputError):
     """Raised when a record's weight is not a finite number above 0."""
+
+
+class InvalidRules(InputError):
+    """Raised when a rule file or a file of rule tests has errors. The message has one line for each."""
 
 
 class LakeError(NeveError):

@@ -23,6 +23,7 @@ COMMANDS = (
         "maintain",
         "rollup",
         "search",
+        "rules",
         "tail",
         "reservoir",
         "otap",

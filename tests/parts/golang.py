@@ -32,6 +32,12 @@ def install(module: str, into: Path) -> None:
     _politely(["go", "install", "-trimpath", "-ldflags=-s -w", module], into, GOBIN=str(into))
 
 
+def build(package: str, program: Path, module: Path, tags: str) -> None:
+    """Build a program of a module that the go.mod in the folder `module` requires."""
+    command = ["go", "build", "-mod=mod", "-trimpath", "-ldflags=-s -w", "-tags", tags, "-o", str(program), package]
+    _politely(command, module)
+
+
 def _politely(command: Sequence[str], folder: Path, **environment: str) -> None:
     """Run a build at low priority and without C, so that programs need nothing of the machine that built them."""
     nice = ["nice", "-n", "10"] if shutil.which("nice") else []

@@ -36,6 +36,7 @@ MODULES = {
     "maintain": "neve.cli.maintenance.maintain",
     "rollup": "neve.cli.maintenance.rollup",
     "search": "neve.cli.maintenance.search",
+    "rules": "neve.cli.rules",
     "tail": "neve.cli.sampling.tail",
     "reservoir": "neve.cli.sampling.reservoir",
     "otap": "neve.cli.otap",

@@ -1,0 +1,1 @@
+"""Recording and alerting rules in Prometheus' format: files, templates, alert states, unit tests."""
