@@ -25,7 +25,7 @@ from neve.lake.duckdb import connect, scan_sql
 from neve.lake.lake import Lake
 from neve.lake.tables import init_tables
 from neve.lake.write.table_writer import Target, write_files
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from neve.model.tables import METRICS
 from neve.rollup.config import RollupConfig
 from neve.rollup.job import Rollup

@@ -12,18 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from neve.app.query import RollupCoverage
+from neve.lake.calendar import micros_of
 from neve.lake.commit.append import append_once
 from neve.lake.read.incremental import find_touched_windows, format_changed_windows
-from neve.lake.time_ranges import BEGINNING, Ranges, micros_of
+from neve.lake.time_ranges import BEGINNING, Ranges
 from neve.lake.write.table_writer import Target, write_files
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from neve.model.tables import TABLES
 from neve.query.rollup_routing.router import route
 from neve.query.sql.statement import find_lake_tables, parse, write_for_duckdb
 from neve.rollup.config import RollupConfig, RollupRule
 from neve.rollup.definition import Definition
 from neve.rollup.job import Rollup
-from neve.rollup.window_choice import ROLLUP, Position
+from neve.rollup.position import ROLLUP, Position
 from neve.state.config import StateConfig
 from neve.state.sql_documents import SqlDocuments
 from neve.state.store import StateStore

@@ -12,10 +12,9 @@ from structlog.testing import capture_logs
 
 from neve.app.rollup import clear_lag, refresh_lag
 from neve.app.settings import Settings
-from neve.lake.calendar import now_utc
+from neve.lake.calendar import micros_of, now_utc
 from neve.lake.commit.append import append_once
-from neve.lake.time_ranges import micros_of
-from neve.rollup.window_choice import ROLLUP, Position
+from neve.rollup.position import ROLLUP, Position
 from tests.compact.tables import documents_in
 from tests.rollup.test_job import point, put
 

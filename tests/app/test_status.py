@@ -112,6 +112,8 @@ def test_what_can_not_be_looked_at_is_said(control: Control) -> None:
             """Never."""
             raise LakeError(f"{name} can't be read")
 
+        table_metadata = table  # type: ignore[assignment]
+
     lake = Broken(control.lake.lake, control.lake.catalog_config)
     lags = LagReader(control.settings, lake).look()
     assert (lags.tables, lags.rollups, lags.tail) == ([], [], None)

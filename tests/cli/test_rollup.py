@@ -12,7 +12,7 @@ from neve.cli.maintenance import rollup
 from neve.cli.time_options import TimeParam
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from neve.rollup.job import LevelResult
 from tests.cli.runner import run
 from tests.empty_tables import create_empty_tables
@@ -134,7 +134,8 @@ def test_windows_that_retention_may_have_touched_are_frozen() -> None:
     """By the rule for the source and the organization; a rule for points says nothing of rolled rows."""
     from neve.app.rollup import frozen_by_retention
     from neve.app.settings import Settings
-    from neve.lake.time_ranges import BEGINNING, micros_of
+    from neve.lake.calendar import micros_of
+    from neve.lake.time_ranges import BEGINNING
 
     rules = [{"table": "metrics", "days": 10}, {"table": "metrics", "organization": "acme", "days": 3}]
     settings = Settings.model_validate({"maintain": {"retention": rules}})

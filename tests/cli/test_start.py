@@ -86,7 +86,7 @@ LIGHT = [
     (["jobs", "list"], 660, (*READERS, "pyiceberg", "duckdb")),
     (["plan"], 670, (*READERS, "pyiceberg.table", "duckdb")),
     (["doctor"], 840, READERS),
-    (["status"], 950, (*READERS, "duckdb")),
+    (["status"], 440, (*READERS, "pyiceberg.table", "pyarrow", "numpy", "duckdb", "prometheus_client")),
     (["compact", "status"], 940, READERS),
     (["compact", "plan", "logs"], 940, READERS),
     (["query", COUNT], 1080, ENGINES),

@@ -28,7 +28,7 @@ from neve.raw.frame import decode
 from neve.raw.zone import RawZone
 from neve.state.keys import Keys
 from neve.tail.policy.config.loader import read_policies
-from neve.tail.policy.tree import Semantics
+from neve.tail.policy.semantics import Semantics
 from neve.tail.span_order import REMARK
 from tests.compat.release import ARCHIVES, PLACE, Release, digest_rows, extract, read_long, write_long
 from tests.receive.doubles import span, traces_of

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow.parquet as pq
 
+from neve.lake.calendar import micros_of
 from neve.lake.commit.append import append_once
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
 from neve.lake.read.incremental import never_frozen
 from neve.lake.tables import init_tables
-from neve.lake.time_ranges import EVERYTHING, floor, micros_of, to_moments
+from neve.lake.time_ranges import EVERYTHING, floor, to_moments
 from neve.lake.write.table_writer import Target
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from neve.model.tables import OPEN_TRACES, SEARCH_INDEX, SPANS, SPANS_SAMPLE, TABLES
 from neve.reservoir.config import LakeSampling
 from neve.reservoir.tables.plan import Scope
@@ -26,11 +27,12 @@ from neve.reservoir.tables.run_context import Position as SamplePosition
 from neve.rollup.config import RollupConfig
 from neve.rollup.definition import Definition
 from neve.rollup.planner import LevelRun
-from neve.rollup.window_choice import ROLLUP
-from neve.rollup.window_choice import Position as LevelPosition
+from neve.rollup.position import ROLLUP
+from neve.rollup.position import Position as LevelPosition
 from neve.search.plan import live_files, load_index_files, plan_build
 from neve.search.tasks import IndexTask, TaskRunner
-from neve.tail.checkpoint import Checkpoint, commit_open
+from neve.tail.checkpoint import Checkpoint
+from neve.tail.cycle_files import commit_open
 from neve.tail.new_files import find_new_files
 from tests.query.deleting import delete_rows, rewrite_files
 from tests.tail.lakes import START, Span, put

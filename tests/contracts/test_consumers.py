@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from neve.lake.time_ranges import floor, micros_of
+from neve.lake.calendar import micros_of
+from neve.lake.time_ranges import floor
 from tests.contracts.consumers import CONSUMERS, MINUTE, OF_ROWS, History
 from tests.tail.lakes import START
 

@@ -6,7 +6,7 @@ import pytest
 
 from neve.jobs.job import Task
 from neve.jobs.routing import Announcement, find_requested_jobs, list_topics, topic_for
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 
 DAY = "2026-01-31"
 TABLES = ["logs", "metrics", "spans", "quarantine", *(level.table for level in LEVELS)]

@@ -17,7 +17,7 @@ from neve.jobs.queue import JobQueue
 from neve.jobs.routing import tables_for
 from neve.jobs.schedule import next_time
 from neve.jobs.scheduler import Scheduler, load_marks, schedule_key
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from tests.compact.tables import documents_in
 
 if TYPE_CHECKING:

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from neve.lake.calendar import micros_of
 from neve.lake.commit.append import append_once
 from neve.lake.read import incremental, positions
 from neve.lake.read.incremental import find_rows_within, find_touched_windows
 from neve.lake.read.positions import StoredPosition, count_commits_since, find_changes, is_stale
 from neve.lake.tables import init_tables
-from neve.lake.time_ranges import EVERYTHING, NO_TIME, Ranges, micros_of
+from neve.lake.time_ranges import EVERYTHING, NO_TIME, Ranges
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.commits import POSITIONS, STREAM, WINDOWS
 from neve.model.tables import LOGS, LOGS_SAMPLE
 from neve.reservoir.tables.run_context import Position as SamplePosition
-from neve.rollup.window_choice import Position as LevelPosition
+from neve.rollup.position import Position as LevelPosition
 from neve.tail.checkpoint import Checkpoint
 from tests.query.deleting import delete_rows, rewrite_files
 from tests.reservoir.tables.records import START, put, record, records

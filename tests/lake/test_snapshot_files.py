@@ -17,6 +17,7 @@ from pyiceberg.types import NestedField, TimestamptzType
 
 import neve
 from neve.errors import LakeError
+from neve.lake.calendar import micros_of
 from neve.lake.read.snapshot_files import (
     MAX_RANGES,
     filter_by_time,
@@ -31,7 +32,7 @@ from neve.lake.read.snapshot_files import (
     scan_paths,
 )
 from neve.lake.tables import init_tables
-from neve.lake.time_ranges import EVERYTHING, NO_TIME, Ranges, micros_of
+from neve.lake.time_ranges import EVERYTHING, NO_TIME, Ranges
 from neve.model.tables import LOGS
 from tests.query.deleting import commit_deletes, delete_rows, equality_deletes, rewrite_files
 from tests.reservoir.tables.records import START, put, record

@@ -10,16 +10,17 @@ from neve.app.settings import Settings
 from neve.compact.journal import GROUPS, RUNS
 from neve.ingest.config import IngestConfig
 from neve.lake.commit.append import append_once
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from neve.raw.config import RawConfig
 from neve.reservoir.tables.run_context import RESERVOIR
 from neve.reservoir.tables.run_context import Position as SamplePosition
-from neve.rollup.window_choice import ROLLUP
-from neve.rollup.window_choice import Position as LevelPosition
+from neve.rollup.position import ROLLUP
+from neve.rollup.position import Position as LevelPosition
 from neve.state.config import StateConfig
 from neve.state.sql_documents import SqlDocuments
 from neve.state.store import StateStore
-from neve.tail.checkpoint import Checkpoint, commit_open
+from neve.tail.checkpoint import Checkpoint
+from neve.tail.cycle_files import commit_open
 
 if TYPE_CHECKING:
     from pathlib import Path

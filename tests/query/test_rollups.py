@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from neve.model.tables import TABLES
 from neve.query.request import TimeRange
 from neve.query.rollup_routing.router import Coverage, route

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from neve.errors import LakeError, LimitExceeded
 from neve.query.config import LimitRule, QueryConfig
-from neve.query.limits import DailyUsage, Limits, bytes_of_day, limits_for
+from neve.query.daily_usage import DailyUsage, bytes_of_day
+from neve.query.limits import Limits, limits_for
 from neve.state.config import StateConfig
 from neve.state.sql_documents import SqlDocuments
 from neve.state.store import StateStore

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from neve.lake.time_ranges import Ranges
-    from neve.model.rollups import Level
+    from neve.model.levels import Level
     from neve.rollup.config import RollupConfig
 
 EXACT = (

@@ -11,7 +11,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from neve.rollup.config import RollupConfig
 from tests.rollup.compare import raised, rolled
 from tests.rollup.test_job import point

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.rollup.histograms import UNSET, ExponentialHistograms, begin_of, bucket_of, scale_for
+from neve.rollup.definition import scale_for
+from neve.rollup.histograms import UNSET, ExponentialHistograms, begin_of, bucket_of
 
 sizes = st.one_of(
     st.floats(min_value=5e-324, max_value=1.7976931348623157e308),

@@ -18,7 +18,7 @@ from neve.compact.plan import Request
 from neve.errors import CommitConflict, LeaseLost, LeaseTaken
 from neve.lake.commit.java_commit import change_rows
 from neve.lake.time_ranges import BEGINNING
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from neve.rollup import job
 from neve.rollup.config import RollupConfig
 from neve.rollup.job import Rollup

@@ -9,7 +9,7 @@ import pytest
 
 from neve.lake.commit.append import append_once
 from neve.lake.write.table_writer import Target, write_files
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from neve.rollup.config import RollupConfig
 from neve.rollup.job import Rollup
 from neve.state.config import StateConfig

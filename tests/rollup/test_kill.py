@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from tests.rollup.test_job import START, check, point, put
 
 if TYPE_CHECKING:

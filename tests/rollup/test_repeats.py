@@ -7,7 +7,7 @@ from typing import Any
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum
 
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from neve.model.signals import Signal
 from neve.rollup.config import RollupConfig
 from tests.rollup.compare import rolled

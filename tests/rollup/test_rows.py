@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from neve.rollup.config import RollupConfig, RollupRule
 from tests.rollup.compare import differences, raised, rolled
 from tests.rollup.points import histories

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from neve.rollup.config import RollupConfig
 from tests.rollup.compare import plain, rolled
 from tests.rollup.test_job import START, point

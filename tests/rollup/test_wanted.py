@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from neve.lake.read.incremental import TouchedWindows
 from neve.lake.time_ranges import BEGINNING, EVERYTHING, Ranges, floor
 from neve.model.commits import POSITIONS, STREAM
-from neve.model.rollups import LEVELS
-from neve.rollup.window_choice import ROLLUP, Position, RunTerms, choose_windows
+from neve.model.levels import LEVELS
+from neve.rollup.position import ROLLUP, Position
+from neve.rollup.window_choice import RunTerms, choose_windows
 
 MINUTE = LEVELS[0]
 SIZE = MINUTE.micros

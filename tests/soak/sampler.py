@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from neve.model.signals import Signal
 from neve.model.tables import DECISIONS
 from tests.soak.processes import members, memory_by_role

@@ -8,9 +8,9 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.types import TimestamptzType
 
 from neve.model.commits import OPERATION
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from neve.model.tables import DECISIONS
-from neve.rollup.window_choice import ROLLUP
+from neve.rollup.position import ROLLUP
 from neve.tail.checkpoint import TAIL
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neve.tail.policy.config.loader import read_policies
-from neve.tail.policy.tree import Latency, Semantics
+from neve.tail.policy.semantics import Semantics
+from neve.tail.policy.tree import Latency
 from neve.tail.span_order import REMARK, UNKNOWN_PLACE, OrderedSpans
 from tests.tail.judged import Spans
 from tests.tail.oracle import arrivals

@@ -11,7 +11,7 @@ from neve.errors import ConfigError
 from neve.model.signals import Signal
 from neve.otlp.json import to_protobuf
 from neve.tail.policy.config.loader import read_policies
-from neve.tail.policy.tree import Semantics
+from neve.tail.policy.semantics import Semantics
 from tests.each_time import each_time
 from tests.tail.judged import Spans
 from tests.tail.oracle import cases as oracle

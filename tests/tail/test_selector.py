@@ -13,7 +13,8 @@ from neve.lake.commit.append import append_once
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import SPANS
 from neve.tail import selector as job_module
-from neve.tail.checkpoint import Checkpoint, commit_decisions, commit_open
+from neve.tail.checkpoint import Checkpoint
+from neve.tail.cycle_files import commit_decisions, commit_open
 from tests.tail.lakes import ACME, ERRORS, OTHER, Span, percentage, policies, put
 
 if TYPE_CHECKING:

@@ -9,19 +9,8 @@ import pytest
 
 from neve.tail.policy.evaluate.batch_evaluator import PolicyEvaluator, explain_votes
 from neve.tail.policy.evaluate.limits import LimitState
-from neve.tail.policy.tree import (
-    All,
-    Always,
-    Composite,
-    Drop,
-    Latency,
-    Not,
-    Probabilistic,
-    RateLimit,
-    Semantics,
-    Share,
-    SpanCount,
-)
+from neve.tail.policy.semantics import Semantics
+from neve.tail.policy.tree import All, Always, Composite, Drop, Latency, Not, Probabilistic, RateLimit, Share, SpanCount
 from tests.tail.policy.made import fact, holds, policy_set, traces
 
 if TYPE_CHECKING:

@@ -19,16 +19,13 @@ from neve.app.reports import (
 )
 from neve.app.wiring import build_documents, build_policy_store, compact_budgets
 from neve.errors import ConfigError
-from neve.jobs.batcher import load_pending
-from neve.jobs.forecast import ForecastEntry, ForecastInput, forecast_jobs
 from neve.jobs.job import JobState, Task
 from neve.jobs.pauses import Pauses
 from neve.jobs.queue import JobQueue
 from neve.jobs.routing import ALL_TABLES, tables_for
-from neve.jobs.scheduler import load_marks
 from neve.jobs.status_board import StatusBoard
 from neve.lake.ttl_cache import TtlCache
-from neve.query.limits import bytes_of_day
+from neve.query.daily_usage import bytes_of_day
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +36,7 @@ if TYPE_CHECKING:
     from neve.app.reports import LagsReport, TableReport
     from neve.app.settings import Settings
     from neve.compact.compactor import Compactor
+    from neve.jobs.forecast import ForecastEntry
     from neve.jobs.job import Job
     from neve.jobs.pauses import Pause
     from neve.jobs.policies import PolicyStore
@@ -129,6 +127,10 @@ def build_forecast(settings: Settings, lake: Lake) -> Forecast:
 
 def read_forecast(documents: Documents, store: PolicyStore, tables: Sequence[str]) -> Forecast:
     """Compute the forecast of tables from the stored documents, without changing anything."""
+    from neve.jobs.batcher import load_pending  # noqa: PLC0415 - not for those who ask for the status
+    from neve.jobs.forecast import ForecastInput, forecast_jobs  # noqa: PLC0415 - as above
+    from neve.jobs.scheduler import load_marks  # noqa: PLC0415 - as above
+
     policies, now = store.load(), documents.now()
     view = ForecastInput(
         now=now,

@@ -22,7 +22,7 @@ from neve.app.wiring import build_documents, build_source_lake
 from neve.errors import NeveError, TableMissing
 from neve.lake.calendar import now_utc
 from neve.lake.read.history import commit_time
-from neve.model.tables import OPEN_TRACES
+from neve.model.signals import OPEN_TRACES_TABLE
 from neve.raw.zone import EVENTS, OTLP, RawZone
 from neve.state.leases import find_lease_holder
 
@@ -57,7 +57,7 @@ class LagReader:
             zones=_try_read(self._zones, "the raw zone", unknown) or [],
             tables=_try_read(lambda: [self._freshness(name) for name in names], "the tables", unknown) or [],
             rollups=(names and _try_read(self._rollups, "the rollups", unknown)) or [],
-            tail=_try_read(self._tail, "tail sampling", unknown) if OPEN_TRACES.name in names else None,
+            tail=_try_read(self._tail, "tail sampling", unknown) if OPEN_TRACES_TABLE in names else None,
             unknown=unknown,
         )
 
@@ -82,13 +82,10 @@ class LagReader:
         return FreshnessReport(table=name, last_commit=last, age_seconds=age)
 
     def _rollups(self) -> list[LevelReport]:
-        from neve.app.rollup import build_rollup  # noqa: PLC0415 - only for a lake with tables
+        from neve.rollup.status import read_level_status  # noqa: PLC0415 - only for a lake with tables
 
-        rollup = build_rollup(self.settings, self.lake)
-        try:
-            return [LevelReport.model_validate(one) for one in rollup.status()]
-        finally:
-            rollup.documents.close()
+        found = read_level_status(self.lake, self.settings.rollup, self.clock())
+        return [LevelReport.model_validate(one) for one in found]
 
     def _tail(self) -> TailReport:
         status = load_sampler_status(self.settings, self.lake)
@@ -116,7 +113,7 @@ def load_sampler_status(settings: Settings, lake: Lake) -> TailStatus:
 
 def read_last_commit(lake: Lake, name: str) -> datetime | None:
     """Return the time of a table's last commit."""
-    snapshot = lake.table(name).current_snapshot()
+    snapshot = lake.table_metadata(name).current_snapshot()
     return commit_time(snapshot) if snapshot else None
 
 

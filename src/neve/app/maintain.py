@@ -10,11 +10,11 @@ from neve.compact.journal import GROUPS, RUNS
 from neve.lake.lake import parse_table_name
 from neve.maintain.job import Maintainer
 from neve.maintain.step import Guards
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from neve.model.tables import OPEN_TRACES
 from neve.reservoir.tables.run_context import RESERVOIR
 from neve.reservoir.tables.run_context import Position as SamplePosition
-from neve.rollup.window_choice import ROLLUP, Position
+from neve.rollup.position import ROLLUP, Position
 from neve.tail.checkpoint import Checkpoint as TailPosition
 from neve.tail.checkpoint import build_stream_name
 

@@ -34,17 +34,17 @@ from neve.lake.read.incremental import find_touched_windows
 from neve.lake.read.positions import find_changes
 from neve.lake.time_ranges import BEGINNING, END, EVERYTHING, NO_TIME, Ranges
 from neve.model.commits import STREAM
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from neve.query.config import check_query
+from neve.query.daily_usage import DailyUsage
 from neve.query.engine.worker_pool import WorkerPool
-from neve.query.limits import DailyUsage
 from neve.query.planning.file_planner import FilePlanner
 from neve.query.query_log import QueryLog
 from neve.query.rollup_routing.router import Coverage
 from neve.query.service import Ports, QueryService
 from neve.receive.authentication import OpenGuard
 from neve.rollup.definition import Definition, keeps
-from neve.rollup.window_choice import ROLLUP, Position
+from neve.rollup.position import ROLLUP, Position
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from neve.app.settings import Settings
     from neve.lake.lake import Lake
-    from neve.model.rollups import Level
+    from neve.model.levels import Level
     from neve.query.planning.file_planner import PlannedFile, Tokens
     from neve.query.request import QueryLogEntry
     from neve.query.service import Engine, LimitsOf

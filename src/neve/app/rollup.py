@@ -7,11 +7,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from neve.app.wiring import build_documents
-from neve.lake.calendar import now_utc
-from neve.lake.time_ranges import BEGINNING, micros_of
+from neve.lake.calendar import micros_of, now_utc
+from neve.lake.time_ranges import BEGINNING
 from neve.logger import get_logger
 from neve.maintain.retention_plan import rule_for, rules_for
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

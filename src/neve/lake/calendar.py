@@ -15,6 +15,11 @@ def now_utc() -> datetime:
     return datetime.now(UTC)
 
 
+def micros_of(moment: datetime) -> int:
+    """Return a time in microseconds since 1970."""
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
 def to_ordinal(unit: Unit, moment: datetime) -> int:
     """Return the number of the unit that contains a moment.
 

@@ -12,6 +12,7 @@ from neve.errors import LakeError, TableMissing
 from neve.lake.catalog import pyiceberg_properties, sqlite_path
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.pandas_import import load_pandas
+from neve.lake.read.local_table import UNREADABLE, LocalTable
 from neve.lake.sqlite_catalog import SqliteCatalog, is_plain_sqlite
 from neve.local_folders import make_private_folder, user_folder, warn_network_file_system
 from neve.model.signals import NAMESPACE
@@ -168,6 +169,19 @@ class Lake:
                 if identifier[:-1] == (NAMESPACE,)
                 else "run `neve tables` to list the tables of the lake",
             ) from error
+
+    def table_metadata(self, name: str) -> Table:
+        """Load the current state of a table of the lake, for readers of its metadata alone.
+
+        If it is on this machine, pyiceberg is imported only by attributes that need more than the metadata.
+        """
+        location = self.metadata_locations().get(name) if isinstance(self.catalog, SqliteCatalog) else None
+        if location is None:
+            return self.table(name)
+        try:
+            return cast("Table", LocalTable((NAMESPACE, name), location, partial(self.table, name)))
+        except UNREADABLE:
+            return self.table(name)
 
     def table_names(self) -> list[str]:
         """List the tables of the namespace, in order."""

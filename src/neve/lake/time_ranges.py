@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neve.lake.calendar import EPOCH
+from neve.lake.calendar import EPOCH, micros_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -130,11 +130,6 @@ class Ranges:
 
 NO_TIME = Ranges()
 EVERYTHING = Ranges(((BEGINNING, END),))
-
-
-def micros_of(moment: datetime) -> int:
-    """Return a time in microseconds since 1970."""
-    return (moment - EPOCH) // timedelta(microseconds=1)
 
 
 # The range of the calendar, less a day.

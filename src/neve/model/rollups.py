@@ -1,10 +1,9 @@
 """Rollup tables of metrics: the same columns at every level."""
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
 from neve.model.columns import QUANTILE_VALUE, STRING_MAP, TIMESTAMP, Column, Table
+from neve.model.levels import LEVELS, Level
 
 BUCKETS = pa.map_(pa.int32(), pa.int64())
 REGISTERS = pa.map_(pa.int32(), pa.int32())
@@ -60,43 +59,16 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class Level:
-    """One level of the rollup chain: the length of its windows and its source table."""
-
-    name: str
-    seconds: int
-    window: str
-    unit: str
-    source: str
-
-    @property
-    def table(self) -> str:
-        """The table's name."""
-        return f"metrics_{self.name}"
-
-    @property
-    def micros(self) -> int:
-        """The length of a window in microseconds."""
-        return self.seconds * 1_000_000
-
-    @property
-    def declaration(self) -> Table:
-        """The declaration of the table. Longer windows get longer partitions."""
-        return Table(
-            name=self.table,
-            comment=f"metrics by {self.window}: one row per series and window, written by `neve rollup run`",
-            columns=COLUMNS,
-            partition=(("organization_id", "identity"), ("timestamp", self.unit)),
-            sort=("metric_name", "service_name", "timestamp"),
-            bounded=("organization_id", "timestamp", "metric_name", "metric_type", "service_name"),
-        )
+def declare_rollup_table(level: Level) -> Table:
+    """Return the declaration of a level's table. Longer windows get longer partitions."""
+    return Table(
+        name=level.table,
+        comment=f"metrics by {level.window}: one row per series and window, written by `neve rollup run`",
+        columns=COLUMNS,
+        partition=(("organization_id", "identity"), ("timestamp", level.unit)),
+        sort=("metric_name", "service_name", "timestamp"),
+        bounded=("organization_id", "timestamp", "metric_name", "metric_type", "service_name"),
+    )
 
 
-LEVELS = (
-    Level("1m", 60, "minute", "day", "metrics"),
-    Level("5m", 300, "five minutes", "day", "metrics_1m"),
-    Level("1h", 3600, "hour", "month", "metrics_5m"),
-    Level("1d", 86_400, "day", "year", "metrics_1h"),
-)
-ROLLUPS = tuple(level.declaration for level in LEVELS)
+ROLLUPS = tuple(map(declare_rollup_table, LEVELS))

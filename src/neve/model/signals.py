@@ -1,8 +1,9 @@
-"""The three telemetry signals, the table of each, and the namespace of all tables."""
+"""The three telemetry signals, the table of each, the tables of tail sampling, and the namespace of all tables."""
 
 from enum import StrEnum
 
 NAMESPACE = "telemetry"
+DECISIONS_TABLE, OPEN_TRACES_TABLE = "trace_decisions", "open_traces"
 
 
 class Signal(StrEnum):

@@ -21,7 +21,7 @@ from neve.model.columns import (
     Table,
 )
 from neve.model.rollups import ROLLUPS
-from neve.model.signals import Signal
+from neve.model.signals import DECISIONS_TABLE, OPEN_TRACES_TABLE, Signal
 
 TRACE_ORGANIZATION = Column("organization_id", pa.string(), "tenant that the trace belongs to", required=True)
 TRACE_SELECTOR = Column("selector", pa.string(), "name of the selector", required=True)
@@ -58,7 +58,7 @@ TRACE_SUMMARY = (
 )
 
 DECISIONS = Table(
-    name="trace_decisions",
+    name=DECISIONS_TABLE,
     comment="sampling decisions about traces, each with its reason; written by `neve tail run`",
     columns=(
         TRACE_ORGANIZATION,
@@ -95,7 +95,7 @@ DECISIONS = Table(
 )
 
 OPEN_TRACES = Table(
-    name="open_traces",
+    name=OPEN_TRACES_TABLE,
     comment="traces without a decision: state of `neve tail run` about the spans that it has read",
     columns=(TRACE_ORGANIZATION, TRACE_SELECTOR, *TRACE_SUMMARY),
     partition=(("organization_id", "identity"), ("selector", "identity")),

@@ -15,11 +15,12 @@ from neve.errors import LimitExceeded, QueryError
 from neve.lake.calendar import now_utc
 from neve.predicate.duckdb_constants import time_zones
 from neve.query.cache import CacheKey, ResultCache
+from neve.query.daily_usage import DailyUsage
 from neve.query.engine.duckdb import DUCKDB, DuckEngine
 from neve.query.engine.spark import SPARK, SparkEngine
 from neve.query.engine_errors import FilesMissing, planning_errors
 from neve.query.execution import CollectingRun, RowLimitRun, RunningQuery, StoredRun
-from neve.query.limits import REFUSED, AdmissionGate, DailyUsage, Limits, limits_for
+from neve.query.limits import REFUSED, AdmissionGate, Limits, limits_for
 from neve.query.planning.file_planner import FilePlanner
 from neve.query.planning_turns import PAUSE_FACTOR, PlanningTurns
 from neve.query.program_planner import ProgramPlanner

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from neve.errors import RawZoneError
 from neve.lake.storage.call_counters import CALLS, Operation
-from neve.lake.storage.filesystem import resolve_filesystem
 from neve.local_folders import make_private_folder
 from neve.raw.frame import MAGIC, decode
 
@@ -250,6 +249,8 @@ class ObjectSink:
     """Segments of one writer in object storage. They are written in order, so none exists before its predecessor."""
 
     def __init__(self, zone: str, s3: S3Config) -> None:
+        from neve.lake.storage.filesystem import resolve_filesystem  # noqa: PLC0415 - Arrow, not for the status
+
         self._filesystem, self._prefix = resolve_filesystem(zone, s3)
         self.writer = make_writer_name()
         self.open_bytes = 0

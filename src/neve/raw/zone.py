@@ -9,17 +9,16 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import pyarrow.fs as pafs
+from typing import TYPE_CHECKING, NamedTuple
 
 from neve.lake.storage.call_counters import CALLS, Operation
-from neve.lake.storage.filesystem import resolve_filesystem
 from neve.local_folders import make_private_folder
 from neve.raw.segments import LOCK, OPEN, SEALED, find_free_bytes, recover_writers, sync_path, take_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    import pyarrow.fs as pafs
 
     from neve.lake.config import S3Config
 
@@ -70,12 +69,12 @@ class RawZone:
 
     def segments(self) -> list[Segment]:
         """List the sealed segments by writer and number."""
-        found = (_parse_segment(entry, self._scheme) for entry in self._entries() if entry.path.endswith(SEALED))
+        found = (_parse_segment(file) for file in self._list_files() if file.path.endswith(SEALED))
         return sorted((segment for segment in found if segment), key=lambda segment: (segment.writer, segment.number))
 
     def read(self, path: str) -> bytes:
         """Read the bytes of a segment."""
-        filesystem, inner = resolve_filesystem(path, self.s3)
+        filesystem, inner = self._resolve(path)
         with filesystem.open_input_stream(inner, compression=None) as stream:
             data: bytes = stream.read()
             CALLS.add_bytes((Operation.GET, "file" if self.is_local else "s3"), len(data))
@@ -125,21 +124,24 @@ class RawZone:
             self._remove_dead_writers()
         return len(gone)
 
-    @property
-    def _scheme(self) -> str:
-        return "" if self.is_local else "s3://"
-
     def _read_numbers(self, name: str) -> Numbers:
-        filesystem, inner = resolve_filesystem(f"{self.location}/{name}", self.s3)
         try:
-            with filesystem.open_input_stream(inner) as stream:
-                numbers: Numbers = json.loads(stream.read())
+            numbers: Numbers = json.loads(self._read_small(f"{self.location}/{name}"))
         except (FileNotFoundError, ValueError):
             return {}
         return numbers
 
+    def _read_small(self, path: str) -> bytes:
+        if self.is_local:
+            with CALLS.time_call(Operation.GET, "file"):
+                return Path(path).read_bytes()
+        filesystem, inner = self._resolve(path)
+        with filesystem.open_input_stream(inner) as stream:
+            data: bytes = stream.read()
+            return data
+
     def _write_numbers(self, name: str, numbers: Numbers) -> None:
-        filesystem, inner = resolve_filesystem(f"{self.location}/{name}", self.s3)
+        filesystem, inner = self._resolve(f"{self.location}/{name}")
         if self.is_local:
             make_private_folder(Path(self.location))
         written = f"{inner}.new" if self.is_local else inner  # an object is replaced atomically, a file is not
@@ -150,14 +152,25 @@ class RawZone:
             filesystem.move(written, inner)
             sync_path(Path(self.location))
 
-    def _entries(self) -> list[pafs.FileInfo]:
-        filesystem, inner = resolve_filesystem(self.location, self.s3)
+    def _resolve(self, path: str) -> tuple[pafs.FileSystem, str]:
+        from neve.lake.storage.filesystem import resolve_filesystem  # noqa: PLC0415 - Arrow, not for the status
+
+        return resolve_filesystem(path, self.s3)
+
+    def _list_files(self) -> list[_File]:
+        if self.is_local:
+            with CALLS.time_call(Operation.LIST, "file"):
+                return _list_local_files(self.location)
+        import pyarrow.fs as pafs  # noqa: PLC0415 - as above
+
+        filesystem, inner = self._resolve(self.location)
         selector = pafs.FileSelector(inner, recursive=True, allow_not_found=True)
-        return [entry for entry in filesystem.get_file_info(selector) if entry.type == pafs.FileType.File]
+        entries = [entry for entry in filesystem.get_file_info(selector) if entry.type == pafs.FileType.File]
+        return [_File(f"s3://{entry.path}", entry.size, (entry.mtime_ns or 0) / 1e9) for entry in entries]
 
     def _remove(self, segments: Iterable[Segment]) -> None:
         for segment in segments:
-            filesystem, inner = resolve_filesystem(segment.path, self.s3)
+            filesystem, inner = self._resolve(segment.path)
             with suppress(FileNotFoundError):  # another cleaner was faster
                 filesystem.delete_file(inner)
 
@@ -172,9 +185,29 @@ class RawZone:
                 os.close(lock)
 
 
-def _parse_segment(entry: pafs.FileInfo, scheme: str) -> Segment | None:
-    *_above, writer, name = entry.path.split("/")
+class _File(NamedTuple):
+    """A file of a zone."""
+
+    path: str
+    size: int
+    modified: float
+
+
+def _list_local_files(folder: str) -> list[_File]:
+    """List the files in a folder and below it. None if there is no such folder."""
+    found = []
+    for above, _folders, names in os.walk(folder):
+        for name in names:
+            path = f"{above}/{name}"
+            with suppress(FileNotFoundError):  # deleted or renamed in between
+                status = os.stat(path)
+                found.append(_File(path, status.st_size, status.st_mtime_ns / 1e9))
+    return found
+
+
+def _parse_segment(file: _File) -> Segment | None:
+    *_above, writer, name = file.path.split("/")
     number = name.removesuffix(SEALED)
     if writer.startswith(".") or not number.isdecimal() or name.endswith(OPEN):
         return None
-    return Segment(writer, int(number), scheme + entry.path, entry.size, (entry.mtime_ns or 0) / 1e9)
+    return Segment(writer, int(number), file.path, file.size, file.modified)

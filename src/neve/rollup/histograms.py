@@ -5,7 +5,6 @@ Exponential histograms are merged across scales, explicit ones on their common b
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,16 +22,6 @@ if TYPE_CHECKING:
 
 UNSET = 2**40  # a scale that no histogram has
 BEYOND_BUCKETS = np.int64(2**40)  # beyond every bucket
-
-
-def scale_for(relative_error: float) -> int:
-    """Return the coarsest scale at which the middle of a bucket is within the error of each value in it.
-
-    >>> scale_for(0.01), scale_for(0.02)
-    (6, 5)
-    """
-    base = (1 + relative_error) / (1 - relative_error)
-    return math.ceil(-math.log2(math.log2(base)))
 
 
 def bucket_of(values: npt.NDArray[np.float64], scale: int) -> npt.NDArray[np.int64]:

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from neve.rollup.arrays import array_column, floats, int_column, is_known, number_values, split_lists
-from neve.rollup.definition import SeriesIdentity
 from neve.rollup.histograms import UNSET, ExplicitHistograms, ExponentialHistograms
 from neve.rollup.series import HyperLogLog
+from neve.rollup.series_identity import SeriesIdentity
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,35 +8,31 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from neve.lake.calendar import now_utc
+from neve.lake.calendar import micros_of, now_utc
 from neve.lake.commit.java_commit import RowChange, change_rows, retry_conflicts
 from neve.lake.read.incremental import format_changed_windows, never_frozen
-from neve.lake.read.positions import count_commits_since
-from neve.lake.read.snapshot_files import filter_by_time, scan_files
-from neve.lake.read.statistics import read_table_statistics
 from neve.lake.spark.tasks import count_slices, run_tasks
-from neve.lake.time_ranges import END, Ranges, micros_of
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
 from neve.rollup.definition import Definition
-from neve.rollup.planner import MICROS, LevelRun, plan_run
-from neve.rollup.window_choice import ROLLUP, Position
+from neve.rollup.planner import LevelRun, plan_run
+from neve.rollup.position import ROLLUP
+from neve.rollup.status import LevelStatus, format_moment, read_level_status
 from neve.state.leases import hold_worker_lease
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from pyiceberg.table import Table
+    from datetime import datetime
 
     from neve.lake.lake import Lake
     from neve.lake.read.incremental import Frozen
-    from neve.model.rollups import Level
+    from neve.lake.time_ranges import Ranges
+    from neve.model.levels import Level
     from neve.rollup.config import RollupConfig
     from neve.rollup.planner import RunPlan
     from neve.rollup.tasks import TaskResult
@@ -76,9 +72,6 @@ def count_run(result: LevelResult) -> None:
     SECONDS.labels(level).observe(result.seconds)
 
 
-MICROS_PER_SECOND = 1_000_000
-
-
 @dataclass(frozen=True)
 class LevelResult:
     """Result of a run of one level."""
@@ -105,25 +98,6 @@ class LevelResult:
 
     def as_document(self) -> dict[str, Any]:
         """Return the result as a JSON document, for programs."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class LevelStatus:
-    """Status of one level. The lag is the time since the end of its last final window, or 0 if nothing is pending."""
-
-    level: str
-    table: str
-    rows: int
-    files: int
-    bytes: int
-    closed_until: str
-    lag_seconds: float | None
-    commits_behind: int | None
-    note: str
-
-    def as_document(self) -> dict[str, Any]:
-        """Return the status as a JSON document, for programs."""
         return asdict(self)
 
 
@@ -159,18 +133,6 @@ def make_result(
         snapshot=str(snapshot or ""),
         seconds=seconds,
     )
-
-
-def format_moment(moment: int) -> str:
-    """Format a time for programs and people. Empty for a time outside the calendar.
-
-    >>> format_moment(1_700_000_000_000_000)
-    '2023-11-14T22:13:20Z'
-    """
-    try:
-        return datetime.fromtimestamp(moment / MICROS_PER_SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (OverflowError, ValueError, OSError):
-        return ""
 
 
 Progress = Callable[[str, int, int], None]
@@ -254,43 +216,10 @@ class Rollup:
 
     def status(self) -> list[LevelStatus]:
         """Return the status of the levels. Reads metadata alone."""
-        return [self._status(level) for level in LEVELS]
+        return read_level_status(self.lake, self.config, self.clock())
 
     def watch_lag(self) -> None:
-        """Set the metrics of the levels' lag. Cheaper than the status, as fewer manifests are read."""
-        for level in LEVELS:
-            source, position = self.lake.table(level.source), Position.load(self.lake.table(level.table), ROLLUP)
-            if position is not None:
-                LAG.labels(level.name).set(self._lag(source, position, count_commits_since(source, position.snapshot)))
-
-    def _status(self, level: Level) -> LevelStatus:
-        table, source = self.lake.table(level.table), self.lake.table(level.source)
-        position, statistics = Position.load(table, ROLLUP), read_table_statistics(table)
-        behind = count_commits_since(source, position.snapshot) if position else None
-        lag = None if position is None else self._lag(source, position, behind)
-        return LevelStatus(
-            level=level.name,
-            table=level.table,
-            rows=statistics.rows,
-            files=statistics.files,
-            bytes=statistics.bytes,
-            closed_until=format_moment(position.closed_until) if position else "",
-            lag_seconds=lag,
-            commits_behind=behind,
-            note=self._note(position, behind),
-        )
-
-    def _lag(self, source: Table, position: Position, behind: int | None) -> float:
-        waits = behind != 0 or scan_files(source, filter_by_time(Ranges.of([(position.closed_until, END)])))
-        return (micros_of(self.clock()) - position.closed_until) / MICROS if waits else 0.0
-
-    def _note(self, position: Position | None, behind: int | None) -> str:
-        if position is None:
-            return "nothing rolled up yet: no run, or no closed window with rows"
-        if position.definition != Definition.of(self.config).fingerprint:
-            return "the series definition changed: the next run computes every window"
-        return (
-            ""
-            if behind is not None
-            else "the source snapshot of the last run has expired: the next run computes every window"
-        )
+        """Set the metrics of the levels' lag."""
+        for level in self.status():
+            if level.lag_seconds is not None:
+                LAG.labels(level.level).set(level.lag_seconds)

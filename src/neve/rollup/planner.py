@@ -16,9 +16,10 @@ from neve.lake.read.snapshot_files import filter_by_time, scan_files
 from neve.lake.time_ranges import BEGINNING, END, EVERYTHING, Ranges, ceiling, floor
 from neve.lake.write.data_file_json import make_removal_json
 from neve.lake.write.table_writer import Target
-from neve.model.rollups import LEVELS
+from neve.model.levels import LEVELS
+from neve.rollup.position import ROLLUP, Position
 from neve.rollup.tasks import MarkTask, SliceTask, TaskRunner
-from neve.rollup.window_choice import ROLLUP, Position, RunTerms, choose_windows
+from neve.rollup.window_choice import RunTerms, choose_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from neve.lake.read.incremental import Frozen
     from neve.lake.write.data_file_json import DataFileJson
-    from neve.model.rollups import Level
+    from neve.model.levels import Level
     from neve.rollup.config import RollupConfig
     from neve.rollup.definition import Definition
     from neve.rollup.tasks import TaskResult

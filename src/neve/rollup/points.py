@@ -19,10 +19,10 @@ from neve.rollup.cumulative_to_delta import (
     difference,
     subtract_previous,
 )
-from neve.rollup.definition import SeriesIdentity, raw_names
 from neve.rollup.histograms import ExplicitHistograms, ExponentialHistograms
 from neve.rollup.items import Items
 from neve.rollup.series import HyperLogLog
+from neve.rollup.series_identity import SeriesIdentity, raw_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable

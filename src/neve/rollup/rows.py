@@ -16,11 +16,12 @@ from neve.rollup.histograms import UNSET
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from neve.model.rollups import Level
-    from neve.rollup.definition import Definition, SeriesIdentity
+    from neve.model.levels import Level
+    from neve.rollup.definition import Definition
     from neve.rollup.histograms import ExplicitHistograms, ExponentialHistograms
     from neve.rollup.items import Items
     from neve.rollup.series import HyperLogLog
+    from neve.rollup.series_identity import SeriesIdentity
 
     Floats = npt.NDArray[np.float64]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask
 
     from neve.lake.write.data_file_json import DataFileJson
-    from neve.model.rollups import Level
+    from neve.model.levels import Level
     from neve.rollup.definition import Definition
 
 

@@ -1,7 +1,4 @@
-"""Position of a rollup level in its source, and the choice of the windows to compute.
-
-The choice is a pure function of the position and the changes since.
-"""
+"""The windows of a rollup level to compute: a pure function of its position and the changes since."""
 
 from __future__ import annotations
 
@@ -9,30 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from neve.lake.read.incremental import TouchedWindows, never_frozen
-from neve.lake.read.positions import StoredPosition
 from neve.lake.time_ranges import BEGINNING, END, EVERYTHING, Ranges, ceiling, floor
 from neve.text import format_count
 
 if TYPE_CHECKING:
     from neve.lake.read.incremental import Frozen
-    from neve.model.rollups import Level
+    from neve.model.levels import Level
+    from neve.rollup.position import Position
 
 
-ROLLUP = "rollup"
 DAY_MICROS = 86_400 * 1_000_000
-
-
-@dataclass(frozen=True)
-class Position(StoredPosition):
-    """State of the source from which a level's rows were computed. Windows that end by `closed_until` are final.
-
-    `partial` is true if later windows are included, too.
-    """
-
-    snapshot: int | None
-    closed_until: int
-    definition: str
-    partial: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from neve.lake.config import CatalogConfig  # noqa: TC001 - pydantic reads the annotation
 from neve.model.settings import ORGANIZATION_PATTERN, Section, as_text, check_http_address
-from neve.tail.policy.tree import Semantics
+from neve.tail.policy.semantics import Semantics
 
 
 class Compression(StrEnum):

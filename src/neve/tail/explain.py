@@ -22,7 +22,7 @@ from neve.lake.calendar import EPOCH
 from neve.lake.duckdb import quote_literal, to_duckdb_path
 from neve.lake.read.snapshot_files import scan_paths
 from neve.model.tables import DECISIONS, OPEN_TRACES
-from neve.tail.checkpoint import list_trace_files
+from neve.tail.cycle_files import list_trace_files
 from neve.tail.judge import has_limits
 from neve.tail.new_files import list_all_files
 from neve.tail.policy.evaluate.batch_evaluator import VOTE_WORDS, PolicyEvaluator, explain_votes

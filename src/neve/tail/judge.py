@@ -20,7 +20,8 @@ from neve.tail.policy.evaluate.batch_evaluator import PolicyEvaluator
 from neve.tail.policy.evaluate.limits import LimitState
 from neve.tail.policy.evaluate.thresholds import format_threshold
 from neve.tail.policy.evaluate.traces import MAX_THRESHOLD
-from neve.tail.policy.tree import All, Always, Composite, Dynamic, Not, RateLimit, Semantics
+from neve.tail.policy.semantics import Semantics
+from neve.tail.policy.tree import All, Always, Composite, Dynamic, Not, RateLimit
 from neve.tail.span_aggregation import LATE_TRACES, MERGED_TRACES
 from neve.tail.span_order import add_order_remark
 from neve.tail.trace_summary import build_traces, extract_integers

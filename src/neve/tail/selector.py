@@ -21,18 +21,9 @@ from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import DECISIONS, OPEN_TRACES
 from neve.state.leases import hold_worker_lease
 from neve.tail import metrics
-from neve.tail.checkpoint import (
-    TAIL,
-    Checkpoint,
-    CycleStart,
-    commit_decisions,
-    commit_open,
-    list_decision_files,
-    list_open_files,
-    load_cycle_start,
-    read_last_cycle,
-)
+from neve.tail.checkpoint import TAIL, Checkpoint, CycleStart, load_cycle_start
 from neve.tail.claims import NoClaims
+from neve.tail.cycle_files import commit_decisions, commit_open, list_decision_files, list_open_files, read_last_cycle
 from neve.tail.decisions import CycleResult, DecisionContext, Tally, build_cycle_result, build_open_rows
 from neve.tail.export.cursor import ExportCursors
 from neve.tail.judge import MICROS, CycleJudge, Readiness, compute_horizon

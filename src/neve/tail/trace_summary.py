@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from neve.tail.policy.conditions import ot_number
 from neve.tail.policy.evaluate.traces import Traces, derive_randomness
-from neve.tail.policy.tree import Latency, RateLimit, Semantics
+from neve.tail.policy.semantics import Semantics
+from neve.tail.policy.tree import Latency, RateLimit
 from neve.tail.span_order import OrderedSpans, extents_sql, mark_extending_spans_sql
 
 if TYPE_CHECKING:

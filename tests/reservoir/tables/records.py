@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from neve.lake.calendar import micros_of
 from neve.lake.commit.append import append_once
-from neve.lake.time_ranges import floor, micros_of
+from neve.lake.time_ranges import floor
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import LOGS, SPANS
 from neve.reservoir.sampling.methods import sample_exact_total, sample_priority

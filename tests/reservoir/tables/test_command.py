@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 from neve.app.reservoir import build_lake_sampler
 from neve.app.settings import Settings
 from neve.cli.sampling.reservoir_lake import lake as command
-from neve.lake.time_ranges import BEGINNING, micros_of
+from neve.lake.calendar import micros_of
+from neve.lake.time_ranges import BEGINNING
 from neve.reservoir.config import LakeSampling
 from tests.reservoir.tables.records import put, record, records
 

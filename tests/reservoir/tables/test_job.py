@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from neve.errors import ConfigError, InputError, InvalidWeight
+from neve.lake.calendar import micros_of
 from neve.lake.read.history import read_summary
-from neve.lake.time_ranges import micros_of
 from neve.model.commits import POSITIONS, WINDOWS
 from neve.reservoir.config import LakeSampling
 from neve.reservoir.sampling.methods import uniform

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 
 from neve.errors import ConfigError
+from neve.lake.calendar import micros_of
 from neve.lake.commit.append import append_once
 from neve.lake.read.positions import find_changes
 from neve.lake.read.snapshot_files import filter_by_time, scan_files
-from neve.lake.time_ranges import BEGINNING, END, Ranges, micros_of
+from neve.lake.time_ranges import BEGINNING, END, Ranges
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import LOGS_SAMPLE, SPANS, SPANS_SAMPLE
 from neve.reservoir.config import LakeSampling

@@ -17,7 +17,7 @@ from neve.model.tables import SPANS
 from neve.tail.judge import MICROS
 from neve.tail.memory.cycle import EarlyAllowance
 from neve.tail.policy.config.loader import read_policies
-from neve.tail.policy.tree import Semantics
+from neve.tail.policy.semantics import Semantics
 from tests.tail.lakes import ERRORS, START, Span, percentage, policies
 from tests.tail.memory.feeds import Desk
 

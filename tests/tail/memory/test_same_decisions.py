@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from neve.tail.policy.config.loader import read_policies
-from neve.tail.policy.tree import Semantics
+from neve.tail.policy.semantics import Semantics
 from tests.tail.lakes import ACME, OTHER, Desk, Span, put, tail_lake
 from tests.tail.memory import feeds
 from tests.tail.memory.policy_sets import policy_set

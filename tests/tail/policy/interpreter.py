@@ -8,19 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from neve.tail.policy.tree import (
-    All,
-    Always,
-    Composite,
-    Drop,
-    Holds,
-    Latency,
-    Not,
-    Probabilistic,
-    RateLimit,
-    Semantics,
-    SpanCount,
-)
+from neve.tail.policy.semantics import Semantics
+from neve.tail.policy.tree import All, Always, Composite, Drop, Holds, Latency, Not, Probabilistic, RateLimit, SpanCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,8 @@ import numpy as np
 from neve.tail.policy.evaluate.batch_evaluator import PolicyEvaluator
 from neve.tail.policy.evaluate.limits import LimitState
 from neve.tail.policy.evaluate.traces import Traces, derive_randomness
-from neve.tail.policy.tree import All, Composite, Drop, Fact, Holds, Not, PolicySet, Semantics
+from neve.tail.policy.semantics import Semantics
+from neve.tail.policy.tree import All, Composite, Drop, Fact, Holds, Not, PolicySet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,6 +12,7 @@ from neve.errors import ConfigError
 from neve.tail.policy.evaluate.batch_evaluator import PolicyEvaluator
 from neve.tail.policy.evaluate.limits import LimitState
 from neve.tail.policy.evaluate.verdicts import DROPPED, NOT_EVALUATED, NOT_SAMPLED, SAMPLED
+from neve.tail.policy.semantics import Semantics
 from neve.tail.policy.tree import (
     All,
     Always,
@@ -23,7 +24,6 @@ from neve.tail.policy.tree import (
     Not,
     Probabilistic,
     RateLimit,
-    Semantics,
     Share,
     SpanCount,
 )

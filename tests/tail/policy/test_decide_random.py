@@ -15,7 +15,8 @@ from neve.tail.policy.evaluate.batch_evaluator import PolicyEvaluator
 from neve.tail.policy.evaluate.limits import LimitState
 from neve.tail.policy.evaluate.probability import AnswerWalk, find_largest_sampled, hash_traces
 from neve.tail.policy.evaluate.verdicts import DROPPED, NOT_SAMPLED, SAMPLED
-from neve.tail.policy.tree import Dynamic, FactNode, Node, PolicySet, Probabilistic, Semantics
+from neve.tail.policy.semantics import Semantics
+from neve.tail.policy.tree import Dynamic, FactNode, Node, PolicySet, Probabilistic
 from tests.tail.policy.interpreter import Interpreter
 from tests.tail.policy.made import FACTS, NOON_US, SECOND, judged
 from tests.tail.policy.trees import POLICIES, cases, one_by_one, random_traces

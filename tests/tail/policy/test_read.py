@@ -8,6 +8,7 @@ import pytest
 
 from neve.errors import ConfigError
 from neve.tail.policy.config.policy_parser import NESTINGS
+from neve.tail.policy.semantics import Semantics
 from neve.tail.policy.tree import (
     All,
     Always,
@@ -20,7 +21,6 @@ from neve.tail.policy.tree import (
     Not,
     Probabilistic,
     RateLimit,
-    Semantics,
     SpanCount,
 )
 from tests.tail.policy.rows import Span, ask

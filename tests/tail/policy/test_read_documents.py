@@ -9,7 +9,8 @@ import pytest
 
 from neve.errors import ConfigError
 from neve.tail.policy.config.loader import build_default_policies, read_policies, read_policy_file
-from neve.tail.policy.tree import Holds, Latency, Probabilistic, Semantics
+from neve.tail.policy.semantics import Semantics
+from neve.tail.policy.tree import Holds, Latency, Probabilistic
 from tests.tail.policy.rows import Span, ask
 from tests.tail.policy.written import composite, policy, read
 

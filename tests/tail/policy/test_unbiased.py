@@ -12,18 +12,8 @@ from neve.tail.policy.evaluate.batch_evaluator import PolicyEvaluator
 from neve.tail.policy.evaluate.limits import LimitState
 from neve.tail.policy.evaluate.traces import MAX_THRESHOLD, derive_randomness
 from neve.tail.policy.evaluate.verdicts import SAMPLED
-from neve.tail.policy.tree import (
-    All,
-    Always,
-    Composite,
-    Drop,
-    Dynamic,
-    Latency,
-    Probabilistic,
-    RateLimit,
-    Semantics,
-    Share,
-)
+from neve.tail.policy.semantics import Semantics
+from neve.tail.policy.tree import All, Always, Composite, Drop, Dynamic, Latency, Probabilistic, RateLimit, Share
 from tests.tail.policy.made import NOON_US, SECOND, holds, policy_set, traces
 
 if TYPE_CHECKING:

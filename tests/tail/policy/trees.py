@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from hypothesis import strategies as st
 
+from neve.tail.policy.semantics import Semantics
 from neve.tail.policy.tree import (
     All,
     Always,
@@ -17,7 +18,6 @@ from neve.tail.policy.tree import (
     Not,
     Probabilistic,
     RateLimit,
-    Semantics,
     Share,
     SpanCount,
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from neve.tail.policy.config.loader import read_policies
-from neve.tail.policy.tree import PolicySet, Semantics
+from neve.tail.policy.semantics import Semantics
+
+if TYPE_CHECKING:
+    from neve.tail.policy.tree import PolicySet
 
 
 def policy(kind: str, section: Any = None, name: str = "p") -> dict[str, Any]:

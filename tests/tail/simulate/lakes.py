@@ -136,7 +136,7 @@ def put(lake: Lake, traces: Iterable[Trace], arrived: datetime | None = None) ->
 
 def policies(*stated: dict[str, Any], semantics: Any = "documented", **options: Any) -> PolicySet:
     """Policies as a file would have them."""
-    from neve.tail.policy.tree import Semantics
+    from neve.tail.policy.semantics import Semantics
 
     return read_policies({"policies": list(stated), **options}, Semantics(semantics))
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from neve.cli.context import Context
-    from neve.rollup.job import LevelResult, LevelStatus, Rollup
+    from neve.rollup.job import LevelResult, Rollup
+    from neve.rollup.status import LevelStatus
 
 LEVELS = ("1m", "5m", "1h", "1d")
 
@@ -51,7 +52,7 @@ def run(context: Context, levels: tuple[str, ...], since: datetime | None, steal
     A run reads the changes since the last one, computes the affected windows and replaces them in one commit per level.
     An interrupted run leaves nothing behind: run it again.
     """
-    from neve.model.rollups import LEVELS as ALL
+    from neve.model.levels import LEVELS as ALL
 
     results, failed = [], False
     with progress_bar(enabled=not as_json) as bar:

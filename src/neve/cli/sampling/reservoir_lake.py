@@ -92,7 +92,8 @@ def _config(context: Context, given: dict[str, Any]) -> LakeSampling:
 
 
 def _scope(since: datetime | None, until: datetime | None, org: str | None, *, again: bool) -> Scope:
-    from neve.lake.time_ranges import BEGINNING, END, micros_of
+    from neve.lake.calendar import micros_of
+    from neve.lake.time_ranges import BEGINNING, END
     from neve.model.settings import check_organization
     from neve.reservoir.tables.plan import Scope
 

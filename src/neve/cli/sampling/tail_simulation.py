@@ -364,6 +364,6 @@ def simulate(
 
 def _with_semantics(config: TailConfig, semantics: str | None) -> TailConfig:
     """Return the settings with the file semantics of the command line."""
-    from neve.tail.policy.tree import Semantics
+    from neve.tail.policy.semantics import Semantics
 
     return config if semantics is None else config.model_copy(update={"semantics": Semantics(semantics)})

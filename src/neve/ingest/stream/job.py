@@ -20,7 +20,7 @@ from neve.errors import ConfigError, EnvironmentFault, StreamFailed
 from neve.ingest.metrics import FAILURES, QUARANTINE_ROWS, count_batch
 from neve.ingest.results import BatchResult, StreamResult
 from neve.ingest.spark_crashes import engine_is_gone
-from neve.lake.read.statistics import count_rows
+from neve.lake.read.history import read_totals
 from neve.lake.spark.session import has_spark_started
 from neve.logger import get_logger
 from neve.model.tables import QUARANTINE, SPANS
@@ -141,7 +141,7 @@ class StreamJob(ABC):
             return
         self.result.add(result)
         count_batch(result)
-        QUARANTINE_ROWS.set(count_rows(self.lake.table(QUARANTINE.name)))
+        QUARANTINE_ROWS.set(read_totals(self.lake.table(QUARANTINE.name)).rows)
         self.tell(result)
 
     def _failure(self, error: Exception) -> StreamFailed:

@@ -9,8 +9,8 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, MonthTransform, YearTransform
 from pyiceberg.types import StringType, TimestamptzType
 
-from neve.lake.calendar import Unit, from_ordinal
-from neve.lake.time_ranges import EVERYTHING, Ranges, micros_of
+from neve.lake.calendar import Unit, from_ordinal, micros_of
+from neve.lake.time_ranges import EVERYTHING, Ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

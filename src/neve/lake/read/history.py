@@ -5,6 +5,7 @@ Tables are pyiceberg's or `LocalTable`s, so this module imports neither.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
+
+    from neve.lake.read.local_table import LocalSnapshot, LocalTable
 
 REPLACE = "replace"  # the operation of a snapshot with the same rows in other files
 
@@ -47,7 +50,7 @@ def walk_history(table: Table) -> Iterator[Snapshot]:
         yield known[number]
 
 
-def commit_time(snapshot: Snapshot) -> datetime:
+def commit_time(snapshot: Snapshot | LocalSnapshot) -> datetime:
     """Return the time at which a snapshot was committed."""
     return EPOCH + timedelta(milliseconds=snapshot.timestamp_ms)
 
@@ -57,6 +60,25 @@ def is_rewrite(snapshot: Snapshot) -> bool:
     return snapshot.summary is not None and snapshot.summary.operation.value == REPLACE
 
 
-def read_summary(snapshot: Snapshot | None) -> dict[str, str]:
+def read_summary(snapshot: Snapshot | LocalSnapshot | None) -> dict[str, str]:
     """Return a snapshot's summary without its operation. It is empty if there is no snapshot."""
     return dict(snapshot.summary.additional_properties) if snapshot and snapshot.summary else {}
+
+
+@dataclass(frozen=True)
+class TableTotals:
+    """Rows, data files and bytes of a table. Deleted rows are subtracted if the summary contains their number."""
+
+    rows: int
+    files: int
+    bytes: int
+
+
+def read_totals(table: Table | LocalTable) -> TableTotals:
+    """Return the totals of the current snapshot, from its summary."""
+    found = read_summary(table.current_snapshot())
+    return TableTotals(
+        rows=int(found.get("total-records", 0)) - int(found.get("total-position-deletes", 0)),
+        files=int(found.get("total-data-files", 0)),
+        bytes=int(found.get("total-files-size", 0)),
+    )

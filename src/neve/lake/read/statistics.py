@@ -14,11 +14,9 @@ from pyiceberg.types import DateType, TimestampNanoType, TimestampType, Timestam
 
 from neve.errors import ConfigError
 from neve.lake.read.file_values import read_bounds
-from neve.lake.read.history import commit_time, read_summary
-from neve.lake.read.local_statistics import TIME_COLUMNS, TableStatistics
+from neve.lake.read.local_statistics import TIME_COLUMNS, TableStatistics, make_statistics
 from neve.lake.read.snapshot_files import iterate_data_files
 from neve.lake.time_ranges import moment_of
-from neve.model.commits import DUPLICATES
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,38 +26,8 @@ if TYPE_CHECKING:
 
 
 def read_table_statistics(table: Table) -> TableStatistics:
-    """Return the statistics of the current snapshot.
-
-    Deleted rows are subtracted if the summary contains their number.
-    """
-    snapshot, totals = table.current_snapshot(), _read_totals(table)
-    earliest, latest = _read_time_range(table)
-    return TableStatistics(
-        name=table.name()[-1],
-        rows=count_rows(table),
-        files=int(totals.get("total-data-files", 0)),
-        bytes=int(totals.get("total-files-size", 0)),
-        snapshots=len(table.metadata.snapshots),
-        earliest=earliest,
-        latest=latest,
-        committed=commit_time(snapshot) if snapshot else None,
-        duplicates=_sum_summaries(table, DUPLICATES),
-    )
-
-
-def count_rows(table: Table) -> int:
-    """Return the number of rows of a table, from its summary."""
-    totals = _read_totals(table)
-    return int(totals.get("total-records", 0)) - int(totals.get("total-position-deletes", 0))
-
-
-def _read_totals(table: Table) -> dict[str, str]:
-    return read_summary(table.current_snapshot())
-
-
-def _sum_summaries(table: Table, key: str) -> int:
-    """Return the sum of a count over the summaries of all retained snapshots."""
-    return sum(int(read_summary(snapshot).get(key, 0)) for snapshot in table.metadata.snapshots)
+    """Return the statistics of the current snapshot."""
+    return make_statistics(table, _read_time_range(table))
 
 
 def _read_time_range(table: Table) -> tuple[datetime | None, datetime | None]:

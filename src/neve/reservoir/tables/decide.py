@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as f
 
-from neve.lake.time_ranges import micros_of, moment_of
+from neve.lake.calendar import micros_of
+from neve.lake.time_ranges import moment_of
 from neve.reservoir.sampling.methods import Draw, hash_sql, make_salt, uniform_sql
 from neve.reservoir.sampling.transform import weighted_sample
 from neve.reservoir.tables.expressions import group_sql, invalid_weight_sql, key_sql, weight_sql

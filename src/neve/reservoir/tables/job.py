@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from neve.errors import LakeError
-from neve.lake.calendar import now_utc
+from neve.lake.calendar import micros_of, now_utc
 from neve.lake.commit.java_commit import RowChange, change_rows, retry_conflicts
 from neve.lake.read.incremental import format_changed_windows, never_frozen
 from neve.lake.read.snapshot_files import filter_by_time, scan_files
 from neve.lake.spark.tasks import count_slices, run_tasks
-from neve.lake.time_ranges import micros_of
 from neve.lake.write.table_writer import Target
 from neve.reservoir.metrics import count_failure, count_run
 from neve.reservoir.results import TableRunResult, list_window_results

@@ -16,7 +16,8 @@ from neve.model.tables import DECISIONS
 from neve.tail.decisions import IDLE, REVISED, CycleResult, Tally, TraceCount
 from neve.tail.judge import MEMORY_PRESSURE, MICROS, Readiness, has_limits, remove_limits
 from neve.tail.memory.delivery import DecidedSpans, take_decided_spans
-from neve.tail.policy.tree import Composite, Dynamic, RateLimit, Semantics
+from neve.tail.policy.semantics import Semantics
+from neve.tail.policy.tree import Composite, Dynamic, RateLimit
 from neve.tail.span_aggregation import DUCKDB, MERGED_TRACES
 
 if TYPE_CHECKING:

@@ -21,9 +21,10 @@ from neve.lake.write.table_writer import Target, write_files
 from neve.logger import get_logger
 from neve.model.tables import DECISIONS, SPANS
 from neve.tail import metrics
-from neve.tail.checkpoint import Checkpoint, commit_decisions
+from neve.tail.checkpoint import Checkpoint
 from neve.tail.claims import NoClaims
 from neve.tail.column_mapping import map_columns
+from neve.tail.cycle_files import commit_decisions
 from neve.tail.decisions import DecisionContext
 from neve.tail.judge import MICROS, CycleJudge, Readiness, compute_horizon
 from neve.tail.memory.cycle import (

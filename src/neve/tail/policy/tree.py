@@ -9,8 +9,9 @@ in `neve.tail.policy.evaluate`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
+
+from neve.tail.policy.semantics import Semantics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,13 +20,6 @@ if TYPE_CHECKING:
 
 DEFAULT_SALT = "default-hash-seed"  # of the collector, for an empty salt
 Sentence: TypeAlias = "tuple[str | Integers, ...]"  # pieces: texts, and numbers with one place for each trace
-
-
-class Semantics(StrEnum):
-    """Interpretation to use if the collector's documentation and its code differ."""
-
-    DOCUMENTED = "documented"
-    OTELCOL = "otelcol"
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ class JobHandlers:
     def rollup(self, job: Job, report: JobReporter) -> Outcome:
         """Bring one level of rollups up to date."""
         from neve.app.rollup import build_rollup  # noqa: PLC0415 - as above
-        from neve.model.rollups import LEVELS  # noqa: PLC0415
+        from neve.model.levels import LEVELS  # noqa: PLC0415
 
         level = next((one for one in LEVELS if one.table == job.table), None)
         if level is None:

@@ -20,7 +20,8 @@ from neve.tail.policy.config.problems import ConfigProblems, join_path
 from neve.tail.policy.config.sections import PolicyFile, PolicySection
 from neve.tail.policy.config.value_types import Count, Seconds  # noqa: TC001 - pydantic reads the annotations
 from neve.tail.policy.config.yaml_document import POLICIES, expand_variables, find_body, is_valid_body, read_document
-from neve.tail.policy.tree import Drop, Holds, PolicySet, Semantics
+from neve.tail.policy.semantics import Semantics
+from neve.tail.policy.tree import Drop, Holds, PolicySet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from neve.tail.policy.config.problems import format_value, join_path, suggest_key
 from neve.tail.policy.config.sections import LEAF_SECTIONS, PolicyFile, PolicyPlace, PolicySection
 from neve.tail.policy.config.value_types import Count, Listed
-from neve.tail.policy.tree import All, Composite, Drop, Node, Not, Semantics, Share
+from neve.tail.policy.semantics import Semantics
+from neve.tail.policy.tree import All, Composite, Drop, Node, Not, Share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,6 +17,7 @@ from neve.tail.policy.conditions import make_fact
 from neve.tail.policy.config.value_types import Count, Listed, Seconds, Small, SomeTexts, Texts, Whole, Word
 from neve.tail.policy.ottl.syntax import OttlError
 from neve.tail.policy.ottl.translate import Condition, combine_conditions, translate_condition
+from neve.tail.policy.semantics import Semantics
 from neve.tail.policy.tree import (
     DEFAULT_SALT,
     Always,
@@ -27,7 +28,6 @@ from neve.tail.policy.tree import (
     Node,
     Probabilistic,
     RateLimit,
-    Semantics,
     SpanCount,
 )
 

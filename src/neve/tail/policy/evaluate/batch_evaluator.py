@@ -34,7 +34,8 @@ from neve.tail.policy.evaluate.verdicts import (
     Verdicts,
     render_sentence,
 )
-from neve.tail.policy.tree import Composite, Dynamic, FactNode, Not, Probabilistic, RateLimit, Semantics
+from neve.tail.policy.semantics import Semantics
+from neve.tail.policy.tree import Composite, Dynamic, FactNode, Not, Probabilistic, RateLimit
 
 if TYPE_CHECKING:
     import numpy.typing as npt

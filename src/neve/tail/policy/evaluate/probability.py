@@ -28,7 +28,8 @@ from neve.errors import ConfigError
 from neve.tail.policy.evaluate.plan import PolicyWalk
 from neve.tail.policy.evaluate.thresholds import to_probabilities, to_thresholds
 from neve.tail.policy.evaluate.traces import MAX_THRESHOLD
-from neve.tail.policy.tree import DEFAULT_SALT, Dynamic, Probabilistic, RateLimit, Semantics
+from neve.tail.policy.semantics import Semantics
+from neve.tail.policy.tree import DEFAULT_SALT, Dynamic, Probabilistic, RateLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from neve.tail.policy.evaluate.thresholds import to_probabilities
-from neve.tail.policy.tree import All, Composite, Dynamic, Not, RateLimit, Semantics
+from neve.tail.policy.semantics import Semantics
+from neve.tail.policy.tree import All, Composite, Dynamic, Not, RateLimit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

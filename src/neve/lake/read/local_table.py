@@ -1,0 +1,166 @@
+"""The metadata of a table on this machine, without pyiceberg, which takes longer to import than to use.
+
+Metadata files are JSON, and pyiceberg's native module reads manifests. Names and meanings are those of pyiceberg's
+tables, so that functions of metadata take both. Whatever is unusual is left to pyiceberg: it raises `ValueError`,
+`KeyError` or `TypeError` here.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pyiceberg.table import Table
+
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, OverflowError)  # errors that leave a table to pyiceberg
+OLDEST_FORMAT = 2
+DELETED, DELETES = 2, 1  # status of a manifest entry; content of a manifest
+AVRO_MAGIC, SYNC_BYTES = b"Obj\x01", 16
+NO_SNAPSHOT = -1  # as some writers note it
+
+
+class Operation(StrEnum):
+    """Operation of a snapshot."""
+
+    APPEND = "append"
+    REPLACE = "replace"
+    OVERWRITE = "overwrite"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True)
+class LocalSummary:
+    """Summary of a snapshot."""
+
+    operation: Operation
+    additional_properties: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class LocalSnapshot:
+    """A snapshot of a table."""
+
+    snapshot_id: int
+    parent_snapshot_id: int | None
+    sequence_number: int
+    timestamp_ms: int
+    manifest_list: str
+    summary: LocalSummary | None
+
+
+@dataclass(frozen=True)
+class LocalMetadata:
+    """The metadata of a table, as its last commit wrote it."""
+
+    document: Mapping[str, Any]
+    snapshots: list[LocalSnapshot]
+    current_snapshot_id: int | None
+    properties: Mapping[str, str]
+
+    def snapshot_by_id(self, snapshot_id: int) -> LocalSnapshot | None:
+        """Return a snapshot, or `None` if the table does not retain it."""
+        return next((one for one in self.snapshots if one.snapshot_id == snapshot_id), None)
+
+
+class LocalTable:
+    """Table on this machine. It has all attributes of pyiceberg's, which it opens when one of them is needed."""
+
+    def __init__(self, identifier: tuple[str, ...], location: str, open_whole: Callable[[], Table]) -> None:
+        self.identifier = identifier
+        self.metadata_location = location
+        self.metadata = _read_metadata(location)
+        self._open_whole = open_whole
+
+    @cached_property
+    def whole(self) -> Table:
+        """The table of pyiceberg."""
+        return self._open_whole()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # a protocol of Python, such as copying
+            raise AttributeError(name)
+        return getattr(self.whole, name)
+
+    def name(self) -> tuple[str, ...]:
+        """Return the identifier of the table."""
+        return self.identifier
+
+    def current_snapshot(self) -> LocalSnapshot | None:
+        """Return the current snapshot, if there is one."""
+        current = self.metadata.current_snapshot_id
+        return None if current is None else self.metadata.snapshot_by_id(current)
+
+    def field_id(self, *names: str) -> int | None:
+        """Return the id of the first column that has one of the names."""
+        document = self.metadata.document
+        schema = {one["schema-id"]: one for one in document["schemas"]}[document["current-schema-id"]]
+        return next((one["id"] for one in schema["fields"] if one["name"] in names), None)
+
+    def data_files(self) -> Iterator[Any]:
+        """Yield the data files of the current snapshot, with the attributes of pyiceberg's. Deletes are not read."""
+        from pyiceberg_core import manifest  # noqa: PLC0415 - most readers of metadata need no files
+
+        snapshot = self.current_snapshot()
+        for one in _parse_avro(manifest.read_manifest_list, snapshot.manifest_list) if snapshot else []:
+            has_files = one.added_files_count != 0 or one.existing_files_count != 0
+            if has_files and one.content != DELETES:
+                entries = _parse_avro(manifest.read_manifest_entries, one.manifest_path)
+                yield from (entry.data_file for entry in entries if entry.status != DELETED)
+
+
+def _parse_snapshot(document: Mapping[str, Any]) -> LocalSnapshot:
+    summary: dict[str, str] | None = document.get("summary")
+    return LocalSnapshot(
+        snapshot_id=document["snapshot-id"],
+        parent_snapshot_id=document.get("parent-snapshot-id"),
+        sequence_number=document["sequence-number"],
+        timestamp_ms=document["timestamp-ms"],
+        manifest_list=document["manifest-list"],
+        summary=_parse_summary(summary) if summary else None,
+    )
+
+
+def _parse_summary(summary: Mapping[str, str]) -> LocalSummary:
+    words = {key: value for key, value in summary.items() if key != "operation"}
+    return LocalSummary(Operation(summary["operation"]), words)
+
+
+def _read_metadata(location: str) -> LocalMetadata:
+    document: dict[str, Any] = json.loads(_read_file(location))
+    if document["format-version"] < OLDEST_FORMAT:
+        raise ValueError("the metadata has an older format")
+    current: int | None = document.get("current-snapshot-id")
+    return LocalMetadata(
+        document,
+        snapshots=[_parse_snapshot(one) for one in document.get("snapshots") or []],
+        current_snapshot_id=None if current == NO_SNAPSHOT else current,
+        properties=document.get("properties") or {},
+    )
+
+
+def _parse_avro(parse: Callable[[bytes], Any], place: str) -> list[Any]:
+    """Return the entries of an Avro file. Raises `ValueError` if it is not whole: the native module would panic."""
+    data = _read_file(place)
+    if not data.startswith(AVRO_MAGIC) or data.count(data[-SYNC_BYTES:]) == 1:  # each block ends with the same marker
+        raise ValueError("not a whole Avro file")
+    try:
+        return list(parse(data).entries())
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # a class without a module to import it from
+            raise
+        raise ValueError("the native module can't read the file") from error
+
+
+def _read_file(place: str) -> bytes:
+    """Read a local file. Raises `ValueError` if it is elsewhere."""
+    path = place.removeprefix("file://") if place.startswith("file:///") else place
+    if not path.startswith("/"):
+        raise ValueError("not a local path")
+    with open(path, "rb") as file:
+        return file.read()
