@@ -17,7 +17,7 @@ from bench.autopilot_truth import Before, Errors, Scale, compare, joined
 from bench.telemetry import START_UNIX_NANO, hour, messages
 from neve.autopilot.layout import Layout, PartField
 from neve.demo.questions import QUESTIONS
-from neve.model.columns import TARGET_FILE_SIZE_BYTES
+from neve.model.properties import TARGET_FILE_SIZE_BYTES
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode
 from neve.otlp.json import to_protobuf

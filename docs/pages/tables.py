@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from docs.pages import NOTICE
 from docs.pages.markdown import code, codes, fence, page, table
-from neve.model.columns import BASE_PROPERTIES, BLOOM_FILTER_PREFIX, METRICS_PREFIX, Column, Table
+from neve.model.columns import Column, Table
+from neve.model.properties import BASE_PROPERTIES, BLOOM_FILTER_PREFIX, METRICS_PREFIX
 from neve.model.signals import NAMESPACE
 
 INTRODUCTION = f"""

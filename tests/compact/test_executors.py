@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from neve.compact.execution import arrow_rewriter
+from neve.compact.execution.rewritten_group import RewrittenGroup, RowsDiffer
 from neve.compact.execution.spark_rewriter import SparkRewriter
-from neve.compact.execution.verification import RewrittenGroup, RowsDiffer, choose_hashed_columns
+from neve.compact.execution.verification import choose_hashed_columns
 from neve.compact.plan import Executor, Group, InputFile, Layout
 from neve.errors import CommitConflict
 from neve.lake.commit.java_commit import Replacement, replace_files

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neve.compact.execution.verification import Fingerprint, choose_hashed_columns, fingerprint_rows, sum_fingerprints
+from neve.compact.execution.rewritten_group import Fingerprint
+from neve.compact.execution.verification import choose_hashed_columns, fingerprint_rows, sum_fingerprints
 from neve.lake.tables import iceberg_schema, sort_order
 from neve.model.tables import SPANS
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neve.compact.execution.verification import Fingerprint, RewrittenGroup
+from neve.compact.execution.rewritten_group import Fingerprint, RewrittenGroup
 from neve.compact.journal import RUNS, Entry, Journal, Stage
 from neve.compact.plan import Estimate, Executor, Group, InputFile, Layout, Level, Partition, Plan
 from tests.compact.tables import documents_in

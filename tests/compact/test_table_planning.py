@@ -19,7 +19,7 @@ from neve.errors import ConfigError, LakeError
 from neve.lake.config import S3Config
 from neve.lake.duckdb import connect
 from neve.lake.read.partition_stats import make_partition_id
-from neve.model.columns import DEDUPLICATE, LAYOUT_ZORDER, TARGET_FILE_SIZE_BYTES
+from neve.model.properties import DEDUPLICATE, LAYOUT_ZORDER, TARGET_FILE_SIZE_BYTES
 from tests.lake.manifests import file_of
 
 if TYPE_CHECKING:

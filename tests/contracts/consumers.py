@@ -16,7 +16,8 @@ from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
 from neve.lake.read.incremental import never_frozen
 from neve.lake.tables import init_tables
-from neve.lake.time_ranges import EVERYTHING, floor, to_moments
+from neve.lake.time_columns import to_moments
+from neve.lake.time_ranges import EVERYTHING, floor
 from neve.lake.write.table_writer import Target
 from neve.model.levels import LEVELS
 from neve.model.tables import OPEN_TRACES, SEARCH_INDEX, SPANS, SPANS_SAMPLE, TABLES

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.lake.time_ranges import EVERYTHING, NO_TIME, Ranges, ceiling, floor, windows_in
+from neve.lake.time_columns import windows_in
+from neve.lake.time_ranges import EVERYTHING, NO_TIME, Ranges, ceiling, floor
 
 moments = st.integers(-60, 60)
 pairs = st.lists(st.tuples(moments, moments), max_size=6)

@@ -15,7 +15,7 @@ from neve.ingest.files.ledger import LedgerTable
 from neve.ingest.files.source_files import HashedFile, SourceFile
 from neve.lake.write import data_file_writer
 from neve.lake.write.table_writer import Target, write_files
-from neve.model.columns import TARGET_FILE_SIZE_BYTES
+from neve.model.properties import TARGET_FILE_SIZE_BYTES
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode
 from tests.telemetry import NOW, decoded, logs, traces

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from neve.model.columns import BLOOM_FILTER_PREFIX, METRICS_PREFIX, STRING_MAP, TIMESTAMP, Column, Table
+from neve.model.columns import STRING_MAP, TIMESTAMP, Column, Table
+from neve.model.properties import BLOOM_FILTER_PREFIX, METRICS_PREFIX
 from neve.model.tables import BY_SIGNAL, CONTEXT, TABLES
 
 EACH_TABLE = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)

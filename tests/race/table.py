@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neve.lake.storage.filesystem import strip_scheme
+from neve.lake.storage.paths import strip_scheme
 from neve.model.commits import OPERATION
 from tests.race.changes import NAP
 from tests.race.house import TABLE

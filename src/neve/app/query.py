@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from neve.app.rollup import frozen_by_retention
 from neve.app.search import build_search_index
-from neve.app.serve.guards import keys_guard
 from neve.app.wiring import build_documents
 from neve.errors import TableMissing
 from neve.lake.calendar import now_utc
@@ -37,12 +36,9 @@ from neve.model.commits import STREAM
 from neve.model.levels import LEVELS
 from neve.query.config import check_query
 from neve.query.daily_usage import DailyUsage
-from neve.query.engine.worker_pool import WorkerPool
 from neve.query.planning.file_planner import FilePlanner
-from neve.query.query_log import QueryLog
 from neve.query.rollup_routing.router import Coverage
 from neve.query.service import Ports, QueryService
-from neve.receive.authentication import OpenGuard
 from neve.rollup.definition import Definition, keeps
 from neve.rollup.position import ROLLUP, Position
 
@@ -240,6 +236,11 @@ class QueryParts:
 @asynccontextmanager
 async def query_parts(settings: Settings, lake: Lake) -> AsyncIterator[QueryParts]:
     """Open the query service without a server; at the end running queries are cancelled and the log is written."""
+    from neve.app.serve.guards import keys_guard  # noqa: PLC0415 - for servers, as the following
+    from neve.query.engine.worker_pool import WorkerPool  # noqa: PLC0415
+    from neve.query.query_log import QueryLog  # noqa: PLC0415
+    from neve.receive.authentication import OpenGuard  # noqa: PLC0415
+
     check_query(settings.query)
     sys.setswitchinterval(SWITCH_SECONDS)
     log = QueryLog(lake, settings.query.log_seconds) if settings.query.log else None

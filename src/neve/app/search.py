@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from neve.app.wiring import build_documents
 from neve.lake.calendar import now_utc
-from neve.search.job import SearchIndexer
 from neve.search.lookup import SearchIndex
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
     from neve.app.settings import Settings
     from neve.lake.lake import Lake
-    from neve.search.job import Progress
+    from neve.search.job import Progress, SearchIndexer
 
 
 def build_search(
@@ -27,6 +26,8 @@ def build_search(
     clock: Callable[[], datetime] = now_utc,
 ) -> SearchIndexer:
     """Build the indexer of a lake; `steal` takes the lease of another run that is known to be dead."""
+    from neve.search.job import SearchIndexer  # noqa: PLC0415 - queries only look words up
+
     return SearchIndexer(lake, settings.search, build_documents(settings), clock=clock, steal=steal, progress=progress)
 
 

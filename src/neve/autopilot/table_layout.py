@@ -16,8 +16,8 @@ from pyiceberg.types import MapType
 from neve.autopilot.layout import Layout, PartField
 from neve.errors import ConfigError
 from neve.lake.read.history import read_summary
-from neve.lake.write.layout import find_sort_columns
-from neve.model.columns import (
+from neve.lake.write.sort_columns import find_sort_columns
+from neve.model.properties import (
     BLOOM_FILTER_PREFIX,
     LAYOUT_ZORDER,
     TARGET_FILE_SIZE_BYTES,

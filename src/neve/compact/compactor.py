@@ -12,16 +12,12 @@ from pydantic import ByteSize, TypeAdapter, ValidationError
 from neve.compact import metrics
 from neve.compact.budgets import NO_BUDGETS, Allowances, BudgetLedger, OrganizationBudget, find_organization_places
 from neve.compact.config import CompactConfig
-from neve.compact.execution.duplicate_search import DuplicateSearch, find_clean_partitions
-from neve.compact.execution.group_runner import GroupRunner, Publisher
-from neve.compact.execution.verification import choose_hashed_columns
 from neve.compact.journal import Entry, Journal, Run
 from neve.compact.partition_memory import PartitionMemories
 from neve.compact.plan import Request
 from neve.compact.planning.cost_model import calibrate
 from neve.compact.planning.limits import Limits
 from neve.compact.planning.table_planning import PlanHistory, TablePlanner
-from neve.compact.recovery import RecoveredRun, find_paths_to_keep, recover_run, remove_leftovers
 from neve.compact.result import (
     CompactResult,
     History,
@@ -54,6 +50,7 @@ if TYPE_CHECKING:
     from neve.compact.health import TableHealth
     from neve.compact.plan import Group, Plan
     from neve.compact.planning.cost_model import Calibration
+    from neve.compact.recovery import RecoveredRun
     from neve.state.documents import Documents
 
 HOUR = timedelta(hours=1)
@@ -149,6 +146,8 @@ class Compactor:
 
         Raises `LeaseTaken` while another process compacts the table.
         """
+        from neve.compact.execution.duplicate_search import find_clean_partitions  # noqa: PLC0415 - not for plans
+
         full_name = ".".join(self.lake.table(name).name())
         with self._lease(full_name, steal=steal) as lease:
             recovered = self._recover_dead(name, full_name, lease)
@@ -181,12 +180,17 @@ class Compactor:
         """Return the plan after closed partitions were searched for duplicates."""
         if not plan.check_duplicates:
             return plan
+        from neve.compact.execution.duplicate_search import DuplicateSearch  # noqa: PLC0415 - as above
+
         past = PlanHistory(calibration=self._calibration(plan.table))
         context = self._planner(table, Request(target_bytes=plan.target_bytes), PlanHistory).context(past)
         limits, allowances = Limits.of(self.config, self._spent()), self._allowances(table)
         return DuplicateSearch(self.lake.spark, table, context, self._duck, limits, allowances).extend(plan)
 
     def _execute(self, name: str, table: Table, plan: Plan, lease: Lease, progress: Progress | None) -> list[Entry]:
+        from neve.compact.execution.group_runner import GroupRunner, Publisher  # noqa: PLC0415 - as above
+        from neve.compact.execution.verification import choose_hashed_columns  # noqa: PLC0415 - as above
+
         folder = run_folder(table, plan.id)
         journal = Journal(self.documents, plan.table)
         journal.begin(plan, folder, self.clock())
@@ -229,6 +233,8 @@ class Compactor:
 
     def _leave(self, journal: Journal, plan: Plan, folder: str, name: str, entries: Sequence[Entry]) -> None:
         """Remove unused files of the run, and its journal unless the outcome of a commit is unknown."""
+        from neve.compact.recovery import find_paths_to_keep, remove_leftovers  # noqa: PLC0415 - as above
+
         try:
             remove_leftovers(folder, self.lake.s3, find_paths_to_keep(entries), self._live(name, plan.sequence))
         except OSError as error:  # published groups stay published; `neve maintain orphans` finds the rest
@@ -237,6 +243,9 @@ class Compactor:
             journal.end(plan.id)
 
     def _recover_dead(self, name: str, full_name: str, lease: Lease) -> list[RecoveredRun]:
+        from neve.compact.execution.group_runner import Publisher  # noqa: PLC0415 - as above
+        from neve.compact.recovery import recover_run  # noqa: PLC0415 - as above
+
         journal = Journal(self.documents, full_name)
         journal.forget_strays()
         recovered = []

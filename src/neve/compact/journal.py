@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from neve.compact.execution.verification import RewrittenGroup
+from neve.compact.execution.rewritten_group import RewrittenGroup
 from neve.compact.plan import Group, Plan
 
 if TYPE_CHECKING:

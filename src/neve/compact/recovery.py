@@ -9,7 +9,8 @@ import pyarrow.fs as pafs
 
 from neve.compact.journal import Entry, Journal, Run, Stage
 from neve.lake.commit.append import find_batch
-from neve.lake.storage.filesystem import resolve_filesystem, strip_scheme
+from neve.lake.storage.filesystem import resolve_filesystem
+from neve.lake.storage.paths import strip_scheme
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

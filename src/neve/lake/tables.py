@@ -17,7 +17,7 @@ from pyiceberg.transforms import DayTransform, IdentityTransform, Transform, par
 from pyiceberg.types import DoubleType, FloatType, IntegerType, ListType, LongType, MapType, NestedField, StructType
 
 from neve.errors import IncompatibleTable
-from neve.model.columns import FORMAT_VERSION, FORMAT_VERSION_DEFAULT
+from neve.model.properties import FORMAT_VERSION, FORMAT_VERSION_DEFAULT
 from neve.model.signals import NAMESPACE
 from neve.model.tables import TABLES
 

@@ -7,15 +7,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from neve.lake.calendar import EPOCH, micros_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    import numpy as np
     import numpy.typing as npt
 
 Range = tuple[int, int]
@@ -120,6 +117,8 @@ class Ranges:
 
     def holds(self, moments: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return a mask of the times that are in it."""
+        import numpy as np  # noqa: PLC0415 - most users of ranges have no columns
+
         if not self.parts:
             return np.zeros(len(moments), dtype=bool)
         starts, ends = (np.array(side, dtype=np.int64) for side in zip(*self.parts, strict=True))
@@ -149,19 +148,3 @@ def floor(moment: int, micros: int) -> int:
 def ceiling(moment: int, micros: int) -> int:
     """Return the end of the window that contains a time, or the time itself if a window begins there."""
     return -(-moment // micros) * micros
-
-
-def to_moments(times: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Return a column of timestamps in microseconds since 1970."""
-    return np.asarray(pc.cast(pc.cast(times, pa.timestamp("us", "UTC")), pa.int64()))
-
-
-def windows_in(moments: npt.NDArray[np.int64], micros: int) -> Ranges:
-    """Return the windows that contain some times."""
-    windows = np.unique(moments // micros)
-    if not len(windows):
-        return Ranges()
-    breaks = np.flatnonzero(np.diff(windows) > 1)
-    starts = windows[np.concatenate(([0], breaks + 1))] * micros
-    ends = (windows[np.concatenate((breaks, [len(windows) - 1]))] + 1) * micros
-    return Ranges.of(zip(starts.tolist(), ends.tolist(), strict=True))

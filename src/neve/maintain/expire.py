@@ -13,8 +13,8 @@ from neve.maintain.expire_plan import CarriedPosition, ExpirePlan, ExpirePolicy,
 from neve.maintain.procedures import call_procedure, format_longs, format_timestamp
 from neve.maintain.snapshots import find_newest_of_streams, head_of, refs_of, snapshots_of
 from neve.maintain.step import Cost, Gain, Outcome
-from neve.model.columns import FORMAT_VERSION_DEFAULT
 from neve.model.commits import POSITIONS, STREAM
+from neve.model.properties import FORMAT_VERSION_DEFAULT
 from neve.model.tables import INGESTED_FILES
 from neve.text import format_count
 

@@ -4,27 +4,12 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from neve.model.properties import BASE_PROPERTIES, BLOOM_FILTER_PREFIX, METRICS_PREFIX
+
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 STRING_MAP = pa.map_(pa.string(), pa.string())
 STRING_LIST = pa.list_(pa.string())
 QUANTILE_VALUE = pa.struct([("quantile", pa.float64()), ("value", pa.float64())])
-
-FORMAT_VERSION = "format-version"
-FORMAT_VERSION_DEFAULT = 2
-TARGET_FILE_SIZE_BYTES = "write.target-file-size-bytes"
-TARGET_FILE_SIZE_BYTES_DEFAULT = 512 * 1024 * 1024  # 512 MB
-BLOOM_FILTER_PREFIX = "write.parquet.bloom-filter-enabled.column."
-METRICS_PREFIX = "write.metadata.metrics.column."
-LAYOUT_ZORDER = "neve.layout.zorder"  # column names separated by commas; without it the table's sort order applies
-DEDUPLICATE = "neve.deduplicate"  # true: rows of one record_id are one record; default: only in Neve's own tables
-
-BASE_PROPERTIES = {
-    "write.parquet.compression-codec": "zstd",
-    "write.metadata.metrics.default": "none",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "50",
-    TARGET_FILE_SIZE_BYTES: str(TARGET_FILE_SIZE_BYTES_DEFAULT),
-}
 
 
 @dataclass(frozen=True)

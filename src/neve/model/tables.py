@@ -10,16 +10,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from neve.model.columns import (
-    METRICS_PREFIX,
-    QUANTILE_VALUE,
-    STRING_LIST,
-    STRING_MAP,
-    TARGET_FILE_SIZE_BYTES,
-    TIMESTAMP,
-    Column,
-    Table,
-)
+from neve.model.columns import QUANTILE_VALUE, STRING_LIST, STRING_MAP, TIMESTAMP, Column, Table
+from neve.model.properties import METRICS_PREFIX, TARGET_FILE_SIZE_BYTES
 from neve.model.rollups import ROLLUPS
 from neve.model.signals import DECISIONS_TABLE, OPEN_TRACES_TABLE, Signal
 

@@ -14,7 +14,8 @@ from pyiceberg.io.pyarrow import ArrowScan
 from neve.lake.read.incremental import find_rows_within
 from neve.lake.read.snapshot_files import filter_by_time
 from neve.lake.spark.tasks import use_jemalloc
-from neve.lake.time_ranges import NO_TIME, Ranges, windows_in
+from neve.lake.time_columns import windows_in
+from neve.lake.time_ranges import NO_TIME, Ranges
 from neve.lake.write.data_file_json import new_files_to_json
 from neve.lake.write.table_writer import Target, write_files, write_position_deletes
 from neve.model.rollups import COLUMNS as ROLLED

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from neve.app.autopilot import open_pilot
 from neve.app.query import build_query_service
 from neve.autopilot.attempt import Stage
-from neve.model.columns import TARGET_FILE_SIZE_BYTES
+from neve.model.properties import TARGET_FILE_SIZE_BYTES
 from neve.model.signals import NAMESPACE, Signal
 from neve.query.query_log import QueryLog
 from neve.query.request import Request

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Literal
 
-from neve.model.columns import BLOOM_FILTER_PREFIX, METRICS_PREFIX, TARGET_FILE_SIZE_BYTES
+from neve.model.properties import BLOOM_FILTER_PREFIX, METRICS_PREFIX, TARGET_FILE_SIZE_BYTES
 from neve.text import format_bytes, format_share
 
 if TYPE_CHECKING:

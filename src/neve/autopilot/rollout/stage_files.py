@@ -15,7 +15,8 @@ from neve.autopilot.attempt import SkippedFiles
 from neve.errors import LakeError
 from neve.lake.read.file_values import partition_values
 from neve.lake.read.snapshot_files import find_live_paths, iterate_data_files
-from neve.lake.storage.filesystem import resolve_filesystem, strip_scheme
+from neve.lake.storage.filesystem import resolve_filesystem
+from neve.lake.storage.paths import strip_scheme
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

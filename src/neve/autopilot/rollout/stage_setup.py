@@ -34,7 +34,7 @@ from neve.errors import ConfigError, LakeError
 from neve.lake.commit.branches import MAIN_BRANCH, branch_name, find_ref_snapshot
 from neve.lake.commit.metadata import MetadataChange, commit_metadata
 from neve.lake.read.history import list_ancestors
-from neve.lake.write.layout import is_fully_sorted
+from neve.lake.write.sort_columns import is_fully_sorted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

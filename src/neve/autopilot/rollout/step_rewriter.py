@@ -13,7 +13,7 @@ from neve.lake.commit.branch_files import BranchFiles, swap_on_branch
 from neve.lake.commit.branches import find_ref_snapshot
 from neve.lake.commit.java_commit import Replacement
 from neve.lake.read.partition_stats import TargetSizes
-from neve.model.columns import TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT
+from neve.model.properties import TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -11,7 +11,8 @@ import pyarrow as pa
 from pyiceberg.types import PrimitiveType
 
 from neve.compact.execution.external_sort import sort_rows
-from neve.compact.execution.verification import Fingerprint, FingerprintCounter, RewrittenGroup, sum_fingerprints
+from neve.compact.execution.rewritten_group import Fingerprint, RewrittenGroup
+from neve.compact.execution.verification import FingerprintCounter, sum_fingerprints
 from neve.compact.plan import Executor
 from neve.lake.read.data_file_reader import DataFileReader, MissingFieldIds, MixedSchemas
 from neve.lake.read.partition_stats import TargetSizes
@@ -20,7 +21,8 @@ from neve.lake.spark.tasks import release_memory, use_jemalloc
 from neve.lake.write.data_file_json import data_file_to_json
 from neve.lake.write.data_file_writer import DataFileOptions, DataFileWriter
 from neve.lake.write.encoding import decode_dictionaries
-from neve.lake.write.layout import find_partition_key, find_sort_columns, is_fully_sorted
+from neve.lake.write.layout import find_partition_key
+from neve.lake.write.sort_columns import find_sort_columns, is_fully_sorted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from neve.compact.execution.verification import RewrittenGroup
+    from neve.compact.execution.rewritten_group import RewrittenGroup
     from neve.compact.plan import Group, Plan
     from neve.lake.lake import Lake
     from neve.lake.write.data_file_json import DataFileJson

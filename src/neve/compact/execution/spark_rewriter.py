@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from neve.compact.execution.duplicate_search import TIMES
-from neve.compact.execution.verification import Fingerprint, RewrittenGroup
+from neve.compact.execution.rewritten_group import Fingerprint, RewrittenGroup
 from neve.compact.plan import Executor
 from neve.compact.planning.context import RECORD_ID
 from neve.lake.read.partition_stats import TargetSizes

@@ -31,8 +31,8 @@ from neve.compact.planning.candidates import FileClassifier
 from neve.compact.planning.cost_model import CostModel
 from neve.errors import ConfigError, LakeError
 from neve.lake.read.partition_stats import TargetSizes
-from neve.lake.write.layout import find_sort_columns, is_fully_sorted
-from neve.model.columns import DEDUPLICATE, LAYOUT_ZORDER, TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT
+from neve.lake.write.sort_columns import find_sort_columns, is_fully_sorted
+from neve.model.properties import DEDUPLICATE, LAYOUT_ZORDER, TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT
 from neve.model.signals import NAMESPACE
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from neve import __version__
 from neve.errors import CommitConflict, CommitUnknown, LakeError
 from neve.lake.commit.stream_properties import build_properties, find_remembered_batch
 from neve.lake.read.history import read_summary
-from neve.model.columns import FORMAT_VERSION_DEFAULT
 from neve.model.commits import BATCH_ID, OPERATION, VERSION
+from neve.model.properties import FORMAT_VERSION_DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -21,7 +21,8 @@ from neve.lake.read.file_values import OWNER, TIME, find_organization, partition
 from neve.lake.read.history import read_summary
 from neve.lake.read.positions import Changes
 from neve.lake.read.snapshot_files import list_changed_files
-from neve.lake.time_ranges import BEGINNING, NO_TIME, Ranges, to_moments, windows_in
+from neve.lake.time_columns import to_moments, windows_in
+from neve.lake.time_ranges import BEGINNING, NO_TIME, Ranges
 from neve.model.commits import WINDOWS
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntrySt
 
 from neve.errors import LakeError
 from neve.lake.read.file_values import TIME, partition_values, read_time_bounds
-from neve.lake.storage.filesystem import strip_scheme
+from neve.lake.storage.paths import strip_scheme
 from neve.lake.time_ranges import EVERYTHING, moment_of
 
 if TYPE_CHECKING:

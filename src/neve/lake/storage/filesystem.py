@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from neve.lake.storage.call_counters import CALLS, Operation
+from neve.lake.storage.paths import S3_SCHEMES, strip_scheme
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,9 +168,6 @@ class CountedS3(_CountedFileSystem, pafs.S3FileSystem):  # type: ignore[misc] # 
         return partial(CountedS3, **options), ()
 
 
-S3_SCHEMES = ("s3", "s3a", "s3n")
-
-
 def resolve_filesystem(path: str, s3: S3Config) -> tuple[pafs.FileSystem, str]:
     """Return the file system of a path, and the path inside it. Schemes of Spark and Hadoop are accepted, too."""
     scheme, colon, rest = path.partition("://")
@@ -183,15 +181,3 @@ def resolve_filesystem(path: str, s3: S3Config) -> tuple[pafs.FileSystem, str]:
         "force_virtual_addressing": not s3.path_style,
     }
     return CountedS3(**{key: value for key, value in options.items() if value}), rest
-
-
-def strip_scheme(path: str) -> str:
-    """Return a path without the parts that differ between writers: scheme, alias of the bucket, empty authority.
-
-    >>> {strip_scheme(path) for path in ("file:/a/b", "file:///a/b", "/a/b")}
-    {'a/b'}
-    >>> strip_scheme("s3a://bucket/a") == strip_scheme("s3://bucket/a") == strip_scheme("bucket/a")
-    True
-    """
-    scheme, colon, rest = path.partition(":/")
-    return (rest if colon and "/" not in scheme else path).lstrip("/")

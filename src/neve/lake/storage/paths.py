@@ -28,6 +28,18 @@ def normalize_path(path: str) -> str:
     return f"{'s3' if scheme in S3_SCHEMES else scheme}:/{_collapse_slashes(rest)}"
 
 
+def strip_scheme(path: str) -> str:
+    """Return a path without the parts that differ between writers: scheme, alias of the bucket, empty authority.
+
+    >>> {strip_scheme(path) for path in ("file:/a/b", "file:///a/b", "/a/b")}
+    {'a/b'}
+    >>> strip_scheme("s3a://bucket/a") == strip_scheme("s3://bucket/a") == strip_scheme("bucket/a")
+    True
+    """
+    scheme, colon, rest = path.partition(":/")
+    return (rest if colon and "/" not in scheme else path).lstrip("/")
+
+
 def is_within(path: str, folder: str) -> bool:
     """Return whether a path is below a folder. Both must be normalized by `normalize_path`.
 

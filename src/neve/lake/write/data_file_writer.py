@@ -24,7 +24,7 @@ from neve.lake.write.encoding import (
     list_single_value_leaves,
     shrink_dictionaries,
 )
-from neve.model.columns import BLOOM_FILTER_PREFIX, TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT
+from neve.model.properties import BLOOM_FILTER_PREFIX, TARGET_FILE_SIZE_BYTES, TARGET_FILE_SIZE_BYTES_DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
-from pyiceberg.table.sorting import NullOrder, SortDirection
-from pyiceberg.transforms import IdentityTransform
+
+from neve.lake.write.sort_columns import find_sort_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,23 +71,6 @@ def hash_partitions(table: pa.Table, schema: Schema, spec: PartitionSpec) -> npt
     names = [repr([column[int(first)].as_py() for column in values]) for first in firsts]
     hashes = np.array([xxhash.xxh3_64_intdigest(name.encode()) for name in names], dtype=np.uint64)
     return hashes[partition]
-
-
-def find_sort_columns(schema: Schema, order: SortOrder) -> list[str]:
-    """Return the leading columns of a sort order with identity transform, ascending, nulls first."""
-    names = []
-    for field in order.fields:
-        name = schema.find_column_name(field.source_id)
-        rising = field.direction is SortDirection.ASC and field.null_order is NullOrder.NULLS_FIRST
-        if name is None or "." in name or not rising or not isinstance(field.transform, IdentityTransform):
-            break
-        names.append(name)
-    return names
-
-
-def is_fully_sorted(schema: Schema, order: SortOrder) -> bool:
-    """Return whether `split_partitions` sorts by the whole sort order, so that a file may declare it."""
-    return len(find_sort_columns(schema, order)) == len(order.fields)
 
 
 def _partition_values(table: pa.Table, schema: Schema, spec: PartitionSpec) -> list[pa.ChunkedArray]:

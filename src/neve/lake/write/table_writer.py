@@ -21,7 +21,8 @@ from neve.lake.read.file_values import PATH_ID
 from neve.lake.write.data_file_json import make_minimal_json
 from neve.lake.write.data_file_writer import DataFileOptions, DataFileWriter
 from neve.lake.write.file_schema import FIELD_ID, build_file_schema, conform_to_schema
-from neve.lake.write.layout import PartitionSlice, is_fully_sorted, split_partitions
+from neve.lake.write.layout import PartitionSlice, split_partitions
+from neve.lake.write.sort_columns import is_fully_sorted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

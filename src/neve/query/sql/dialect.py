@@ -11,14 +11,12 @@ from __future__ import annotations
 import logging
 import sys
 from itertools import groupby, pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.generators.duckdb import DuckDBGenerator
-from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -28,6 +26,9 @@ from neve.predicate.names import fold
 from neve.query.sql.error_text import clause_hint, excerpt, other_language, syntax_error
 from neve.query.sql.hints import find_language
 from neve.query.sql.identifiers import split_names
+
+if TYPE_CHECKING:
+    from sqlglot.dialects.dialect import Dialect
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Expr:
@@ -168,35 +169,7 @@ class LakeSql(DuckDB):
             return f"{self.sql(expression, 'this')} WITHIN GROUP ({self.sql(expression, 'expression').lstrip()})"
 
 
-class SparkSql(Spark):
-    """Spark's dialect with sources."""
-
-    class Generator(SparkGenerator):
-        """Generator of SQL for Spark."""
-
-        TRANSFORMS: ClassVar[dict[Any, Any]] = {**SparkGenerator.TRANSFORMS, Source: lambda _, node: node.args["this"]}
-
-        def ignorenulls_sql(self, expression: exp.IgnoreNulls) -> str:
-            """Write IGNORE NULLS after the call, for any function."""
-            return f"{self.sql(expression, 'this')} IGNORE NULLS"
-
-        def respectnulls_sql(self, expression: exp.RespectNulls) -> str:
-            """Write RESPECT NULLS as `ignorenulls_sql` does."""
-            return f"{self.sql(expression, 'this')} RESPECT NULLS"
-
-        def literal_sql(self, expression: exp.Literal) -> str:
-            """Write text with Spark's escapes.
-
-            `$` is escaped too, since Spark substitutes variables in `${…}` before it parses.
-            """
-            if not expression.is_string:
-                return str(expression.this)
-            said = str(expression.this).replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
-            return f"'{said}'"
-
-
 LAKE = LakeSql(version=VERSION)
-SPARK = SparkSql()
 
 
 def tokenize(sql: str) -> list[Token]:
@@ -231,7 +204,7 @@ def read(sql: str, tokens: list[Token] | None = None) -> list[exp.Expression]:
         raise QueryError("the statement is nested too deeply", hint="name its parts with WITH") from error
 
 
-def write(tree: exp.Expr, dialect: LakeSql | SparkSql = LAKE) -> str:
+def write(tree: exp.Expr, dialect: Dialect = LAKE) -> str:
     """Write a tree as text: every name in quotes, no comments."""
     try:
         return dialect.generate(tree, identify=True, comments=False, copy=True, unsupported_level=ErrorLevel.RAISE)

@@ -21,7 +21,6 @@ from neve.query.sql.catalog_tables import CATALOG, expand_catalog_tables, show_c
 from neve.query.sql.dialect import (
     LAKE,
     MAX_DEPTH,
-    SPARK,
     Source,
     expand_search_functions,
     read,
@@ -36,7 +35,6 @@ from neve.query.sql.pivots import find_open_pivots
 from neve.query.sql.references import SCAN, SCHEMAS, check_references, find_lake_tables, mark_lake_tables
 from neve.query.sql.rewrites import rewrite_common_forms, wrap_reshaping
 from neve.query.sql.size_limits import add_runtime_checks, check_expanded_size, check_sizes
-from neve.query.sql.spark.translator import to_spark
 from neve.query.sql.syntax_rules import FUNCTIONS, check_nodes, check_shape
 from neve.query.sql.text_ids import convert_text_ids
 from neve.query.sql.type_inference import NotPortable, kinds_of
@@ -93,6 +91,9 @@ def write_for_duckdb(statement: Statement, sources: Mapping[int, str]) -> str:
 
 def write_for_spark(statement: Statement, sources: Mapping[int, str]) -> str:
     """Write the statement for Spark. Raises `QueryError` if Spark would give another result."""
+    from neve.query.sql.spark.dialect import SPARK  # noqa: PLC0415 - only for large queries
+    from neve.query.sql.spark.translator import to_spark  # noqa: PLC0415 - as above
+
     try:
         tree = to_spark(name_columns(statement.tree.copy()), statement.columns)
     except NotPortable as reason:
@@ -104,6 +105,9 @@ def write_for_spark(statement: Statement, sources: Mapping[int, str]) -> str:
 
 def reason_against_spark(tree: exp.Expr, columns: Mapping[str, TableKinds]) -> str:
     """Return the reason why Spark can't give the same result, or an empty text if it can."""
+    from neve.query.sql.spark.dialect import SPARK  # noqa: PLC0415 - only for large queries
+    from neve.query.sql.spark.translator import to_spark  # noqa: PLC0415 - as above
+
     try:
         write(to_spark(name_columns(tree.copy()), columns), SPARK)
     except NotPortable as reason:

@@ -20,7 +20,8 @@ from neve.lake.read.file_values import partition_to_json
 from neve.lake.read.incremental import find_rows_within
 from neve.lake.read.snapshot_files import filter_by_time
 from neve.lake.spark.tasks import drop_zip_importers, use_jemalloc
-from neve.lake.time_ranges import Ranges, to_moments
+from neve.lake.time_columns import to_moments
+from neve.lake.time_ranges import Ranges
 from neve.lake.write.data_file_json import make_removal_json, new_files_to_json
 from neve.lake.write.table_writer import Target, write_files, write_position_deletes
 from neve.model.columns import STRING_MAP, TIMESTAMP

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from neve.lake.commit.append import append_once, find_batch
-from neve.lake.storage.filesystem import S3_SCHEMES, resolve_filesystem, strip_scheme
+from neve.lake.storage.filesystem import resolve_filesystem
+from neve.lake.storage.paths import S3_SCHEMES, strip_scheme
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.commits import RECORDS
 from neve.model.signals import Signal
