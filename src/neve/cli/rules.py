@@ -1,4 +1,4 @@
-"""`neve rules`: check and test recording and alerting rules."""
+"""`neve rules`: check, test and replay recording and alerting rules."""
 
 from __future__ import annotations
 
@@ -7,11 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from neve.cli.output import escape_controls, json_option, print_json, print_note, print_text
+from neve.cli.output import (
+    escape_controls,
+    json_option,
+    org_option,
+    print_json,
+    print_note,
+    print_table,
+    print_text,
+    progress_bar,
+)
+from neve.cli.time_options import SinceParam, TimeParam
 from neve.text import format_count
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from neve.cli.context import Context
     from neve.rules.rule_file import RuleFile
+    from neve.rules.simulation import AlertPeriod, Simulation
     from neve.rules.unit_test_file import TestFile
     from neve.rules.unit_test_run import Failure
     from neve.rules.yaml_nodes import Problem
@@ -21,12 +35,13 @@ FILES = click.argument("files", nargs=-1, required=True, type=click.Path(dir_oka
 
 @click.group()
 def rules() -> None:
-    """Check and test recording and alerting rules in Prometheus' format.
+    """Check, test and replay recording and alerting rules in Prometheus' format.
 
     \b
     Examples:
       neve rules check rules.yml
       neve rules test rules-test.yml
+      neve rules simulate rules.yml --since 30d
     """
 
 
@@ -81,6 +96,95 @@ def test(files: tuple[str, ...], as_json: bool) -> None:
         print_json(documents)
     if failed:
         sys.exit(1)
+
+
+@rules.command(name="simulate")
+@FILES
+@click.option(
+    "--since", type=SinceParam(), default="1d", show_default=True, metavar="TIME", help="Start of the replay."
+)
+@click.option("--until", type=TimeParam(past=True), metavar="TIME", help="End of the replay.  [default: now]")
+@click.option(
+    "--interval", default="1m", show_default=True, metavar="DURATION", help="Interval of groups that have none."
+)
+@org_option
+@json_option
+@click.pass_obj
+def simulate_command(
+    context: Context,
+    files: tuple[str, ...],
+    since: datetime,
+    until: datetime | None,
+    interval: str,
+    org: str | None,
+    as_json: bool,
+) -> None:
+    """Replay rule files over the metrics of an organization: which alerts would have fired, and when.
+
+    Nothing is stored and nothing is sent. Rules see the results of the rules before them.
+    """
+    from pathlib import Path
+
+    from neve.app.rules import open_rule_series
+    from neve.lake.calendar import now_utc
+    from neve.rules.evaluation import EvaluationOptions
+    from neve.rules.rule_file import load_rules
+    from neve.rules.simulation import simulate
+
+    groups = load_rules(Path(name) for name in files)
+    options = EvaluationOptions(_parse_interval(interval))
+    start, end = (int(moment.timestamp() * 1000) for moment in (since, until or now_utc()))
+    with (
+        progress_bar(enabled=not as_json) as bar,
+        open_rule_series(context.settings, context.lake, context.organization(org)) as source,
+    ):
+        found = simulate(groups, source, start, end, options, bar)
+    if as_json:
+        print_json(found.as_document())
+    else:
+        _print_simulation(found)
+
+
+def _parse_interval(text: str) -> int:
+    from neve.lexical.literals import LiteralError, parse_duration
+
+    try:
+        milliseconds = parse_duration(text)
+    except LiteralError:
+        milliseconds = 0
+    if milliseconds < 1000:
+        raise click.BadParameter(f"{text!r} is no duration of at least 1s, expected one like 30s or 1m")
+    return milliseconds
+
+
+def _print_simulation(found: Simulation) -> None:
+    rows = [
+        (
+            *(one.group, one.rule, one.kind, f"{one.steps:,}"),
+            *(f"{number:,}" for number in (one.fired, len(one.periods), one.notifications, one.failures)),
+        )
+        for one in found.rules
+    ]
+    headers = ("group", "rule", "kind", "evaluations", "fired", "active", "notifications", "failures")
+    print_table(headers, rows, right=(3, 4, 5, 6, 7))
+    periods = [period for one in found.rules for period in one.periods]
+    if periods:
+        print_text()
+        columns = ("alert", "active since", "fired at", "ended at", "peak")
+        print_table(columns, [_format_period(period) for period in periods], right=(4,))
+    for one in found.rules:
+        for text in filter(None, (one.note, f"the last failure: {one.error}" if one.error else "")):
+            print_note(escape_controls(f"note: {one.rule} {text}"))
+
+
+def _format_period(period: AlertPeriod) -> tuple[str, ...]:
+    from neve.promql.labels import format_labels
+    from neve.rules.simulation import format_time
+
+    labels = format_labels(tuple(pair for pair in period.labels if pair[0] != "alertname"))
+    fired = format_time(period.fired_at_ms) if period.fired_at_ms is not None else "never"
+    ended = format_time(period.ended_at_ms) if period.ended_at_ms is not None else "still active"
+    return f"{period.rule}{labels}", format_time(period.active_at_ms), fired, ended, f"{period.peak:.6g}"
 
 
 def _describe_file(file: RuleFile) -> dict[str, Any]:
