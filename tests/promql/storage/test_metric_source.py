@@ -15,7 +15,7 @@ from neve.lexical.matchers import Matcher, MatchKind, match_regex
 from neve.promql.engine import Engine
 from neve.promql.language.parser import parse
 from neve.promql.language.syntax import VectorSelector
-from neve.promql.storage import metric_source
+from neve.promql.storage import metric_source, target_info
 from neve.promql.storage.metric_source import MetricSource, TimeWindow
 from neve.promql.storage.otel_names import Metric
 from neve.query.config import QueryConfig
@@ -148,6 +148,8 @@ def fake_source(metrics: int, series: int) -> MetricSource:
         }
 
     def run(sql: str, _parameters: Sequence[Any], _window: TimeWindow) -> pa.Table:
+        if sql in {target_info.RESOURCES, target_info.SAMPLES}:
+            return pa.Table.from_pylist([], pa.schema([("resource_attrs", pa.null()), ("points", pa.null())]))
         if "attributes" not in sql:
             return pa.Table.from_pylist([make_row(index) for index in range(metrics)])
         labels = [{"attributes": [("pod", f"p{index % 7}")], "resource_attrs": []} for index in range(series)]
@@ -171,7 +173,7 @@ def test_regex_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     found = source.select(matchers, 0, 1000)
     assert {dict(labels)["pod"] for labels in found.labels} == {"p0", "p1", "p2", "p3"}
     assert len(set(source.list_series(matchers, 0, 1000))) == len(found.labels) == 11 * 4
-    assert [len(texts) for texts in calls] == [20, 7, 20, 7]
+    assert [len(texts) for texts in calls] == [20, 7, 1, 20, 7, 1]
 
 
 def test_check() -> None:

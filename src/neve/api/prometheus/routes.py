@@ -45,7 +45,14 @@ RUNNING = 4  # requests of one key at a time, if it has no limit of its own
 WAITING = 30  # requests of one key that wait: dashboards send one for each panel at once
 WAIT_SECONDS = 30
 # The parameter without which the answer depends on the current time.
-END_PARAMETERS = {"query": "time", "query_range": "end", "series": "end", "labels": "end", "values": "end"}
+END_PARAMETERS = {
+    "query": "time",
+    "query_range": "end",
+    "series": "end",
+    "labels": "end",
+    "values": "end",
+    "query_exemplars": "end",
+}
 
 
 @dataclass(frozen=True)
@@ -190,6 +197,7 @@ def prometheus_routes(service: QueryService, guard: Guard) -> list[Route]:
     return [
         door("/query", "query", "GET", "POST"),
         door("/query_range", "query_range", "GET", "POST"),
+        door("/query_exemplars", "query_exemplars", "GET", "POST"),
         door("/series", "series", "GET", "POST"),
         door("/labels", "labels", "GET", "POST"),
         door("/label/{name}/values", "values"),

@@ -5,17 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from neve.lexical.literals import quote
 from neve.promql.engine import Engine
-from neve.promql.http.documents import Answer, answer_list, answer_result, to_json
+from neve.promql.http.documents import Answer, answer_list, answer_result, format_seconds, format_value, to_json
 from neve.promql.http.parameters import BadData, Parameters
-from neve.promql.labels import get
-from neve.promql.storage.otel_names import PARTS, translate_name
+from neve.promql.labels import get, is_valid_name
+from neve.promql.language.parser import parse
+from neve.promql.language.syntax import VectorSelector, walk
+from neve.promql.storage import target_info
+from neve.promql.storage.otel_names import PARTS, translate_label, translate_name, translate_unit, unescape_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from neve.promql.evaluator import Options
     from neve.promql.labels import Labels
+    from neve.promql.storage.exemplars import Exemplar
     from neve.promql.storage.metric_source import MetricSource
 
 __all__ = ["ANSWERS", "Query"]
@@ -94,24 +99,60 @@ def answer_labels(query: Query) -> Answer:
 
 def answer_values(query: Query) -> Answer:
     """List values of a label."""
-    name = query.parameters.text("name")
+    name = translate_label(unescape_name(query.parameters.text("name")))
+    if not is_valid_name(name):
+        raise BadData(f"invalid label name: {quote(name)}")
     found, is_truncated = _list_labels(query)
     values = sorted({get(labels, name) for labels in found} - {""})
     return _answer_sorted(values, query.parameters.limit() or MAX_SERIES, is_truncated=is_truncated)
 
 
 def answer_metadata(query: Query) -> Answer:
-    """List metrics with type and unit."""
+    """List metrics with type, unit and description."""
     parameters = query.parameters
-    wanted, limit = parameters.text("metric"), parameters.limit()
+    wanted, limit, each = parameters.text("metric"), parameters.count("limit"), parameters.count("limit_per_metric")
     end = parameters.now_ms
     found: dict[str, list[dict[str, str]]] = {}
-    for metric in query.source.list_metrics(end - LIST_MS, end):
+    for metric, description in query.source.list_descriptions(end - LIST_MS, end):
         name = translate_name(metric)
         if not wanted or wanted in {name + part for part in PARTS.get(metric.kind, ("",))}:
-            found[name] = [{"type": metric.prometheus_type, "unit": "", "help": ""}]
-    pairs = sorted(found.items())[: limit or MAX_SERIES]
+            one = {"type": metric.prometheus_type, "unit": translate_unit(metric.unit), "help": description}
+            known = found.setdefault(name, [])
+            if one not in known and (each < 1 or len(known) < each):
+                known.append(one)
+    if found and wanted in {"", target_info.NAME}:
+        found[target_info.NAME] = [{"type": "gauge", "unit": "", "help": target_info.HELP}]
+    pairs = sorted(found.items())[: MAX_SERIES if limit < 0 else limit]
     return Answer("{", pairs, lambda pair: f"{to_json(pair[0])}:{to_json(pair[1])}", "}")
+
+
+def answer_exemplars(query: Query) -> Answer:
+    """List the exemplars of all series in an expression."""
+    parameters = query.parameters
+    end = parameters.time("end", parameters.now_ms)
+    start = parameters.time("start", end - LIST_MS)
+    if end < start:
+        raise BadData("end timestamp must not be before start timestamp")
+    found: dict[Labels, set[Exemplar]] = {}
+    selectors = [
+        node.all_matchers for node in walk(parse(parameters.text("query"))) if isinstance(node, VectorSelector)
+    ]
+    for matchers in dict.fromkeys(selectors):
+        for labels, one in query.source.list_exemplars(matchers, start, end):
+            found.setdefault(labels, set()).add(one)
+    budget = query.options.make_budget()
+    budget.charge_points(sum(len(exemplars) for exemplars in found.values()))
+    return Answer("[", sorted(found.items()), _write_exemplars, "]")
+
+
+def _write_exemplars(pair: tuple[Labels, set[Exemplar]]) -> str:
+    labels, found = pair
+    listed = [
+        f'{{"labels":{to_json(dict(one.labels))},"value":"{format_value(one.value)}",'
+        f'"timestamp":{format_seconds(one.time_ms)}}}'
+        for one in sorted(found)
+    ]
+    return f'{{"seriesLabels":{to_json(dict(labels))},"exemplars":[{",".join(listed)}]}}'
 
 
 ANSWERS: dict[str, Callable[[Query], Answer]] = {
@@ -121,4 +162,5 @@ ANSWERS: dict[str, Callable[[Query], Answer]] = {
     "labels": answer_labels,
     "values": answer_values,
     "metadata": answer_metadata,
+    "query_exemplars": answer_exemplars,
 }

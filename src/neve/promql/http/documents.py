@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from neve.promql.engine import Result, SeriesResult
     from neve.promql.histograms.native import Histogram
 
-__all__ = ["Answer", "answer_list", "answer_result", "format_value", "to_json"]
+__all__ = ["Answer", "answer_list", "answer_result", "format_seconds", "format_value", "to_json"]
 
 _OPEN_LEFT, _OPEN_RIGHT, _CLOSED = 0, 1, 3  # codes of a bucket's bounds
 TRUNCATED = "results truncated due to limit"
@@ -88,7 +88,7 @@ def answer_result(result: Result, time_ms: int) -> Answer:
     if result.scalar is not None:
         return _answer_one("scalar", f"[{_point(*result.scalar)}]", result)
     if result.text is not None:
-        return _answer_one("string", f"[{_seconds(time_ms)},{to_json(result.text)}]", result)
+        return _answer_one("string", f"[{format_seconds(time_ms)},{to_json(result.text)}]", result)
     write = _write_vector if result.kind == "vector" else _write_matrix
     head = f'{{"resultType":"{result.kind}","result":['
     return Answer(head, result.series, write, "]}", result.warnings, result.infos)
@@ -99,12 +99,13 @@ def _answer_one(kind: str, text: str, result: Result) -> Answer:
     return Answer(head, warnings=result.warnings, infos=result.infos)
 
 
-def _seconds(milliseconds: int) -> str:
+def format_seconds(milliseconds: int) -> str:
+    """Return a time as Prometheus' API writes it: seconds with at most three decimals."""
     return str(milliseconds // 1000 if milliseconds % 1000 == 0 else milliseconds / 1000)
 
 
 def _point(time_ms: int, value: float) -> str:
-    return f'{_seconds(time_ms)},"{format_value(value)}"'
+    return f'{format_seconds(time_ms)},"{format_value(value)}"'
 
 
 def _write_vector(one: SeriesResult) -> str:
@@ -135,4 +136,4 @@ def _write_histogram(time_ms: int, histogram: Histogram) -> str:
         for code, one in buckets
         if one.count
     ]
-    return f"[{_seconds(time_ms)},{to_json(document | ({'buckets': listed} if listed else {}))}]"
+    return f"[{format_seconds(time_ms)},{to_json(document | ({'buckets': listed} if listed else {}))}]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["BadData", "Parameters"]
 
 MAX_STEPS = 11_000  # as Prometheus: enough for a point in each pixel
+_INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
 _MAX_MS = 1 << 53  # the largest time that is exact as a float
 _MAX_DURATION_MS = (1 << 63) // 1_000_000  # as Prometheus: the nanoseconds are a 64-bit integer
 MAX_SELECTORS = 20  # each is one or more SQL statements
@@ -88,12 +90,17 @@ class Parameters:
 
     def limit(self) -> int:
         """Return the largest number of series or values, 0 for any number."""
-        text = self.text("limit")
-        if not text:
-            return 0
-        if not text.isdecimal() or len(text) > 9:
-            raise BadData(f'invalid parameter "limit": limit must be a number, got "{text[:100]}"')
-        return int(text)
+        found = self.count("limit", 0)
+        if found < 0:
+            raise BadData('invalid parameter "limit": limit must be non-negative')
+        return found
+
+    def count(self, name: str, default: int = -1) -> int:
+        """Return a number of entries."""
+        text = self.text(name)
+        if text and not _INTEGER.fullmatch(text):
+            raise BadData(f'invalid parameter "{name}": {name} must be a number, got "{text[:100]}"')
+        return int(text) if text else default
 
     def selectors(self) -> list[tuple[Matcher, ...]]:
         """Return the matchers of each `match[]`."""

@@ -12,13 +12,17 @@ import numpy as np
 from neve.lexical.matchers import Matcher
 from neve.promql.labels import Labels, keep, match_sets, set_label
 from neve.promql.language.syntax import METRIC_NAME
+from neve.promql.storage import target_info
+from neve.promql.storage.exemplars import MARGIN_MS, read_exemplars
+from neve.promql.storage.exemplars import PARTS as EXEMPLAR_PARTS
 from neve.promql.storage.otel_names import DELTA, PARTS, Metric, base_labels, translate_label, translate_name
-from neve.promql.storage.points import Column, Points, build_set, expand
+from neve.promql.storage.points import Column, Points, build_set, expand, list_parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from neve.promql.series import SeriesSet
+    from neve.promql.storage.exemplars import Exemplar
 
 __all__ = ["MetricSource", "RunSql", "TimeWindow"]
 
@@ -27,6 +31,7 @@ RunSql = Callable[[str, Sequence[Any], TimeWindow], "pa.Table"]
 
 _IDENTITY = "metric_name, metric_type, unit, is_monotonic, aggregation_temporality"
 _CATALOG = f"SELECT DISTINCT {_IDENTITY} FROM metrics"  # noqa: S608  # constants
+_DESCRIPTIONS = f"SELECT DISTINCT {_IDENTITY}, description FROM metrics ORDER BY ALL"  # noqa: S608  # constants
 _VALUES = {
     "gauge": ("value",),
     "sum": ("value",),
@@ -39,6 +44,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_MS = 253_402_300_799_000  # the end of the year 9999
 _NANOS = 1_000_000
 _LATE = frozenset({"le", "quantile"})  # labels that single series of a metric add
+# The values of these labels, by type of metric.
+_LATE_VALUES = {"histogram": "explicit_bounds", "summary": "list_transform(quantile_values, x -> x.quantile)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,8 @@ class MetricSource:
         columns: list[Column] = []
         for kind, choices in self._choose(names, window).items():
             columns += self._read(kind, choices, labels, window)
+        if target_info.is_chosen(names, self.check):
+            columns += target_info.read_columns(self.run(target_info.SAMPLES, (), window), labels, self.check)
         return build_set([_clip(one, start_ms, end_ms) for one in columns])
 
     def metrics(self, window: TimeWindow) -> list[Metric]:
@@ -90,28 +99,73 @@ class MetricSource:
             self._catalogs[window] = [_read_metric(row) for row in rows if row["metric_name"]]
         return self._catalogs[window]
 
-    def list_metrics(self, start_ms: int, end_ms: int) -> list[Metric]:
-        """Return the metrics that have points from `start_ms` to `end_ms`."""
+    def list_descriptions(self, start_ms: int, end_ms: int) -> Iterator[tuple[Metric, str]]:
+        """Yield the metrics that have points from `start_ms` to `end_ms`, with each of their descriptions."""
         window = _window(start_ms, end_ms)
-        return [] if window is None else self.metrics(window)
+        if window is None:
+            return
+        for row in self.run(_DESCRIPTIONS, (), window).to_pylist():
+            if row["metric_name"]:
+                yield _read_metric(row), row["description"] or ""
 
     def list_series(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterator[Labels]:
-        """Yield the label sets that match. Buckets and quantiles are not listed one by one."""
+        """Yield the label sets that match."""
         window = _window(start_ms, end_ms)
         if window is None:
             return
         names, labels = split_matchers(matchers)
-        for choices in self._choose(names, window).values():
+        for kind, choices in self._choose(names, window).items():
+            late = _LATE_VALUES.get(kind, "NULL")
             metrics = sorted({metric.name for metric in choices})
-            columns = f"{_IDENTITY}, attributes, resource_attrs"
-            sql = f"SELECT DISTINCT {columns} FROM metrics WHERE metric_name IN ({_marks(metrics)})"  # noqa: S608  # parameters
-            for batch in self.run(sql, metrics, window).to_batches(max_chunksize=8192):
-                rows = batch.to_pylist()
-                self.check()
-                for row, base in zip(rows, _match_rows(rows, labels, self.check), strict=True):
-                    if base is not None:
-                        for one in choices.get(_read_metric(row), ()):
-                            yield set_label(base, METRIC_NAME, one.shown)
+            columns = f"{_IDENTITY}, attributes, resource_attrs, {late} AS late"
+            sql = (
+                f"SELECT DISTINCT {columns} FROM metrics "  # noqa: S608  # parameters
+                f"WHERE metric_type = ? AND metric_name IN ({_marks(metrics)})"
+            )
+            for row, base in self._match(self.run(sql, [kind, *metrics], window), labels):
+                for one in choices.get(_read_metric(row), ()):
+                    named = set_label(base, METRIC_NAME, one.shown)
+                    yield from _match_late(list_parts(kind, one.part, row.get("late"), named), labels, self.check)
+        if target_info.is_chosen(names, self.check):
+            yield from target_info.list_labels(self.run(target_info.RESOURCES, (), window), labels, self.check)
+
+    def list_exemplars(
+        self, matchers: Sequence[Matcher], start_ms: int, end_ms: int
+    ) -> Iterator[tuple[Labels, Exemplar]]:
+        """Yield the exemplars of the series that match, each with the labels of its series. Some come twice."""
+        window = _window(start_ms, end_ms + MARGIN_MS)
+        if window is None:
+            return
+        names, labels = split_matchers(matchers)
+        for kind, choices in self._choose(names, window).items():
+            chosen = {
+                metric: shown
+                for metric, parts in choices.items()
+                for shown in [one.shown for one in parts if one.part == EXEMPLAR_PARTS.get(kind)]
+            }
+            metrics = sorted({metric.name for metric in chosen})
+            if not metrics:
+                continue
+            sql = (
+                f"SELECT {_IDENTITY}, attributes, resource_attrs, explicit_bounds, time_unix_nano, exemplars "  # noqa: S608  # parameters
+                f"FROM metrics WHERE len(exemplars) > 0 AND metric_type = ? AND metric_name IN ({_marks(metrics)})"
+            )
+            for row, base in self._match(self.run(sql, [kind, *metrics], window), labels):
+                shown = chosen.get(_read_metric(row))
+                found = [] if shown is None else list(read_exemplars(row, set_label(base, METRIC_NAME, shown)))
+                matched = set(_match_late([series for series, _ in found], labels, self.check))
+                for series, one in found:
+                    if series in matched and start_ms <= one.time_ms <= end_ms:
+                        yield series, one
+
+    def _match(self, table: pa.Table, matchers: Sequence[Matcher]) -> Iterator[tuple[dict[str, Any], Labels]]:
+        """Yield the rows that match, with their labels."""
+        for batch in table.to_batches(max_chunksize=8192):
+            rows = batch.to_pylist()
+            self.check()
+            for row, base in zip(rows, _match_rows(rows, matchers, self.check), strict=True):
+                if base is not None:
+                    yield row, base
 
     def _choose(self, matchers: Sequence[Matcher], window: TimeWindow) -> dict[str, _Choices]:
         """Return the parts of metrics whose name matches, by type. Both spellings of a name are accepted."""
@@ -158,6 +212,13 @@ def _match_rows(
     found = [base_labels(_mapping(row["attributes"]), _mapping(row["resource_attrs"])) for row in rows]
     matched = match_sets(found, [one for one in matchers if one.name not in _LATE], check)
     return [one if is_match else None for one, is_match in zip(found, matched, strict=True)]
+
+
+def _match_late(sets: Sequence[Labels], matchers: Sequence[Matcher], check: Callable[[], None]) -> Iterator[Labels]:
+    """Yield the label sets whose labels of single series match."""
+    late = [one for one in matchers if one.name in _LATE]
+    matched = match_sets(sets, late, check) if late else [True] * len(sets)
+    yield from (one for one, is_match in zip(sets, matched, strict=True) if is_match)
 
 
 def _read_rows(

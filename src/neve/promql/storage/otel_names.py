@@ -11,7 +11,7 @@ from neve.promql.labels import Labels, make_labels
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["PARTS", "Metric", "base_labels", "translate_label", "translate_name"]
+__all__ = ["PARTS", "Metric", "base_labels", "translate_label", "translate_name", "translate_unit", "unescape_name"]
 
 _UNITS = {
     "d": "days", "h": "hours", "min": "minutes", "s": "seconds", "ms": "milliseconds", "us": "microseconds",
@@ -23,6 +23,8 @@ _UNITS = {
 _PER_UNITS = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week", "mo": "month", "y": "year"}
 _SEPARATORS = re.compile(r"[^a-zA-Z0-9:]+")
 _NOT_LABEL = re.compile(r"[^a-zA-Z0-9]+")
+_CODE = re.compile(r"_([0-9a-fA-F]{0,6})_")
+_ESCAPED = re.compile(rf"(?:[^_]|{_CODE.pattern})*")
 DELTA = 1
 
 # Series that a metric of each type becomes: the end of their names.
@@ -82,6 +84,19 @@ def translate_name(metric: Metric) -> str:
     return f"_{name}" if name[:1].isdigit() else name
 
 
+def translate_unit(unit: str) -> str:
+    """Return the words of a unit.
+
+    >>> translate_unit("s"), translate_unit("By/s"), translate_unit("{request}")
+    ('seconds', 'bytes_per_second', '')
+    """
+    main, _, per = unit.partition("/")
+    words = [_unit_words(main, _UNITS)]
+    if per_words := _unit_words(per, _PER_UNITS):
+        words += ["per", per_words]
+    return "_".join(word for word in words if word)
+
+
 def _unit_words(unit: str, known: Mapping[str, str]) -> str:
     plain = unit.strip()
     if not plain or "{" in plain or "}" in plain:
@@ -99,6 +114,23 @@ def translate_label(name: str) -> str:
         return name
     label = _NOT_LABEL.sub("_", name)
     return f"key_{label}" if label[:1].isdigit() else label
+
+
+def unescape_name(name: str) -> str:
+    """Return a name whose special characters a client wrote as code points, or the name itself if it is not escaped.
+
+    >>> unescape_name("U__service_2e_name"), unescape_name("U__a__b"), unescape_name("U__a_zz_")
+    ('service.name', 'a_b', 'U__a_zz_')
+    """
+    if not name.startswith("U__"):
+        return name
+    text = name[3:]
+    if not _ESCAPED.fullmatch(text):
+        return name
+    codes = [int(code, 16) for code in _CODE.findall(text) if code]
+    if any(code > 0x10FFFF or 0xD800 <= code <= 0xDFFF for code in codes):
+        return name
+    return _CODE.sub(lambda found: chr(int(found[1], 16)) if found[1] else "_", text)
 
 
 def base_labels(attributes: Mapping[str, str], resource: Mapping[str, str]) -> Labels:

@@ -17,7 +17,7 @@ from neve.promql.series import STALE, Bools, Floats, Integers, Samples, SeriesSe
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Column", "Points", "build_set", "expand"]
+__all__ = ["Column", "Points", "build_set", "expand", "list_parts"]
 
 _NO_VALUE = 1  # bit of a point's flags
 _MAX_SCALE, _MIN_SCALE = 8, -4
@@ -62,6 +62,19 @@ def expand(points: Points, kind: str, part: str, labels: Labels) -> Iterator[Col
         yield from _quantiles(points, labels)
     else:
         yield _floats(points, points.columns["value"], labels)
+
+
+def list_parts(kind: str, part: str, late: Sequence[float] | None, labels: Labels) -> list[Labels]:
+    """Return the label sets of one part of a metric, for the bounds or quantiles of its points.
+
+    >>> list_parts("histogram", "_bucket", [0.5], ())
+    [(('le', '0.5'),), (('le', '+Inf'),)]
+    """
+    if kind == "histogram" and part == "_bucket":
+        return [set_label(labels, "le", format_float(bound)) for bound in (*(late or ()), math.inf)]
+    if kind == "summary" and not part:
+        return [set_label(labels, "quantile", format_float(one)) for one in late or ()]
+    return [labels]
 
 
 def _numbers(values: Any) -> tuple[Floats, Bools]:
