@@ -87,7 +87,7 @@ class MetricSource:
         names, labels = split_matchers(matchers)
         columns: list[Column] = []
         for kind, choices in self._choose(names, window).items():
-            columns += self._read(kind, choices, labels, window)
+            columns += self._read(kind, choices, labels, window, start_ms)
         if target_info.is_chosen(names, self.check):
             columns += target_info.read_columns(self.run(target_info.SAMPLES, (), window), labels, self.check)
         return build_set([_clip(one, start_ms, end_ms) for one in columns])
@@ -184,7 +184,9 @@ class MetricSource:
                 found.setdefault(one.metric.kind, {}).setdefault(one.metric, []).append(one)
         return found
 
-    def _read(self, kind: str, choices: _Choices, matchers: Sequence[Matcher], window: TimeWindow) -> Iterator[Column]:
+    def _read(
+        self, kind: str, choices: _Choices, matchers: Sequence[Matcher], window: TimeWindow, since_ms: int
+    ) -> Iterator[Column]:
         metrics = sorted({metric.name for metric in choices})
         fields = ", ".join(f"'{name}': {name}" for name in (*_INTEGERS, *_VALUES[kind]))
         sql = (
@@ -196,7 +198,7 @@ class MetricSource:
         for row, base, flat in _read_rows(self.run(sql, [kind, *metrics], window), matchers, self.check):
             self.check()
             metric = _read_metric(row)
-            points = _read_points(_columns(flat), kind, metric)
+            points = _read_points(_columns(flat), kind, metric, since_ms)
             for choice in choices.get(metric, ()):
                 expanded = list(expand(points, kind, choice.part, set_label(base, METRIC_NAME, choice.shown)))
                 keys = [keep(one.labels, _LATE) for one in expanded]
@@ -280,10 +282,10 @@ def _read_metric(row: dict[str, Any]) -> Metric:
     return Metric(row["metric_name"], row["metric_type"] or "", row["unit"] or "", bool(row["is_monotonic"]), is_delta)
 
 
-def _read_points(columns: dict[str, Any], kind: str, metric: Metric) -> Points:
+def _read_points(columns: dict[str, Any], kind: str, metric: Metric, since_ms: int) -> Points:
     times, starts, flags = (columns[name] for name in _INTEGERS)
     values = {name: columns[name] for name in _VALUES[kind]}
-    return Points(times // _NANOS, starts // _NANOS, flags, metric.is_delta, values)
+    return Points(times // _NANOS, starts // _NANOS, flags, metric.is_delta, values, since_ms)
 
 
 def _clip(column: Column, start_ms: int, end_ms: int) -> Column:

@@ -33,6 +33,15 @@ class Points:
     flags: Integers
     is_delta: bool
     columns: dict[str, Any]  # lists, or masked arrays of numbers
+    since_ms: int = 0  # the time since which points were read
+
+    @property
+    def is_begun(self) -> bool:
+        """Return whether the series begins after the time since which points were read: it grows from zero then."""
+        if not len(self.times_ms):
+            return False
+        first = int(self.starts_ms[0])
+        return 0 < first < int(self.times_ms[0]) and first >= self.since_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +95,25 @@ def _numbers(values: Any) -> tuple[Floats, Bools]:
 
 
 def _floats(points: Points, values: Any, labels: Labels) -> Column:
-    """Return floats. Points without a value are stale marks if they say so, else they are left out."""
+    """Return floats. Points without a value are stale marks if they say so, else they are left out.
+
+    Deltas become a running sum. A series that began before the points that were read has a level well above zero, as it
+    would have in Prometheus: rates extrapolate a counter to its zero, so a low level would make them too low.
+    """
     numbers, missing = _numbers(values)
     is_stale = (points.flags & _NO_VALUE) != 0
     kept = is_stale | ~missing
     if points.is_delta:
-        numbers = np.cumsum(np.where(is_stale | missing, 0.0, numbers))
+        deltas = np.where(is_stale | missing, 0.0, numbers)
+        numbers = np.cumsum(deltas) + (0.0 if points.is_begun else 2 * np.abs(deltas).sum())
     numbers = np.where(is_stale, STALE, numbers)
     column = Column(labels, points.times_ms[kept], numbers[kept], points.starts_ms[kept])
-    return _with_origin(column) if points.is_delta else column
+    return _with_origin(column) if points.is_delta and points.is_begun else column
 
 
 def _with_origin(column: Column) -> Column:
     """Return a running sum with a zero at the start of its first point, so that the first delta counts as growth."""
-    if not len(column.times_ms) or not 0 < column.starts_ms[0] < column.times_ms[0]:
+    if not len(column.times_ms) or not 0 < column.starts_ms[0] < column.times_ms[0]:  # the first point has no value
         return column
     origin = column.starts_ms[:1]
     return Column(
@@ -133,7 +147,14 @@ def _buckets(points: Points, labels: Labels) -> Iterator[Column]:
         places, values, missing = (np.concatenate([part[field] for part in parts]) for field in range(3))
         order = np.argsort(places, kind="stable")
         places = places[order]
-        some = Points(points.times_ms[places], points.starts_ms[places], points.flags[places], points.is_delta, {})
+        some = Points(
+            points.times_ms[places],
+            points.starts_ms[places],
+            points.flags[places],
+            points.is_delta,
+            {},
+            points.since_ms,
+        )
         numbers = np.ma.MaskedArray(values[order], missing[order])
         yield _floats(some, numbers, set_label(labels, "le", format_float(limit)))
 
@@ -151,19 +172,30 @@ def _quantiles(points: Points, labels: Labels) -> Iterator[Column]:
 
 def _histograms(points: Points, labels: Labels) -> Column:
     found: list[tuple[int, Histogram]] = []
-    total: Histogram | None = None
     for index in range(len(points.times_ms)):
         one = _histogram({name: values[index] for name, values in points.columns.items()}, int(points.flags[index]))
-        if one is None:
-            continue
-        if points.is_delta and not math.isnan(one.sum):
-            total = one if total is None else combine_all([total, one]).histogram
-            one = total
-        found.append((index, one))
+        if one is not None:
+            found.append((index, one))
+    if points.is_delta:
+        found = _accumulate(found, is_begun=points.is_begun)
     places = np.array([index for index, _ in found], np.int64)
     values = np.empty(len(found), object)
     values[:] = [one for _, one in found]
     return Column(labels, points.times_ms[places], values, points.starts_ms[places])
+
+
+def _accumulate(found: list[tuple[int, Histogram]], *, is_begun: bool) -> list[tuple[int, Histogram]]:
+    """Return the running sum of histograms, from a level as in `_floats`."""
+    deltas = [one for _, one in found if not math.isnan(one.sum)]
+    total = None if is_begun or not deltas else combine_all([*deltas, *deltas]).histogram
+    result = []
+    for index, one in found:
+        if math.isnan(one.sum):
+            result.append((index, one))
+            continue
+        total = one if total is None else combine_all([total, one]).histogram
+        result.append((index, total))
+    return result
 
 
 def _histogram(row: dict[str, Any], flags: int) -> Histogram | None:
