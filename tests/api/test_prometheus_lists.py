@@ -108,7 +108,7 @@ def test_exemplars(client: Client) -> None:
         "service_name": "pay",
         "service_namespace": "shop",
         "host_name": "h1",
-        "gr_e": "groß",
+        "gr__e": "groß",
     }
     ids = {"trace_id": TRACE.hex(), "span_id": SPAN.hex()}
     first, second = series["exemplars"]
@@ -181,11 +181,11 @@ def test_escaped_names(client: Client) -> None:
 def test_target_info(client: Client) -> None:
     """A resource with attributes beside its identity has a series with them, and info() adds them."""
     [series] = data(client, "/query", query="target_info", time=END)["result"]
-    labels = {"__name__": "target_info", "job": "shop/pay", "host_name": "h1", "gr_e": "groß"}
+    labels = {"__name__": "target_info", "job": "shop/pay", "host_name": "h1", "gr__e": "groß"}
     assert series == {"metric": labels, "value": [END, "1"]}
     assert data(client, "/series", **BOUNDS, **{"match[]": "target_info"}) == [labels]
     assert "target_info" in data(client, "/label/__name__/values", **BOUNDS)
-    text = "sum by (host_name) (paid_total * on (job) group_left (gr_e) target_info)"
+    text = "sum by (host_name) (paid_total * on (job) group_left (gr__e) target_info)"
     assert data(client, "/query", query=text, time=END)["result"][0]["value"][1] == "20"
     assert (
         data(client, "/query", query='count_over_time(target_info{host_name="h1"}[5m])', time=END)["result"][0][

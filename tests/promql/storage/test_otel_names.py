@@ -40,3 +40,12 @@ def test_label_names() -> None:
     """Labels begin with a letter or an underscore."""
     assert translate_label("http.status code") == "http_status_code"
     assert translate_label("1st") == "key_1st"
+    assert translate_label("größe") == "gr__e"
+    assert translate_label("_a") == "key_a"
+    assert translate_label("a__b") == "a__b"
+
+
+def test_empty_values() -> None:
+    """An empty attribute of a point does not hide that of the resource. An empty namespace is one."""
+    labels = base_labels({"zone": ""}, {"zone": "a", "service.name": "cart", "service.namespace": ""})
+    assert labels == make_labels({"zone": "a", "job": "/cart", "service_name": "cart"})

@@ -22,7 +22,7 @@ _UNITS = {
 }  # fmt: skip
 _PER_UNITS = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week", "mo": "month", "y": "year"}
 _SEPARATORS = re.compile(r"[^a-zA-Z0-9:]+")
-_NOT_LABEL = re.compile(r"[^a-zA-Z0-9]+")
+_NOT_LABEL = re.compile(r"[^a-zA-Z0-9]")
 _CODE = re.compile(r"_([0-9a-fA-F]{0,6})_")
 _ESCAPED = re.compile(rf"(?:[^_]|{_CODE.pattern})*")
 DELTA = 1
@@ -105,15 +105,15 @@ def _unit_words(unit: str, known: Mapping[str, str]) -> str:
 
 
 def translate_label(name: str) -> str:
-    """Return the name of an attribute as a label.
+    """Return the name of an attribute as a label, by the default settings of Prometheus' OTLP receiver.
 
-    >>> translate_label("service.name"), translate_label("1st")
-    ('service_name', 'key_1st')
+    >>> translate_label("service.name"), translate_label("1st"), translate_label("_x"), translate_label("__x__")
+    ('service_name', 'key_1st', 'key_x', '__x__')
     """
-    if name.startswith("__") and name.endswith("__"):
-        return name
     label = _NOT_LABEL.sub("_", name)
-    return f"key_{label}" if label[:1].isdigit() else label
+    if label[:1].isdigit():
+        return f"key_{label}"
+    return f"key{label}" if label.startswith("_") and not label.startswith("__") else label
 
 
 def unescape_name(name: str) -> str:
@@ -139,11 +139,11 @@ def base_labels(attributes: Mapping[str, str], resource: Mapping[str, str]) -> L
     All attributes of the resource are labels, and those of the point win. Keys that become the same label join their
     values with `;`. `job` is the service with its namespace, `instance` its instance id.
     """
-    labels = {**_translate_all(resource), **_translate_all(attributes)}
-    service = resource.get("service.name", "")
-    if service:
-        namespace = resource.get("service.namespace", "")
-        labels["job"] = f"{namespace}/{service}" if namespace else service
+    labels = _translate_all(resource) | {name: value for name, value in _translate_all(attributes).items() if value}
+    service = resource.get("service.name")
+    if service is not None:
+        namespace = resource.get("service.namespace")
+        labels["job"] = service if namespace is None else f"{namespace}/{service}"
     instance = resource.get("service.instance.id", "")
     if instance:
         labels["instance"] = instance
