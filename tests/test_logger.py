@@ -19,6 +19,21 @@ print("structlog" in sys.modules)
 log.info("logged")
 print("structlog" in sys.modules)
 """
+WITHOUT_RICH = """
+import sys
+from neve.logger import load_structlog
+load_structlog()
+import structlog
+print("rich" in sys.modules)
+from rich.console import Console
+structlog.dev.ConsoleRenderer()
+"""
+
+
+def test_servers_load_structlog_without_rich() -> None:
+    """Other code can import it afterwards."""
+    ended = subprocess.run([sys.executable, "-c", WITHOUT_RICH], capture_output=True, text=True, check=True)
+    assert ended.stdout == "False\n"
 
 
 def test_structlog_is_imported_with_the_first_log_line() -> None:

@@ -1,14 +1,17 @@
 """Loggers that import structlog when they first log, because most commands log nothing.
 
-structlog imports rich and asyncio: 0.1 CPU seconds, a tenth of a short command.
+structlog imports asyncio, and rich if it is installed: 0.1 CPU seconds, a tenth of a short command. Servers need it
+before they open their ports, and load it without rich.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
 
 class LazyLogger:
@@ -36,6 +39,21 @@ _configurations: set[Callable[[], None]] = set()
 def configure_later(configure: Callable[[], None]) -> None:
     """Call a function before the next logger is made, to configure structlog only in processes that log."""
     _configurations.add(configure)
+
+
+def load_structlog() -> None:
+    """Import structlog without rich, by which it would only print tracebacks in boxes. No effect on a loaded rich.
+
+    A server calls it at its start, before it has threads: meanwhile, rich can't be imported.
+    """
+    if "rich" in sys.modules:
+        return
+    sys.modules["rich"] = cast("ModuleType", None)  # its import fails
+    try:
+        import structlog.dev  # noqa: PLC0415 - remembers that there is no rich
+        import structlog.tracebacks  # noqa: F401, PLC0415 - as above
+    finally:
+        del sys.modules["rich"]
 
 
 def _make_logger(name: str) -> Any:

@@ -7,13 +7,15 @@ import sys
 
 import pytest
 
-ENGINES = {"pandas", "pyspark", "pyiceberg", "sqlalchemy", "duckdb", "sqlglot"}
+ENGINES = {"pandas", "pyspark", "pyiceberg", "sqlalchemy", "duckdb", "sqlglot", "rich"}
 SCRIPT = """
 import sys
 from importlib import import_module
 from neve.lake.pandas_import import defer_pandas
+from neve.logger import load_structlog
 
 defer_pandas()
+load_structlog()
 for name in sys.argv[1].split():
     import_module(name)
 print(*sys.modules)
@@ -23,9 +25,12 @@ print(*sys.modules)
 @pytest.mark.parametrize(
     ("modules", "unwanted"),
     [
-        ("neve.api.group_supervisor neve.jobs.policies neve.receive.config", {*ENGINES, "pyarrow", "numpy", "grpc"}),
+        (
+            "neve.api.group_supervisor neve.jobs.policies neve.receive.config",
+            {*ENGINES, "pyarrow", "numpy", "grpc", "urllib3"},
+        ),
         ("neve.api.serve_process neve.api.server", ENGINES),
-        ("neve.api.serve_process neve.api.api_server", {"pandas", "pyspark", "sqlalchemy", "grpc"}),
+        ("neve.api.serve_process neve.api.api_server", {"pandas", "pyspark", "sqlalchemy", "grpc", "rich"}),
         ("neve.api.serve_process neve.app.serve.parts", {"pandas", "pyspark"}),
     ],
     ids=["group", "receiver", "api", "worker"],

@@ -69,11 +69,12 @@ def run_api(settings: Settings, lake: Lake, instance: str, ready: Ready) -> int:
 
 def run_worker(settings: Settings, lake: Lake, names: Collection[str], instance: str, ready: Ready) -> int:
     """Run the parts of the worker process until asked to stop, and return the exit code."""
+    # Before its many imports: receiver and API open their ports first. The JVM and Spark's Python workers inherit it.
+    os.nice(settings.serve.background_niceness)
     from neve.api.maintenance_process import run_parts  # noqa: PLC0415 - as above
     from neve.app.serve.parts import build_parts  # noqa: PLC0415
     from neve.ingest.spark_crashes import has_engine_ended  # noqa: PLC0415
 
-    os.nice(settings.serve.background_niceness)  # the JVM and Spark's Python workers inherit it
     supervisor: Supervisor | None = None
     with _process(settings, instance, "tend") as board, ExitStack() as keys:
         guard = health_guard(settings, keys)

@@ -87,6 +87,9 @@ def serve(
           endpoint: http://127.0.0.1:4318
           compression: zstd
     """
+    from neve.logger import load_structlog
+
+    load_structlog()
     from neve.api.log_config import configure_logs
     from neve.app.serve.config import assign_processes
     from neve.app.serve.preflight import check_lake

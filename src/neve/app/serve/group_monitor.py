@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from prometheus_client import CollectorRegistry, Metric, generate_latest
@@ -15,14 +16,13 @@ from prometheus_client.registry import Collector
 
 from neve.app.serve.part import PartsHealth, PartState, part_document
 from neve.app.serve.process_group import GROUP_HEADER
-from neve.http_client import HttpClient, NoReply
 from neve.jobs.status_board import LOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from neve.app.serve.supervisor import Supervisor
-    from neve.http_client import HttpReply
+    from neve.http_client import HttpClient, HttpReply
     from neve.jobs.status_board import PartStatus
 
 
@@ -73,11 +73,12 @@ class GroupMonitor:
     supervisor: Supervisor | None = None
     token: str = ""
     _failures: Counter[str] = field(default_factory=Counter)
-    _client: HttpClient = field(
-        default_factory=lambda: HttpClient(
-            timeout_seconds=SCRAPE_SECONDS, max_reply_bytes=MAX_REPLY_BYTES, connections=MAX_CONNECTIONS
-        )
-    )
+
+    @cached_property
+    def _client(self) -> HttpClient:
+        from neve.http_client import HttpClient  # noqa: PLC0415 - after the ports are open
+
+        return HttpClient(timeout_seconds=SCRAPE_SECONDS, max_reply_bytes=MAX_REPLY_BYTES, connections=MAX_CONNECTIONS)
 
     def look(self) -> PartsHealth:
         """Return the health of the parts of all processes."""
@@ -133,6 +134,8 @@ class GroupMonitor:
         return status.name, answer.body.decode() if answer and answer.status == 200 else ""
 
     def _get(self, url: str, seconds: float) -> HttpReply | None:
+        from neve.http_client import NoReply  # noqa: PLC0415 - as above
+
         try:
             # A process that listens on all addresses is queried over loopback, whatever hosts it accepts.
             headers = {GROUP_HEADER: self.token, "host": "localhost"}
