@@ -152,6 +152,9 @@ def _wait_for_doors(service: psutil.Popen, ports: Ports, ours: dict[str, float])
 
     _wait(service, look)
     ours["doors_cpu_s"] = sum(map(_cpu, _front(service, "receiver", "api")))
+    # The API's port is open before its query engine is imported; any path but /livez waits for that.
+    _wait(service, lambda: _answers(f"{base}:{ports.query}/readyz"))
+    ours["api_ready_cpu_s"] = sum(map(_cpu, _front(service, "api")))
 
 
 def _answers(url: str) -> bool:

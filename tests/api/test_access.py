@@ -16,7 +16,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from neve.api.access import AccessRules
-from neve.api.api_server import build_api_application, query_rules
+from neve.api.api_application import build_api_application
+from neve.api.api_server import query_rules
 from neve.api.health import TrustedCallers, health_application, serve_health, source_health_routes
 from neve.api.otlp_http import build_application
 from neve.api.prometheus.routes import prometheus_routes

@@ -30,10 +30,11 @@ print(*sys.modules)
             {*ENGINES, "pyarrow", "numpy", "grpc", "urllib3"},
         ),
         ("neve.api.serve_process neve.api.server", ENGINES),
-        ("neve.api.serve_process neve.api.api_server", {"pandas", "pyspark", "sqlalchemy", "grpc", "rich"}),
+        ("neve.api.serve_process neve.api.api_server", {*ENGINES, "pyarrow", "numpy", "grpc"}),
+        ("neve.api.serve_process neve.api.api_application", {"pandas", "pyspark", "sqlalchemy", "grpc", "rich"}),
         ("neve.api.serve_process neve.app.serve.parts", {"pandas", "pyspark"}),
     ],
-    ids=["group", "receiver", "api", "worker"],
+    ids=["group", "receiver", "api port", "api", "worker"],
 )
 def test_a_process_imports_no_engine_of_others(modules: str, unwanted: set[str]) -> None:
     """Packages that only some requests or jobs need are imported with the first of them."""

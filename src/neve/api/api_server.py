@@ -1,46 +1,35 @@
-"""The server of the query and control API: its application, its access rules and its port."""
+"""The server of the query and control API: its port, and the application behind it.
+
+The port opens before the query engine is imported, which takes a CPU second. Requests wait for it, except `/livez`.
+"""
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from prometheus_client import REGISTRY
+from starlette.responses import JSONResponse
 
-from neve.api.access import LONGEST_SHOWN, AccessRules, build_guarded_application
-from neve.api.control.routes import control_routes
+from neve.api.access import AccessRules
 from neve.api.embedded_uvicorn import serve_application
-from neve.api.health import TrustedCallers, build_probe_routes
 from neve.api.ports import Addresses, format_address, listen
-from neve.api.prometheus.routes import prometheus_routes
-from neve.api.query.errors import Failure, json_response, to_failure
-from neve.api.query.metrics import count_refused
-from neve.api.query.operations import PREFIX
-from neve.api.query.routes import query_routes
 from neve.api.slow_clients import ConnectionLimits, build_protocol
-from neve.app.control import open_control
-from neve.app.query import query_parts
-from neve.app.serve.process_group import group_token
 from neve.app.telemetry.tracing import TracingMiddleware
+from neve.receive.refusal import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from starlette.applications import Starlette
-    from starlette.exceptions import HTTPException
-    from starlette.requests import Request
-    from starlette.responses import JSONResponse, Response
-    from starlette.types import Scope
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from neve.app.control import Control
     from neve.app.settings import Settings
     from neve.lake.lake import Lake
     from neve.query.config import QueryConfig
-    from neve.query.service import QueryService
-    from neve.receive.authentication import Guard
-    from neve.receive.refusal import Refusal
 
 DRAIN_SECONDS = 10  # time limit for running queries at the stop
+LIVE_PATH = "/livez"
+UNAVAILABLE = 503
 
 
 @asynccontextmanager
@@ -52,59 +41,63 @@ async def open_api(settings: Settings, lake: Lake) -> AsyncIterator[Addresses]:
 
 @asynccontextmanager
 async def open_query_api(settings: Settings, lake: Lake) -> AsyncIterator[str]:
-    """Run a server of queries while the block runs, and yield its address."""
+    """Run a server of queries while the block runs, and yield its address when it can answer queries."""
     config = settings.query
-    async with query_parts(settings, lake) as parts, _open_control(settings, lake) as control:
-        sock = listen(config.host, config.port, "query.port")
-        rules, promql = query_rules(config), config.promql
-        application = build_api_application(parts.service, control, parts.guard, rules, group_token(), promql=promql)
-        # Connections are limited as those of the receiver are.
-        bounds = build_protocol(ConnectionLimits(settings.receiver, lambda _status, _reason: None))
-        async with serve_application(
-            TracingMiddleware(application), sock, http=bounds, timeout_graceful_shutdown=DRAIN_SECONDS
-        ):
-            yield f"http://{format_address(config.host, sock.getsockname()[1])}"
+    sock = listen(config.host, config.port, "query.port")
+    starting = StartingApplication(query_rules(config))
+    # Connections are limited as those of the receiver are.
+    bounds = build_protocol(ConnectionLimits(settings.receiver, lambda _status, _reason: None))
+    async with (
+        AsyncExitStack() as opened,  # closed after the server has finished its requests
+        serve_application(TracingMiddleware(starting), sock, http=bounds, timeout_graceful_shutdown=DRAIN_SECONDS),
+    ):
+        try:
+            await asyncio.to_thread(_import_application)
+            from neve.api.api_application import open_application  # noqa: PLC0415 - imported by the thread
+
+            starting.start(await open_application(settings, lake, starting.rules, opened))
+        except BaseException:
+            starting.start(JSONResponse({"error": "the server did not start"}, UNAVAILABLE))
+            raise
+        yield f"http://{format_address(config.host, sock.getsockname()[1])}"
 
 
-def build_api_application(
-    service: QueryService,
-    control: Control,
-    guard: Guard,
-    rules: AccessRules,
-    group_token: str = "",
-    *,
-    promql: bool = True,
-) -> Starlette:
-    """Build the application with every path of the API's port; those of Prometheus only with `promql`."""
-    # Control first: the last query route matches all unknown paths.
-    routes = [
-        *control_routes(control, guard),
-        *(prometheus_routes(service, guard) if promql else ()),
-        *query_routes(service, guard),
-        *build_probe_routes(TrustedCallers(guard, group_token), lambda: None, lambda: None, REGISTRY),
-    ]
-    return build_guarded_application(routes, rules, _refusal_response, _not_found)
+def _import_application() -> None:
+    import neve.api.api_application  # noqa: F401, PLC0415 - takes a CPU second, for which the port is open already
+
+
+class StartingApplication:
+    """Application that answers `/livez` at once, and other requests by the whole application when that is there."""
+
+    def __init__(self, rules: AccessRules) -> None:
+        self.rules = rules
+        self._whole: ASGIApp | None = None
+        self._started = asyncio.Event()
+
+    def start(self, whole: ASGIApp) -> None:
+        """Pass requests on, also those that wait."""
+        self._whole = whole
+        self._started.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if self._whole is None and self._is_live_probe(scope):
+            await JSONResponse({"status": "alive"})(scope, receive, send)
+            return
+        await self._started.wait()
+        assert self._whole is not None  # noqa: S101 - set before the event
+        await self._whole(scope, receive, send)
+
+    def _is_live_probe(self, scope: Scope) -> bool:
+        if scope["type"] != "http" or scope["path"] != LIVE_PATH or scope["method"] != "GET":
+            return False
+        try:
+            self.rules.check(scope["path"], scope["headers"])
+        except Refusal:
+            return False
+        return True
 
 
 def query_rules(config: QueryConfig) -> AccessRules:
     """Return the access rules of the API's port."""
     return AccessRules("query", config.auth == "open", config.allowed_hosts)
-
-
-@asynccontextmanager
-async def _open_control(settings: Settings, lake: Lake) -> AsyncIterator[Control]:
-    with open_control(settings, lake) as control:
-        yield control
-
-
-def _refusal_response(refusal: Refusal, _scope: Scope) -> JSONResponse:
-    failure = to_failure(refusal)
-    failure.headers["connection"] = "close"
-    count_refused(failure)
-    return json_response(failure)
-
-
-def _not_found(request: Request, error: HTTPException) -> Response:
-    words = f"{request.method} {request.url.path[:LONGEST_SHOWN]} is not served here"
-    hint = f"{PREFIX}/openapi.json lists the available paths"
-    return json_response(Failure(error.status_code, "not_found", words, hint=hint, headers=error.headers))
