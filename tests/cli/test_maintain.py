@@ -59,7 +59,7 @@ def test_a_dry_run_says_what_would_be_done(folder: Path, step: str) -> None:
     assert {result["table"].removeprefix("telemetry.") for result in listed.json} == {
         *("ingested_files", "logs", "metrics", "quarantine", "queries", "search_index", "spans"),
         *("metrics_1m", "metrics_5m", "metrics_1h", "metrics_1d"),
-        *("trace_decisions", "open_traces", "sampled_spans", "logs_sample", "spans_sample"),
+        *("trace_decisions", "open_traces", "span_repeats", "sampled_spans", "logs_sample", "spans_sample"),
     }
     assert all(result["dry_run"] and result["reason"] and not result["changed"] for result in listed.json)
     assert all(f"{result['table']}: {result['step']}: {result['reason']}" in text.text for result in listed.json)

@@ -137,18 +137,22 @@ def test_a_source_without_order_has_no_numbers(assignment: Assignment) -> None:
 
 
 def test_dropped_repeats_are_counted_on_the_first_span() -> None:
-    """In whatever order the rows of a batch meet; a repeat in a later write is dropped and can't be counted."""
+    """In whatever order the rows of a batch meet; repeats in a later write are collected, each of them."""
     rows = decoded(Signal.TRACES, traces(3), traces(2), traces(1)).batch
     order = np.random.default_rng(3).permutation(rows.num_rows)
-    sieve = DuplicateFilter(cast("FileIO", None), {})
+    sieve = DuplicateFilter(cast("FileIO", None), {}, keeps_repeats=True)
     kept = sieve(PartitionSlice(None, pa.Table.from_batches([rows]).take(pa.array(order)))).rows.sort_by(
         "arrival_order"
     )
     assert kept.column("operation_name").to_pylist() == ["op-0", "op-1", "op-2"]
     assert kept.column("arrival_order").to_pylist() == [0, 1, 2]
     assert kept.column("dropped_repeats").to_pylist() == [2, 1, None]
+    assert sieve.take_repeats() is None
     assert sieve(PartitionSlice(None, pa.Table.from_batches([rows]))).rows.num_rows == 0
     assert sieve.dropped == 3 + 6
+    repeats = sieve.take_repeats()
+    assert repeats is not None
+    assert sorted(repeats.column("operation_name").to_pylist()) == ["op-0"] * 3 + ["op-1"] * 2 + ["op-2"]
 
 
 def test_a_time_of_arrival_beyond_the_column_is_its_latest() -> None:

@@ -40,6 +40,8 @@ def partition(owner: str | None, age_days: float, *, unit: Unit = "day") -> Part
         ("spans", "acme", 5),
         ("telemetry.spans", "acme", 5),
         ("spans", "globex", 30),
+        ("span_repeats", "acme", 5),
+        ("span_repeats", "globex", 30),
         ("logs", "acme", 7),
         ("logs", "globex", 20),
         ("metrics", "globex", 90),

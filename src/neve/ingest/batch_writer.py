@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from neve.errors import TableMissing
 from neve.ingest.assignment import TABLES, Assignment, Tally
 from neve.ingest.decoder import REPORT, TALLY
 from neve.ingest.deduplication import DuplicateFilter
+from neve.ingest.span_repeats import build_repeat_rows
 from neve.lake.commit.append import append_once, find_batch
 from neve.lake.read.snapshot_files import RecentFiles
 from neve.lake.write.table_writer import Target, write_files
-from neve.model.commits import DUPLICATES, RECORDS, REJECTED, STREAM
-from neve.model.tables import BY_SIGNAL, QUARANTINE
+from neve.model.commits import DUPLICATES, RECORDS, REJECTED, REPEATS, STREAM
+from neve.model.tables import BY_SIGNAL, QUARANTINE, SPAN_REPEATS, SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -88,15 +90,23 @@ class _Writer:
             self.written.files.setdefault(name, []).extend(files)
             if sieve and sieve.dropped > before:
                 self.written.tally.duplicates[SIGNAL_OF[name]] += sieve.dropped - before
+                self._write_repeats(sieve.take_repeats())
         self._held, self._held_bytes = {}, 0
+
+    def _write_repeats(self, spans: pa.Table | None) -> None:
+        if spans is not None:
+            rows = build_repeat_rows(spans, self._assignment.batch_id, self._assignment.started_unix_nano)
+            files = write_files(self._assignment.targets[SPAN_REPEATS.name], rows)
+            self.written.files.setdefault(SPAN_REPEATS.name, []).extend(files)
 
     def _sieve(self, name: str) -> DuplicateFilter | None:
         """Return the duplicate filter of a table of records. All writes of this task share it."""
         if name not in SIGNAL_OF or not self._assignment.config.deduplicate_seconds:
             return None
         if name not in self._sieves:
-            io = self._assignment.targets[name].io
-            self._sieves[name] = DuplicateFilter(io, self._assignment.recent.get(name, {}))
+            io, recent = self._assignment.targets[name].io, self._assignment.recent.get(name, {})
+            keeps_repeats = name == SPANS.name and SPAN_REPEATS.name in self._assignment.targets
+            self._sieves[name] = DuplicateFilter(io, recent, keeps_repeats)
         return self._sieves[name]
 
 
@@ -120,12 +130,13 @@ class Publisher:
         """Return the assignment for the tasks of a batch. Tables that have the batch already are not targets."""
         now = time.time_ns()
         lacking = {name: table for name, table in tables.items() if find_batch(table, batch_id) is None}
+        further = self._load_repeats() if SPANS.name in lacking else {}
         return Assignment(
             batch_id=batch_id,
             started_unix_nano=now,
             config=self.config,
             s3=self.lake.s3,
-            targets={name: Target.of(table) for name, table in lacking.items()},
+            targets={name: Target.of(table) for name, table in {**lacking, **further}.items()},
             writers=writers,
             recent={
                 name: self._files(name).find(table, now // 1000) for name, table in lacking.items() if name in SIGNAL_OF
@@ -148,8 +159,12 @@ class Publisher:
         for done, name in enumerate(TABLES):
             report(done, len(TABLES))
             files = written.files.get(name, [])
-            if files:
+            repeats = written.files.get(SPAN_REPEATS.name, []) if name == SPANS.name else []
+            if files or repeats:
                 table, summary = self.lake.table(name), {**_summary_counts(written.tally, name), **describe(name)}
+                if repeats:
+                    self._commit_repeats(batch_id, repeats, remember_batch=STREAM not in summary)
+                    summary[REPEATS] = str(sum(file.record_count for file in repeats))
                 append_once(
                     table,
                     files,
@@ -162,6 +177,18 @@ class Publisher:
             added += files
         report(len(TABLES), len(TABLES))
         return added
+
+    def _load_repeats(self) -> dict[str, Table]:
+        """Load the table of repeats. An older lake lacks it until `neve init` creates it."""
+        try:
+            return {SPAN_REPEATS.name: self.lake.table(SPAN_REPEATS.name)}
+        except TableMissing:
+            return {}
+
+    def _commit_repeats(self, batch_id: str, files: list[DataFile], *, remember_batch: bool) -> None:
+        """Commit repeats of stored spans before the spans of their batch, whose commit makes them count."""
+        table = self.lake.table(SPAN_REPEATS.name)
+        append_once(table, files, batch_id=batch_id, operation=self.operation, remember_batch=remember_batch)
 
     def _files(self, name: str) -> RecentFiles:
         return self._recent.setdefault(name, RecentFiles(self.config.deduplicate_seconds))

@@ -90,11 +90,16 @@ def count_repeats(words: Words, arrival: Sequence[Integers] = ()) -> Integers:
 
 @dataclass
 class DuplicateFilter:
-    """Passes each record once: drops records that it has passed before, and records of recent files."""
+    """Passes each record once: drops records that it has passed before, and records of recent files.
+
+    A repeat of a record that it passes now is counted in its row. With `keeps_repeats`, others are collected.
+    """
 
     io: FileIO
     recent: RecentByPartition
+    keeps_repeats: bool = False
     dropped: int = 0
+    _repeats: list[pa.Table] = field(default_factory=list)
     _passed: dict[Partition, list[Ids]] = field(default_factory=dict)
 
     def __call__(self, piece: PartitionSlice) -> PartitionSlice:
@@ -116,7 +121,20 @@ class DuplicateFilter:
         if len(new) == len(words):
             return piece
         self.dropped += len(words) - len(new)
+        if self.keeps_repeats:
+            self._collect_repeats(piece.rows, words, known & (repeats >= 0))
         return PartitionSlice(piece.key, _set_repeats(piece.rows.take(pa.array(new)), repeats[new]))
+
+    def take_repeats(self) -> pa.Table | None:
+        """Return the repeats of records of earlier writes that were dropped since the last call, or `None`."""
+        repeats, self._repeats = self._repeats, []
+        return pa.concat_tables(repeats) if repeats else None
+
+    def _collect_repeats(self, rows: pa.Table, words: Words, is_known_first: Mask) -> None:
+        """Collect the rows of known records: the first row of each in this write, and the rows that repeat it."""
+        if is_known_first.any():
+            of_known = Ids.of(words[is_known_first]).contain(words)
+            self._repeats.append(rows.take(pa.array(np.flatnonzero(of_known))))
 
 
 def _arrival_columns(rows: pa.Table) -> list[Integers]:

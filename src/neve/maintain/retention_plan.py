@@ -15,7 +15,7 @@ from neve.lake.calendar import Unit, from_ordinal, to_ordinal
 from neve.maintain.snapshots import format_time
 from neve.maintain.step import KEEP, Entry
 from neve.model.signals import NAMESPACE, Signal
-from neve.model.tables import INGESTED_FILES, OPEN_TRACES, ORGANIZATION, SEARCH_INDEX
+from neve.model.tables import INGESTED_FILES, OPEN_TRACES, ORGANIZATION, SEARCH_INDEX, SPAN_REPEATS, SPANS
 from neve.text import format_count
 
 if TYPE_CHECKING:
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 # Only a rule that names one of these tables applies to it. A file without its ledger line would be ingested again, the
 # search index expires with the files that it describes, and open traces have no decision yet.
 BY_NAME_ONLY = (INGESTED_FILES.name, SEARCH_INDEX.name, OPEN_TRACES.name)
+# Rules for a table apply to a table that is useless without it, too.
+FOLLOWED_TABLES = {SPAN_REPEATS.name: SPANS.name}
 
 
 def rules_for(rules: Sequence[RetentionRule], table: str) -> tuple[RetentionRule, ...]:
     """Return the rules for a table, including those for single organizations."""
-    return tuple(
-        rule
-        for rule in rules
-        if _fits_table(rule, strip_namespace(table)) and _fits_signal(rule, strip_namespace(table))
-    )
+    own = strip_namespace(table)
+    names = (own, FOLLOWED_TABLES[own]) if own in FOLLOWED_TABLES else (own,)
+    return tuple(rule for rule in rules if any(_fits_table(rule, name) and _fits_signal(rule, name) for name in names))
 
 
 def rule_for(rules: Sequence[RetentionRule], organization: str | None) -> RetentionRule | None:

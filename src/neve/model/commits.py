@@ -8,6 +8,7 @@ REJECTED = "neve.rejected"
 SOURCE_BYTES = "neve.source-bytes"
 SOURCE_FILES = "neve.source-files"
 DUPLICATES = "neve.duplicates"
+REPEATS = "neve.repeats"  # in a commit of spans: number of rows of `span_repeats` with the same batch id
 STREAM = "neve.stream"
 POSITIONS = "neve.positions"
 WINDOWS = "neve.windows"

@@ -281,7 +281,8 @@ ARRIVAL = (
     Column(
         "dropped_repeats",
         pa.int64(),
-        "equal spans that arrived in the same batch and were dropped; null when none were, or when it is not known",
+        "equal spans that arrived in the same batch and were dropped; null when none were, or when it is not known; "
+        "later ones are in span_repeats",
     ),
 )
 
@@ -319,6 +320,30 @@ SPANS = Table(
         *("organization_id", "timestamp", "trace_id", "service_name", "operation_name", "span_kind", "status_code"),
         *("duration_ms", "ingested_at"),
     ),
+)
+
+SPAN_REPEATS = Table(
+    name="span_repeats",
+    comment="spans that arrived again after they were stored, which tail sampling counts as the collector does",
+    columns=(
+        ORGANIZATION,
+        Column("recorded_at", TIMESTAMP, "start of the batch that dropped the repeat", required=True),
+        Column("trace_id", pa.binary(), "16 bytes"),
+        Column("span_id", pa.binary(), "8 bytes"),
+        Column("start_time_unix_nano", pa.int64(), "start in nanoseconds since 1970"),
+        Column("end_time_unix_nano", pa.int64(), "end in nanoseconds since 1970; 0 when unknown"),
+        Column("span_bytes", pa.int64(), "size of the span, as tail sampling estimates it"),
+        Column("ingested_at", TIMESTAMP, "time of ingestion of the repeat"),
+        Column(
+            "arrival_order",
+            pa.int64(),
+            "place among the spans with the same ingested_at, in the order of arrival; null when unknown",
+        ),
+        Column("batch_id", pa.string(), "batch that dropped the repeat; it counts once spans has this batch"),
+    ),
+    partition=(("organization_id", "identity"), ("recorded_at", "day")),
+    sort=("trace_id",),
+    bounded=("organization_id", "recorded_at", "trace_id", "batch_id"),
 )
 
 LOGS = Table(
@@ -450,7 +475,7 @@ LOGS_SAMPLE = declare_sample_table(LOGS)
 SPANS_SAMPLE = declare_sample_table(SPANS)
 
 TABLES = (
-    *(SPANS, LOGS, METRICS, *ROLLUPS, QUARANTINE, INGESTED_FILES, SEARCH_INDEX, QUERIES),
+    *(SPANS, SPAN_REPEATS, LOGS, METRICS, *ROLLUPS, QUARANTINE, INGESTED_FILES, SEARCH_INDEX, QUERIES),
     *(DECISIONS, OPEN_TRACES, SAMPLED_SPANS, LOGS_SAMPLE, SPANS_SAMPLE),
 )
 BY_SIGNAL = {Signal.TRACES: SPANS, Signal.LOGS: LOGS, Signal.METRICS: METRICS}

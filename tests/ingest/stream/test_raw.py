@@ -14,12 +14,15 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 
 from neve.errors import EnvironmentFault
+from neve.ingest import batch_writer
 from neve.ingest.batch_writer import Publisher
 from neve.ingest.config import IngestConfig
 from neve.ingest.stream.raw_zone import RawFeed, RawStream, select_batch
 from neve.ingest.stream.segment_job import SegmentJob
 from neve.ingest.stream.writer import StreamWriter, read_positions
+from neve.lake.commit.append import append_once
 from neve.lake.lake import Lake
+from neve.model.commits import REPEATS
 from neve.raw.frame import Kind, Packing
 from neve.raw.zone import Segment
 from tests.ingest.stream.frames import frame, raw_config, receive, zone_of
@@ -27,6 +30,7 @@ from tests.receive.doubles import field
 from tests.telemetry import logs, metrics, traces
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from neve.ingest.results import StreamResult
@@ -113,7 +117,44 @@ def test_a_resend_is_one_record(spark_lake: Lake, tmp_path: Path) -> None:
     assert (second.records, second.duplicates) == ({"traces": 3, "logs": 4}, {"traces": 5, "logs": 4})
     assert (count(spark_lake, "spans"), count(spark_lake, "logs")) == (8, 8)
     summary = spark_lake.table("spans").current_snapshot().summary.additional_properties  # type: ignore[union-attr]
-    assert summary["neve.duplicates"] == "5"
+    assert (summary["neve.duplicates"], summary[REPEATS], count(spark_lake, "span_repeats")) == ("5", "5", 5)
+
+
+def test_repeats_of_a_killed_batch_count_once(
+    spark_lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch dies between the commits of its repeats and its spans; the next attempt has more segments."""
+    raw = raw_config(tmp_path)
+    receive(raw, [frame(Kind.TRACES, traces(5))])
+    run(spark_lake, tmp_path, raw)
+    receive(raw, [frame(Kind.TRACES, traces(8))])
+    with monkeypatch.context() as patch:
+        patch.setattr(batch_writer, "append_once", _die_after(append_once))
+        with pytest.raises(Killed):
+            run(spark_lake, tmp_path, raw)
+    assert (count(spark_lake, "spans"), count(spark_lake, "span_repeats")) == (5, 5)
+    receive(raw, [frame(Kind.TRACES, traces(1))])
+    run(spark_lake, tmp_path, raw)
+    shutil.rmtree(tmp_path / "checkpoints", ignore_errors=True)
+    run(spark_lake, tmp_path, raw)
+    summaries = [one.summary.additional_properties for one in spark_lake.table("spans").snapshots() if one.summary]
+    counted = {summary["neve.batch-id"]: summary[REPEATS] for summary in summaries if REPEATS in summary}
+    batches = spark_lake.table("span_repeats").scan().to_arrow().column("batch_id").to_pylist()
+    assert list(counted.values()) == ["6"]
+    assert sum(batch in counted for batch in batches) == 6
+    assert count(spark_lake, "spans") == 8
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing in Neve catches it."""
+
+
+def _die_after(commit: Callable[..., object]) -> Callable[..., object]:
+    def dying(*args: object, **kwargs: object) -> object:
+        commit(*args, **kwargs)
+        raise Killed
+
+    return dying
 
 
 def test_equal_lines_of_two_messages_are_rows_of_their_own(spark_lake: Lake, tmp_path: Path) -> None:
