@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import cache
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neve.tail.policy.config.loader import read_policies
 from neve.tail.policy.semantics import Semantics
 from neve.tail.policy.tree import Latency
 from neve.tail.span_order import REMARK, UNKNOWN_PLACE, OrderedSpans
-from tests.tail.judged import Spans
-from tests.tail.oracle import arrivals
+from tests.tail.judged import Arrival, Spans
+from tests.tail.oracle import arrivals, model
 
 CASES = {case.name: case for case in arrivals.cases()}
-BY_ORDER = sorted(name for name in CASES if name.startswith("upper-") and name != "upper-and-count")
-BY_COUNT = sorted(set(CASES) - set(BY_ORDER))
 RUNS = 5
 MS = 1_000_000
 
@@ -33,20 +32,56 @@ def test_one_run_decides_as_the_collector(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BY_ORDER)
+@pytest.mark.parametrize("name", CASES)
 def test_several_cycles_decide_as_the_collector(name: str) -> None:
-    """Cycles that each see a part of a trace, in its order, decide as one that sees all of it."""
+    """Cycles that each see a part of a trace, and repeats of what an earlier one saw, decide as the collector does."""
+    assert sum(repeats.num_rows for repeats in _spans(RUNS).repeats) > 100
     assert _judge(name, RUNS) == _recorded(name)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BY_COUNT)
-def test_repeats_in_later_runs_are_not_counted(name: str) -> None:
-    """A count differs from the collector's only for traces with a repeat in a later run, which leaves no trace."""
-    judged, recorded = _judge(name, RUNS), _recorded(name)
-    differ = {one for one in recorded if judged[one] != recorded[one]}
-    assert differ <= _repeated_later()
-    assert len(_repeated_later()) < len(recorded)
+@given(st.lists(st.integers(0, arrivals.MESSAGES), max_size=6).map(sorted), st.integers(1, 3))
+@settings(max_examples=10)
+def test_any_batches_decide_as_the_collector(cuts: list[int], writes: int) -> None:
+    """Wherever the batches and the writes of a batch end, also in empty batches."""
+    messages = arrivals.messages()
+    ends = list(itertools.pairwise([0, *cuts, len(messages)]))
+    runs = [[Arrival(message, run) for message in messages[low:high]] for run, (low, high) in enumerate(ends)]
+    spans = Spans.of(runs, writes)
+    for name in ("upper-and-count", "count-range", "drop-large", "upper-twice"):
+        assert spans.judge(read_policies(CASES[name].body, Semantics.OTELCOL)) == _recorded(name)
+
+
+def test_the_model_decides_as_the_collector() -> None:
+    """The loop of the property test below is the collector, as far as these policies go."""
+    for name, case in CASES.items():
+        assert model.decide(case.body, arrivals.messages()) == _recorded(name)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[list[Arrival]]:
+    """Runs of messages with spans of few traces, many of them repeats, which arrive in any order and at any time."""
+    spans = draw(
+        st.lists(st.tuples(st.integers(0, 2), st.integers(0, 120), st.integers(0, 120)), min_size=1, max_size=8)
+    )
+    places = st.integers(0, len(spans) - 1)
+    sent = draw(st.lists(st.lists(places, min_size=1, max_size=4), min_size=1, max_size=10))
+    seconds = draw(st.permutations(range(len(sent))))
+    runs: list[list[Arrival]] = [[] for _ in range(4)]
+    for second, numbers in zip(seconds, sent, strict=True):
+        message = arrivals.build_message([(place, *spans[place]) for place in numbers])
+        runs[draw(st.integers(0, 3))].append(Arrival(message, second))
+    return runs
+
+
+@pytest.mark.slow
+@given(histories(), st.integers(1, 3), st.sampled_from(sorted(CASES)))
+@settings(max_examples=40)
+def test_random_arrivals_decide_as_the_collector(runs: list[list[Arrival]], writes: int, name: str) -> None:
+    """Repeats in the same message, the same batch and later ones, and batches that are ingested late."""
+    came = [one.message for one in sorted(itertools.chain(*runs), key=lambda one: one.second)]
+    judged = Spans.of(runs, writes).judge(read_policies(CASES[name].body, Semantics.OTELCOL))
+    assert judged == model.decide(CASES[name].body, came)
 
 
 @pytest.mark.slow
@@ -120,18 +155,3 @@ def _judge(name: str, runs: int) -> dict[str, tuple[str, str | None]]:
 def _recorded(name: str) -> dict[str, tuple[str, str | None]]:
     verdicts = arrivals.decisions().judged[name].verdicts
     return {one: (verdict.decision, verdict.policy or None) for one, verdict in verdicts.items()}
-
-
-@cache
-def _repeated_later() -> set[str]:
-    """Return the traces that have a span in two runs."""
-    counted = {runs: _count_spans(_spans(runs).rows) for runs in (1, RUNS)}
-    return {one for one, count in counted[1].items() if counted[RUNS][one] != count}
-
-
-def _count_spans(rows: pa.Table) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    repeats = np.asarray(rows.column("dropped_repeats").fill_null(0))
-    for trace_id, more in zip(rows.column("trace_id").to_pylist(), repeats.tolist(), strict=True):
-        counts[trace_id.hex()] = counts.get(trace_id.hex(), 0) + 1 + more
-    return counts

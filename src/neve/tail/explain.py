@@ -8,7 +8,7 @@ catalog lookup and one statement over the files of one bucket.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from neve.tail.policy.evaluate.batch_evaluator import VOTE_WORDS, PolicyEvaluato
 from neve.tail.policy.evaluate.limits import LimitState
 from neve.tail.span_aggregation import open_scratch_database
 from neve.tail.span_order import REMARK
+from neve.tail.span_repeats import find_repeats
 from neve.tail.trace_summary import build_traces, extract_integers
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class TraceFileList:
     snapshot_id: int | None
     files: Sequence[SpanFile]
     reader: SpanReader
+    repeats: str = ""  # subquery of repeats of stored spans
 
 
 @dataclass
@@ -77,13 +79,14 @@ class TraceFileIndex:
             row_filter = In(term=Reference(name), literals=set(encodings))
             paths = set(scan_paths(table, row_filter))
             some = [file for file in file_list.files if file.path in paths]
-        return TraceFileList(file_list.snapshot_id, some, file_list.reader)
+        return replace(file_list, files=some)
 
     def _all(self, table: Table) -> TraceFileList:
         current = table.metadata.current_snapshot_id
         if self._file_list is None or self._file_list.snapshot_id != current:
-            files = list_all_files(table, None, "to look for a trace").files
-            self._file_list = TraceFileList(current, files, self.source.reader)
+            found = list_all_files(table, None, "to look for a trace")
+            repeats = find_repeats(self.source, found.repeats)
+            self._file_list = TraceFileList(current, found.files, self.source.reader, repeats)
         return self._file_list
 
 
@@ -172,13 +175,15 @@ class TraceJudge:
         if not found.files:
             return None
         summary, readiness = self.selector.source.summary, self.selector.readiness
-        spans = (
-            f"(SELECT * FROM {found.reader.spans(found.files, summary.span_columns)} "
-            f"WHERE trace_id = unhex('{trace_id.hex()}') AND organization_id = {quote_literal(organization)})"
-        )
+        mine = f"WHERE trace_id = unhex('{trace_id.hex()}') AND organization_id = {quote_literal(organization)}"
+        spans = found.reader.spans(found.files, summary.span_columns)
+        query = summary.of_spans(f"(SELECT * FROM {spans} {mine})")
+        if found.repeats:
+            repeats = summary.of_repeats(f"(SELECT * FROM {found.repeats} {mine})")
+            both = summary.of_summaries(f"({query} UNION ALL BY NAME {repeats})")
+            query = f"SELECT * FROM ({both}) WHERE root IS NOT NULL"
         return self.connection.execute(
-            f"SELECT *, {readiness.at} AS ready_us, {readiness.because} AS ready_because "
-            f"FROM ({summary.of_spans(spans)})"
+            f"SELECT *, {readiness.at} AS ready_us, {readiness.because} AS ready_because FROM ({query})"
         ).to_arrow_table()
 
 

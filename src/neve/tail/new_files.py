@@ -14,10 +14,10 @@ from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import BucketTransform
 
 from neve.errors import LakeError
-from neve.lake.read.history import read_summary
+from neve.lake.read.history import read_summary, walk_history
 from neve.lake.read.positions import NO_POSITION, find_changes
 from neve.lake.read.snapshot_files import EVERY_ROW, iterate_entries, list_changed_files, scan_files
-from neve.model.commits import OPERATION
+from neve.model.commits import BATCH_ID, OPERATION, REPEATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,6 +48,20 @@ class SpanFile:
 
 
 @dataclass(frozen=True)
+class RepeatBatches:
+    """Batches of ingestion whose rows of `span_repeats` count: some by id, and all before a time.
+
+    Commits before that time are no longer in the history of the table of spans.
+    """
+
+    ids: frozenset[str] = frozenset()
+    before_us: int | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.ids) or self.before_us is not None
+
+
+@dataclass(frozen=True)
 class NewFiles:
     """Files to read between two snapshots, with the reason in `whole` if all files must be read."""
 
@@ -56,6 +70,7 @@ class NewFiles:
     snapshot_id: int | None
     whole: str = ""
     remarks: tuple[str, ...] = ()
+    repeats: RepeatBatches = RepeatBatches()
 
     @property
     def rows(self) -> int:
@@ -96,7 +111,7 @@ def find_new_files(table: Table, since: int | None, *, known: bool) -> NewFiles:
         files = [file for snapshot in appends for file in _list_added_files(table, snapshot)]
     except FileNotFoundError:
         return list_all_files(table, since, "manifests with the new files were removed")
-    return NewFiles(tuple(files), since, current)
+    return NewFiles(tuple(files), since, current, repeats=RepeatBatches(_list_repeat_batches(changes.commits)))
 
 
 def list_all_files(table: Table, since: int | None, reason: str, row_filter: BooleanExpression = EVERY_ROW) -> NewFiles:
@@ -112,7 +127,23 @@ def list_all_files(table: Table, since: int | None, reason: str, row_filter: Boo
         files.append(
             _build_span_file(table, task.file, committed.get(task.file.file_path, snapshot.timestamp_ms), deletes)
         )
-    return NewFiles(tuple(files), since, snapshot.snapshot_id, whole=reason)
+    return NewFiles(tuple(files), since, snapshot.snapshot_id, whole=reason, repeats=find_all_repeats(table))
+
+
+def find_all_repeats(table: Table) -> RepeatBatches:
+    """Find the batches of a table's whole history.
+
+    If its first commits have expired, the rows of batches before the oldest known commit count.
+    """
+    history = tuple(walk_history(table))
+    is_complete = not find_changes(table, None).gap
+    before_us = None if is_complete else min(snapshot.timestamp_ms for snapshot in history) * 1000
+    return RepeatBatches(_list_repeat_batches(history), before_us)
+
+
+def _list_repeat_batches(snapshots: Iterable[Snapshot]) -> frozenset[str]:
+    summaries = map(read_summary, snapshots)
+    return frozenset(words[BATCH_ID] for words in summaries if REPEATS in words and BATCH_ID in words)
 
 
 def split_into_chunks(files: Sequence[SpanFile], most_rows: int) -> list[FileChunk]:

@@ -30,6 +30,7 @@ from neve.tail.judge import MICROS, CycleJudge, Readiness, compute_horizon
 from neve.tail.new_files import NewFiles, find_new_files, list_all_files, split_into_chunks
 from neve.tail.policy.evaluate.limits import LimitState
 from neve.tail.span_aggregation import MERGED_TRACES, CycleTables, aggregate_spans, choose_engine, open_scratch_database
+from neve.tail.span_repeats import find_repeats
 from neve.tail.span_source import SpanSource
 
 if TYPE_CHECKING:
@@ -130,12 +131,16 @@ class TailSelector:
         position = self._position(before, new_files)
         open_traces = self._open_traces
         make_result = partial(build_cycle_result, self.config.name, position, new_files, began)
-        if not new_files.files and before.position is not None and not list_open_files(open_traces, self.config.name):
+        if (
+            not self._has_input(new_files)
+            and before.position is not None
+            and not list_open_files(open_traces, self.config.name)
+        ):
             return make_result(Tally(), idle=True)
         engine, tally = choose_engine(self.config, new_files), Tally()
         with self._open_judge(new_files, position, before, engine) as judge:
             files = write_decisions(self._decisions, judge, tally)
-            if not files and not new_files.files and before.position is not None:
+            if not files and not self._has_input(new_files) and before.position is not None:
                 return make_result(tally, engine=engine, idle=True, left=judge.open_count())
             position = replace(position, limits={owner: one.as_document() for owner, one in judge.limits.items()})
             lease.check()
@@ -175,6 +180,9 @@ class TailSelector:
         if last is None and self.config.start == "new" and before.unfinished is None:
             return NewFiles((), None, table.metadata.current_snapshot_id)
         return find_new_files(table, last.snapshot_id if last else None, known=last is not None)
+
+    def _has_input(self, new_files: NewFiles) -> bool:
+        return bool(new_files.files) or (self.source.counts_repeats and bool(new_files.repeats))
 
     def _position(self, before: CycleStart, new_files: NewFiles) -> Checkpoint:
         """Return the checkpoint after the current cycle, without its decisions."""
@@ -221,11 +229,12 @@ class TailSelector:
             chunks = split_into_chunks(new_files.files, config.chunk_rows)
             report = partial(self.progress, "spans")
             aggregate_spans(engine, self.spans, tables, self.source.reader, chunks, report)
+            new_spans = tables.new_spans
+            tables.add_repeats(find_repeats(self.source, new_files.repeats))
             if not new_files.whole:
                 tables.add_open_traces([file.file_path for file in list_open_files(self._open_traces, config.name)])
             oldest = None if new_files.whole else position.now_us - round(config.late_seconds * MICROS)
             tables.add_decisions(list_decision_files(self._decisions, oldest), config.name, position.cycle, oldest)
-            new_spans = tables.new_spans
             tables.merge(whole=bool(new_files.whole))
             context = DecisionContext(
                 selector=config.name,

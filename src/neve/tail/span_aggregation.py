@@ -97,6 +97,11 @@ class CycleTables:
         spans = reader.spans_of(relation, self.summary.span_columns)
         self.connection.execute(f"INSERT INTO {NEW_TRACES} BY NAME {self.summary.of_spans(spans)}")
 
+    def add_repeats(self, repeats: str) -> None:
+        """Add the summaries of repeats of stored spans, a subquery. Nothing is added if it is empty."""
+        if repeats:
+            self.connection.execute(f"INSERT INTO {NEW_TRACES} BY NAME {self.summary.of_repeats(repeats)}")
+
     def add_summaries(self, paths: Sequence[str]) -> None:
         """Add summaries from files that tasks wrote."""
         if paths:
@@ -140,6 +145,7 @@ class CycleTables:
 
         With `whole`, the new summaries are of all spans, including those that were seen before.
         """
+        self._remove_lone_repeats()
         count = self._fetch_number(f"SELECT (SELECT count(*) FROM {NEW_TRACES}) + (SELECT count(*) FROM {OPEN_BEFORE})")
         slices = max(1, -(-count // SLICE_ROWS))
         for place in range(slices):
@@ -151,6 +157,18 @@ class CycleTables:
             self._merge_late(mine, whole=whole, first=place == 0)
         for name in (NEW_TRACES, OPEN_BEFORE):
             self.connection.execute(f"DROP TABLE {name}")
+
+    def _remove_lone_repeats(self) -> None:
+        """Remove repeats of traces that are neither new nor open, and whose decision is forgotten.
+
+        Only the spans that they repeat would tell what such a trace is.
+        """
+        known = " UNION ALL ".join(
+            f"SELECT {_TRACE_KEY} FROM {name}{where}"
+            for name, where in ((NEW_TRACES, " WHERE root IS NOT NULL"), (OPEN_BEFORE, ""), (KNOWN_TRACES, ""))
+        )
+        if self._fetch_number(f"SELECT count(*) FROM {NEW_TRACES} WHERE root IS NULL"):
+            self.connection.execute(f"DELETE FROM {NEW_TRACES} WHERE root IS NULL AND {_TRACE_KEY} NOT IN ({known})")
 
     def _merge_late(self, mine: str, *, whole: bool, first: bool) -> None:
         known = f"{KNOWN_TRACES}.organization_id = n.organization_id AND {KNOWN_TRACES}.trace_id = n.trace_id"

@@ -15,6 +15,7 @@ import pyarrow as pa
 from neve.errors import ConfigError
 from neve.lake.duckdb import quote_literal, to_duckdb_path
 from neve.lake.duckdb_sql import exclude_deleted_sql, format_file_list, quote_name, to_duckdb_type
+from neve.model.signals import NAMESPACE
 from neve.model.tables import ARRIVAL, SPANS
 from neve.tail.column_mapping import COLUMN_TYPES, map_columns
 from neve.tail.trace_summary import SummaryQuery
@@ -199,6 +200,11 @@ class SpanSource:
         needed += [key.sql for key in policies.keys] + [self.summary.clock, str(self.summary.sizes)]
         needed += ["extents"] if self.summary.latencies else []
         return sha256("\n".join(needed).encode()).hexdigest()[:16]
+
+    @property
+    def counts_repeats(self) -> bool:
+        """True if repeats of stored spans are counted: by the collector's semantics, in the lake's own table."""
+        return self.summary.counts_repeats and self.table.name() == (NAMESPACE, SPANS.name)
 
     @property
     def on_s3(self) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from neve.lake.span_size import span_size_sql
 from neve.tail.policy.conditions import ot_number
 from neve.tail.policy.evaluate.traces import Traces, derive_randomness
 from neve.tail.policy.semantics import Semantics
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 WORD_BITS = 63  # of a signed integer
 NOT_ROOT = 1 << 62
-# Bytes of a span besides its texts: ids, times, numbers and overhead of the wire format.
-SPAN_BYTES = 90
 
 SUM_COLUMNS = ("span_count", "spans_bytes")
 MIN_COLUMNS = ("start_ns", "first_us")
@@ -132,6 +131,35 @@ class SummaryQuery:
             spans = mark_extending_spans_sql(spans, arrived)
         return f"SELECT {', '.join(parts)} FROM {spans} GROUP BY organization_id, trace_id"
 
+    def of_repeats(self, repeats: str) -> str:
+        """Return what repeats of spans add to the summaries of their traces.
+
+        Facts, keys and the root are those of the spans that they repeat, so they add none. A null `root` marks them.
+        """
+        arrived = f"coalesce(arrived_us, {ENDED})"
+        seen = arrived if self.clock == "arrival" else ENDED
+        parts = [
+            "organization_id",
+            "trace_id",
+            "count(*) AS span_count",
+            f"{'sum(span_bytes)::BIGINT' if self.sizes else '0::BIGINT'} AS spans_bytes",
+            "min(start_ns) AS start_ns",
+            f"min({seen}) AS first_us",
+            "max(end_ns) AS end_ns",
+            f"max({seen}) AS last_us",
+            "NULL::BIGINT AS root_us",
+            "0::BIGINT AS head_threshold",
+            "NULL::BIGINT AS randomness",
+            "false AS has_error",
+            "NULL AS root",
+        ]
+        parts += [f"0::BIGINT AS facts_{word}" for word in range(self.words)]
+        parts += [f"[]::VARCHAR[] AS key_{place}" for place in range(len(self.policies.keys))]
+        if self.latencies:
+            parts.append(f"{extents_sql(arrived)} AS extents")
+            repeats = mark_extending_spans_sql(repeats, arrived)
+        return f"SELECT {', '.join(parts)} FROM {repeats} GROUP BY organization_id, trace_id"
+
     def of_summaries(self, summaries: str) -> str:
         """Merge summaries of the same traces."""
         parts = ["organization_id", "trace_id"]
@@ -158,17 +186,8 @@ class SummaryQuery:
 
     @property
     def _size(self) -> str:
-        texts = ("name", "service_name", "status_message", "trace_state")
-        maps = ("attributes", "resource_attributes")
-        parts = [f"coalesce(strlen({column}), 0)" for column in texts]
-        parts += [
-            f"coalesce(list_sum(list_transform(map_keys({column}), lambda k: strlen(k) + 6)), 0)"
-            f" + coalesce(list_sum(list_transform(map_values({column}), lambda v: strlen(v))), 0)"
-            for column in maps
-        ]
-        parts.append("coalesce(strlen(events::VARCHAR), 0)")
         times = "(1 + coalesce(dropped_repeats, 0)) * " if self.counts_repeats else ""
-        return f"sum({times}({SPAN_BYTES} + {' + '.join(parts)}))::BIGINT"
+        return f"sum({times}{span_size_sql({})})::BIGINT"
 
 
 NANOS_PER_MS = 1_000_000

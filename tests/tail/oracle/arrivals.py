@@ -47,6 +47,15 @@ def messages() -> tuple[bytes, ...]:
     return tuple(_message(random, lot).SerializeToString(deterministic=True) for lot in lots if lot)
 
 
+def build_message(spans: Sequence[tuple[int, int, int, int]]) -> bytes:
+    """Return a message of some spans: the number of each, that of its trace, its start and its length in ms."""
+    some = [
+        _span((trace + 1).to_bytes(16, "big"), place, start * MILLISECOND, (start + length) * MILLISECOND)
+        for place, trace, start, length in spans
+    ]
+    return _message(Random(0), some).SerializeToString(deterministic=True)
+
+
 def frames() -> bytes:
     """Return all messages as one stream, each after its length in four bytes."""
     return b"".join(len(each).to_bytes(4, "big") + each for each in messages())

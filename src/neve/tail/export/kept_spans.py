@@ -29,10 +29,11 @@ from neve.logger import get_logger
 from neve.model.tables import SPANS
 from neve.tail.decisions import LATE, SAMPLED
 from neve.tail.export.cursor import Position
-from neve.tail.new_files import find_new_files, list_all_files, split_into_chunks
+from neve.tail.new_files import find_all_repeats, find_new_files, list_all_files, split_into_chunks
 from neve.tail.policy.evaluate.thresholds import read_threshold, stamp_adjusted_count, write_thresholds
 from neve.tail.policy.evaluate.traces import MAX_THRESHOLD
 from neve.tail.span_aggregation import open_scratch_database
+from neve.tail.span_repeats import find_repeats
 from neve.tail.span_source import OWN_COLUMNS, ROW_TYPES
 
 if TYPE_CHECKING:
@@ -301,7 +302,8 @@ class KeptSpans:
             mine = f"{within} AND late = {late} AND source_snapshot_id IS NOT DISTINCT FROM {seen}"
             chosen = f"(SELECT * FROM {CHOSEN_TRACES} WHERE {mine})"
             found = sum(self._distribute(connection, some, chosen, shards) for some in self._split_files(files))
-            missing += 0 if late else max(0, expected - found)
+            if not late and expected > found:
+                missing += max(0, expected - found - self._count_repeats(connection, table, chosen))
         for shard in shards.values():
             shard.file.close()
         if missing:
@@ -311,7 +313,7 @@ class KeptSpans:
     def _distribute(
         self, connection: duckdb.DuckDBPyConnection, files: list[SpanFile], chosen: str, shards: dict[int, TraceFile]
     ) -> int:
-        """Read the spans of the chosen traces from some files into the shards, and return their number."""
+        """Read the spans of the chosen traces from some files into the shards, and return their counted number."""
         listed = ", ".join(f"s.{quote_name(name)}::{kind} AS {quote_name(name)}" for name, kind in ROW_TYPES)
         reader = connection.execute(
             f"SELECT {listed}, c.adjusted_count, c.threshold, c.shard "
@@ -321,9 +323,20 @@ class KeptSpans:
         found = 0
         for batch in reader:
             found += batch.num_rows
+            if self.source.summary.counts_repeats:
+                found += pc.sum(batch.column("dropped_repeats")).as_py() or 0
             for shard, rows in _split_by_shard(batch):
                 shards[shard].file.write(rows)
         return found
+
+    def _count_repeats(self, connection: duckdb.DuckDBPyConnection, table: Table, chosen: str) -> int:
+        """Return the number of repeats of the chosen traces, which were counted and are no rows of the table."""
+        repeats = find_repeats(self.source, find_all_repeats(table))
+        if not repeats:
+            return 0
+        mine = f"FROM {repeats} SEMI JOIN {chosen} USING (organization_id, trace_id)"
+        found = connection.execute(f"SELECT count(*) {mine}").fetchone()
+        return int(found[0]) if found else 0
 
     def _has_snapshot(self, snapshot_id: int | None) -> bool:
         return snapshot_id is not None and self.source.now().snapshot_by_id(snapshot_id) is not None

@@ -41,6 +41,7 @@ from neve.tail.span_aggregation import (
     choose_engine,
     open_scratch_database,
 )
+from neve.tail.span_repeats import find_repeats
 from neve.tail.span_source import OWN_COLUMNS, SpanSource
 
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 
     from neve.lake.lake import Lake
     from neve.tail.config import TailConfig
-    from neve.tail.new_files import SpanFile
     from neve.tail.policy.tree import PolicySet
     from neve.tail.selector import Progress
     from neve.tail.simulate.report import Comparison, Volume
@@ -85,9 +85,9 @@ class Period:
         wider = timedelta(microseconds=micros)
         return Period(_shift_time(self.since, -wider), _shift_time(self.until, wider))
 
-    def files(self, source: SpanSource, table: Table) -> tuple[SpanFile, ...]:
+    def list_files(self, source: SpanSource, table: Table) -> NewFiles:
         """Return the files that may contain spans of the period, or all files if the table has no bounds for it."""
-        return list_all_files(table, None, "to simulate", self._row_filter(source, table)).files
+        return list_all_files(table, None, "a simulation", self._row_filter(source, table))
 
     def _row_filter(self, source: SpanSource, table: Table) -> BooleanExpression:
         columns = source.reader.columns
@@ -226,11 +226,10 @@ class Replayer:
         """Judge past traces by the policies of a source."""
         readiness = Readiness.of(self.config, source.summary.policies)
         wider = self.past.period.widen(max(readiness.longest_us, round(self.config.max_duration_seconds * MICROS)))
-        files = wider.files(source, source.now(self.past.snapshot_id))
-        new_files = NewFiles(files, None, self.past.snapshot_id, whole="a simulation")
+        new_files = wider.list_files(source, source.now(self.past.snapshot_id))
         engine = choose_engine(self.config, new_files)
-        self._gather(source, new_files, engine, name)
-        remarks = (*source.summary.policies.remarks, *self._note_missing_trace_ids(source, new_files))
+        new_spans = self._gather(source, new_files, engine, name)
+        remarks = (*source.summary.policies.remarks, *_note_missing_trace_ids(source, new_files, new_spans))
         self.connection.execute(f"DELETE FROM {MERGED_TRACES} WHERE NOT ({wider.holds('start_ns')})")
         judge = self._build_judge(source, readiness)
         judged = self._judge(judge, name)
@@ -239,13 +238,17 @@ class Replayer:
             self.connection.execute(f"DROP TABLE {table}")
         return ReplayResult(judged, new_files, engine, waiting, remarks)
 
-    def _gather(self, source: SpanSource, new_files: NewFiles, engine: str, name: str) -> None:
+    def _gather(self, source: SpanSource, new_files: NewFiles, engine: str, name: str) -> int:
+        """Aggregate and merge the spans and their repeats. Return the number of spans in the files."""
         tables = CycleTables(self.connection, source.summary)
         tables.begin()
         chunks = split_into_chunks(new_files.files, self.config.chunk_rows)
         report = partial(self.progress, f"{name}: spans")
         aggregate_spans(engine, source.lake, tables, source.reader, chunks, report)
+        new_spans = tables.new_spans
+        tables.add_repeats(find_repeats(source, new_files.repeats))
         tables.merge(whole=True)
+        return new_spans
 
     def _build_judge(self, source: SpanSource, readiness: Readiness) -> CycleJudge:
         policies, now_us = source.summary.policies, self.past.now_us
@@ -271,20 +274,20 @@ class Replayer:
             self.progress(f"{name}: traces", done, total)
         return judged
 
-    def _note_missing_trace_ids(self, source: SpanSource, new_files: NewFiles) -> tuple[str, ...]:
-        """Return a remark on spans without a trace id, which no policy can keep.
-
-        There is none if rows were deleted or belong to other organizations, as these can't be distinguished.
-        """
-        if source.reader.organization or any(file.deletes for file in new_files.files):
-            return ()
-        found = self.connection.execute(f"SELECT coalesce(sum(span_count), 0)::BIGINT FROM {MERGED_TRACES}").fetchone()
-        find_missing = new_files.rows - (found[0] if found else 0)
-        return (f"{find_missing:,} spans have no trace id and can't be sampled",) if find_missing else ()
-
     def _count(self, where: str) -> int:
         found = self.connection.execute(f"SELECT count(*) FROM {MERGED_TRACES} {where}").fetchone()
         return int(found[0]) if found else 0
+
+
+def _note_missing_trace_ids(source: SpanSource, new_files: NewFiles, new_spans: int) -> tuple[str, ...]:
+    """Return a remark on spans without a trace id, which no policy can keep.
+
+    There is none if rows were deleted or belong to other organizations, as these can't be distinguished.
+    """
+    if source.reader.organization or any(file.deletes for file in new_files.files):
+        return ()
+    missing = new_files.rows - new_spans
+    return (f"{missing:,} spans have no trace id and can't be sampled",) if missing > 0 else ()
 
 
 ALL_TIME = Period()
