@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tests.parts import cache, collector, golang, jars, kafka, promtool, rest_catalog, s3, tailsampler
+from tests.parts import cache, collector, golang, jars, kafka, prometheus, promtool, rest_catalog, s3, tailsampler
 from tests.parts.command import CommandError
 from tests.parts.jars import Artifact
 
@@ -45,6 +45,7 @@ def recipes() -> tuple[Recipe, ...]:
         _go_program("versitygw", s3.versitygw_program().parent, VERSITYGW),
         _go_program("telemetrygen", collector.telemetrygen().parent, TELEMETRYGEN),
         Recipe("tailsampler", tailsampler.program().parent, golang.missing, tailsampler.make, "a Go build, minutes"),
+        Recipe("prometheus", prometheus.program().parent, golang.missing, prometheus.make, "a Go build, minutes"),
         Recipe("promtool", promtool.program().parent, golang.missing, promtool.make, "a Go build, minutes"),
         Recipe("collector", collector.program().parent, golang.missing, build_collector, "a Go build, minutes"),
     )

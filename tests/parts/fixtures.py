@@ -8,10 +8,18 @@ import pytest
 from tests.parts import collector as collector_part
 from tests.parts import kafka as kafka_part
 from tests.parts import postgres as postgres_part
+from tests.parts import prometheus as prometheus_part
 from tests.parts import redis as redis_part
 from tests.parts import rest_catalog as rest_catalog_part
 from tests.parts import s3 as s3_part
 from tests.parts import spark_connect as spark_connect_part
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add an option for longer runs."""
+    parser.addoption(
+        "--promql-queries", type=int, default=60, help="random queries that tests/promql/oracle sends to Prometheus"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -59,6 +67,14 @@ def kafka() -> Iterator[kafka_part.Kafka]:
     """Run a Kafka broker."""
     _need(kafka_part.missing())
     with kafka_part.kafka() as part:
+        yield part
+
+
+@pytest.fixture(scope="session")
+def prometheus() -> Iterator[prometheus_part.Prometheus]:
+    """Run a Prometheus server that receives OTLP."""
+    _need(prometheus_part.missing())
+    with prometheus_part.prometheus() as part:
         yield part
 
 

@@ -18,9 +18,17 @@ def program() -> Path:
 
 
 def make(into: Path) -> None:
-    """Build the program. A module of our own requires Prometheus', which has a replacement and can't be installed."""
+    """Build the program."""
+    build_command(NAME, into)
+
+
+def build_command(name: str, into: Path) -> None:
+    """Build a command of Prometheus, without the discovery of targets, which is most of the code.
+
+    A module of our own requires Prometheus', which has a replacement and can't be installed.
+    """
     work = into.parent
     (work / "go.mod").write_text(
-        f"module neve.test/promtool\n\ngo 1.26\n\nrequire {MODULE} {MODULE_VERSION}\n\nreplace {REPLACEMENT}\n"
+        f"module neve.test/{name}\n\ngo 1.26\n\nrequire {MODULE} {MODULE_VERSION}\n\nreplace {REPLACEMENT}\n"
     )
-    golang.build(f"{MODULE}/cmd/promtool", into / NAME, work, "remove_all_sd")
+    golang.build(f"{MODULE}/cmd/{name}", into / name, work, "remove_all_sd")
