@@ -22,6 +22,7 @@ print(*sys.modules)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("modules", "unwanted"),
     [

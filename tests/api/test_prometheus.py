@@ -35,7 +35,7 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Lake:
     """The lake with metrics of all types."""
     return make_metric_lake(tmp_path_factory.mktemp("lake"))
 

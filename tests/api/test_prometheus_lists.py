@@ -73,7 +73,7 @@ def make_metrics() -> list[pb.Metric]:
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+def client(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Iterator[Client]:
     """A client of acme."""
     lake = make_metric_lake(tmp_path_factory.mktemp("lake"))
     sent = message(make_metrics(), "pay")

@@ -14,7 +14,7 @@ BEFORE = "2025-10-09T08:51:00Z"
 
 
 @pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> str:
+def config(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> str:
     """The configuration of a lake with metrics."""
     folder = tmp_path_factory.mktemp("promql")
     make_metric_lake(folder)

@@ -94,6 +94,7 @@ LIGHT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "most", "unwanted"), LIGHT, ids=lambda value: str(value)[:30])
 def test_commands_import_only_what_they_need(
     config: str, arguments: list[str], most: int, unwanted: tuple[str, ...]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def filled(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Lake:
     """A lake with rows of two organizations."""
     return make_filled_lake(tmp_path_factory.mktemp("filled"))
 

@@ -27,7 +27,7 @@ ALL = "count(count_over_time({__name__=~'.+'}[1h]))"
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryService]:
+def service(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Iterator[QueryService]:
     """The service over a lake with metrics of all types."""
     made = QueryService(make_metric_lake(tmp_path_factory.mktemp("lake")), QueryConfig(), limits=no_limits)
     yield made

@@ -30,7 +30,7 @@ REST = "service_instance_id=i1 service_name=cart"
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Lake:
     """The lake with metrics of all types."""
     return make_metric_lake(tmp_path_factory.mktemp("lake"))
 
