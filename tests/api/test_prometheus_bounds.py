@@ -82,16 +82,14 @@ def check_honest(client: Client) -> None:
 
 
 RANGE = {"start": END - 11_000, "end": END, "step": 1}
+JOIN = ', "a", "' + "x" * 10_000 + '", "a", "a", "a")'
 HOSTILE: dict[str, tuple[str, dict[str, Any]]] = {
     "long range": ("/query", {"query": "sum_over_time({__name__=~'.+'}[100y:1ms])"}),
     "tiny steps": ("/query", {"query": "max_over_time(vector(1)[365d:1ms])"}),
     "nested subqueries": ("/query", {"query": "max_over_time(sum_over_time(vector(1)[1d:1s])[1d:1s])[1y:1s]"}),
     "visits": ("/query_range", {"query": SLOW, **RANGE}),
     "many cells": ("/query_range", {"query": f"sum by (i) ({MANY}) + on (i) ({MANY})", **RANGE}),
-    "label bomb": (
-        "/query",
-        {"query": "label_join(" * 6 + "vector(1)" + ', "a", "' + "x" * 60_000 + '", "a", "a")' * 6},
-    ),
+    "label bomb": ("/query", {"query": "label_join(" * 6 + "vector(1)" + JOIN * 6}),
     "label replacement": (
         "/query",
         {
@@ -109,8 +107,11 @@ HOSTILE: dict[str, tuple[str, dict[str, Any]]] = {
     "long chain": ("/query", {"query": "+".join(["1"] * 40_000)}),
     "long text": ("/query", {"query": "'" + "x" * 900_000 + "'"}),
     "many selectors": ("/query", {"query": "+".join(f"memory_bytes[{n}s:]" for n in range(1, 2000))}),
-    "many statements": ("/query", {"query": "+".join(f"sum(memory_bytes offset {n}s)" for n in range(1, 2000))}),
-    "long lists": ("/series", {"match[]": ["{__name__=~'.+'}"] * 20, "start": 0, "end": 10**10}),
+    "many windows": ("/query", {"query": "+".join(f"sum(memory_bytes offset {n}s)" for n in range(1, 140))}),
+    "long lists": (
+        "/series",
+        {"match[]": ["{__name__=~'.+'}"] * 19 + ["{__name__=~'.*s'}"], "start": 0, "end": 10**10},
+    ),
     "long durations": ("/query", {"query": "rate(memory_bytes[" + "9" * 300 + "y])"}),
     "far times": ("/query", {"query": "memory_bytes @ 9e15", "time": "9e14"}),
 }

@@ -229,6 +229,7 @@ class QueryService:
             running,
             lambda request: self._plan_within(running, request, look),
             lambda plan: self._charge(running, plan, limits),
+            lambda cpu_seconds: self._turns.charge(running.organization, cpu_seconds),
         )
         run: Run = self._duck.run_program(
             program, lambda wanted: self._measured(planner.plan(wanted), running), limits, running.organization
@@ -240,8 +241,8 @@ class QueryService:
         return None
 
     def _plan_within(self, running: RunningQuery, request: Request, look: CatalogView) -> QueryPlan:
-        """Plan a statement of a running program."""
-        with self._turns.measure(running.organization), planning_errors():
+        """Plan a statement of a running program, whose planner measures the CPU time of all of them together."""
+        with planning_errors():
             statement = self._parse(running, request)
             return plan_query(request, statement, self._config, self._sources, running.check, look)
 

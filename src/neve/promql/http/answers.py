@@ -68,7 +68,7 @@ def _list_labels(query: Query, most: int = MAX_SERIES) -> tuple[set[Labels], boo
     end = parameters.time("end", parameters.now_ms)
     start = parameters.time("start", end - LIST_MS)
     found: set[Labels] = set()
-    for matchers in parameters.selectors() or [()]:
+    for matchers in dict.fromkeys(parameters.selectors() or [()]):  # each is several statements
         for labels in query.source.list_series(matchers, start, end):
             if len(found) == most and labels not in found:
                 return found, True
