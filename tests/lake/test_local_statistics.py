@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Lake:
     """A lake with rows of two organizations."""
+    del iceberg  # marks the tests
     return make_filled_lake(tmp_path_factory.mktemp("filled"))
 
 
