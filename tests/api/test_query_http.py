@@ -378,6 +378,7 @@ def test_what_is_asked_is_counted(client: Client) -> None:
     ]
     client.ask("SELECT * FROM spans")
     client.ask("SELEC")
+    until(lambda: counted("rows_total", engine="duckdb") > before[3])  # counted last, after the last byte is sent
     after = [
         counted("queries_total", **done),
         counted("queries_total", **failed),
