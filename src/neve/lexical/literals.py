@@ -1,9 +1,10 @@
-"""Strings, numbers and durations as Go and Prometheus write them."""
+"""Strings, numbers, times and durations as Go and Prometheus write them."""
 
 from __future__ import annotations
 
 import math
 import re
+from datetime import datetime
 
 import numpy as np
 
@@ -14,6 +15,7 @@ __all__ = [
     "format_general",
     "parse_duration",
     "parse_number",
+    "parse_time",
     "quote",
     "scan_number",
     "scan_string",
@@ -31,6 +33,7 @@ _DURATION_ORDER = re.compile(
 _UNITS_MS = (365 * 86_400_000, 7 * 86_400_000, 86_400_000, 3_600_000, 60_000, 1000, 1)
 _UNIT_NAMES = ("y", "w", "d", "h", "m", "s", "ms")
 _SPECIAL = {"inf": math.inf, "+inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+_MAX_SECONDS = 1e15  # far beyond any time of a sample
 _MAX_DURATION_MS = (1 << 63) // 1_000_000  # the largest count of nanoseconds in 64 bits
 
 _SIMPLE_ESCAPES = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92, '"': 34, "'": 39}
@@ -174,6 +177,27 @@ def parse_duration(text: str) -> int:
     if total > _MAX_DURATION_MS:
         raise LiteralError("duration out of range")
     return total
+
+
+def parse_time(text: str) -> int | None:
+    """Parse seconds since 1970, or a time of RFC 3339. Return milliseconds since 1970, or `None` if it is neither.
+
+    >>> parse_time("1.5"), parse_time("1970-01-01T00:00:02Z"), parse_time("1970-01-01"), parse_time("inf")
+    (1500, 2000, None, None)
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        return _parse_date(text)
+    return round(seconds * 1000) if math.isfinite(seconds) and abs(seconds) < _MAX_SECONDS else None
+
+
+def _parse_date(text: str) -> int | None:
+    try:
+        moment = datetime.fromisoformat(text)
+        return None if moment.tzinfo is None else round(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
 
 
 def format_duration(milliseconds: int) -> str:

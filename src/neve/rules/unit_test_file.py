@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import glob
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neve.errors import InvalidExpression
-from neve.lexical.literals import LiteralError
+from neve.lexical.literals import LiteralError, parse_time
 from neve.promql.language.parser import parse
 from neve.promql.series_notation import read_labels, read_points
 from neve.rules.yaml_nodes import NodeReader, Problem, Where, parse_document
@@ -217,15 +216,8 @@ def _read_start(node: yaml.Node | None, reader: NodeReader) -> int:
     text = reader.text(node)
     if not text:
         return 0
-    try:
-        return round(float(text) * 1000)
-    except (ValueError, OverflowError):
-        pass
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
+    moment = parse_time(text)
+    if moment is None:
         reader.add(node, f'expected a time of RFC 3339 or seconds since 1970, got "{text}"')
         return 0
-    return round(moment.timestamp() * 1000)
+    return moment

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from neve.errors import InvalidExpression
-from neve.lexical.literals import LiteralError, parse_duration
+from neve.lexical.literals import LiteralError, parse_duration, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +51,7 @@ class Parameters:
             if default is None:
                 raise BadData(f'invalid parameter "{name}": cannot parse "" to a valid timestamp')
             return default
-        found = _parse_time(text)
+        found = parse_time(text)
         if found is None or abs(found) > _MAX_MS:
             raise BadData(f'invalid parameter "{name}": cannot parse "{text[:100]}" to a valid timestamp')
         return found
@@ -118,19 +117,3 @@ class Parameters:
                 raise BadData('invalid parameter "match[]": expected a series selector')
             found.append(node.all_matchers)
         return found
-
-
-def _parse_time(text: str) -> int | None:
-    try:
-        seconds = float(text)
-    except ValueError:
-        return _parse_date(text)
-    return round(seconds * 1000) if math.isfinite(seconds) and abs(seconds) < 1e15 else None
-
-
-def _parse_date(text: str) -> int | None:
-    try:
-        moment = datetime.fromisoformat(text)
-        return None if moment.tzinfo is None else round(moment.timestamp() * 1000)
-    except (ValueError, OverflowError):
-        return None
