@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor, Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,19 @@ from neve.raw.segments import LocalSink
 from neve.raw.zone import RawZone
 
 SMALL = 1  # every group fills a segment
+
+
+class CallingThread(Executor):
+    """Runs everything at once, so that a test sees the result."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run a function and keep its result or error."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except OSError as error:
+            future.set_exception(error)
+        return future
 
 
 class Renames:
@@ -36,7 +51,9 @@ def renames(monkeypatch: pytest.MonkeyPatch) -> Renames:
 
 def sink(zone: Path, segment_bytes: int = SMALL) -> LocalSink:
     """A writer whose segments never grow old."""
-    return LocalSink(zone, segment_bytes=segment_bytes, segment_seconds=3600, min_free_bytes=0)
+    return LocalSink(
+        zone, segment_bytes=segment_bytes, segment_seconds=3600, min_free_bytes=0, executor=CallingThread()
+    )
 
 
 def frame(number: int) -> Frame:

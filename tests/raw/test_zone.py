@@ -100,8 +100,9 @@ def test_a_segment_is_sealed_when_it_is_old(tmp_path: Path) -> None:
 def test_what_a_dead_writer_left_open_is_sealed(tmp_path: Path) -> None:
     """With all that was acknowledged, and without the frame that it was killed in."""
     subprocess.run([sys.executable, "-c", WRITER_THAT_DIES, str(tmp_path), "die"], check=False, capture_output=True)
-    [left] = (tmp_path / OTLP).glob("*/*.open")
-    with left.open("ab") as file:
+    left, *_spare = sorted((tmp_path / OTLP).glob("*/*.open"))
+    with left.open("r+b") as file:
+        file.seek(decode(left.read_bytes()).whole_bytes)
         file.write(encode(FRAME)[0])  # a header whose payload never came
     assert zone(tmp_path).segments() == []
     assert len(zone(tmp_path).recover()) == 1
@@ -187,12 +188,15 @@ def test_what_was_consumed_is_no_backlog_and_goes_in_time(tmp_path: Path) -> Non
     assert not (tmp_path / OTLP / writer).exists()
 
 
-def test_an_empty_leftover_is_a_segment_without_frames(tmp_path: Path) -> None:
-    """A writer that was killed before its first byte leaves nothing that stops the reader."""
+@pytest.mark.parametrize(
+    "content", [b"", MAGIC, MAGIC + bytes(5000), bytes(5000)], ids=["empty", "new", "spare", "zeros"]
+)
+def test_a_leftover_without_frames_is_removed(tmp_path: Path, content: bytes) -> None:
+    """A writer that was killed before its first frame leaves nothing that the reader has to open."""
     folder = tmp_path / OTLP / "20260101T000000-00000000"
     folder.mkdir(parents=True)
     (folder / ".lock").touch()
-    (folder / "000000000000.open").touch()
-    zone(tmp_path).recover()
-    [segment] = zone(tmp_path).segments()
-    assert zone(tmp_path).read(segment.path) == MAGIC
+    (folder / "000000000000.open").write_bytes(content)
+    assert zone(tmp_path).recover() == []
+    assert zone(tmp_path).segments() == []
+    assert [path.name for path in folder.iterdir()] == [".lock"]

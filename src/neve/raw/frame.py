@@ -111,10 +111,14 @@ def decode(data: bytes) -> Contents:
 
 
 def _find_frame_end(view: memoryview, at: int) -> int:
-    """Return the declared end of the frame at an offset, or the end of the segment if the frame is torn."""
+    """Return the declared end of the frame at an offset, or the end of the segment if the frame is torn.
+
+    No frame is shorter than its header. After such a length, as in the zeros of an open segment, there are no frames.
+    """
     if len(view) - at < PREFIX.size:
         return len(view)
-    return min(len(view), at + PREFIX.size + int(PREFIX.unpack_from(view, at)[0]))
+    length = int(PREFIX.unpack_from(view, at)[0])
+    return min(len(view), at + PREFIX.size + length) if length >= HEADER.size else len(view)
 
 
 def _read_frame(view: memoryview, at: int, end: int) -> Frame | str:
@@ -125,6 +129,8 @@ def _read_frame(view: memoryview, at: int, end: int) -> Frame | str:
     if end - at < PREFIX.size:
         return f"the segment ends inside the frame at byte {at}"
     length, checksum = PREFIX.unpack_from(view, at)
+    if length < HEADER.size:
+        return f"the frame at byte {at} has {length} bytes, expected {HEADER.size} or more"
     body = view[at + PREFIX.size : end]
     if len(body) < length:
         return f"the segment ends inside the frame at byte {at}"

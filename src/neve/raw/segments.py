@@ -1,9 +1,9 @@
 """Write segments to a local disk or to object storage.
 
-On a disk, a writer appends to an open segment, syncs it and seals it by a rename. A writer has a folder that it
-locks while it lives. An open segment ends in `.open`, a sealed one in `.raw`. If the lock is free the writer is
-dead, and the next process cuts its open segment to the whole frames and seals it. In object storage each group
-becomes one object, whole or not at all.
+On a disk, a writer adds frames to an open segment, syncs it and seals it by a rename. A writer has a folder that it
+locks while it lives. An open segment ends in `.open` and may have zeros after its frames, a sealed one ends in `.raw`.
+If the lock is free the writer is dead, and the next process cuts its open segment to the whole frames and seals it. In
+object storage each group becomes one object, whole or not at all.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ import fcntl
 import os
 import secrets
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from neve.errors import RawZoneError
 from neve.lake.storage.call_counters import CALLS, Operation
 from neve.local_folders import make_private_folder
 from neve.raw.frame import MAGIC, decode
+from neve.raw.segment_files import OPEN, SEALED, SegmentFiles, format_segment_name, seal_file, sync_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from concurrent.futures import Executor
     from pathlib import Path
 
     from neve.lake.config import S3Config
 
 
-OPEN, SEALED, LOCK = ".open", ".raw", ".lock"
+LOCK = ".lock"
 PIECES_AT_ONCE = 512  # below every system's limit for one writev
 
 
@@ -36,22 +37,24 @@ def make_writer_name() -> str:
     return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
 
 
-def format_segment_name(number: int) -> str:
-    """Return the file name of a segment without its extension."""
-    return f"{number:012d}"
-
-
 class LocalSink:
     """Segments of one writer on a local disk."""
 
-    def __init__(self, zone: Path, *, segment_bytes: int, segment_seconds: float, min_free_bytes: int) -> None:
+    def __init__(
+        self,
+        zone: Path,
+        *,
+        segment_bytes: int,
+        segment_seconds: float,
+        min_free_bytes: int,
+        executor: Executor | None = None,
+    ) -> None:
         self._segment_bytes = segment_bytes
         self._segment_seconds = segment_seconds
         self._min_free_bytes = min_free_bytes
         self._folder, self._lock = _claim_folder(zone)
-        self._number = 0
+        self._files = SegmentFiles(self._folder, segment_bytes, executor)
         self._segment: int | None = None
-        self._unsealed: list[Path] = []
         self._durable = 0
         self._opened = 0.0
 
@@ -66,7 +69,7 @@ class LocalSink:
         return self._durable if self._segment is not None else 0
 
     def write(self, pieces: Sequence[bytes]) -> None:
-        """Append to the open segment and sync it."""
+        """Add to the open segment and sync it."""
         try:
             with CALLS.time_call(Operation.PUT, "file", sum(map(len, pieces))):
                 self._check_room()
@@ -89,12 +92,13 @@ class LocalSink:
         if self._segment is not None and time.monotonic() - self._opened >= self._segment_seconds:
             self._seal(self._segment)
         else:
-            self._rename_sealed()
+            self._files.retry()
 
     def close(self) -> None:
         """Seal the open segment and unlock the folder. Recovery seals segments that can't be sealed now."""
         if self._segment is not None:
             self._seal(self._segment)
+        self._files.close()
         os.close(self._lock)
 
     def _check_room(self) -> None:
@@ -109,45 +113,22 @@ class LocalSink:
 
     def _open(self) -> int:
         if self._segment is None:
-            path = self._folder / (format_segment_name(self._number) + OPEN)
-            self._segment = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o640)
+            self._segment = self._files.open()
             self._opened = time.monotonic()
-            self._durable = 0
-            self._durable = _write_all(self._segment, [MAGIC])
-            sync_path(self._folder)  # a file without a durable folder entry is not durable
+            self._durable = len(MAGIC)
         return self._segment
 
     def _seal(self, segment: int) -> None:
-        """Close the open segment. Its frames are durable already, so a failure here is not reported to clients."""
-        with suppress(OSError):
-            os.close(segment)
+        self._files.seal(segment, self._durable)
         self._segment = None
-        self._unsealed.append(self._folder / format_segment_name(self._number))
-        self._number += 1
-        self._rename_sealed()
-
-    def _rename_sealed(self) -> None:
-        """Rename closed segments to sealed ones. The next tick retries after a failure.
-
-        They are renamed in order: a reader that has seen a segment does not look for an earlier one.
-        """
-        with suppress(OSError):
-            while self._unsealed:
-                path = self._unsealed[0]
-                path.with_suffix(OPEN).rename(path.with_suffix(SEALED))
-                del self._unsealed[0]
-                sync_path(self._folder)
 
     def _abandon(self) -> None:
-        """Close the segment after an error, because the state of its end is unknown.
+        """Seal the segment after an error with the bytes that were synced before: the state of its end is unknown.
 
-        Bytes that were synced before stay. The next write opens a new segment.
+        The next write opens a new segment.
         """
-        if self._segment is None:
-            return
-        with suppress(OSError):
-            os.ftruncate(self._segment, self._durable)
-        self._seal(self._segment)
+        if self._segment is not None:
+            self._seal(self._segment)
 
 
 def recover_writers(zone: Path) -> list[str]:
@@ -162,7 +143,7 @@ def _recover_writer(folder: Path) -> list[str]:
     if lock is None:
         return []
     try:
-        return [_seal_leftover(path) for path in sorted(folder.glob("*" + OPEN))]
+        return [name for path in sorted(folder.glob("*" + OPEN)) if (name := _seal_leftover(path))]
     finally:
         os.close(lock)
 
@@ -181,17 +162,18 @@ def take_lock(folder: Path) -> int | None:
     return lock
 
 
-def _seal_leftover(path: Path) -> str:
-    """Cut an open segment to its whole frames and seal it. The bytes after them were never acknowledged."""
-    whole = decode(path.read_bytes()).whole_bytes
-    with path.open("r+b") as file:
-        if whole == 0:
-            file.write(MAGIC)
-        file.truncate(max(whole, len(MAGIC)))
-        os.fsync(file.fileno())
-    path.rename(path.with_suffix(SEALED))
+def _seal_leftover(path: Path) -> str | None:
+    """Cut an open segment to its whole frames and seal it. The bytes after them were never acknowledged.
+
+    A segment without frames, as the spare file of a writer, is removed.
+    """
+    contents = decode(path.read_bytes())
+    if contents.frames:
+        seal_file(path, contents.whole_bytes)
+    else:
+        path.unlink()
     sync_path(path.parent)
-    return f"{path.parent.name}/{path.stem}"
+    return f"{path.parent.name}/{path.stem}" if contents.frames else None
 
 
 def _claim_folder(zone: Path) -> tuple[Path, int]:
@@ -231,15 +213,6 @@ def find_free_bytes(folder: Path) -> int:
     """Return the free bytes on the disk of a folder."""
     room = os.statvfs(folder)
     return room.f_bavail * room.f_frsize
-
-
-def sync_path(path: Path) -> None:
-    """Sync a file, or the entries of a folder."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 MIN_LINGER_SECONDS = 0.2  # one object per request would make many small objects

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from neve.lake.storage.call_counters import CALLS, Operation
 from neve.local_folders import make_private_folder
-from neve.raw.segments import LOCK, OPEN, SEALED, find_free_bytes, recover_writers, sync_path, take_lock
+from neve.raw.segment_files import OPEN, SEALED, sync_path
+from neve.raw.segments import LOCK, find_free_bytes, recover_writers, take_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

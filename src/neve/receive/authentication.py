@@ -128,8 +128,14 @@ class KeyGuard:
             raise Refusal(Verdict.WRONG_KEY, "wrong_scope", f"this key lacks the scope `{scope}` (it has: {has})")
         return found
 
+    def forget(self, key: str) -> None:
+        """Drop what is cached about a key, so that its end takes effect at once in this process."""
+        name = _hash_key(key)
+        self._known.pop(name, None)
+        self._unknown.pop(name, None)
+
     async def _look_up(self, key: str, network: str) -> Caller | None:
-        name = blake2b(key.encode(), digest_size=16).digest()  # the cache holds no keys, only their hashes
+        name = _hash_key(key)
         now = self._clock()
         known = self._known.get(name)
         if known and known[0] > now:
@@ -208,6 +214,11 @@ class KeyGuard:
         for answers in (self._known, self._unknown):
             if len(answers) > MAX_KNOWN:
                 answers.popitem(last=False)
+
+
+def _hash_key(key: str) -> bytes:
+    """Return the name of a key in the caches, which hold no keys."""
+    return blake2b(key.encode(), digest_size=16).digest()
 
 
 def network_of(peer: str) -> str:
