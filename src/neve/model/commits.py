@@ -15,3 +15,5 @@ WINDOWS = "neve.windows"
 
 POSITIONS_PROPERTY = "neve.positions."  # followed by the name of the stream
 BATCHES_PROPERTY = "neve.batches"
+
+SERIES = "series"  # name of the stream that keeps the tables of series current

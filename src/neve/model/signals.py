@@ -1,9 +1,10 @@
-"""The three telemetry signals, the table of each, the tables of tail sampling, and the namespace of all tables."""
+"""The three telemetry signals, the table of each, names of other tables and documents, and the namespace of tables."""
 
 from enum import StrEnum
 
 NAMESPACE = "telemetry"
 DECISIONS_TABLE, OPEN_TRACES_TABLE = "trace_decisions", "open_traces"
+RULES_SPACE = "rules"  # documents of the state store with the last evaluation of each group of rules
 
 
 class Signal(StrEnum):
@@ -26,3 +27,7 @@ class Signal(StrEnum):
     def record(self) -> str:
         """The name of this signal's records, in the plural."""
         return {Signal.LOGS: "log records", Signal.METRICS: "metric points", Signal.TRACES: "spans"}[self]
+
+
+# The table of the series of a table, or of its streams.
+SERIES_TABLES = {"metrics": "metric_series", "logs": "log_streams"}

@@ -1,4 +1,4 @@
-"""Declarations of every table of the lake, except the columns of rollups.
+"""Declarations of the tables of the lake, and the list of all of them.
 
 The Arrow schemas of the OTLP decoder, the Iceberg tables that `neve init` creates and the page `docs/tables.md` are
 generated from these declarations. Frequently queried columns come first, payload columns last. Where OTLP
@@ -11,90 +11,13 @@ from dataclasses import replace
 import pyarrow as pa
 
 from neve.model.columns import QUANTILE_VALUE, STRING_LIST, STRING_MAP, TIMESTAMP, Column, Table
+from neve.model.decision_tables import DECISIONS, OPEN_TRACES
 from neve.model.properties import METRICS_PREFIX, TARGET_FILE_SIZE_BYTES
+from neve.model.query_log import QUERIES
+from neve.model.recorded import RECORDED
 from neve.model.rollups import ROLLUPS
-from neve.model.signals import DECISIONS_TABLE, OPEN_TRACES_TABLE, Signal
-
-TRACE_ORGANIZATION = Column("organization_id", pa.string(), "tenant that the trace belongs to", required=True)
-TRACE_SELECTOR = Column("selector", pa.string(), "name of the selector", required=True)
-
-# Summary of a trace's spans: enough to decide, and to continue when more spans arrive.
-TRACE_SUMMARY = (
-    Column("trace_id", pa.binary(), "16 bytes", required=True),
-    Column("span_count", pa.int64(), "number of spans", required=True),
-    Column("spans_bytes", pa.int64(), "approximate size as received; 0 if no policy needs it", required=True),
-    Column("start_time_unix_nano", pa.int64(), "earliest start of a span", required=True),
-    Column("end_time_unix_nano", pa.int64(), "latest end of a span", required=True),
-    Column("first_seen", TIMESTAMP, "when the first span arrived, or ended, depending on the selector", required=True),
-    Column("last_seen", TIMESTAMP, "when the last span arrived, or ended", required=True),
-    Column("root_seen", TIMESTAMP, "when the root span arrived, or ended; null until then"),
-    Column("has_error", pa.bool_(), "whether a span has the status error", required=True),
-    Column("root_order", pa.int64(), "start of the root span, or 2^62 more than that of the first other one"),
-    Column("service_name", pa.string(), "service of that span"),
-    Column("operation_name", pa.string(), "operation of that span"),
-    Column(
-        "facts",
-        pa.list_(pa.int64()),
-        "conditions of policies that a span fulfils, one bit each, 63 per number; if a policy depends on the order of "
-        "spans, followed by arrival, arrival_order, start and end of each span that extended the trace",
-        required=True,
-    ),
-    Column("sampling_keys", pa.list_(pa.list_(pa.string())), "sampling keys of each policy with dynamic rates"),
-    Column(
-        "head_threshold",
-        pa.int64(),
-        "T of ot=th in the trace state; 0 if not sampled before",
-        required=True,
-    ),
-    Column("randomness", pa.int64(), "R of ot=rv in the trace state; null if it is part of the trace id"),
-)
-
-DECISIONS = Table(
-    name=DECISIONS_TABLE,
-    comment="sampling decisions about traces, each with its reason; written by `neve tail run`",
-    columns=(
-        TRACE_ORGANIZATION,
-        Column("decided_at", TIMESTAMP, "time of the decision", required=True),
-        TRACE_SELECTOR,
-        Column("decision", pa.string(), "sampled, not_sampled or dropped", required=True),
-        Column("policy", pa.string(), "policy that made the decision; null if none did"),
-        Column("reason", pa.string(), "reason, as text", required=True),
-        Column("adjusted_count", pa.float64(), "number of traces that a sampled trace represents; 0 if not sampled"),
-        Column("probability", pa.float64(), "probability that such a trace is sampled"),
-        Column("threshold", pa.string(), "that probability in the form of ot=th in the trace state"),
-        Column("revision", pa.int32(), "0 for the first decision about the trace; later ones count up", required=True),
-        Column(
-            "kind",
-            pa.string(),
-            "decided, late (more spans arrived) or revised (decided again)",
-            required=True,
-        ),
-        Column("late_spans", pa.int64(), "spans that arrived after the previous decision", required=True),
-        Column("taken_by", pa.string(), "selector that sampled the trace before; it is not exported again"),
-        Column("ready_at", TIMESTAMP, "when the trace became ready for a decision", required=True),
-        Column("ready_because", pa.string(), "inactive, max_duration, root_ended or memory", required=True),
-        Column("duration_ms", pa.float64(), "latest end minus earliest start", required=True),
-        *TRACE_SUMMARY,
-        Column("source", pa.string(), "table with the spans", required=True),
-        Column("source_snapshot_id", pa.int64(), "snapshot of that table that the decision is based on"),
-        Column("previous_snapshot_id", pa.int64(), "snapshot that the selector read before"),
-        Column("policies_hash", pa.string(), "SHA-256 of the policies", required=True),
-        Column("cycle", pa.int64(), "number of the selector's cycle", required=True),
-    ),
-    partition=(("organization_id", "identity"), ("decided_at", "day")),
-    sort=("trace_id",),
-    bounded=("organization_id", "decided_at", "decision", "policy", "trace_id", "service_name", "cycle", "selector"),
-)
-
-OPEN_TRACES = Table(
-    name=OPEN_TRACES_TABLE,
-    comment="traces without a decision: state of `neve tail run` about the spans that it has read",
-    columns=(TRACE_ORGANIZATION, TRACE_SELECTOR, *TRACE_SUMMARY),
-    partition=(("organization_id", "identity"), ("selector", "identity")),
-    sort=("trace_id",),
-    bounded=("organization_id", "selector", "trace_id", "last_seen"),
-)
-
+from neve.model.series_tables import LOG_STREAMS, METRIC_SERIES
+from neve.model.signals import Signal
 
 SEARCH_FILE_SIZE_BYTES = 64 * 1024 * 1024  # 64 MB: a lookup reads whole row groups
 
@@ -120,53 +43,6 @@ SEARCH_INDEX = Table(
     bounded=("organization_id", "table_name", "file_path", "column_name"),
     # Paths have a common prefix, so bounds of 16 characters would not distinguish them.
     properties={METRICS_PREFIX + "file_path": "full", TARGET_FILE_SIZE_BYTES: str(SEARCH_FILE_SIZE_BYTES)},
-)
-
-
-QUERY_SCAN = pa.struct(
-    [
-        ("table", pa.string()),
-        ("snapshot", pa.int64()),
-        ("files", pa.int64()),
-        ("bytes", pa.int64()),
-        ("pruned_files", pa.int64()),
-        ("pruned_bytes", pa.int64()),
-        ("predicate", pa.string()),
-    ]
-)
-
-QUERIES = Table(
-    name="queries",
-    comment="query log: one row per query that a server executed or rejected, written at its end",
-    columns=(
-        Column("organization_id", pa.string(), "tenant that sent the query", required=True),
-        Column("timestamp", TIMESTAMP, "start of the query", required=True),
-        Column("query_id", pa.string(), "32 hexadecimal digits", required=True),
-        Column("key_id", pa.string(), "id of the API key; empty if none is needed"),
-        Column("sql", pa.string(), "the statement as sent; long ones are truncated"),
-        Column("normalised", pa.string(), "the statement without comments and extra spaces, to group equal ones"),
-        Column("tables", STRING_LIST, "tables of the statement, in order"),
-        Column("scans", pa.list_(QUERY_SCAN), "files that were read and pruned of each table, and the predicate"),
-        Column("files", pa.int64(), "files that were read"),
-        Column("bytes", pa.int64(), "bytes of these files"),
-        Column("pruned_files", pa.int64(), "files that were pruned"),
-        Column("pruned_bytes", pa.int64(), "bytes of these files"),
-        Column("rows", pa.int64(), "rows of the result"),
-        Column("planning_seconds", pa.float64(), "duration of planning"),
-        Column("seconds", pa.float64(), "total duration, including the time until the client had read the result"),
-        Column("engine", pa.string(), "duckdb or spark; empty if none was needed"),
-        Column("cache", pa.string(), "hit, miss or off"),
-        Column("rollup", pa.string(), "rollup table that the query was answered from; empty if none was"),
-        Column("state", pa.string(), "done, failed or cancelled"),
-        Column("error", pa.string(), "error message; empty if the query did not fail"),
-        Column("limit_name", pa.string(), "exceeded limit: concurrency, memory, seconds, scan_bytes, rows"),
-        Column("partial", pa.bool_(), "whether unreadable files were skipped"),
-        Column("truncated", pa.bool_(), "whether rows were omitted because the client requested fewer"),
-        Column("notes", STRING_LIST, "decisions of the planner and their reasons"),
-    ),
-    partition=(("organization_id", "identity"), ("timestamp", "day")),
-    sort=("timestamp",),
-    bounded=("organization_id", "timestamp", "state", "seconds", "bytes"),
 )
 
 
@@ -353,6 +229,7 @@ LOGS = Table(
         ORGANIZATION,
         Column("timestamp", TIMESTAMP, "event time, else observed time, else time of ingestion", required=True),
         Column("service_name", pa.string(), "service.name of the resource"),
+        Column("stream_id", pa.int64(), "64-bit hash of the attributes that are labels of streams; null in older rows"),
         Column("severity_number", pa.int32(), "1-4 trace, 5-8 debug, 9-12 info, 13-16 warn, 17-20 error, 21-24 fatal"),
         Column("severity_text", pa.string(), "severity as the source wrote it"),
         Column("message", pa.string(), "body as text; null when the record has none"),
@@ -373,6 +250,7 @@ LOGS = Table(
         "organization_id",
         "timestamp",
         "service_name",
+        "stream_id",
         "severity_number",
         "event_name",
         "trace_id",
@@ -389,6 +267,7 @@ METRICS = Table(
         Column("metric_name", pa.string(), "name of the metric"),
         Column("metric_type", pa.string(), "gauge, sum, histogram, exponential_histogram or summary"),
         Column("service_name", pa.string(), "service.name of the resource"),
+        Column("series_id", pa.int64(), "64-bit hash of metric, attributes, resource and scope; null in older rows"),
         Column("value", pa.float64(), "value of a gauge or sum; null for other types and for points without one"),
         Column("count", pa.int64(), "observations in a histogram, exponential histogram or summary"),
         Column("sum", pa.float64(), "sum of the observations; null when not sent"),
@@ -417,8 +296,11 @@ METRICS = Table(
         *CONTEXT,
     ),
     partition=(("organization_id", "identity"), ("timestamp", "day")),
-    sort=("metric_name", "service_name", "timestamp"),
-    bounded=("organization_id", "timestamp", "metric_name", "metric_type", "service_name", "value", "ingested_at"),
+    sort=("metric_name", "service_name", "series_id", "timestamp"),
+    bounded=(
+        *("organization_id", "timestamp", "metric_name", "metric_type", "service_name", "series_id", "value"),
+        "ingested_at",
+    ),
 )
 
 QUARANTINE = Table(
@@ -475,7 +357,8 @@ LOGS_SAMPLE = declare_sample_table(LOGS)
 SPANS_SAMPLE = declare_sample_table(SPANS)
 
 TABLES = (
-    *(SPANS, SPAN_REPEATS, LOGS, METRICS, *ROLLUPS, QUARANTINE, INGESTED_FILES, SEARCH_INDEX, QUERIES),
-    *(DECISIONS, OPEN_TRACES, SAMPLED_SPANS, LOGS_SAMPLE, SPANS_SAMPLE),
+    *(SPANS, SPAN_REPEATS, LOGS, METRICS, *ROLLUPS, METRIC_SERIES, LOG_STREAMS, QUARANTINE, INGESTED_FILES),
+    *(SEARCH_INDEX, QUERIES),
+    *(DECISIONS, OPEN_TRACES, SAMPLED_SPANS, LOGS_SAMPLE, SPANS_SAMPLE, RECORDED),
 )
 BY_SIGNAL = {Signal.TRACES: SPANS, Signal.LOGS: LOGS, Signal.METRICS: METRICS}

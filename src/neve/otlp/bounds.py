@@ -23,6 +23,9 @@ MIN_ENTRY_BYTES = 2  # a tag and a length
 MORE = 128  # the continuation bit of a varint's byte
 PIECE_BYTES = 4 * 1024 * 1024  # scanned together
 FIELDS_FOR_GROUP = 16  # fields of a message, a resource or a scope that are no groups; OTLP has at most three
+# Fields of a message beside those of its entries: to step over more of them takes seconds. Numbers that are not packed
+# are such fields.
+MOST_FIELDS, FIELDS_FOR_ENTRY = 4_000_000, 32
 MAX_LEVELS = 100  # protobuf's own reader stops there
 
 
@@ -165,9 +168,10 @@ def count_entries(  # noqa: C901, PLR0912, PLR0915 - one flat loop
 ) -> list[int]:
     """Count groups, records and parts of a message up to the first malformed byte.
 
+    Raises `TooMany` also for many times more fields than the entries have: those are unknown, or repeat themselves.
     It is one loop without calls: it runs for each field of messages that an attacker may have made to be slow.
     """
-    left = len(message) if most_fields is None else most_fields
+    left, more = (MOST_FIELDS, FIELDS_FOR_ENTRY) if most_fields is None else (most_fields, 0)
     counts, limits = [0, 0, 0], (bounds.groups, bounds.records, bounds.attributes)
     above: list[tuple[int, Node]] = []
     at, end, unknown = 0, len(message), 0
@@ -179,7 +183,7 @@ def count_entries(  # noqa: C901, PLR0912, PLR0915 - one flat loop
             continue
         left -= 1
         if left < 0:
-            raise TooMany(Entry.GROUP, bounds.groups)
+            raise TooMany(Entry.PART, bounds.attributes) if more else TooMany(Entry.GROUP, bounds.groups)
         tag = message[at]
         at += 1
         if tag > 127:
@@ -214,6 +218,7 @@ def count_entries(  # noqa: C901, PLR0912, PLR0915 - one flat loop
                 entry, inside = hit
                 if entry is not None:
                     counts[entry] += 1
+                    left += more
                     if counts[entry] > limits[entry]:
                         raise TooMany(entry, limits[entry])
                 if inside is not None and size >= MIN_ENTRY_BYTES and len(above) < MAX_LEVELS:

@@ -10,6 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from neve.model.columns import TIMESTAMP
+from neve.model.series_identity import (
+    METRIC_NUMBERS,
+    METRIC_TEXTS,
+    hash_id_metrics,
+    hash_id_sources,
+    make_ids,
+    make_stream_ids,
+)
 from neve.model.signals import Signal
 from neve.model.tables import BY_SIGNAL
 from neve.otlp import logs, metrics, spans
@@ -144,6 +152,7 @@ def _finish(rows: Rows, context: Context, intake: Intake, ids: pa.BinaryArray, r
         "arrival_order": pa.array(np.arange(count, dtype=np.int64)),
         "dropped_repeats": pa.nulls(count, pa.int64()),
     }
+    columns |= _identify_series(rows, context)
     schema = BY_SIGNAL[rows.envelope.signal].schema
     return Decoded(
         batch=pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema),
@@ -152,3 +161,18 @@ def _finish(rows: Rows, context: Context, intake: Intake, ids: pa.BinaryArray, r
         pointless_metrics=rows.pointless_metrics,
         message=pa.array(rows.envelope.message, pa.int64()),
     )
+
+
+def _identify_series(rows: Rows, context: Context) -> Columns:
+    """Return the ids of series or streams. Resources, scopes and metrics are hashed once each."""
+    signal, group = rows.envelope.signal, rows.envelope.group
+    shared = context.columns
+    if signal is Signal.LOGS:
+        return {"stream_id": make_stream_ids(shared.column("resource_attrs")).take(pa.array(group))}
+    if signal is not Signal.METRICS:
+        return {}
+    of_group = {name: shared.column(name) for name in shared.schema.names}
+    first, counts = rows.runs
+    of_metric = {name: rows.columns[name].take(pa.array(first)) for name in (*METRIC_TEXTS, *METRIC_NUMBERS)}
+    metrics = hash_id_metrics(of_metric, hash_id_sources(of_group)[group[first]])
+    return {"series_id": make_ids(rows.columns, np.repeat(metrics, counts, axis=0))}

@@ -260,7 +260,10 @@ Columns = dict[str, pa.Array]
 
 @dataclass(frozen=True)
 class Rows:
-    """Columns of the records themselves, one row for each record of the envelope."""
+    """Columns of the records themselves, one row for each record of the envelope.
+
+    `metric` numbers the metric and type of each row, if the rows are points of metrics.
+    """
 
     columns: Columns
     envelope: Envelope
@@ -268,3 +271,11 @@ class Rows:
     rejected: tuple[Rejected, ...]
     duplicate_keys: int
     pointless_metrics: int = 0
+    metric: Indices | None = None
+
+    @property
+    def runs(self) -> tuple[Indices, Indices]:
+        """Return the first row of each run of rows with the same metric and type, and the number of its rows."""
+        metric = np.arange(len(self.envelope.group)) if self.metric is None else self.metric
+        first = np.flatnonzero(np.diff(metric, prepend=-1))
+        return first, np.diff(first, append=len(metric))

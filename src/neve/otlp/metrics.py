@@ -106,9 +106,8 @@ def decode_points(envelope: Envelope, intake: Intake) -> Rows:
     present = [points for points in kinds if len(points.metric)]
     metric = np.concatenate([points.metric for points in kinds])
     columns = _concat([points.columns for points in present or kinds[:1]])
-    columns |= _metric_columns(
-        metrics, np.concatenate([np.full(len(k.metric), i) for i, k in enumerate(kinds)]), metric
-    )
+    kind = np.concatenate([np.full(len(points.metric), number) for number, points in enumerate(kinds)])
+    columns |= _metric_columns(metrics, kind, metric)
     columns |= {"metadata": maps.attributes.take(pa.array(metric)), "metadata_types": maps.types.take(pa.array(metric))}
     columns["timestamp"] = to_timestamps(columns["time_unix_nano"])
     order = np.argsort(metric, kind="stable")
@@ -123,6 +122,7 @@ def decode_points(envelope: Envelope, intake: Intake) -> Rows:
         rejected=(*rejected, *(refused for points in kinds for refused in points.rejected)),
         duplicate_keys=maps.duplicate_keys + sum(points.duplicate_keys for points in kinds),
         pointless_metrics=_count_pointless(metrics),
+        metric=(metric * len(KINDS) + kind)[order],
     )
 
 

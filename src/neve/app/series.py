@@ -1,0 +1,25 @@
+"""The tables of series wired from the settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from neve.app.wiring import build_documents
+
+if TYPE_CHECKING:
+    from neve.app.settings import Settings
+    from neve.lake.lake import Lake
+    from neve.series.job import Progress, SeriesIndexer
+
+
+def build_series(
+    settings: Settings,
+    lake: Lake,
+    progress: Progress = lambda _step, _done, _total: None,
+    *,
+    steal: bool = False,
+) -> SeriesIndexer:
+    """Build the job of a lake; `steal` takes the lease of another run that is known to be dead."""
+    from neve.series.job import SeriesIndexer  # noqa: PLC0415 - readers of settings do not need it
+
+    return SeriesIndexer(lake, settings.series, build_documents(settings), steal=steal, progress=progress)
