@@ -210,4 +210,4 @@ def test_a_name_with_a_variable_is_kept_from_spark() -> None:
 def test_noise_is_refused_in_words(noise: str) -> None:
     """No text makes the parser fail in another way than by saying so."""
     with suppress(QueryError):
-        assert parse(noise, SCHEMAS).normalised
+        assert parse(noise, SCHEMAS).normalised_sql

@@ -72,7 +72,7 @@ def test_columns_are_those_of_the_tables(service: QueryService) -> None:
 def test_a_table_without_an_organization_is_not_listed() -> None:
     """It can't be queried, so it is not shown."""
     bare = {**SCHEMAS, "secrets": LOGS.schema.remove(LOGS.schema.get_field_index("organization_id"))}
-    assert "secrets" not in parse("SELECT * FROM information_schema.tables", bare).normalised
+    assert "secrets" not in parse("SELECT * FROM information_schema.tables", bare).normalised_sql
     with pytest.raises(QueryError):
         parse("SELECT * FROM (DESCRIBE secrets)", bare)
 

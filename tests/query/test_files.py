@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pytest
@@ -17,6 +17,7 @@ from pyiceberg.types import LongType
 
 from neve.errors import QueryError
 from neve.lake.commit.append import append_once
+from neve.lake.read.local_table import LocalTable
 from neve.lake.read.manifest_cache import ManifestCache
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import SPANS
@@ -88,8 +89,12 @@ def own(lake: Lake, tmp_path: Path, iceberg: None) -> Table:
 def plan(
     table: Table, predicate: BooleanExpression = ANY_ROW, organization: str = ACME, time: TimeRange = ANY
 ) -> FilePlan:
-    """A plan made without memory."""
-    return FilePlanner().plan(table, Scan(0, "spans", predicate), organization, time)
+    """A plan made without memory: the same from pyiceberg's metadata and from that of a local table."""
+    asked = Scan(0, "spans", predicate), organization, time
+    found = FilePlanner().plan(table, *asked)
+    local = LocalTable(table.name(), table.metadata_location, lambda: pytest.fail("pyiceberg's table was opened"))
+    assert FilePlanner().plan(cast("Table", local), *asked) == found
+    return found
 
 
 def paths(planned: FilePlan) -> set[str]:
@@ -169,10 +174,10 @@ def test_a_table_without_the_column_of_the_organization_is_not_read(lake: Lake, 
     rows = pa.table({"timestamp": pa.array([0], pa.timestamp("us", tz="UTC"))})
     table = own.catalog.create_table("telemetry.things", rows.schema)
     table.append(rows)
-    with pytest.raises(QueryError, match="the table things has no column organization_id"):
+    with pytest.raises(QueryError, match="the table things has no text column organization_id"):
         plan(table)
-    with pytest.raises(QueryError, match="nobody's rows can be told apart"):
-        FilePlanner().owned(table, ACME)
+    with pytest.raises(QueryError, match="its rows belong to no organization"):
+        FilePlanner().find_owned_files(table, ACME)
 
 
 def test_files_that_were_taken_out_are_not_planned(own: Table) -> None:

@@ -28,13 +28,13 @@ def own(lake: Lake, tmp_path: Path, iceberg: None) -> Lake:
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tables whose metadata was read."""
     read: list[str] = []
-    whole = Lake.table
+    load = Lake.table_metadata
 
-    def table(lake: Lake, name: str) -> Table:
+    def table_metadata(lake: Lake, name: str, location: str | None = None) -> Table:
         read.append(name)
-        return whole(lake, name)
+        return load(lake, name, location)
 
-    monkeypatch.setattr(Lake, "table", table)
+    monkeypatch.setattr(Lake, "table_metadata", table_metadata)
     return read
 
 

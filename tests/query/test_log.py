@@ -16,10 +16,11 @@ from neve.errors import CommitUnknown, QueryError, TableMissing
 from neve.lake.commit import append as commits
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
-from neve.model.tables import QUERIES
+from neve.model.query_log import QUERIES
 from neve.query import query_log as module
 from neve.query.config import QueryConfig
-from neve.query.query_log import ENTRIES, MAX_TEXT_BYTES, QueryLog, to_rows, truncate_text
+from neve.query.metrics import LOG_ENTRIES
+from neve.query.query_log import MAX_TEXT_BYTES, QueryLog, to_rows, truncate_text
 from neve.query.request import QueryLogEntry, Request, ScanStatistics, Statistics
 from neve.query.service import QueryService
 from tests.empty_tables import create_empty_tables
@@ -70,7 +71,7 @@ def snapshots(lake: Lake) -> int:
 
 def counted(outcome: str) -> float:
     """How many entries became what."""
-    return float(ENTRIES.labels(outcome)._value.get())
+    return float(LOG_ENTRIES.labels(outcome)._value.get())
 
 
 @pytest.fixture
@@ -136,7 +137,7 @@ def test_entries_gather_for_a_while(lake: Lake, monkeypatch: pytest.MonkeyPatch)
     """A commit each time that something waits, and none where nothing does."""
     queries = QueryLog(lake, seconds=0.3)
     with monkeypatch.context() as held:  # nothing is written before all are there
-        held.setattr(queries, "_taken", list)
+        held.setattr(queries, "_take_waiting", list)
         for number in range(20):
             queries(entry(number))
     until(lambda: snapshots(lake))

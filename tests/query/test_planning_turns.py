@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.query.planning_turns import FREE_SECONDS, LONGEST_PAUSE_SECONDS, PAUSE_FACTOR, PlanningTurns
+from neve.query.planning_turns import (
+    ALLOWANCE_SECONDS,
+    CORE_SHARE,
+    FREE_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    PlanningTurns,
+)
 
 
 class Clock:
@@ -40,20 +46,34 @@ def test_short_statements_cost_no_pause() -> None:
     assert clock.pauses == []
 
 
-def test_a_long_statement_delays_the_next_of_its_organization_alone() -> None:
-    """In proportion to the CPU time that it took."""
+def test_a_few_expensive_statements_cost_no_pause() -> None:
+    """The first statements after each commit read new metadata. That does not delay the others."""
     clock = Clock()
     turns = turns_with(clock)
+    for _commit in range(100):
+        for _statement in range(2):
+            with turns.take("acme"):
+                pass
+            turns.charge("acme", 0.25)
+        clock.now += 5.0
+    assert clock.pauses == []
+
+
+def test_long_statements_delay_the_next_of_their_organization_alone() -> None:
+    """Until its allowance has grown by the CPU time that they took beyond it."""
+    clock = Clock()
+    turns = turns_with(clock)
+    turns.charge("hostile", ALLOWANCE_SECONDS)
     turns.charge("hostile", 0.5)
     with turns.take("honest"):
         assert clock.pauses == []
     with turns.take("hostile"):
-        assert clock.pauses == [0.5 * PAUSE_FACTOR]
+        assert clock.pauses == [pytest.approx(0.5 / CORE_SHARE)]
 
 
 @given(st.lists(st.floats(FREE_SECONDS * 1.01, 1.0), min_size=20, max_size=60))
 def test_long_statements_use_a_tenth_of_a_core(costs: list[float]) -> None:
-    """Over any sequence of statements, one after the other; each statement's own time passes, too."""
+    """Beyond the allowance, over any sequence of statements, one after the other."""
     clock = Clock()
     turns = turns_with(clock)
     began = clock.now
@@ -63,7 +83,16 @@ def test_long_statements_use_a_tenth_of_a_core(costs: list[float]) -> None:
         turns.charge("hostile", cost)
     with turns.take("hostile"):
         pass
-    assert sum(costs) / (clock.now - began) <= 1 / (1 + PAUSE_FACTOR) + 1e-9
+    assert sum(costs) - ALLOWANCE_SECONDS <= CORE_SHARE * (clock.now - began) + 1e-9
+
+
+def test_without_limits_nothing_pauses() -> None:
+    """The owner of the process has no share."""
+    clock = Clock()
+    turns = PlanningTurns(None, clock=lambda: clock.now, sleep=clock.sleep)
+    turns.charge("acme", 100.0)
+    with turns.take("acme"):
+        assert clock.pauses == []
 
 
 @given(st.lists(st.floats(0.2, 100.0), min_size=1, max_size=30))
@@ -74,7 +103,7 @@ def test_a_pause_is_bounded(costs: list[float]) -> None:
     for cost in costs:
         turns.charge("acme", cost)
     with turns.take("acme"):
-        assert clock.pauses[0] <= LONGEST_PAUSE_SECONDS
+        assert max(clock.pauses, default=0.0) <= LONGEST_PAUSE_SECONDS + 1e-9
 
 
 def test_one_statement_of_an_organization_is_read_at_a_time() -> None:
@@ -98,7 +127,7 @@ def _note(turns: PlanningTurns, organization: str, order: list[str]) -> None:
 def test_a_statement_that_gives_up_leaves_the_turn_to_the_next() -> None:
     """In its pause, and while another statement has the turn."""
     turns = PlanningTurns(clock=lambda: 100.0)
-    turns.charge("acme", 0.5)
+    turns.charge("acme", ALLOWANCE_SECONDS + 0.5)
     pauses: list[float] = []
 
     def give_up(seconds: float) -> None:
@@ -109,7 +138,7 @@ def test_a_statement_that_gives_up_leaves_the_turn_to_the_next() -> None:
         pytest.fail("it was cancelled")
     with turns.take("acme", pauses.append), pytest.raises(Cancelled), turns.take("acme", give_up):
         pytest.fail("it was cancelled")
-    assert pauses == [0.5 * PAUSE_FACTOR, 0.5 * PAUSE_FACTOR, 0.0]
+    assert pauses == [pytest.approx(0.5 / CORE_SHARE)] * 2 + [0.0]
 
 
 class Cancelled(Exception):

@@ -122,9 +122,9 @@ def test_a_table_whose_rows_are_nobodys_is_refused(
     table.append(pa.table({name: pa.array([7 if pa.types.is_integer(kind) else OTHER], kind), "secret": ["s"]}))
     service = make_service()
     for asked in ("SELECT * FROM notes", "SELECT count(*) FROM logs, notes", "DESCRIBE notes", "EXPLAIN FROM notes"):
-        with pytest.raises(QueryError, match="the table notes has no column organization_id of text"):
+        with pytest.raises(QueryError, match="the table notes has no text column organization_id"):
             ask(service, asked)
-    with pytest.raises(QueryError, match="nobody's rows can be told apart"):
+    with pytest.raises(QueryError, match="its rows belong to no organization"):
         service.describe("notes", ACME)
     assert "notes" not in {table.name for table in service.tables(ACME)}
     assert "notes" not in {row["name"] for row in rows(ask(service, "SHOW TABLES"))}
@@ -139,7 +139,7 @@ def test_a_table_that_loses_its_organization_is_refused(
     assert rows(ask(service, "SELECT count(*) AS n FROM spans")) == [{"n": 8}]
     with own_lake.table("spans").update_schema() as change:
         change.rename_column("organization_id", "tenant")
-    with pytest.raises(QueryError, match="the table spans has no column organization_id"):
+    with pytest.raises(QueryError, match="the table spans has no text column organization_id"):
         ask(service, "SELECT tenant FROM spans")
 
 
@@ -292,7 +292,7 @@ def test_a_snapshot_that_goes_away_is_asked_for_anew(
     service = make_service()
     table = own_lake.table("logs")
     [mine, *_others] = [path for path in files_of(own_lake, "logs") if f"={ACME}/" in str(path)]
-    real, calls = service._duck.run, []
+    real, calls = service._statements.duckdb.run, []
 
     def run(*asked: Any) -> Any:
         calls.append(asked)
@@ -302,7 +302,7 @@ def test_a_snapshot_that_goes_away_is_asked_for_anew(
             mine.unlink()
         return real(*asked)
 
-    monkeypatch.setattr(service._duck, "run", run)
+    monkeypatch.setattr(service._statements.duckdb, "run", run)
     assert rows(ask(service, COUNT)) == [{"n": 2}]
     assert len(calls) == 2
 
@@ -339,7 +339,7 @@ def test_explain_says_what_is_read_and_what_is_not(make_service: Callable[..., Q
     bounded = [row["plan"] for row in rows(ask(make_service(), f"EXPLAIN {COUNT}", time=time))]
     assert "  by timestamp >= TIMESTAMP '2025-10-01 00:00:00+00'" in bounded
     free = [row["plan"] for row in rows(ask(make_service(), f"EXPLAIN {COUNT}"))]
-    assert "  no condition tells its files apart" in free
+    assert "  no condition that prunes files" in free
     analyzed = [row["plan"] for row in rows(ask(make_service(), f"EXPLAIN ANALYZE {COUNT}"))]
     assert analyzed[-1].endswith(", 1 rows")
 
@@ -413,7 +413,7 @@ def test_a_query_that_waits_to_be_planned_is_ended(own_lake: Lake, monkeypatch: 
     """At once: in the pause of its organization, and behind another statement in that pause."""
     monkeypatch.setattr(planning_turns, "LONGEST_PAUSE_SECONDS", 86_400.0)
     turns = PlanningTurns()
-    monkeypatch.setattr("neve.query.service.PlanningTurns", lambda _factor: turns)
+    monkeypatch.setattr("neve.query.service.PlanningTurns", lambda _share: turns)
     service = QueryService(own_lake, QueryConfig(threads=1))
     turns.charge(ACME, 1e9)
 

@@ -88,7 +88,7 @@ def test_kinds_of_statements(sql: str, kind: str, explain: str, described: str) 
     """What is asked about tables is told apart from what is asked of them."""
     statement = parse(sql, SCHEMAS)
     assert (statement.kind, statement.explain, statement.described) == (kind, explain, described)
-    assert statement.normalised
+    assert statement.normalised_sql
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_depth_beyond_the_bound_is_refused_in_words() -> None:
     """As is a length beyond it; long chains of one operator are no depth."""
     assert "more than 200 levels deep" in refused("SELECT " + "(" * 201 + "1" + ")" * 201).message
     assert "at most 100,000 are read" in refused("SELECT '" + "x" * 100_000 + "'").message
-    assert parse("SELECT " + "1 + " * 5000 + "1", SCHEMAS).normalised
+    assert parse("SELECT " + "1 + " * 5000 + "1", SCHEMAS).normalised_sql
     assert parse("SELECT * FROM spans WHERE " + "flags = 1 OR " * 2000 + "true", SCHEMAS).tables == ("spans",)
 
 
@@ -206,7 +206,7 @@ def test_every_value_comes_back(plain: duckdb.DuckDBPyConnection, value: Any) ->
 def test_statements_that_mean_the_same_have_one_text() -> None:
     """Spacing, comments and the case of keywords do not count; names and texts do."""
     texts = {
-        parse(sql, SCHEMAS).normalised
+        parse(sql, SCHEMAS).normalised_sql
         for sql in (
             "SELECT a, 'X' FROM spans WHERE b > 1",
             "select a,'X' from telemetry.spans -- c\n where b>1;",
@@ -214,9 +214,11 @@ def test_statements_that_mean_the_same_have_one_text() -> None:
         )
     }
     assert len(texts) == 1
-    others = {parse(sql, SCHEMAS).normalised for sql in ("SELECT a, 'x' FROM spans WHERE b > 1", "EXPLAIN SELECT 1")}
+    others = {
+        parse(sql, SCHEMAS).normalised_sql for sql in ("SELECT a, 'x' FROM spans WHERE b > 1", "EXPLAIN SELECT 1")
+    }
     assert len(texts | others) == 3
-    assert parse("SELECT ?", SCHEMAS, [1]).normalised != parse("SELECT ?", SCHEMAS, [2]).normalised
+    assert parse("SELECT ?", SCHEMAS, [1]).normalised_sql != parse("SELECT ?", SCHEMAS, [2]).normalised_sql
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ import numpy as np
 
 __all__ = [
     "LiteralError",
+    "UnknownEscape",
+    "decode_escapes",
     "format_duration",
     "format_float",
     "format_general",
@@ -48,6 +50,14 @@ class LiteralError(ValueError):
     """Raised when a string, number or duration is malformed."""
 
 
+class UnknownEscape(LiteralError):
+    """Raised when a quoted string has an escape that Go does not have."""
+
+    def __init__(self, escape: str) -> None:
+        super().__init__(f"unknown escape sequence {escape}")
+        self.escape = escape
+
+
 def scan_string(text: str, start: int) -> int:
     """Return the end of the quoted string that begins at `start`, or raise `LiteralError` if it has none."""
     mark = text[start]
@@ -76,14 +86,24 @@ def unquote(quoted: str, *, keep_invalid: bool = False) -> str:
     mark, inside = quoted[0], quoted[1:-1]
     if mark == "`":
         return inside
+    decoded = decode_escapes(inside, mark)
+    try:
+        return decoded.decode(errors="surrogateescape" if keep_invalid else "strict")
+    except UnicodeDecodeError:
+        raise LiteralError(f"error unquoting string {quoted}: invalid syntax") from None
+
+
+def decode_escapes(inside: str, mark: str = '"') -> bytes:
+    r"""Return the bytes of a string without its quotation marks. Raises `UnknownEscape`.
+
+    >>> decode_escapes(r"a\tb\xff")
+    b'a\tb\xff'
+    """
     out, at = bytearray(), 0
     for found in _ESCAPE.finditer(inside):
         out += inside[at : found.start()].encode() + _bytes_of(found, mark)
         at = found.end()
-    try:
-        return (out + inside[at:].encode()).decode(errors="surrogateescape" if keep_invalid else "strict")
-    except UnicodeDecodeError:
-        raise LiteralError(f"error unquoting string {quoted}: invalid syntax") from None
+    return bytes(out + inside[at:].encode())
 
 
 def _bytes_of(escape: re.Match[str], mark: str) -> bytes:
@@ -95,7 +115,7 @@ def _bytes_of(escape: re.Match[str], mark: str) -> bytes:
         return bytes((int(escape["octal"], 8),))
     code = escape["short"] or escape["long"]
     if code is None or not _is_character(int(code, 16)):
-        raise LiteralError(f"unknown escape sequence {escape[0]}")
+        raise UnknownEscape(escape[0])
     return chr(int(code, 16)).encode()
 
 

@@ -52,11 +52,18 @@ class Pruner:
         self._partitions: dict[int, Callable[[Any], bool]] = {}
         self._decided: dict[int, bool] = {}
         self._known: dict[tuple[int, tuple[Any, ...]], bool] = {}
+        self._listed: dict[str, bool] = {}
         self._bounds = _InclusiveMetricsEvaluator(self._schema, expression, case_sensitive=True)
         self._is_open = isinstance(expression, AlwaysTrue)
 
     def manifest(self, manifest: ManifestFile) -> bool:
-        """Return whether a manifest may list matching files, by its partition summaries."""
+        """Return whether a manifest may list matching files, by its partition summaries. Evaluated once for each."""
+        path = manifest.manifest_path
+        if path not in self._listed:
+            self._listed[path] = self._evaluate_manifest(manifest)
+        return self._listed[path]
+
+    def _evaluate_manifest(self, manifest: ManifestFile) -> bool:
         spec = manifest.partition_spec_id
         if spec not in self._manifests:
             self._manifests[spec] = manifest_evaluator(

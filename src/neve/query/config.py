@@ -38,6 +38,15 @@ class QueryConfig(Section):
     allowed_hosts: Hosts = Field(
         (), description="host names that requests may use if `auth` is keys; empty: any. Loopback is always allowed"
     )
+    origin: str = Field(
+        "",
+        pattern=r"^(https?://[^/\s]+)?$",
+        description="address of the web page behind a proxy, such as https://neve.example.com; empty: http and the "
+        "host of the request",
+    )
+    session_hours: float = Field(
+        12, gt=0, le=720, description="hours without a request after which a browser must sign in again"
+    )
     open_admin: bool = Field(
         False, description="allow everyone on this machine to control maintenance if `auth` is open"
     )
@@ -59,6 +68,8 @@ class QueryConfig(Section):
         description="time zone of times in a terminal, such as Europe/Berlin; local: that of this machine; empty: UTC",
     )
     promql: bool = Field(True, description="serve the HTTP API of Prometheus (PromQL) under `/prometheus/api/v1`")
+    logql: bool = Field(True, description="serve the HTTP API of Loki (LogQL, live tail) under `/loki/api/v1`")
+    traceql: bool = Field(True, description="serve the HTTP API of Tempo (TraceQL) under `/tempo/api`")
     concurrency: int = Field(8, ge=1, description="concurrent queries of a server; others wait")
     queue_seconds: float = Field(10, ge=0, description="seconds that a query waits in the queue before it is rejected")
     key_concurrency: int = Field(4, ge=1, description="concurrent queries of one key")

@@ -26,7 +26,7 @@ MISSING_FILE_MESSAGES = (
 CLIENT_PACKAGES = ("botocore", "requests", "urllib3")  # libraries with which pyiceberg connects to catalogs and stores
 # Errors of a catalog in a database that does not respond: by name, because few catalogs load SQLAlchemy.
 DATABASE_ERRORS = ("InterfaceError", "OperationalError", "TimeoutError")
-UNAVAILABLE = "the lake does not answer now"
+UNAVAILABLE = "the lake is not available now"
 FAILED = "the server failed; see its log"
 # Addresses of stores, and paths and addresses of files of engines and catalogs. Not every text with slashes, which may
 # be the user's own.
@@ -127,5 +127,5 @@ def _storage_error(words: str) -> QueryError:
 
 
 def _unavailable(what: str, words: str) -> StorageUnavailable:
-    hint = "ask again; run `neve doctor` to see what is reachable"
-    return StorageUnavailable(f"the lake's {what} does not answer: {words}", hint=hint)
+    hint = "retry; run `neve doctor` to see what is reachable"
+    return StorageUnavailable(f"the lake's {what} is not available: {words}", hint=hint)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import pyarrow as pa
 
 from neve.errors import LimitExceeded, QueryCancelled, QueryError
+from neve.model.query_log import PAGE_NOTE
 from neve.query.engine_errors import classify_engine_error, public_message
 from neve.query.request import QueryLogEntry, Statistics
 from neve.query.sql.error_text import explain_engine_error
@@ -257,7 +258,7 @@ class RunningQuery:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the result, truncated at the requested number of rows."""
         try:
-            yield from self._bounded()
+            yield from self._limit_rows()
         except GeneratorExit:
             self.finish("cancelled", error="the client closed the connection")
             raise
@@ -316,10 +317,16 @@ class RunningQuery:
             state=self.state,
             error=self.error,
             limit=limit,
-            statistics=self.statistics,
+            statistics=self._marked_statistics(),
         )
 
-    def _bounded(self) -> Iterator[pa.RecordBatch]:
+    def _marked_statistics(self) -> Statistics:
+        """Return the statistics for the query log, which says that a screen of the web page sent the query."""
+        if not self.request.is_from_page:
+            return self.statistics
+        return replace(self.statistics, notes=(*self.statistics.notes, PAGE_NOTE))
+
+    def _limit_rows(self) -> Iterator[pa.RecordBatch]:
         limit, most = self.request.limit, self._limits.rows
         for batch in self._all():
             self.check()

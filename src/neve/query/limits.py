@@ -8,9 +8,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from prometheus_client import Counter as Count
-from prometheus_client import Gauge
-
 from neve.errors import LimitExceeded
 
 if TYPE_CHECKING:
@@ -21,9 +18,6 @@ QUEUED_PER_RUNNING = (
     2  # waiting queries of a key or an organization for each that may run: each holds a thread of its server
 )
 RESERVED = 4  # one slot in so many is reserved for organizations that have none
-RUNNING = Gauge("neve_query_running", "queries that have a place")
-QUEUED = Gauge("neve_query_waiting", "queries that wait for a place")
-REFUSED = Count("neve_query_limited_total", "queries that ran into a limit", ["limit"])
 NAMES = ("concurrency", "places", "memory", "seconds", "cpu_seconds", "scan_bytes", "daily_bytes", "rows")
 
 Caller = tuple[str, str]  # an organization, and one of its keys
@@ -103,13 +97,27 @@ class RunningCounts:
         return ""
 
 
+class QueryMeter:
+    """Meter of queries. This one counts nothing, for processes without metrics; `metrics.py` has that of servers."""
+
+    def add_running(self, change: int) -> None:
+        """Change the number of queries that run."""
+
+    def add_waiting(self, change: int) -> None:
+        """Change the number of queries that wait."""
+
+    def count_refused(self, limit: str) -> None:
+        """Count a query that exceeded a limit."""
+
+
 class AdmissionGate:
     """Admission gate: limits concurrent queries in all, per organization and per key.
 
     A few queries of each key may wait.
     """
 
-    def __init__(self, places: int, queue_seconds: float) -> None:
+    def __init__(self, places: int, queue_seconds: float, meter: QueryMeter | None = None) -> None:
+        self._meter = meter or QueryMeter()
         self._seconds = queue_seconds
         self._turn = threading.Condition()
         self._crowd = RunningCounts(places, Counter())
@@ -124,12 +132,12 @@ class AdmissionGate:
             if self._crowd.obstacle(who, limits) or self._is_behind(who):
                 self._wait(who, limits)
             self._crowd.inside[who] += 1
-            RUNNING.inc()
+            self._meter.add_running(1)
 
     def leave(self, who: Caller) -> None:
         """Release the slot."""
         with self._turn:
-            RUNNING.dec()
+            self._meter.add_running(-1)
             self._crowd.inside[who] -= 1
             if not self._crowd.inside[who]:
                 del self._crowd.inside[who]
@@ -143,7 +151,7 @@ class AdmissionGate:
         until = time.monotonic() + self._seconds
         self._check_queue(who, limits)
         self._waiting.setdefault(who, []).append(limits)
-        QUEUED.inc()
+        self._meter.add_waiting(1)
         try:
             while (obstacle := self._crowd.obstacle(who, limits)) or self._is_behind(who):
                 left = until - time.monotonic()
@@ -152,7 +160,7 @@ class AdmissionGate:
                     raise _refusal(f"{words}, and none ended within {self._seconds:g} s", "retry later")
                 self._turn.wait(left)
         finally:
-            QUEUED.dec()
+            self._meter.add_waiting(-1)
             self._waiting[who].remove(limits)
             if not self._waiting[who]:
                 del self._waiting[who]

@@ -10,8 +10,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -126,6 +124,8 @@ def _jsonl(reader: pa.RecordBatchReader, sink: BinaryIO) -> int:
 
 def _csv(reader: pa.RecordBatchReader, sink: BinaryIO) -> int:
     """Write CSV. Nested values, bytes and intervals have no CSV form: they are written as text."""
+    import pyarrow.csv as pacsv  # noqa: PLC0415 - most results are printed
+
     return _write(
         _with_text_columns(reader, lambda kind: pa.types.is_nested(kind) or _is_interval(kind) or _is_bytes(kind)),
         sink,
@@ -174,6 +174,8 @@ def _write(reader: pa.RecordBatchReader, sink: BinaryIO, open_writer: Callable[.
 
 
 def _parquet(reader: pa.RecordBatchReader, sink: BinaryIO) -> int:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - as above
+
     return _write(_with_text_columns(reader, _is_interval), sink, partial(pq.ParquetWriter, compression="zstd"))
 
 

@@ -1,8 +1,10 @@
 """Share the planning of statements among organizations.
 
 Parsing a long statement takes a second of CPU, and all threads of a server share one interpreter. One statement of each
-organization is planned at a time, and an organization pauses in proportion to the CPU time of its planning: it can use
-a small part of a core, regardless of the number of long statements that it sends. Short statements are not slowed down.
+organization is planned at a time. An organization has an allowance of CPU time for planning, which refills at a small
+part of a core. Where it is used up, the next statement waits, regardless of the number of long statements that wait.
+Short statements cost nothing. The allowance lets an organization plan a few expensive ones without a wait: the first
+statement after a commit reads new metadata.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FREE_SECONDS = 0.1  # of CPU; a statement that takes less to plan costs no pause
-PAUSE_FACTOR = 9.0  # seconds of pause for each CPU second: a tenth of a core
+FREE_SECONDS = 0.1  # of CPU; a statement that takes less to plan costs nothing
+CORE_SHARE = 0.1  # CPU seconds by which the allowance grows each second
+ALLOWANCE_SECONDS = 2.0  # of CPU, at most
 LONGEST_PAUSE_SECONDS = 10.0
 CHECK_SECONDS = 0.05  # between two checks of a statement that waits for another one of its organization
 
@@ -27,8 +30,8 @@ Pause = Callable[[float], None]
 
 @dataclass
 class _Turn:
+    full: float  # time at which the allowance is full again; later than that, it stays full
     lock: threading.Lock = field(default_factory=threading.Lock)
-    resume: float = 0.0
 
 
 class PlanningTurns:
@@ -36,17 +39,17 @@ class PlanningTurns:
 
     def __init__(
         self,
-        pause_factor: float = PAUSE_FACTOR,
+        core_share: float | None = CORE_SHARE,
         clock: Callable[[], float] = time.monotonic,
         sleep: Pause = time.sleep,
     ) -> None:
-        self._pause_factor, self._clock, self._sleep = pause_factor, clock, sleep
+        self._core_share, self._clock, self._sleep = core_share, clock, sleep
         self._turns: dict[str, _Turn] = {}
         self._lock = threading.Lock()
 
     @contextmanager
     def take(self, organization: str, pause: Pause | None = None) -> Iterator[None]:
-        """Wait until no other statement of the organization is being planned, and until its pause is over.
+        """Wait until no other statement of the organization is being planned, and until it has an allowance.
 
         `pause` waits for a number of seconds. It raises as soon as the statement is cancelled or out of time.
         """
@@ -54,7 +57,7 @@ class PlanningTurns:
         while not turn.lock.acquire(timeout=CHECK_SECONDS):
             pause(0.0)
         try:
-            seconds = turn.resume - self._clock()
+            seconds = self._pause_seconds(turn)
             if seconds > 0:
                 pause(seconds)
             yield
@@ -72,12 +75,18 @@ class PlanningTurns:
 
     def charge(self, organization: str, cpu_seconds: float) -> None:
         """Charge CPU time of planning to the organization."""
-        if cpu_seconds <= FREE_SECONDS:
+        if cpu_seconds <= FREE_SECONDS or self._core_share is None:
             return
         turn, now = self._turn(organization), self._clock()
-        resume = max(turn.resume, now) + self._pause_factor * cpu_seconds
-        turn.resume = min(resume, now + LONGEST_PAUSE_SECONDS)
+        full = max(turn.full, now) + cpu_seconds / self._core_share
+        turn.full = min(full, now + ALLOWANCE_SECONDS / self._core_share + LONGEST_PAUSE_SECONDS)
+
+    def _pause_seconds(self, turn: _Turn) -> float:
+        """Return the time until some of the allowance is left: until it is full, less the time to fill it."""
+        if self._core_share is None:
+            return 0.0
+        return turn.full - self._clock() - ALLOWANCE_SECONDS / self._core_share
 
     def _turn(self, organization: str) -> _Turn:
         with self._lock:
-            return self._turns.setdefault(organization, _Turn())
+            return self._turns.setdefault(organization, _Turn(full=self._clock()))

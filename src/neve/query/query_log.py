@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
-from prometheus_client import Counter
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_random_exponential
 
 from neve.lake.commit.append import append_once
 from neve.lake.write.table_writer import Target, write_files
 from neve.logger import get_logger
-from neve.model.tables import QUERIES
+from neve.model.query_log import QUERIES
+from neve.query.metrics import LOG_ENTRIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,7 +90,6 @@ FIRST_WAIT_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 60.0
 LAST_SECONDS = 10.0  # how long `close` retries
 
-ENTRIES = Counter("neve_query_log_entries", "entries of the query log, by what became of them", ["outcome"])
 
 log = get_logger("neve.query")
 
@@ -118,7 +117,7 @@ class QueryLog:
             is_full = len(self._waiting) >= self._most or self._bytes + weight > MAX_QUEUED_BYTES
             if is_full or self._closing.is_set():
                 self._dropped += 1
-                ENTRIES.labels("dropped").inc()
+                LOG_ENTRIES.labels("dropped").inc()
                 return
             self._waiting.append(entry)
             self._bytes += weight
@@ -136,17 +135,17 @@ class QueryLog:
 
     def _write(self) -> None:
         """Write the queued entries in one commit, and retry while the lake is unavailable."""
-        entries = self._taken()
+        entries = self._take_waiting()
         if entries:
             try:
                 self._retrying()(_Batch(self._lake, to_rows(entries)).commit)
-                ENTRIES.labels("written").inc(len(entries))
+                LOG_ENTRIES.labels("written").inc(len(entries))
             except Exception:
                 log.exception("entries of the query log are lost", entries=len(entries))
-                ENTRIES.labels("dropped").inc(len(entries))
+                LOG_ENTRIES.labels("dropped").inc(len(entries))
         self._tell_dropped()
 
-    def _taken(self) -> list[QueryLogEntry]:
+    def _take_waiting(self) -> list[QueryLogEntry]:
         with self._lock:
             entries = list(self._waiting)
             self._waiting.clear()

@@ -15,6 +15,9 @@ import pyarrow as pa
 from pyiceberg.expressions import And
 
 from neve.lake.duckdb import quote_literal, to_duckdb_path
+from neve.lake.read.positions import SourcePosition
+from neve.model.commits import SERIES
+from neve.model.signals import SERIES_TABLES
 from neve.predicate.names import fold
 from neve.query.cache import CacheKey
 from neve.query.engine.duckdb import DUCKDB
@@ -65,7 +68,7 @@ class QueryPlan:
     earlier_bytes: int = 0
 
     @property
-    def asked(self) -> CacheKey | None:
+    def cache_key(self) -> CacheKey | None:
         """Return the cache key of the result, or `None` if the next execution could give another result."""
         if self.statement.volatile:
             return None
@@ -73,7 +76,7 @@ class QueryPlan:
         time = self.request.time
         return CacheKey(
             self.request.organization,
-            f"{self.request.time_zone} {self.statement.normalised}",
+            f"{self.request.time_zone} {'new files: ' * self.request.only_new_files}{self.statement.normalised_sql}",
             tuple(sorted(versions.items())),
             (str(time.since), str(time.until)),
             self.request.limit,
@@ -180,12 +183,13 @@ def plan_query(
     plans: dict[int, FilePlan] = {}
     for number, table in of_number.items():
         check()
-        plans[number] = sources.planner.plan(table, scans[number], request.organization, request.time)
+        since = find_seen_sequence(table, look) if request.only_new_files else 0
+        plans[number] = sources.planner.plan(table, scans[number], request.organization, request.time, since)
     check()
     statistics = Statistics(
         scans=tuple(_scan_statistics(of_number[number], plans[number], scans[number]) for number in sorted(plans)),
         rollup=rollup,
-        notes=(f"answered from {rollup} where it has the time that is asked for",) if rollup else (),
+        notes=(f"uses {rollup} for the time ranges that it covers",) if rollup else (),
     )
     engine, why = _choose_engine(config, plans.values())
     statistics = replace(
@@ -195,6 +199,14 @@ def plan_query(
         planning_seconds=time.monotonic() - began,
     )
     return QueryPlan(request, statement, of_number, scans, plans, statistics)
+
+
+def find_seen_sequence(table: Table, look: CatalogView) -> int:
+    """Return the sequence number of the newest commit that the table of a table's series has seen; 0: none."""
+    seen_by = SERIES_TABLES.get(table.name()[-1])
+    if seen_by is None:
+        return 0
+    return SourcePosition.read_sequence(look.table(seen_by), SERIES, table)
 
 
 def _scan_statistics(table: Table, plan: FilePlan, scan: Scan) -> ScanStatistics:
@@ -214,7 +226,7 @@ def _choose_engine(config: QueryConfig, plans: Collection[FilePlan]) -> tuple[st
     reasons = [plan.only_spark for plan in plans if plan.only_spark]
     size = sum(plan.bytes for plan in plans)
     if not reasons and config.spark_bytes and size > config.spark_bytes:
-        reasons.append(f"{size:,} bytes are to be read, more than query.spark_bytes ({config.spark_bytes:,})")
+        reasons.append(f"{size:,} bytes have to be read, more than query.spark_bytes ({config.spark_bytes:,})")
     return (SPARK, tuple(reasons)) if reasons else (DUCKDB, ())
 
 
@@ -278,13 +290,13 @@ def explain_plan(prepared: QueryPlan, measured: Sequence[str] = ()) -> pa.Table:
     for scan in statistics.scans:
         lines += _format_scan(scan)
     lines.append(
-        f"in all: {statistics.files:,} files of {statistics.bytes:,} bytes are read, "
-        f"{statistics.pruned_files:,} of {statistics.pruned_bytes:,} bytes are not"
+        f"total: {statistics.files:,} files of {statistics.bytes:,} bytes are read, "
+        f"{statistics.pruned_files:,} of {statistics.pruned_bytes:,} bytes are skipped"
     )
     if prepared.statement.not_portable:
         lines.append(f"not for Spark: {prepared.statement.not_portable}")
     if prepared.statement.volatile:
-        lines.append(f"never from the cache: {prepared.statement.volatile} is another each time")
+        lines.append(f"not cached: {prepared.statement.volatile} differs in each run")
     lines.append(f"planned in {statistics.planning_seconds * 1000:.1f} ms")
     return pa.table({"plan": pa.array([*lines, *measured], pa.string())})
 
@@ -293,7 +305,7 @@ def _format_scan(scan: ScanStatistics) -> list[str]:
     return [
         f"{scan.table} at snapshot {scan.snapshot or 'none'}: {scan.files:,} files of {scan.bytes:,} bytes, "
         f"{scan.pruned_files:,} of {scan.pruned_bytes:,} bytes pruned",
-        f"  by {scan.predicate}" if scan.predicate else "  no condition tells its files apart",
+        f"  by {scan.predicate}" if scan.predicate else "  no condition that prunes files",
     ]
 
 

@@ -30,6 +30,8 @@ class Request:
     `time` bounds every table that has a `timestamp`, regardless of the statement. `limit` truncates the result.
     `partial` requests the readable part of the result if some files can't be read. `fresh` bypasses the cache.
     `time_zone` is the zone of the session: of times without a zone, of days, and of times in the result.
+    `only_new_files` reads only those files of a table that its table of series has not seen yet.
+    `is_from_page` marks a query of a screen, from which no layout should be learned.
     """
 
     sql: str
@@ -42,6 +44,8 @@ class Request:
     fresh: bool = False
     key_id: str = ""
     time_zone: str = UTC_ZONE
+    only_new_files: bool = False
+    is_from_page: bool = False
     id: str = field(default_factory=lambda: uuid4().hex)
 
     def asking(self, sql: str) -> Request:

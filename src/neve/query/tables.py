@@ -11,9 +11,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyiceberg.io.pyarrow import schema_to_pyarrow
-
 from neve.errors import TableMissing
+from neve.lake.arrow_types import to_arrow_schema
 from neve.query.engine_errors import FilesMissing, planning_errors
 from neve.query.planning.file_planner import time_span
 from neve.query.planning.tenancy import check_tenant, has_tenant
@@ -54,15 +53,15 @@ class TableLoader:
         if place is not None and kept is not None and kept.metadata_location == place:
             return kept
         try:
-            table = self._read(name)
+            table = self._read(name, place)
         except FilesMissing:  # it changed since the view was made: the catalog has a newer location
             table = self._read(name)
         self._kept[name] = table
         return table
 
-    def _read(self, name: str) -> Table:
+    def _read(self, name: str, place: str | None = None) -> Table:
         with planning_errors():
-            return self._lake.table(name)
+            return self._lake.table_metadata(name, place)
 
     def _places(self) -> Mapping[str, str]:
         with planning_errors():
@@ -129,7 +128,7 @@ class LakeTables:
             if time.monotonic() > self._until:
                 names = self._lake.table_names()
                 look = self.look() if names else None
-                self._schemas = {name: _columns(look.table(name)) for name in names} if look else {}
+                self._schemas = {name: to_arrow_schema(look.table(name).schema()) for name in names} if look else {}
                 self._until = time.monotonic() + NAMES_SECONDS
             if not self._schemas:
                 self._until = 0.0
@@ -151,7 +150,7 @@ class LakeTables:
             raise TableMissing(f"there is no table {name}", hint=tables_hint(name, self.schemas()))
         table = self.look().table(name)
         check_tenant(table.schema(), name)
-        files = self._planner.owned(table, organization)
+        files = self._planner.find_owned_files(table, organization)
         earliest, latest = time_span(table.schema(), files)
         return TableFacts(
             name=name,
@@ -167,7 +166,3 @@ class LakeTables:
                 for field in table.schema().fields
             ),
         )
-
-
-def _columns(table: Table) -> pa.Schema:
-    return schema_to_pyarrow(table.schema(), include_field_ids=False)

@@ -279,7 +279,7 @@ def test_no_organization_ends_the_idle_workers_of_another(lake: Lake) -> None:
     pool = WorkerPool(lake, QueryConfig(threads=1, memory_limit="300MB", warm_workers=1))
 
     def take(organization: str, memory: str) -> WorkerProcess:
-        worker = pool.take(WorkerStatement(lambda _root: DuckDBStatement(""), memory, organization, None))
+        worker = pool.take(statement_of(organization, memory))
         pool.give_back(worker, is_good=True)
         return worker
 
@@ -291,6 +291,41 @@ def test_no_organization_ends_the_idle_workers_of_another(lake: Lake) -> None:
         assert (first.is_alive, second.is_alive) == (False, True)
     finally:
         pool.close()
+
+
+def test_unused_workers_stay_for_others(lake: Lake) -> None:
+    """An organization with a memory limit of its own can't use them, and does not end them to make room."""
+    pool = WorkerPool(lake, QueryConfig(threads=1, memory_limit="300MB", warm_workers=1))
+    try:
+        pool.give_back(pool.take(statement_of("", "300MB")), is_good=True)
+        unused = list(pool._idle)
+        hostile = pool.take(statement_of("hostile", "200MB"))
+        assert unused
+        assert all(worker.is_alive for worker in unused)
+        pool.give_back(hostile, is_good=True)
+    finally:
+        pool.close()
+
+
+def test_a_worker_starts_at_the_priority_of_its_statement(lake: Lake) -> None:
+    """The first statement is not above its organization's share. The next one may be, if the system allows that."""
+    pool = WorkerPool(lake, QueryConfig(threads=1, memory_limit="300MB", warm_workers=0))
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    try:
+        worker = pool.take(statement_of("hostile", "300MB", niceness=7))
+        assert os.getpriority(os.PRIO_PROCESS, worker.process.pid) == min(own + 7, 19)
+        assert worker.niceness == 7
+        pool.give_back(worker, is_good=True)
+        other = pool.take(statement_of("honest", "300MB"))
+        assert other is not worker
+        pool.give_back(other, is_good=True)
+    finally:
+        pool.close()
+
+
+def statement_of(organization: str, memory: str, niceness: int = 0) -> WorkerStatement:
+    """A statement that is not run."""
+    return WorkerStatement(lambda _root: DuckDBStatement(""), memory, organization, None, niceness)
 
 
 def test_a_long_statement_gives_way_to_short_ones(pool: WorkerPool) -> None:
@@ -320,8 +355,8 @@ def test_a_long_statement_gives_way_to_short_ones(pool: WorkerPool) -> None:
 def test_priorities_are_relative_to_that_of_the_server() -> None:
     """A server at a low priority has workers that are not above it, and that still tell long statements apart."""
     code = (
-        "import os; os.nice(3); from neve.query.engine.worker import PriorityControl as Control; control = Control();"
-        "own = os.getpriority(os.PRIO_PROCESS, 0); control.begin(5);"
+        "import os; os.nice(3); from neve.query.engine.worker import PriorityControl as Control;"
+        "own = os.getpriority(os.PRIO_PROCESS, 0); control = Control(own); control.begin(5);"
         "print(os.getpriority(os.PRIO_PROCESS, 0) - own, control.end()['niceness'] in (0, 5),"
         " os.getpriority(os.PRIO_PROCESS, 0) >= own)"
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pytest
 
+MODULE = "neve.query.engine.worker"
 WORKER = "import neve.query.engine.worker as w; w.check_duckdb_statement = lambda *_: None; w.main()"
 
 
@@ -16,6 +17,6 @@ def run_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     started = subprocess.Popen
 
     def start(command: list[str], **more: Any) -> Any:
-        return started([command[0], "-c", WORKER, command[-1]], **more)
+        return started([command[0], "-c", WORKER, *command[command.index(MODULE) + 1 :]], **more)
 
     monkeypatch.setattr("neve.query.engine.worker_process.subprocess.Popen", start)

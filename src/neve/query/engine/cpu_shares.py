@@ -32,22 +32,22 @@ class CpuShares:
         """Add the CPU time of a statement."""
         with self._lock:
             now = self._clock()
-            self._used[organization] = (self._left(organization, now) + cpu_seconds, now)
-            for other in [one for one in self._used if self._left(one, now) < ACTIVE_SECONDS]:
+            self._used[organization] = (self._decay_use(organization, now) + cpu_seconds, now)
+            for other in [one for one in self._used if self._decay_use(one, now) < ACTIVE_SECONDS]:
                 del self._used[other]
 
     def niceness(self, organization: str) -> int:
         """Return the niceness of the next statement: 0 unless another active organization has used less."""
         with self._lock:
             now = self._clock()
-            own = self._left(organization, now)
-            others = [left for one in self._used if one != organization and (left := self._left(one, now))]
+            own = self._decay_use(organization, now)
+            others = [left for one in self._used if one != organization and (left := self._decay_use(one, now))]
         if not others:
             return 0
         ratio = max(own, LEAST_SECONDS) / max(min(others), LEAST_SECONDS)
         return max(0, min(MOST_NICENESS, round(STEP * math.log2(ratio))))
 
-    def _left(self, organization: str, now: float) -> float:
+    def _decay_use(self, organization: str, now: float) -> float:
         used, at = self._used.get(organization, (0.0, now))
         left = used * 0.5 ** ((now - at) / HALF_LIFE_SECONDS)
         return left if left >= ACTIVE_SECONDS else 0.0

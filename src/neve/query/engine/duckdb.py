@@ -142,7 +142,7 @@ class LocalProgramRun:
 
     def begin(self) -> None:
         """Run the program to its end."""
-        context = ProgramContext(self._read, LOCAL_MEMORY_BYTES, self._check)
+        context = ProgramContext(self._read, LOCAL_MEMORY_BYTES, self._check, rollups=self._program.rollups)
         self._batches = list(load_function(self._program.function)(self._program.arguments, context))
 
     @property

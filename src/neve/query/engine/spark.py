@@ -6,12 +6,8 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.fs as pafs
 
 from neve.errors import LakeError
-from neve.lake.spark.session import check_reachable
-from neve.lake.storage.filesystem import resolve_filesystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +31,8 @@ class SparkRun:
     """One statement whose result is stored in a folder that all workers reach, so that it need not fit into memory."""
 
     def __init__(self, lake: Lake, session: SparkSession, sql: str, most_rows: int) -> None:
+        from neve.lake.storage.filesystem import resolve_filesystem  # noqa: PLC0415 - for queries on Spark, as below
+
         self._session = session
         self._sql = sql
         self._most = most_rows
@@ -46,6 +44,8 @@ class SparkRun:
 
     def begin(self) -> None:
         """Run the statement. Blocks until the whole result is stored. Raises `LakeError` if Spark is lost meanwhile."""
+        from neve.lake.spark.session import check_reachable  # noqa: PLC0415
+
         try:
             self._begin()
         except Exception as error:
@@ -56,6 +56,8 @@ class SparkRun:
             raise
 
     def _begin(self) -> None:
+        import pyarrow.dataset as ds  # noqa: PLC0415
+
         self._session.addTag(self._tag)
         frame = self._session.sql(self._sql).limit(self._most)
         self._names = frame.columns
@@ -73,6 +75,8 @@ class SparkRun:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the result, file by file in the order of the rows."""
+        import pyarrow.dataset as ds  # noqa: PLC0415
+
         for path in self._files:
             part = ds.dataset(path, schema=self._stored, filesystem=self._filesystem, format="parquet")
             for batch in part.scanner(use_threads=False).to_batches():
@@ -84,6 +88,8 @@ class SparkRun:
 
     def close(self) -> None:
         """Remove the result, and close the session if it is one of a server. Other sessions end with Spark itself."""
+        import pyarrow.fs as pafs  # noqa: PLC0415
+
         if self._remote:
             self._session.stop()
         if self._filesystem.get_file_info(self._inner).type != pafs.FileType.NotFound:

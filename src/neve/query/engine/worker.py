@@ -28,7 +28,7 @@ from neve.errors import LimitExceeded, QueryError
 from neve.query.engine.channel import Channel, ChannelClosed, Frame, parse_document
 from neve.query.engine.duckdb import BATCH_ROWS, InstanceSettings
 from neve.query.engine.file_links import LinkedFiles
-from neve.query.engine.program import ProgramContext, StatementRequest, find_error_class, load_function
+from neve.query.engine.program import KeptValues, ProgramContext, StatementRequest, find_error_class, load_function
 from neve.query.sql.duckdb_statement import DuckDBStatement, check_duckdb_statement
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ PACE_SECONDS = 0.25
 PART_BYTES, ROW_BYTES = 8 * 1024 * 1024, 128 * 1024 * 1024
 RECURSION = 12_000  # a parse tree in JSON is deeper than Python's default limit
 TRACE_CHARACTERS = 4000
+KEPT_SHARE = 16  # of the memory is for values that programs keep
 
 
 class StatementRefused(Exception):
@@ -82,13 +83,13 @@ class RunningStatement:
 class PriorityControl:
     """Priority of this process for a statement. It is lowered while a long statement runs.
 
-    A niceness is relative to that of the server, which this process inherits.
+    A niceness is relative to that of the server. The server sets the first one when it starts this process.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, server_niceness: int, niceness: int = 0) -> None:
         self._began: float | None = None
-        self._inherited = os.getpriority(os.PRIO_PROCESS, 0)
-        self._niceness = 0  # the current value
+        self._server = server_niceness
+        self._niceness = niceness  # the current value
         self._works = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -108,14 +109,14 @@ class PriorityControl:
         self._began = None
         if self._niceness:
             with suppress(OSError):
-                set_niceness(self._inherited)
+                set_niceness(self._server)
                 self._niceness = 0
         return {"cpu_seconds": used, "niceness": self._niceness}
 
     def _lower(self, niceness: int) -> None:
         if niceness > self._niceness:
             self._niceness = niceness
-            set_niceness(self._inherited + niceness)
+            set_niceness(self._server + niceness)
 
     def _watch(self) -> None:
         while self._works.wait():
@@ -128,10 +129,10 @@ class PriorityControl:
 class Worker:
     """Worker that responds to requests from a channel until it is closed."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, pace: PriorityControl) -> None:
         self._channel = channel
         self._running = RunningStatement()
-        self._pace = PriorityControl()
+        self._pace = pace
         self._requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._plans: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
@@ -142,6 +143,7 @@ class Worker:
         recipe = InstanceSettings(opening["memory"], opening["threads"], tuple(opening["statements"]))
         self._instance = recipe.open()
         self._memory_bytes = opening["memory_bytes"]
+        self._kept = KeptValues(self._memory_bytes // KEPT_SHARE)
         self._files = LinkedFiles(opening["root"]) if opening["root"] else None
         threading.Thread(target=self._listen, daemon=True).start()
         limit_memory(opening["more_bytes"])
@@ -169,6 +171,8 @@ class Worker:
 
     def _answer(self, request: dict[str, Any]) -> None:
         limit_processor(request["cpu_seconds"])
+        versions = request.get("versions")
+        self._kept.enter(request["organization"], None if versions is None else tuple(map(tuple, versions)))
         connection = self._instance.cursor()
         self._running.begin(request["number"], connection)
         self._pace.begin(request["niceness"])
@@ -217,7 +221,7 @@ class Worker:
                 raise StatementRefused
             return self._execute(connection, planned)
 
-        context = ProgramContext(read, self._memory_bytes, self._running.check)
+        context = ProgramContext(read, self._memory_bytes, self._running.check, self._kept, request["rollups"])
         is_first = True
         for batch in load_function(request["function"])(request["arguments"], context):
             if is_first:
@@ -298,10 +302,11 @@ def limit_processor(seconds: float | None) -> None:
 
 
 def main() -> None:
-    """Serve on the socket whose number is the first argument."""
+    """Serve on the socket whose number is the first argument. The others are the niceness of the server and its own."""
     sys.setrecursionlimit(RECURSION)
+    number, server_niceness, niceness = map(int, sys.argv[1:])
     with suppress(ChannelClosed, KeyboardInterrupt):
-        Worker(Channel(socket.socket(fileno=int(sys.argv[1])))).serve()
+        Worker(Channel(socket.socket(fileno=number)), PriorityControl(server_niceness, niceness)).serve()
 
 
 if __name__ == "__main__":

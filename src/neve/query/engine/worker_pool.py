@@ -94,13 +94,16 @@ class WorkerPool:
         if spare is not None:
             spare.end("")
         if worker is None:
-            worker = self._start(statement.memory)
+            worker = self._start(statement.memory, statement.niceness)
         worker.organization = statement.organization
         return worker
 
     def _take_spare(self, organization: str) -> WorkerProcess | None:
-        """Remove an idle worker from a full pool: the organization's own or an unused one, never one of another."""
-        spare = next((one for name in (organization, "") for one in self._idle if one.organization == name), None)
+        """Remove an idle worker of the organization from a full pool.
+
+        Unused workers stay for others: one that fits this statement would have been returned.
+        """
+        spare = next((one for one in self._idle if one.organization == organization), None)
         if spare is not None:
             self._idle.remove(spare)
         return spare
@@ -140,9 +143,9 @@ class WorkerPool:
         shutil.rmtree(self._spill, ignore_errors=True)
         os.close(self._spill_lock)
 
-    def _start(self, memory: str) -> WorkerProcess:
+    def _start(self, memory: str, niceness: int) -> WorkerProcess:
         try:
-            return WorkerProcess(self._place, memory)
+            return WorkerProcess(self._place, memory, niceness)
         except (ChannelClosed, OSError) as error:
             raise QueryError(
                 "a process for the query did not start", hint="run the query again; see the log of the server"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -58,18 +59,26 @@ def parse_memory(memory: str) -> int:
 class WorkerProcess:
     """One worker process, as its server sees it."""
 
-    def __init__(self, place: WorkerContext, memory: str) -> None:
+    def __init__(self, place: WorkerContext, memory: str, niceness: int = 0) -> None:
+        """Start a worker with a memory limit. Its start, too, has the niceness of the statement that needs it.
+
+        The start takes half a CPU second, and an organization whose statements exceed their memory needs many of them.
+        """
         self.memory = memory
         self.organization = ""  # of its last statement: the cached file metadata is useful for that organization
         self.number = 0
-        self.niceness = 0  # stays high if the system does not let the process raise its priority again
+        self.niceness = niceness  # stays high if the system does not let the process raise its priority again
         self.root = place.links.make() if place.links else ""
         self.spill = tempfile.mkdtemp(prefix="", dir=place.spill)
         self._log = Path(self.spill) / "stderr"
         own, other = socket.socketpair()
+        server_niceness = os.getpriority(os.PRIO_PROCESS, 0)
         with other, self._log.open("wb") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "neve.query.engine.worker", str(other.fileno())],
+                [
+                    *(sys.executable, "-P", "-m", "neve.query.engine.worker"),
+                    *(str(other.fileno()), str(server_niceness), str(niceness)),
+                ],
                 pass_fds=[other.fileno()],
                 cwd=self.spill,
                 env=place.environment,
@@ -80,6 +89,9 @@ class WorkerProcess:
                 # the CPU among sessions, and a low priority would have no effect in a separate one.
                 process_group=0,
             )
+        if niceness:
+            with suppress(OSError):  # it has ended meanwhile, which is noticed below
+                os.setpriority(os.PRIO_PROCESS, self.process.pid, server_niceness + niceness)
         WORKERS.inc()
         self.channel = Channel(own)
         self.idle_since = 0.0

@@ -103,6 +103,7 @@ class WorkerRun:
             "number": worker.number,
             "cpu_seconds": self._statement.cpu_seconds_left,
             "niceness": self._statement.niceness,
+            "organization": self._statement.organization,
             **self._describe_work(worker),  # may fail: nothing was sent yet
         }
         try:
@@ -117,7 +118,13 @@ class WorkerRun:
     def _describe_work(self, worker: WorkerProcess) -> dict[str, Any]:
         work = self._statement.work
         if isinstance(work, PlannedProgram):
-            return {"function": work.program.function, "arguments": dict(work.program.arguments)}
+            program = work.program
+            return {
+                "function": program.function,
+                "arguments": dict(program.arguments),
+                "versions": list(program.versions),
+                "rollups": list(program.rollups),
+            }
         return self._describe_statement(work(worker.root))
 
     def _describe_statement(self, written: DuckDBStatement) -> dict[str, Any]:

@@ -130,7 +130,7 @@ class SelectScope:
         return any(item.side for item in self.items)
 
     @cached_property
-    def shown(self) -> tuple[FromItem, ...]:
+    def visible_items(self) -> tuple[FromItem, ...]:
         """Return the items that are visible in WHERE and in the list of columns."""
         return tuple(item for item in self.items if not item.is_hidden)
 
@@ -141,7 +141,7 @@ class SelectScope:
 
     def resolve(self, column: exp.Column, seen: Sequence[FromItem] | None = None) -> ColumnSource | None:
         """Return the source of a column, or `None` if it is ambiguous or belongs to an outer query."""
-        items = self.shown if seen is None else seen
+        items = self.visible_items if seen is None else seen
         name = fold(column.name)
         if column.args.get("db") or isinstance(column.this, exp.Star):
             return None
@@ -158,15 +158,15 @@ class SelectScope:
         """Return the columns of the result by name, each with its plain source column, if it has one."""
         found: dict[str, ColumnSource | None] = {}
         for projection in self.select.expressions:
-            for name, place in self._projected(projection):
+            for name, place in self._list_outputs(projection):
                 found[name] = None if name in found else place
         return found
 
-    def _projected(self, node: exp.Expr) -> Iterator[tuple[str, ColumnSource | None]]:
+    def _list_outputs(self, node: exp.Expr) -> Iterator[tuple[str, ColumnSource | None]]:
         star = _star(node)
         if star is not None:
             owner = fold(node.table) if isinstance(node, exp.Column) else ""
-            yield from self._starred(star, owner)
+            yield from self._expand_star(star, owner)
             return
         column = node.unalias()
         if isinstance(column, exp.Column):
@@ -174,10 +174,10 @@ class SelectScope:
         elif node.output_name:
             yield fold(node.output_name), None
 
-    def _starred(self, star: exp.Star, owner: str) -> Iterator[tuple[str, ColumnSource | None]]:
+    def _expand_star(self, star: exp.Star, owner: str) -> Iterator[tuple[str, ColumnSource | None]]:
         left_out = {fold(column.name) for column in star.args.get("except_") or ()}
         changed = {fold(part.alias_or_name) for key in ("replace", "rename") for part in star.args.get(key) or ()}
-        for item in self.shown:
+        for item in self.visible_items:
             for name in item.columns or ():
                 if name not in left_out and owner in {"", item.name}:
                     yield name, None if changed else (item, name)
@@ -192,10 +192,10 @@ class SelectScope:
         star = _star(node)
         if star is None:
             return isinstance(node.unalias(), exp.Columns)
-        return bool(star.args.get("rename")) or any(item.columns is None for item in self.shown)
+        return bool(star.args.get("rename")) or any(item.columns is None for item in self.visible_items)
 
     @cached_property
-    def passed(self) -> dict[str, ColumnSource]:
+    def filter_columns(self) -> dict[str, ColumnSource]:
         """Return result columns on which a filter gives the same result before the rest of the query as after it."""
         if not self.is_clear or any(self.select.args.get(part) for part in CUTTING) or self.names is None:
             return {}
@@ -348,6 +348,6 @@ def _follow(outer: Condition, item: FromItem, reading: SelectScope) -> Callable[
 
     def place(column: exp.Column) -> ColumnSource | None:
         found = outer.place(column)
-        return reading.passed.get(found[1]) if found is not None and found[0] is item else None
+        return reading.filter_columns.get(found[1]) if found is not None and found[0] is item else None
 
     return place

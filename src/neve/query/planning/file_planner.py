@@ -8,6 +8,8 @@ have changed their meaning.
 from __future__ import annotations
 
 import re
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, timedelta
@@ -155,6 +157,25 @@ def make_inside_check(schema: Schema, time: TimeRange) -> Callable[[FileEntry], 
     return is_inside
 
 
+def make_outside_check(schema: Schema, time: TimeRange) -> Callable[[FileEntry], bool]:
+    """Return a check whether no row of a file is in a time range, by its bounds alone: cheaper than an expression."""
+    bounds = time_bounds(schema, time)
+    if not bounds:
+        return lambda _entry: False
+    column = schema.find_field(TIME).field_id
+
+    def is_outside(entry: FileEntry) -> bool:
+        lower, upper = entry.lower_bounds.get(column), entry.upper_bounds.get(column)
+        if lower is None or upper is None:
+            return False
+        first, last = (int.from_bytes(bound, "little", signed=True) for bound in (lower, upper))
+        return any(last < moment if operator == ">=" else first >= moment for operator, moment in bounds)
+
+    return is_outside
+
+
+OWNERS = 64  # organizations and tables whose manifests are remembered
+FEW_FILES = 50  # of a manifest: each is examined sooner than the manifest
 COUNTED_AT_MOST = 20_000  # files that are examined in one plan only to count pruned files
 
 Tokens = tuple[tuple[str, frozenset[str]], ...]
@@ -206,21 +227,28 @@ class FilePlanner:
     def __init__(self, index: WordIndex | None = None, manifests: ManifestCache | None = None) -> None:
         self._index = index
         self._manifests = manifests or ManifestCache()
+        self._owners: OrderedDict[tuple[Any, ...], Pruner] = OrderedDict()
+        self._lock = threading.Lock()
 
-    def plan(self, table: Table, scan: Scan, organization: str, time: TimeRange) -> FilePlan:
-        """Return the files of the current snapshot that may contain rows of the organization that match the scan."""
+    def plan(self, table: Table, scan: Scan, organization: str, time: TimeRange, since_sequence: int = 0) -> FilePlan:
+        """Return the files of the current snapshot that may contain rows of the organization that match the scan.
+
+        Files of commits up to the sequence number `since_sequence` are left out. They do not count as pruned.
+        """
         schema = table.schema()
-        own = Pruner(table.metadata, tenant_predicate(table, organization))
+        own = self._prune_owner(table, organization)
         wanted = Pruner(table.metadata, And(scan.predicate, time_predicate(schema, time)))
-        found = _Candidates()
+        found = _Candidates(make_outside_check(schema, time))
         for manifest in self._manifests.of(table):
-            if own.manifest(manifest):
+            is_old = (manifest.sequence_number or 0) <= since_sequence and not holds_deletes(manifest)
+            if not (since_sequence and is_old) and own.manifest(manifest):
                 self._look_into(table, manifest, own, wanted, found)
+        found.data = [entry for entry in found.data if entry.sequence > since_sequence]
         return self._finish(table, scan, organization, time, found)
 
-    def owned(self, table: Table, organization: str) -> list[FileEntry]:
+    def find_owned_files(self, table: Table, organization: str) -> list[FileEntry]:
         """Return the data files that may contain rows of the organization."""
-        own = Pruner(table.metadata, tenant_predicate(table, organization))
+        own = self._prune_owner(table, organization)
         return [
             entry
             for manifest in self._manifests.of(table)
@@ -229,8 +257,21 @@ class FilePlanner:
             if own.file(entry)
         ]
 
+    def _prune_owner(self, table: Table, organization: str) -> Pruner:
+        """Return the pruner for files of an organization, which remembers its results for a version of the table."""
+        metadata = table.metadata
+        key = (metadata.table_uuid, metadata.current_schema_id, metadata.current_snapshot_id, organization)
+        with self._lock:
+            if key not in self._owners:
+                self._owners[key] = Pruner(metadata, tenant_predicate(table, organization))
+                if len(self._owners) > OWNERS:
+                    self._owners.popitem(last=False)
+            self._owners.move_to_end(key)
+            return self._owners[key]
+
     def _look_into(self, table: Table, manifest: ManifestFile, own: Pruner, wanted: Pruner, found: _Candidates) -> None:
-        is_wanted = wanted.manifest(manifest)
+        is_held = self._manifests.holds(manifest) and count_live_files(manifest) <= FEW_FILES
+        is_wanted = (is_held and not holds_deletes(manifest)) or wanted.manifest(manifest)
         if holds_deletes(manifest):
             if is_wanted:
                 some = self._manifests.entries(table, manifest)
@@ -248,7 +289,7 @@ class FilePlanner:
         for entry in self._manifests.entries(table, manifest):
             if not own.file(entry):
                 continue
-            if is_wanted and wanted.file(entry):
+            if is_wanted and not found.is_outside(entry) and wanted.file(entry):
                 found.data.append(entry)
             else:
                 found.prune(entry.file_size_in_bytes)
@@ -280,6 +321,7 @@ class FilePlanner:
 class _Candidates:
     """Files found so far."""
 
+    is_outside: Callable[[FileEntry], bool]
     data: list[FileEntry] = field(default_factory=list)
     deletes: list[FileEntry] = field(default_factory=list)
     pruned_files: int = 0

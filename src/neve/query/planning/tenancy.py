@@ -34,8 +34,8 @@ def check_tenant(schema: Schema, table: str) -> None:
     """Raise `QueryError` for a table whose rows do not name their organization."""
     if not has_tenant(schema):
         raise QueryError(
-            f"the table {table} has no column {TENANT} of text, so nobody's rows can be told apart",
-            hint=f"only tables with a column {TENANT} can be asked",
+            f"the table {table} has no text column {TENANT}, so its rows belong to no organization",
+            hint=f"query a table with a text column {TENANT}",
         )
 
 

@@ -249,10 +249,10 @@ class ExpressionCheck:
             case exp.Extract():
                 time, bucket = node.expression, UNITS.get(fold(node.name))
             case _:
-                time, bucket = self._divided(node)
+                time, bucket = self._find_divided_time(node)
         return bucket if self.is_column(time, TIME) else None
 
-    def _divided(self, node: exp.Expr) -> tuple[exp.Expr | None, int | None]:
+    def _find_divided_time(self, node: exp.Expr) -> tuple[exp.Expr | None, int | None]:
         """Return the time that a function divides into buckets, and the length of these."""
         name, arguments = function_name(node), _arguments(node)
         if name == "floor" and len(arguments) == 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlglot import exp
@@ -170,6 +170,21 @@ class LakeSql(DuckDB):
 
 
 LAKE = LakeSql(version=VERSION)
+
+
+def check_condition(sql: str) -> str:
+    """Return a text that can stand in parentheses as a condition; raises `QueryError` if it closes more than it opens.
+
+    >>> check_condition("severity_number >= 17 AND message = ')'")
+    "severity_number >= 17 AND message = ')'"
+    """
+    kinds = [token.token_type for token in tokenize(sql)]
+    depths = [0, *accumulate((kind in OPENING) - (kind in CLOSING) for kind in kinds)]
+    if min(depths) < 0 or depths[-1] or TokenType.SEMICOLON in kinds:
+        raise QueryError(
+            "the condition is not one expression", hint="close each parenthesis that it opens, and no other"
+        )
+    return sql
 
 
 def tokenize(sql: str) -> list[Token]:

@@ -199,7 +199,7 @@ class Statement:
         return find_open_pivots(self.tree)
 
     @cached_property
-    def normalised(self) -> str:
+    def normalised_sql(self) -> str:
         """Return one text for all statements that differ only in whitespace, comments and the case of keywords."""
         return " ".join(filter(None, (self.kind, self.explain, self.described, write(self.tree))))
 

@@ -338,7 +338,7 @@ def require_positive(node: exp.Expr, least: int = 1) -> int:
 def require_kind(node: exp.Expr, *kinds: str) -> exp.Expr:
     """Return the node if it has one of these kinds."""
     if not any(kind(node) == one or (one == LIST and kind(node).startswith(LIST)) for one in kinds):
-        raise NotPortable("a value whose type can't be told, or that the engines treat differently")
+        raise NotPortable("a value of an unknown type, or that the engines treat differently")
     return node
 
 

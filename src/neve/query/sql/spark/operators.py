@@ -43,7 +43,7 @@ def rewrite_cast(node: exp.Expr) -> exp.Expr:
     if target in FLOATS:
         return _to_float(node, of)
     if of not in PLAIN.get(target, set()):
-        raise NotPortable(f"a cast from {of or 'a type that can' + chr(39) + 't be told'} to {to.sql('duckdb')}")
+        raise NotPortable(f"a cast from {of or 'an unknown type'} to {to.sql('duckdb')}")
     return node
 
 
@@ -58,7 +58,7 @@ def _to_integer(node: exp.Expr, of: str) -> exp.Expr:
         rounded = call("RINT" if of == "float" else "ROUND", inner.copy())
         return type(node)(this=rounded, to=node.args["to"].copy(), safe=safe or None)
     if of != "text":
-        raise NotPortable("a cast to an integer of a value whose type can't be told")
+        raise NotPortable("a cast to an integer of a value of an unknown type")
     whole = exp.TryCast(this=inner.copy(), to=node.args["to"].copy(), safe=True)
     number = exp.TryCast(this=inner.copy(), to=exp.DataType.build("DECIMAL(38, 10)"), safe=True)
     fraction = exp.TryCast(this=call("ROUND", number), to=node.args["to"].copy(), safe=True)
@@ -133,7 +133,7 @@ def _sum(node: exp.Expr) -> exp.Expr:
 def _text_sum(node: exp.Expr) -> exp.Expr:
     parts = (node.this, node.args["expression"])
     if any(kind(part) not in {"text", "int", "bool", "null"} for part in parts):
-        raise NotPortable("|| of values whose type can't be told")
+        raise NotPortable("|| of values of an unknown type")
     return exp.DPipe(this=_as_text(parts[0]), expression=_as_text(parts[1]))
 
 
@@ -153,7 +153,7 @@ def _element(node: exp.Expr) -> exp.Expr:
         return call("TRY_ELEMENT_AT", node.this.copy(), index.copy())
     if of == "struct" and index.is_string:
         return exp.Dot(this=node.this.copy(), expression=exp.to_identifier(index.name, quoted=True))
-    raise NotPortable("[…] of a value whose type can't be told")
+    raise NotPortable("[…] of a value of an unknown type")
 
 
 def _like(node: exp.Expr) -> exp.Expr:

@@ -78,7 +78,7 @@ def unit_of(node: exp.Expr) -> str:
 def epoch_micros(node: exp.Expr) -> exp.Expr:
     """Return microseconds since 1970."""
     if kind(node) not in INSTANTS:
-        raise NotPortable("a time whose type can't be told")
+        raise NotPortable("a time of an unknown type")
     return call("UNIX_MICROS", as_instant(node))
 
 
@@ -152,7 +152,7 @@ def _units_since_epoch(time: exp.Expr, unit: str) -> exp.Expr:
 def extract_part(name: str, time: exp.Expr) -> exp.Expr:
     """Return one part of a time, as `extract` does."""
     if kind(time) not in INSTANTS | {"date"}:
-        raise NotPortable("a time whose type can't be told")
+        raise NotPortable("a time of an unknown type")
     name = SHORT.get(name, name)
     if name == "epoch":
         return epoch_seconds(time)
@@ -175,7 +175,7 @@ def epoch_seconds(time: exp.Expr) -> exp.Expr:
 def format_time(time: exp.Expr, pattern: exp.Expr) -> exp.Expr:
     """Translate `strftime`."""
     if not pattern.is_string or kind(time) not in INSTANTS | {"date"}:
-        raise NotPortable("strftime with a pattern that is not a literal, or of a time whose type can't be told")
+        raise NotPortable("strftime with a pattern that is not a literal, or of a time of an unknown type")
     return call("DATE_FORMAT", as_instant(time), text(java_format(pattern.name)))
 
 

@@ -195,7 +195,7 @@ def _check_explode(node: exp.Expr) -> None:
     select = place.parent
     alone = isinstance(select, exp.Select) and len(list(select.find_all(exp.Explode))) == 1
     if not alone or node.expressions or not kind(node.this).startswith("list<"):
-        raise NotPortable("unnest that is not alone in SELECT, or of a value whose type can't be told")
+        raise NotPortable("unnest that is not alone in SELECT, or of a value of an unknown type")
 
 
 def _expand_aliases(tree: exp.Expr, columns: Mapping[str, TableKinds]) -> exp.Expr:

@@ -1,0 +1,1 @@
+"""Tests of answers about traces and services."""
