@@ -268,7 +268,7 @@ def _compare_middle(evaluation: Evaluation, engine: Engine, text: str, at: int, 
         floats = [point for point in one.floats if point[0] == at]
         histograms = [point for point in one.histograms if point[0] == at]
         if floats or histograms:
-            series.append(SeriesResult(one.labels, floats, histograms))
+            series.append(SeriesResult.of_points(one.labels, floats, histograms))
     if instant.kind == "scalar":
         _check_result(evaluation, replace(instant, scalar=series[0].floats[0]))
     else:

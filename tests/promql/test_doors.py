@@ -15,6 +15,7 @@ from neve.query.service import Ports, QueryService
 from neve.receive.authentication import OpenGuard
 from tests.api.querying import serving
 from tests.promql.attacks import PromqlDoor, add_metrics, fixed_attacks, generated_attacks, query, request
+from tests.property_profiles import sample
 from tests.query.attacks import CANARY, OWN, canary_lake, check_answer, check_door
 from tests.query.lakes import ACME, OTHER
 
@@ -62,11 +63,13 @@ def test_the_canary_is_there(service: QueryService) -> None:
         assert found["data"] == [CANARY]
 
 
+@pytest.mark.sampled
 def test_no_attack_reads_a_foreign_row(door: PromqlDoor) -> None:
     """Names, values, patterns and parameters of any kind show the asker's own series only."""
     attacks = fixed_attacks()
     assert len(attacks) >= 200
-    assert check_door(door, attacks) >= 50
+    asked = sample(attacks)
+    assert check_door(door, asked) >= len(asked) // 5
     assert OWN in door.ask(query("shared_total"))
 
 

@@ -195,3 +195,23 @@ def test_merge_over_steps() -> None:
     engine = make_engine({"a": [1, STALE], "b": [None, 2]})
     points = as_points(engine.query_range('-{__name__=~"a|b"}', 0, MINUTE, MINUTE))
     assert points == {"": [(0, -1), (MINUTE, -2)]}
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("x", [2, 2, 1]),
+        ("sum(x) + 1", [2, 2, 1]),
+        ("count_over_time(x[2m])", [4, 4, 3]),
+        ("x @ 120", [2, 2, 2]),
+        ("max_over_time(sum(x)[2m:1m])", [2, 2, 9]),
+        ("1", [0, 0, 0]),
+    ],
+)
+def test_samples_at_each_step(text: str, counts: list[int]) -> None:
+    """Samples are counted at each step as in Prometheus: those of subqueries at the last one, in addition."""
+    engine = make_engine({"x a=1": [1, 2, 3, 4], "x a=2": [1, 2, 3]}, options=Options(lookback_ms=MINUTE))
+    result = engine.query_range(text, MINUTE, 3 * MINUTE, MINUTE)
+    assert result.samples is not None
+    assert result.samples.times_ms.tolist() == [MINUTE, 2 * MINUTE, 3 * MINUTE]
+    assert result.samples.counts.tolist() == counts

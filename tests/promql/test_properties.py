@@ -91,6 +91,26 @@ def test_windows(points: list[tuple[int, float]], length: int) -> None:
             assert sums[column] == pytest.approx(math.fsum(inside), rel=1e-12, abs=1e-290)
 
 
+@given(
+    st.lists(st.lists(st.integers(-200, 500), max_size=20, unique=True), max_size=4),
+    st.integers(-100, 400),
+    st.integers(1, 120),
+    st.integers(1, 12),
+    st.integers(1, 400),
+)
+def test_windows_on_a_grid(series: list[list[int]], first: int, step: int, count: int, length: int) -> None:
+    """Steps of equal distance have the windows that each step has alone, for many series."""
+    times = np.array([time for one in series for time in sorted(one)], np.int64)
+    bounds = np.cumsum([0, *map(len, series)])
+    samples = Samples(bounds, times, np.zeros(len(times)))
+    ends = first + np.arange(count, dtype=np.int64) * step
+    found = find_windows(samples, ends - length, ends, Options().make_budget())
+    for column, end in enumerate(ends.tolist()):
+        for row, one in enumerate(series):
+            inside = times[found.low[row, column] : found.high[row, column]].tolist()
+            assert inside == sorted(time for time in one if end - length < time <= end)
+
+
 @given(st.lists(VALUES, min_size=1, max_size=20), st.floats(0, 1))
 def test_quantile(values: list[float], quantile: float) -> None:
     """A quantile without NaN is numpy's linear one."""

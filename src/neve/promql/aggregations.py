@@ -82,7 +82,7 @@ def evaluate_aggregate(evaluator: Evaluator, node: Aggregate) -> Matrix:
 def _result(matrix: Matrix, groups: Groups, values: Floats, present: Bools) -> Matrix:
     dropped = np.zeros(len(groups.labels), np.bool_)
     np.logical_or.at(dropped, groups.members, matrix.name_dropped)
-    return Matrix(groups.labels, values, present, None, dropped).masked(present)
+    return Matrix(groups.labels, values, present, None, dropped).mask(present)
 
 
 def _count(mask: Bools, groups: Groups) -> Integers:
@@ -220,7 +220,7 @@ def _total_histograms(
     histograms = put_histograms((len(groups.labels), evaluator.steps), cells)
     dropped = np.zeros(len(groups.labels), np.bool_)
     np.logical_or.at(dropped, groups.members, matrix.name_dropped)
-    return Matrix(groups.labels, values, present, histograms, dropped).masked(present)
+    return Matrix(groups.labels, values, present, histograms, dropped).mask(present)
 
 
 def _combine(evaluator: Evaluator, node: Aggregate, matrix: Matrix, rows: list[int], step: int) -> Histogram | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -150,6 +151,23 @@ class Annotations:
     def incompatible_buckets(self, operator: str, span: Span) -> None:
         """Warn about two histograms that can't be combined."""
         self.warn(f"incompatible bucket layout encountered for binary operator {operator}", span)
+
+    def rolled_up(self, window: str, span: Span) -> None:
+        """Inform that a function was computed from windows of the storage instead of its points."""
+        self.inform(f"computed from rollups with windows of {window}, up to rounding as from the points", span)
+
+    def rolled_growth(self, window: str, error: float, span: Span) -> None:
+        """Inform that the growth of counters was computed from windows, and by how much it may differ."""
+        bound = (
+            f"at most {math.ceil(error * 10_000) / 100:g}% from the points"
+            if error
+            else "up to rounding as from the points"
+        )
+        self.inform(
+            f"computed from rollups with windows of {window}, {bound}; "
+            "growth over pauses of more than 5m inside a window is not counted",
+            span,
+        )
 
     def nan_observations(self, result: str, metric: str, span: Span) -> None:
         """Inform about the effect of NaN observations on a quantile or fraction."""

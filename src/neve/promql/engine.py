@@ -19,22 +19,48 @@ from neve.promql.matrix import Matrix, Scalar, String, clean_names
 from neve.promql.selectors import RangeVector, select_range
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from neve.promql.histograms.native import Histogram
     from neve.promql.labels import Labels
-    from neve.promql.series import Integers, SeriesSource
+    from neve.promql.matrix import Value
+    from neve.promql.series import Bools, Floats, Integers, SeriesSource
 
-__all__ = ["Engine", "Result", "ResultKind", "SeriesResult"]
+__all__ = ["Engine", "Result", "ResultKind", "SampleCounts", "SeriesResult", "finish_matrix", "finish_vector"]
 
 ResultKind = str  # vector, matrix, scalar, string
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SeriesResult:
-    """Series of a result: times in milliseconds and values, floats and histograms apart."""
+    """Series of a result: times in milliseconds and values of floats, and histograms apart."""
 
     labels: Labels
-    floats: list[tuple[int, float]]
-    histograms: list[tuple[int, Histogram]]
+    times_ms: Integers
+    values: Floats
+    histograms: Sequence[tuple[int, Histogram]] = ()
+
+    @classmethod
+    def of_points(
+        cls, labels: Labels, points: Sequence[tuple[int, float]], histograms: Sequence[tuple[int, Histogram]] = ()
+    ) -> SeriesResult:
+        """Return a series of plain points."""
+        times, values = zip(*points, strict=True) if points else ((), ())
+        return cls(labels, np.array(times, np.int64), np.array(values, np.float64), histograms)
+
+    @property
+    def floats(self) -> list[tuple[int, float]]:
+        """Return times and values of the floats."""
+        return list(zip(self.times_ms.tolist(), self.values.tolist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleCounts:
+    """Samples that a query read at each step, and the largest number of samples and cells that it held."""
+
+    times_ms: Integers
+    counts: Integers
+    peak: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +73,7 @@ class Result:
     text: str | None = None
     warnings: tuple[str, ...] = ()
     infos: tuple[str, ...] = ()
+    samples: SampleCounts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +99,7 @@ class Engine:
                 return _finish(Result("string", [], text=value.value), evaluator, text)
             if isinstance(value, Scalar):
                 return _finish(Result("scalar", [], scalar=(time_ms, float(value.values[0]))), evaluator, text)
-            return _finish(Result("vector", _list_series(clean_names(value), evaluator)), evaluator, text)
+            return finish_vector(value, evaluator, text)
 
     def query_range(self, text: str, start_ms: int, end_ms: int, step_ms: int) -> Result:
         """Return the value of an expression at each step from start to end, both inclusive.
@@ -87,19 +114,27 @@ class Engine:
         if not len(times):
             return Result("matrix", [])
         with np.errstate(all="ignore"):
-            value = evaluator.evaluate(node)
-            if isinstance(value, Scalar):
-                points = list(zip(times.tolist(), value.values.tolist(), strict=True))
-                return _finish(Result("matrix", [SeriesResult((), points, [])]), evaluator, text)
-            if not isinstance(value, Matrix):
-                raise EvaluationFailed("expected a scalar or an instant vector in a range query")
-            series = sorted(_list_series(clean_names(value), evaluator), key=lambda one: one.labels)
-        return _finish(Result("matrix", series), evaluator, text)
+            return finish_matrix(evaluator.evaluate(node), evaluator, text)
 
     def _start(self, query: QueryTimes, times: Integers) -> Evaluator:
         budget = self.options.make_budget()
         budget.charge(len(times))
         return Evaluator(self.source, self.options, query, times, Annotations(), budget)
+
+
+def finish_vector(value: Matrix, evaluator: Evaluator, text: str) -> Result:
+    """Return the result of an instant query whose value is a vector."""
+    return _finish(Result("vector", _list_series(clean_names(value), evaluator)), evaluator, text)
+
+
+def finish_matrix(value: Value, evaluator: Evaluator, text: str) -> Result:
+    """Return the result of a range query. Raises `EvaluationFailed` if the value is a string."""
+    if isinstance(value, Scalar):
+        return _finish(Result("matrix", [SeriesResult((), evaluator.times, value.values)]), evaluator, text)
+    if not isinstance(value, Matrix):
+        raise EvaluationFailed("expected a scalar or an instant vector in a range query")
+    series = sorted(_list_series(clean_names(value), evaluator), key=lambda one: one.labels)
+    return _finish(Result("matrix", series), evaluator, text)
 
 
 def _check_range(node: Node) -> None:
@@ -115,7 +150,9 @@ def _finish(result: Result, evaluator: Evaluator, text: str) -> Result:
     for one in result.series:
         budget.charge_labels(sum(len(name) + len(value) for name, value in one.labels))
     warnings, infos = evaluator.annotations.format(text)
-    return replace(result, warnings=tuple(warnings), infos=tuple(infos))
+    held = evaluator.options.max_samples - evaluator.budget.samples
+    samples = SampleCounts(evaluator.times, evaluator.samples_read, held)
+    return replace(result, warnings=tuple(warnings), infos=tuple(infos), samples=samples)
 
 
 def _list_series(matrix: Matrix, evaluator: Evaluator) -> list[SeriesResult]:
@@ -126,15 +163,17 @@ def _list_series(matrix: Matrix, evaluator: Evaluator) -> list[SeriesResult]:
     if matrix.histograms is not None:
         for cell in matrix.histograms[histograms]:
             evaluator.budget.charge_points(weigh_histogram(cell))
+    is_full: Bools = np.all(floats, axis=1)
     for row, labels in enumerate(matrix.labels):
-        chosen = floats[row]
-        points = list(zip(times[chosen].tolist(), matrix.values[row, chosen].tolist(), strict=True))
+        moments, values = times, matrix.values[row]
+        if not is_full[row]:
+            moments, values = times[floats[row]], values[floats[row]]
         cells: list[tuple[int, Histogram]] = []
         if matrix.histograms is not None:
             chosen = histograms[row]
             cells = list(zip(times[chosen].tolist(), matrix.histograms[row, chosen].tolist(), strict=True))
-        if points or cells:
-            found.append(SeriesResult(labels, points, cells))
+        if len(moments) or cells:
+            found.append(SeriesResult(labels, moments, values, cells))
     return found
 
 
@@ -149,6 +188,6 @@ def _list_range(vector: RangeVector, evaluator: Evaluator) -> list[SeriesResult]
             times, floats = extend_floats(times, floats, *edges, is_smoothed=vector.is_smoothed)
         evaluator.budget.charge_points(len(times) + sum(weigh_histogram(one) for one in histograms))
         if times or moments:
-            points = list(zip(times, floats, strict=True))
-            found.append(SeriesResult(labels, points, list(zip(moments, histograms, strict=True))))
+            points, cells = list(zip(times, floats, strict=True)), list(zip(moments, histograms, strict=True))
+            found.append(SeriesResult.of_points(labels, points, cells))
     return sorted(found, key=lambda one: one.labels)

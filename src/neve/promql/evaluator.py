@@ -19,6 +19,7 @@ from neve.promql.language.syntax import (
     Duration,
     DurationOperation,
     Edge,
+    Evaluated,
     Node,
     Number,
     Paren,
@@ -91,6 +92,10 @@ class Evaluator:
     annotations: Annotations
     budget: Budget
     cache: dict[tuple[tuple[Matcher, ...], int, int], SeriesSet] = field(default_factory=dict)
+    samples_read: Integers = field(init=False)  # at each step
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "samples_read", np.zeros(len(self.times), np.int64))
 
     def at_times(self, times: Integers) -> Evaluator:
         """Return an evaluator for other steps of the same query."""
@@ -199,14 +204,17 @@ def _evaluators() -> dict[type, Callable[[Evaluator, Any], Value]]:
     """Return the functions that evaluate each kind of node. Their modules evaluate operands by this one."""
     from neve.promql import aggregations, operators, selectors  # noqa: PLC0415  # as said
     from neve.promql.functions import FUNCTIONS  # noqa: PLC0415  # as said
+    from neve.promql.functions.rolled_ranges import evaluate_rolled  # noqa: PLC0415  # as said
 
     def evaluate_call(evaluator: Evaluator, node: Call) -> Value:
         selectors.check_modifiers(node)
-        return FUNCTIONS[node.function](evaluator, node)
+        found = evaluate_rolled(evaluator, node)
+        return FUNCTIONS[node.function](evaluator, node) if found is None else found
 
     return {
         Number: lambda evaluator, node: Scalar(np.full(evaluator.steps, node.value)),
         Text: lambda _evaluator, node: String(node.value),
+        Evaluated: lambda _evaluator, node: node.value,
         Paren: lambda evaluator, node: evaluator.evaluate(node.expression),
         Unary: operators.evaluate_unary,
         Binary: operators.evaluate_binary,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 import xxhash
@@ -66,8 +67,9 @@ def without(labels: Labels, names: Collection[str]) -> Labels:
 
 def set_label(labels: Labels, name: str, value: str) -> Labels:
     """Return the labels with one more or one replaced. An empty value removes the label."""
-    rest = [pair for pair in labels if pair[0] != name]
-    return tuple(sorted([*rest, (name, value)])) if value else tuple(rest)
+    place = bisect_left(labels, (name,))
+    end = place + (place < len(labels) and labels[place][0] == name)
+    return (*labels[:place], (name, value), *labels[end:]) if value else labels[:place] + labels[end:]
 
 
 def match_sets(

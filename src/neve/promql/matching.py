@@ -57,10 +57,10 @@ def evaluate_set(node: Binary, left: Matrix, right: Matrix) -> Matrix:
     left_groups, right_groups, groups = _group(left, right, node.matching)
     if node.operator == "or":
         there = _count_present(left, left_groups, len(groups)) > 0
-        return merge_rows(join_matrices(left, right.masked(~there[right_groups])))
+        return merge_rows(join_matrices(left, right.mask(~there[right_groups])))
     there = _count_present(right, right_groups, len(groups)) > 0
     wanted = there[left_groups]
-    return left.masked(wanted if node.operator == "and" else ~wanted)
+    return left.mask(wanted if node.operator == "and" else ~wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def _combine(evaluator: Evaluator, node: Binary, many: Matrix, one: Matrix, pair
             truth = truth & matched
         result = replace(result, values=truth.astype(np.float64), present=matched, histograms=histograms)
     notes.report()
-    return merge_rows(result.masked(result.present))
+    return merge_rows(result.mask(result.present))
 
 
 def _pick(matrix: Matrix, rows: Integers) -> Cells:

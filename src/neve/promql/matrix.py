@@ -68,7 +68,7 @@ class Matrix:
             self.name_dropped[chosen],
         )
 
-    def masked(self, wanted: Bools) -> Matrix:
+    def mask(self, wanted: Bools) -> Matrix:
         """Return the matrix with only the wanted cells, and without the rows that become empty."""
         present = self.present & wanted
         kept: Bools = np.any(present, axis=1)
@@ -89,7 +89,7 @@ class Matrix:
         """Return new floats in place of the floats. Histograms disappear."""
         dropped = np.ones(len(self), np.bool_) if drops_name else self.name_dropped
         result = Matrix(self.labels, values, self.is_float(), None, dropped)
-        return result if self.histograms is None else result.masked(result.present)
+        return result if self.histograms is None else result.mask(result.present)
 
 
 Value = Matrix | Scalar | String

@@ -184,7 +184,7 @@ def _with_scalar(evaluator: Evaluator, node: Binary, matrix: Matrix, scalar: Sca
     result = Matrix(matrix.labels, values, floats & kept, None, names)
     if matrix.histograms is not None:
         result = _with_histograms(evaluator, node, matrix, scalar, result, is_swapped=is_swapped)
-    return result.masked(result.present)
+    return result.mask(result.present)
 
 
 def _with_histograms(

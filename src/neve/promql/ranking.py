@@ -32,7 +32,7 @@ def evaluate_ranking(
     _check_count(parameter)
     counts = np.trunc(np.clip(parameter, 0, len(matrix))).astype(np.int64)
     if node.operator == "limitk":
-        return matrix.masked(_choose_first(matrix.present, members, counts))
+        return matrix.mask(_choose_first(matrix.present, members, counts))
     if matrix.histograms is not None and matrix.is_histogram().any():
         evaluator.annotations.ignored_in_aggregation(node.operator, node.span)
     floats = matrix.is_float()
@@ -42,7 +42,7 @@ def evaluate_ranking(
     if evaluator.steps == 1:
         ranked = order[:, 0]
         return matrix.rows(ranked[chosen[ranked, 0]])
-    return matrix.masked(chosen)
+    return matrix.mask(chosen)
 
 
 def _check_count(parameter: Floats) -> None:
@@ -89,4 +89,4 @@ def _limit_ratio(evaluator: Evaluator, node: Aggregate, matrix: Matrix, ratios: 
     offsets = np.array([hash_labels(one) / float((1 << 64) - 1) for one in matrix.labels])[:, None]
     limits = np.clip(ratios, -1, 1)[None, :]
     chosen = ((limits >= 0) & (offsets < limits)) | ((limits < 0) & (offsets >= 1 + limits))
-    return matrix.masked(chosen & (limits != 0))
+    return matrix.mask(chosen & (limits != 0))

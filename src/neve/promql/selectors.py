@@ -79,7 +79,9 @@ def find_latest(evaluator: Evaluator, series: SeriesSet, times: Integers) -> Lat
         stale = np.where(is_histogram, ended, stale)
         index = np.where(is_histogram, places, index)
         present = present | there
-    return Latest(series, present & ~stale, index, is_histogram)
+    found = present & ~stale
+    evaluator.samples_read[:] += found.sum(axis=0)
+    return Latest(series, found, index, is_histogram)
 
 
 def _find_one(samples: Samples, times: Integers, lookback_ms: int) -> tuple[Bools, Integers, Integers]:
@@ -112,7 +114,7 @@ def evaluate_selector(evaluator: Evaluator, node: VectorSelector) -> Matrix:
         chosen = latest.present & latest.is_histogram
         histograms[chosen] = latest.series.histograms.values[latest.index[chosen]]
     names = np.zeros(len(latest.series), np.bool_)
-    return Matrix(latest.series.labels, values, latest.present, histograms, names).masked(latest.present)
+    return Matrix(latest.series.labels, values, latest.present, histograms, names).mask(latest.present)
 
 
 def _clip(milliseconds: int) -> int:
@@ -160,7 +162,7 @@ class RangeVector:
         if histograms is not None:
             present = present | is_filled(histograms)
         dropped = self.name_dropped if keeps_name else np.ones(len(self.labels), np.bool_)
-        return Matrix(self.labels, values, present, histograms, dropped).masked(present)
+        return Matrix(self.labels, values, present, histograms, dropped).mask(present)
 
     def window_histograms(self, row: int, column: int) -> tuple[list[int], list[Histogram], list[int]]:
         """Return times, histograms and start times in one window."""
@@ -220,7 +222,7 @@ def evaluate_range(evaluator: Evaluator, node: RangeSelector) -> RangeVector:
     after = evaluator.options.lookback_ms if timing.is_smoothed else 0
     first, last = _clip(int(ends.min()) - length - before + 1), _clip(int(ends.max()) + after)
     series = evaluator.select(node.selector.all_matchers, first, last).without_stale()
-    return _make_range(
+    return make_range(
         evaluator,
         series,
         ends,
@@ -232,7 +234,7 @@ def evaluate_range(evaluator: Evaluator, node: RangeSelector) -> RangeVector:
     )
 
 
-def _make_range(
+def make_range(
     evaluator: Evaluator,
     series: SeriesSet,
     ends: Integers,
@@ -247,6 +249,8 @@ def _make_range(
     histograms = None if series.histograms is None else find_windows(series.histograms, low, high, evaluator.budget)
     dropped = np.zeros(len(series), np.bool_) if series.name_dropped is None else series.name_dropped
     floats = find_windows(series.floats, low, high, evaluator.budget)
+    for windows in (floats, histograms):
+        evaluator.samples_read[:] += 0 if windows is None else windows.counts.sum(axis=0)
     return RangeVector(series.labels, floats, histograms, dropped, starts, ends, length, node.span, **extended)
 
 
@@ -261,9 +265,11 @@ def _evaluate_subquery(evaluator: Evaluator, node: Subquery) -> RangeVector:
     evaluator.budget.charge(count)  # before the steps are allocated
     times = first + np.arange(count, dtype=np.int64) * step
     if not count:
-        return _make_range(evaluator, _to_series(None, times), ends, length, node)
-    inner = evaluator.at_times(times).vector(node.expression)
-    return _make_range(evaluator, _to_series(inner, times), ends, length, node)
+        return make_range(evaluator, _to_series(None, times), ends, length, node)
+    inside = evaluator.at_times(times)
+    inner = inside.vector(node.expression)
+    evaluator.samples_read[-1] += inside.samples_read.sum()  # as Prometheus: a subquery is evaluated once
+    return make_range(evaluator, _to_series(inner, times), ends, length, node)
 
 
 def _to_series(matrix: Matrix | None, times: Integers) -> SeriesSet:
@@ -291,7 +297,7 @@ def _evaluate_smoothed(evaluator: Evaluator, node: VectorSelector) -> Matrix:
     times, lookback = evaluator.selection_times(node.timing), evaluator.options.lookback_ms
     first, last = _clip(int(times.min()) - lookback + 1), _clip(int(times.max()) + lookback)
     series = evaluator.select(node.all_matchers, first, last).without_stale()
-    vector = _make_range(evaluator, series, times, 0, node, (lookback, lookback))
+    vector = make_range(evaluator, series, times, 0, node, (lookback, lookback))
     values, present = np.zeros(vector.shape), np.zeros(vector.shape, np.bool_)
     cells: list[tuple[int, int, Histogram]] = []
     for row, column in np.ndindex(vector.shape):

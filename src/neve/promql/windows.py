@@ -36,7 +36,26 @@ class Windows:
 
 def find_windows(samples: Samples, starts: Integers, ends: Integers, budget: Budget) -> Windows:
     """Return the windows (start, end]: open on the left."""
+    shift = _find_shift(starts, ends)
+    if shift:  # both edges are steps of one grid
+        found = latest_index(samples, np.concatenate((starts[:shift], ends))) + 1
+        return Windows(samples, found[:, : len(starts)], found[:, shift:], budget)
     return Windows(samples, latest_index(samples, starts) + 1, latest_index(samples, ends) + 1, budget)
+
+
+def _find_shift(starts: Integers, ends: Integers) -> int:
+    """Return by how many steps the ends come after the starts, or 0 if there is no such number below theirs."""
+    step = _find_step(ends)
+    shift, rest = divmod(int(ends[0] - starts[0]), step) if step and len(ends) > 1 else (0, 1)
+    return shift if not rest and shift < len(ends) else 0
+
+
+def _find_step(edges: Integers) -> int:
+    """Return the milliseconds between two edges, 1 for a single edge, or 0 if they differ or do not ascend."""
+    if len(edges) < 2:
+        return len(edges)
+    step = int(edges[1] - edges[0])
+    return step if step > 0 and (np.diff(edges) == step).all() else 0
 
 
 def latest_index(samples: Samples, edges: Integers) -> Integers:
@@ -45,6 +64,8 @@ def latest_index(samples: Samples, edges: Integers) -> Integers:
     shape = (series, len(edges))
     if not len(samples.times):
         return np.full(shape, -1, np.int64)
+    if step := _find_step(edges):
+        return _latest_on_grid(samples, edges, step)
     first, last = int(samples.times.min()), int(samples.times.max())
     span = last - first + 2
     if series * span >= _MAX_KEY:
@@ -53,6 +74,17 @@ def latest_index(samples: Samples, edges: Integers) -> Integers:
     keys = owners * span + (samples.times - first)
     needles = np.arange(series, dtype=np.int64)[:, None] * span + (np.clip(edges, first - 1, last) - first)[None, :]
     found: Integers = np.searchsorted(keys, needles.ravel(), side="right").reshape(shape) - 1
+    return found
+
+
+def _latest_on_grid(samples: Samples, edges: Integers, step: int) -> Integers:
+    """Do the same by counting the samples between two edges, if all edges have the same distance."""
+    series, count = len(samples.bounds) - 1, len(edges)
+    place = np.clip(-((edges[0] - samples.times) // step), 0, count)  # of the first edge that is not before the sample
+    place += np.repeat(np.arange(series, dtype=np.int64) * (count + 1), np.diff(samples.bounds))
+    counts = np.bincount(place, minlength=series * (count + 1)).reshape(series, count + 1)
+    found: Integers = np.cumsum(counts[:, :count], axis=1)
+    found += samples.bounds[:-1, None] - 1
     return found
 
 

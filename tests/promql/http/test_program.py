@@ -39,11 +39,15 @@ def run(service: QueryService, memory_bytes: int = 10**9, check: Callable[[], No
 
     def read(wanted: StatementRequest) -> pa.RecordBatchReader:
         bounds = TimeRange(wanted.since, wanted.until)
-        running = service.start(Request(wanted.sql, ACME, parameters=wanted.parameters, time=bounds))
+        request = Request(
+            wanted.sql, ACME, parameters=wanted.parameters, time=bounds, only_new_files=wanted.only_new_files
+        )
+        running = service.start(request)
         return pa.RecordBatchReader.from_batches(running.schema, running.batches())
 
-    pairs = [(name, str(more[name])) for name in ("query", "time") if name in more]
+    pairs = [(name, str(more[name])) for name in ("query", "time", "stats") if name in more]
     arguments = {"path": "query", "pairs": pairs, "now_ms": END * 1000, "seconds": None, "max_rows": None}
+    arguments |= {"has_series_table": True, "has_recorded": False}
     arguments |= {name: more[name] for name in ("seconds", "max_rows") if name in more}
     batches = list(answer(arguments, ProgramContext(read, memory_bytes, check)))
     return json.loads(b"".join(piece for batch in batches for piece in batch.column("body").to_pylist()))
@@ -90,3 +94,16 @@ def test_malformed(service: QueryService) -> None:
     """A malformed expression is the caller's error."""
     with pytest.raises(InvalidExpression, match="parse error"):
         run(service, query="sum(")
+
+
+def test_statistics(service: QueryService) -> None:
+    """`stats=all` adds counts of samples by step and times; another value leaves out the steps, none leaves out all."""
+    every = run(service, query="sum(http_requests_total)", stats="all")["data"]["stats"]
+    assert every["samples"]["totalQueryableSamplesPerStep"] == [[END, 2]]
+    assert every["samples"]["totalQueryableSamples"] == 2
+    assert every["samples"]["peakSamples"] > 0
+    assert every["timings"]["execTotalTime"] > 0
+    some = run(service, query="1", stats="true")["data"]["stats"]
+    assert some["samples"]["totalQueryableSamples"] == 0
+    assert "totalQueryableSamplesPerStep" not in some["samples"]
+    assert "stats" not in run(service, query="1")["data"]

@@ -159,3 +159,16 @@ def test_exemplars(servers: tuple[Server, Server], text: str) -> None:
     bounds = {"start": START_MS / 1000, "end": END_MS / 1000}
     ours, theirs = (server.ask("/query_exemplars", query=text, **bounds)[1]["data"] for server in servers)
     assert ours == theirs
+
+
+def test_statistics(servers: tuple[Server, Server]) -> None:
+    """The samples of each step are counted alike, also those of ranges, fixed times and subqueries."""
+    bounds = {"start": START_MS / 1000 + 300, "end": END_MS / 1000, "step": 60}
+    name = "http_requests_total"
+    for query in (name, f"rate({name}[5m])", f"sum({name} offset 1m)", f"max_over_time(sum({name})[5m:1m])"):
+        found = [server.ask("/query_range", query=query, stats="all", **bounds)[1]["data"] for server in servers]
+        ours, theirs = (one["stats"]["samples"] for one in found)
+        assert ours.keys() <= theirs.keys()
+        assert ours["totalQueryableSamplesPerStep"] == theirs["totalQueryableSamplesPerStep"], query
+        assert ours["totalQueryableSamples"] == theirs["totalQueryableSamples"], query
+        assert found[0]["stats"]["timings"].keys() == found[1]["stats"]["timings"].keys()

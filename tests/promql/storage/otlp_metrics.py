@@ -3,13 +3,17 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1 import metrics_pb2 as pb
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
+from neve.lake.commit.append import append_once
 from neve.lake.lake import Lake
+from neve.lake.write.table_writer import Target, write_files
 from neve.model.signals import Signal
+from neve.otlp import Intake, decode
 from tests.query.lakes import ACME, NOW, OTHER, make_lake, put
 
 START_MS = NOW // 1_000_000 // 60_000 * 60_000 - 20 * 60_000  # whole minutes, before the intake
@@ -106,10 +110,22 @@ def message(metrics: list[pb.Metric], service: str) -> ExportMetricsServiceReque
     )
 
 
-def make_metric_lake(folder: Path) -> Lake:
-    """Return a lake with the metrics of one organization, and one of another."""
+def put_parts(lake: Lake, part: int, parts: int, *, keeps_ids: bool = True) -> None:
+    """Commit every n-th row of the metrics, with the ids of their series or as older releases wrote them."""
+    wire = message(all_metrics(), "cart").SerializeToString()
+    rows = pa.Table.from_batches([decode(Signal.METRICS, [wire], Intake(ACME, NOW)).batch])
+    rows = rows.take(pa.array(range(part, rows.num_rows, parts)))
+    if not keeps_ids:
+        place = rows.schema.get_field_index("series_id")
+        rows = rows.set_column(place, rows.schema.field(place), pa.nulls(rows.num_rows, pa.int64()))
+    table = lake.table("metrics")
+    append_once(table, write_files(Target.of(table), rows), batch_id=f"part {part}", operation="test")
+
+
+def make_metric_lake(folder: Path, *, keeps_ids: bool = True, parts: int = 1) -> Lake:
+    """Return a lake with the metrics of one organization, or the first part of them, and one of another."""
     lake = make_lake(folder)
-    put(lake, ACME, Signal.METRICS, message(all_metrics(), "cart"), batch="-all")
+    put_parts(lake, 0, parts, keeps_ids=keeps_ids)
     secret = pb.Metric(name="secret", gauge=pb.Gauge(data_points=numbers([1.0] * COUNT)))
     put(lake, OTHER, Signal.METRICS, message([secret], "vault"), batch="-secret")
     return lake

@@ -8,20 +8,23 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from neve.app.promql import open_series
+from neve.app.query.promql import open_series
 from neve.errors import LimitExceeded
 from neve.lake.lake import Lake
 from neve.lexical.matchers import Matcher, MatchKind, match_regex
 from neve.promql.engine import Engine
 from neve.promql.language.parser import parse
 from neve.promql.language.syntax import VectorSelector
-from neve.promql.storage import metric_source, target_info
+from neve.promql.storage import series_rows, target_info
 from neve.promql.storage.metric_source import MetricSource, TimeWindow
 from neve.promql.storage.otel_names import Metric
 from neve.query.config import QueryConfig
 from neve.query.service import QueryService, no_limits
+from neve.series.config import SeriesConfig
+from neve.series.job import SeriesIndexer
+from tests.compact.tables import documents_in
 from tests.promql.examples import as_dict
-from tests.promql.storage.otlp_metrics import COUNT, GAP_MS, START_MS, make_metric_lake
+from tests.promql.storage.otlp_metrics import COUNT, GAP_MS, START_MS, make_metric_lake, put_parts
 from tests.query.lakes import ACME, OTHER
 
 END_MS = START_MS + (COUNT - 1) * GAP_MS
@@ -29,10 +32,16 @@ BASE = "instance=i1 job=cart"
 REST = "service_instance_id=i1 service_name=cart"
 
 
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Lake:
-    """The lake with metrics of all types."""
-    return make_metric_lake(tmp_path_factory.mktemp("lake"))
+@pytest.fixture(scope="module", params=["no series", "series", "older rows", "half of the files"])
+def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, iceberg: None) -> Lake:
+    """The lake with metrics of all types: with a table of series, with one that lacks files, and without ids."""
+    folder = tmp_path_factory.mktemp("lake")
+    made = make_metric_lake(folder, keeps_ids=request.param != "older rows", parts=2 if "half" in request.param else 1)
+    if request.param != "no series":
+        SeriesIndexer(made, SeriesConfig(), documents_in(folder)).run()
+    if "half" in request.param:
+        put_parts(made, 1, 2)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +157,7 @@ def fake_source(metrics: int, series: int) -> MetricSource:
         }
 
     def run(sql: str, _parameters: Sequence[Any], _window: TimeWindow) -> pa.Table:
-        if sql in {target_info.RESOURCES, target_info.SAMPLES}:
+        if sql in {"SELECT DISTINCT resource_attrs FROM metrics", target_info.SAMPLES}:
             return pa.Table.from_pylist([], pa.schema([("resource_attrs", pa.null()), ("points", pa.null())]))
         if "attributes" not in sql:
             return pa.Table.from_pylist([make_row(index) for index in range(metrics)])
@@ -203,7 +212,7 @@ def test_list_cost(monkeypatch: pytest.MonkeyPatch) -> None:
         count += 1
         return read_metric(row)
 
-    read_metric = metric_source._read_metric
-    monkeypatch.setattr(metric_source, "_read_metric", count_reads)
+    read_metric = series_rows.read_metric
+    monkeypatch.setattr(series_rows, "read_metric", count_reads)
     assert len(list(fake_source(300, 600).list_series((), 0, 1000))) == 600
-    assert count == 300 + 600
+    assert count == 600

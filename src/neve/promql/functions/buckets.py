@@ -107,7 +107,7 @@ def _native_result(
         values[row, step], note = compute(matrix.histograms[row, step], step)  # type: ignore[index]  # there are histograms
         if note:
             evaluator.annotations.nan_observations(note, get(matrix.labels[row], METRIC_NAME), span)
-    return Matrix(matrix.labels, values, found.native, None, np.ones(len(matrix), np.bool_)).masked(found.native)
+    return Matrix(matrix.labels, values, found.native, None, np.ones(len(matrix), np.bool_)).mask(found.native)
 
 
 def _classic_result(
@@ -123,7 +123,7 @@ def _classic_result(
         present[place] = mask.any(axis=0)
         values[place] = compute(one, found.matrix.values[one.rows], mask)
     names = np.ones(len(found.classic), np.bool_)
-    return Matrix([one.labels for one in found.classic], values, present, None, names).masked(present)
+    return Matrix([one.labels for one in found.classic], values, present, None, names).mask(present)
 
 
 def _quantile(evaluator: Evaluator, found: _Input, quantiles: Floats, span: Span) -> Matrix:
@@ -170,7 +170,7 @@ def _histogram_quantiles(evaluator: Evaluator, call: Call) -> Matrix:
         for one in np.unique(quantiles).tolist():
             evaluator.budget.visit(part.present.size + result.present.size)
             steps = np.isnan(quantiles) if np.isnan(one) else quantiles == one
-            chosen = part.masked(np.broadcast_to(steps, part.present.shape))
+            chosen = part.mask(np.broadcast_to(steps, part.present.shape))
             labels = [set_label(labels, name, _format_quantile(one)) for labels in chosen.labels]
             labelled = Matrix(labels, chosen.values, chosen.present, None, chosen.name_dropped)
             evaluator.charge_cells(len(labelled))

@@ -74,7 +74,7 @@ def _measure(compute: Callable[[Histogram], float]) -> _Function:
         values = np.zeros(there.shape)
         if matrix.histograms is not None:
             values[there] = [compute(one) for one in matrix.histograms[there]]
-        return Matrix(matrix.labels, values, there, None, np.ones(len(matrix), np.bool_)).masked(there)
+        return Matrix(matrix.labels, values, there, None, np.ones(len(matrix), np.bool_)).mask(there)
 
     return function
 
@@ -89,7 +89,7 @@ def _clamp(evaluator: Evaluator, call: Call) -> Matrix:
     if call.function != "clamp_min":
         highest = limits[-1]
     values = np.maximum(lowest[None, :], np.minimum(highest[None, :], matrix.values))
-    return matrix.with_floats(values).masked(np.broadcast_to(~(highest < lowest), (1, evaluator.steps)))
+    return matrix.with_floats(values).mask(np.broadcast_to(~(highest < lowest), (1, evaluator.steps)))
 
 
 def _round(evaluator: Evaluator, call: Call) -> Matrix:

@@ -158,7 +158,7 @@ def _split(matrix: Matrix, row: int, winners: Integers) -> Iterator[tuple[Matrix
     single = matrix.rows(np.array([row]))
     unique, places = np.unique(winners, axis=1, return_inverse=True)
     for index in range(unique.shape[1]):
-        part = single.masked((places.ravel() == index)[None, :])
+        part = single.mask((places.ravel() == index)[None, :])
         if len(part):
             yield part, unique[:, index].tolist()
 

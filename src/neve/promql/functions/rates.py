@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from neve.promql.histograms.native import Histogram
     from neve.promql.matrix import Matrix, Value
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["FUNCTIONS", "Extent", "extrapolate", "note_names"]
 
 _COUNTER_SUFFIXES = ("_total", "_sum", "_count", "_bucket")
 
@@ -80,7 +80,7 @@ def _grow(evaluator: Evaluator, call: Call) -> Matrix:
     else:
         result = _grow_plain(evaluator, vector, is_counter=is_counter, is_rate=is_rate)
     if is_counter:
-        _note_names(evaluator, call, result)
+        note_names(evaluator, call, result)
     return result
 
 
@@ -154,7 +154,8 @@ def note_mixed(evaluator: Evaluator, vector: RangeVector) -> Bools:
     return mixed
 
 
-def _note_names(evaluator: Evaluator, call: Call, result: Matrix) -> None:
+def note_names(evaluator: Evaluator, call: Call, result: Matrix) -> None:
+    """Inform about metrics whose name is not that of a counter."""
     floats = result.is_float().any(axis=1)
     for name in {get(result.labels[row], METRIC_NAME) for row in np.flatnonzero(floats).tolist()}:
         if name and not name.endswith(_COUNTER_SUFFIXES):

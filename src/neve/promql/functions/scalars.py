@@ -53,7 +53,7 @@ def _to_vector(evaluator: Evaluator, call: Call) -> Matrix:
 
 def _sample_times(latest: Latest, values: Integers) -> Matrix:
     names = np.ones(len(latest.series), np.bool_)
-    return Matrix(latest.series.labels, values / 1000, latest.present, None, names).masked(latest.present)
+    return Matrix(latest.series.labels, values / 1000, latest.present, None, names).mask(latest.present)
 
 
 def _timestamp(evaluator: Evaluator, call: Call) -> Matrix:
@@ -73,7 +73,7 @@ def _start_timestamp(evaluator: Evaluator, call: Call) -> Matrix:
     argument = strip_parens(call.arguments[0])
     if not isinstance(argument, VectorSelector) or not evaluator.options.uses_start_times:
         matrix = evaluator.vector(argument)
-        return matrix.masked(np.zeros(matrix.present.shape, np.bool_))
+        return matrix.mask(np.zeros(matrix.present.shape, np.bool_))
     latest = select_latest(evaluator, argument)
     return _sample_times(latest, latest.start_times())
 
@@ -81,7 +81,7 @@ def _start_timestamp(evaluator: Evaluator, call: Call) -> Matrix:
 def _sort(evaluator: Evaluator, call: Call) -> Matrix:
     """Sort an instant vector by value, NaN last. In a range query the order has no effect."""
     matrix = evaluator.vector(call.arguments[0])
-    matrix = matrix.masked(matrix.is_float())
+    matrix = matrix.mask(matrix.is_float())
     warn_ineffective_sort(evaluator, call)
     if evaluator.steps != 1:
         return matrix

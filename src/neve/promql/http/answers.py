@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from neve.lexical.literals import quote
 from neve.promql.engine import Engine
-from neve.promql.http.documents import Answer, answer_list, answer_result, format_seconds, format_value, to_json
+from neve.promql.http.documents import (
+    Answer,
+    Timings,
+    answer_list,
+    answer_result,
+    format_seconds,
+    format_value,
+    to_json,
+    write_statistics,
+)
 from neve.promql.http.parameters import BadData, Parameters
 from neve.promql.labels import get, is_valid_name
 from neve.promql.language.parser import parse
@@ -16,8 +26,9 @@ from neve.promql.storage import target_info
 from neve.promql.storage.otel_names import PARTS, translate_label, translate_name, translate_unit, unescape_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
+    from neve.promql.engine import Result
     from neve.promql.evaluator import Options
     from neve.promql.labels import Labels
     from neve.promql.storage.exemplars import Exemplar
@@ -50,16 +61,28 @@ def answer_query(query: Query) -> Answer:
     """Answer an instant query."""
     parameters = query.parameters
     at = parameters.time("time", parameters.now_ms)
-    result = _engine(query).query(parameters.text("query"), at)
-    return answer_result(result, at).truncate(parameters.limit())
+    return _evaluate(query, at, lambda engine, text: engine.query(text, at))
 
 
 def answer_range(query: Query) -> Answer:
     """Answer a range query."""
     parameters = query.parameters
     start, end, step = parameters.steps()
-    result = _engine(query).query_range(parameters.text("query"), start, end, step)
-    return answer_result(result, end).truncate(parameters.limit())
+    return _evaluate(query, end, lambda engine, text: engine.query_range(text, start, end, step))
+
+
+def _evaluate(query: Query, time_ms: int, run: Callable[[Engine, str], Result]) -> Answer:
+    """Return the answer with a result: with `stats` its statistics, with `stats=all` those of each step."""
+    parameters, began = query.parameters, time.perf_counter()
+    engine, text = _engine(query), parameters.text("query")
+    prepared = time.perf_counter()
+    result = run(engine, text)
+    statistics = ""
+    wanted = parameters.text("stats")
+    if wanted and result.samples is not None:
+        timings = Timings(prepared - began, time.perf_counter() - prepared)
+        statistics = write_statistics(result.samples, timings, has_steps=wanted == "all")
+    return answer_result(result, time_ms, statistics).truncate(parameters.limit())
 
 
 def _list_labels(query: Query, most: int = MAX_SERIES) -> tuple[set[Labels], bool]:
@@ -108,12 +131,13 @@ def answer_values(query: Query) -> Answer:
 
 
 def answer_metadata(query: Query) -> Answer:
-    """List metrics with type, unit and description."""
+    """List metrics with type, unit and description; `start` and `end` are those of the other lists."""
     parameters = query.parameters
     wanted, limit, each = parameters.text("metric"), parameters.count("limit"), parameters.count("limit_per_metric")
-    end = parameters.now_ms
+    end = parameters.time("end", parameters.now_ms)
+    start = parameters.time("start", end - LIST_MS)
     found: dict[str, list[dict[str, str]]] = {}
-    for metric, description in query.source.list_descriptions(end - LIST_MS, end):
+    for metric, description in query.source.list_descriptions(start, end):
         name = translate_name(metric)
         if not wanted or wanted in {name + part for part in PARTS.get(metric.kind, ("",))}:
             one = {"type": metric.prometheus_type, "unit": translate_unit(metric.unit), "help": description}
@@ -123,7 +147,7 @@ def answer_metadata(query: Query) -> Answer:
     if found and wanted in {"", target_info.NAME}:
         found[target_info.NAME] = [{"type": "gauge", "unit": "", "help": target_info.HELP}]
     pairs = sorted(found.items())[: MAX_SERIES if limit < 0 else limit]
-    return Answer("{", pairs, lambda pair: f"{to_json(pair[0])}:{to_json(pair[1])}", "}")
+    return Answer("{", pairs, _write_metadata, "}")
 
 
 def answer_exemplars(query: Query) -> Answer:
@@ -145,14 +169,18 @@ def answer_exemplars(query: Query) -> Answer:
     return Answer("[", sorted(found.items()), _write_exemplars, "]")
 
 
-def _write_exemplars(pair: tuple[Labels, set[Exemplar]]) -> str:
-    labels, found = pair
-    listed = [
-        f'{{"labels":{to_json(dict(one.labels))},"value":"{format_value(one.value)}",'
-        f'"timestamp":{format_seconds(one.time_ms)}}}'
-        for one in sorted(found)
-    ]
-    return f'{{"seriesLabels":{to_json(dict(labels))},"exemplars":[{",".join(listed)}]}}'
+def _write_metadata(pairs: Sequence[tuple[str, list[dict[str, str]]]]) -> Iterator[str]:
+    return (f"{to_json(name)}:{to_json(found)}" for name, found in pairs)
+
+
+def _write_exemplars(pairs: Sequence[tuple[Labels, set[Exemplar]]]) -> Iterator[str]:
+    for labels, found in pairs:
+        listed = [
+            f'{{"labels":{to_json(dict(one.labels))},"value":"{format_value(one.value)}",'
+            f'"timestamp":{format_seconds(one.time_ms)}}}'
+            for one in sorted(found)
+        ]
+        yield f'{{"seriesLabels":{to_json(dict(labels))},"exemplars":[{",".join(listed)}]}}'
 
 
 ANSWERS: dict[str, Callable[[Query], Answer]] = {

@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from neve.lexical.literals import format_float, format_general
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from neve.promql.engine import Result, SeriesResult
+    from neve.promql.engine import Result, SampleCounts, SeriesResult
     from neve.promql.histograms.native import Histogram
+    from neve.promql.series import Floats, Integers
 
-__all__ = ["Answer", "answer_list", "answer_result", "format_seconds", "format_value", "to_json"]
+__all__ = [
+    "Answer",
+    "Timings",
+    "answer_list",
+    "answer_result",
+    "format_seconds",
+    "format_value",
+    "to_json",
+    "write_statistics",
+]
 
 _OPEN_LEFT, _OPEN_RIGHT, _CLOSED = 0, 1, 3  # codes of a bucket's bounds
+PLAIN_FROM, PLAIN_BELOW = 1e-4, 1e15  # numbers that are always written without an exponent
+GROUP_POINTS = 65_536  # that are written at once
 TRUNCATED = "results truncated due to limit"
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # making one costs more than a short text
 
 
 def to_json(value: Any) -> str:
     """Return a value as compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def format_value(value: float) -> str:
@@ -44,13 +64,18 @@ def format_value(value: float) -> str:
     return f"{mantissa}e{sign}{exponent[1:].lstrip('0')}"
 
 
+def write_each(items: Sequence[Any]) -> Iterator[str]:
+    """Yield each item as JSON."""
+    return map(to_json, items)
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Data of a response: some items between a head and a tail, each written when it is sent."""
+    """Data of a response: some items between a head and a tail, which are written when they are sent."""
 
     head: str
     items: Sequence[Any] = ()
-    write: Callable[[Any], str] = to_json
+    write: Callable[[Sequence[Any]], Iterator[str]] = write_each
     tail: str = ""
     warnings: Sequence[str] = ()
     infos: Sequence[str] = ()
@@ -58,11 +83,11 @@ class Answer:
     def pieces(self) -> Iterator[str]:
         """Yield the envelope of a success: a piece for each item, which together are one JSON document."""
         text = f'{{"status":"success","data":{self.head}'
-        for index, item in enumerate(self.items):
+        for index, item in enumerate(self.write(self.items)):
             if index:
                 yield text
                 text = ","
-            text += self.write(item)
+            text += item
         yield "".join((text, self.tail, *self._annotations(), "}"))
 
     def truncate(self, limit: int, *, is_truncated: bool = False) -> Answer:
@@ -83,15 +108,46 @@ def answer_list(items: Sequence[Any]) -> Answer:
     return Answer("[", items, tail="]")
 
 
-def answer_result(result: Result, time_ms: int) -> Answer:
-    """Return the answer with the result of an expression. Readers that stream need its type first."""
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds that a query took, for its statistics: to parse, to evaluate, and both."""
+
+    preparation: float
+    evaluation: float
+
+
+def answer_result(result: Result, time_ms: int, statistics: str = "") -> Answer:
+    """Return the answer with the result of an expression. Readers that stream need its type first.
+
+    `statistics` are those of `write_statistics`, if the request wants them.
+    """
     if result.scalar is not None:
-        return _answer_one("scalar", f"[{_point(*result.scalar)}]", result)
+        return _answer_one("scalar", f"[{_point(*result.scalar)}]{statistics}", result)
     if result.text is not None:
-        return _answer_one("string", f"[{format_seconds(time_ms)},{to_json(result.text)}]", result)
-    write = _write_vector if result.kind == "vector" else _write_matrix
+        return _answer_one("string", f"[{format_seconds(time_ms)},{to_json(result.text)}]{statistics}", result)
+    write = _write_vectors if result.kind == "vector" else _write_matrices
     head = f'{{"resultType":"{result.kind}","result":['
-    return Answer(head, result.series, write, "]}", result.warnings, result.infos)
+    return Answer(head, result.series, write, f"]{statistics}}}", result.warnings, result.infos)
+
+
+def write_statistics(samples: SampleCounts, timings: Timings, *, has_steps: bool) -> str:
+    """Return the member `stats` of a result, as Prometheus writes it. Native histograms count as one sample."""
+    counted: dict[str, Any] = {"totalQueryableSamples": int(samples.counts.sum()), "peakSamples": samples.peak}
+    text = to_json(counted)
+    if has_steps:
+        pairs = zip(samples.times_ms.tolist(), samples.counts.tolist(), strict=True)
+        steps = ",".join([f"[{format_seconds(time_ms)},{count}]" for time_ms, count in pairs])
+        text = f'{{"totalQueryableSamplesPerStep":[{steps}],{text[1:]}'
+    total = timings.preparation + timings.evaluation
+    times = {
+        "evalTotalTime": total,
+        "resultSortTime": 0,
+        "queryPreparationTime": timings.preparation,
+        "innerEvalTime": timings.evaluation,
+        "execQueueTime": 0,
+        "execTotalTime": total,
+    }
+    return f',"stats":{{"timings":{to_json(times)},"samples":{text}}}'
 
 
 def _answer_one(kind: str, text: str, result: Result) -> Answer:
@@ -108,20 +164,70 @@ def _point(time_ms: int, value: float) -> str:
     return f'{format_seconds(time_ms)},"{format_value(value)}"'
 
 
-def _write_vector(one: SeriesResult) -> str:
-    parts = [f'"metric":{to_json(dict(one.labels))}']
-    parts += [f'"value":[{_point(*point)}]' for point in one.floats[:1]]
-    parts += [f'"histogram":{_write_histogram(*cell)}' for cell in one.histograms[:1]]
-    return f"{{{','.join(parts)}}}"
+def _write_vectors(series: Sequence[SeriesResult]) -> Iterator[str]:
+    for one in series:
+        parts = [f'"metric":{to_json(dict(one.labels))}']
+        parts += [f'"value":[{_point(*point)}]' for point in one.floats[:1]]
+        parts += [f'"histogram":{_write_histogram(*cell)}' for cell in one.histograms[:1]]
+        yield f"{{{','.join(parts)}}}"
 
 
-def _write_matrix(one: SeriesResult) -> str:
-    parts = [f'"metric":{to_json(dict(one.labels))}']
-    if one.floats:
-        parts.append(f'"values":[[{"],[".join([_point(*point) for point in one.floats])}]]')
-    if one.histograms:
-        parts.append(f'"histograms":[{",".join([_write_histogram(*cell) for cell in one.histograms])}]')
-    return f"{{{','.join(parts)}}}"
+def _write_matrices(series: Sequence[SeriesResult]) -> Iterator[str]:
+    for some in _group_by_points(series):
+        for one, points in zip(some, _write_points(some), strict=True):
+            parts = [f'"metric":{to_json(dict(one.labels))}']
+            if points:
+                parts.append(f'"values":[{points}]')
+            if one.histograms:
+                parts.append(f'"histograms":[{",".join([_write_histogram(*cell) for cell in one.histograms])}]')
+            yield f"{{{','.join(parts)}}}"
+
+
+def _group_by_points(series: Sequence[SeriesResult]) -> Iterator[list[SeriesResult]]:
+    """Yield the series in groups of about `GROUP_POINTS` points."""
+    some: list[SeriesResult] = []
+    count = 0
+    for one in series:
+        some.append(one)
+        count += len(one.values)
+        if count >= GROUP_POINTS:
+            yield some
+            some, count = [], 0
+    if some:
+        yield some
+
+
+def _write_points(series: list[SeriesResult]) -> Iterator[str]:
+    """Yield the points of each series. Arrow writes those of all series into one text, of which each has a part."""
+    times = np.concatenate([one.times_ms for one in series])
+    values = np.concatenate([one.values for one in series])
+    joined = pc.binary_join_element_wise("[", _format_times(times), ',"', _format_values(values), '"],', "")
+    offsets = np.frombuffer(joined.buffers()[1], np.int32, len(joined) + 1)
+    text = memoryview(joined.buffers()[2] or b"")
+    ends = offsets[np.cumsum([0, *(len(one.values) for one in series)])].tolist()
+    for low, high in itertools.pairwise(ends):
+        yield str(text[low : max(high - 1, low)], "ascii")
+
+
+def _format_times(times: Integers) -> pa.Array:
+    seconds, rest = np.divmod(times, 1000)
+    if not rest.any():
+        return pa.array(seconds).cast(pa.string())
+    known, places = np.unique(times, return_inverse=True)  # the steps of a query, for each series
+    return pa.array([format_seconds(one) for one in known.tolist()], pa.string()).take(pa.array(places))
+
+
+def _format_values(values: Floats) -> pa.Array:
+    """Return numbers as text. Arrow writes plain decimals as Prometheus does."""
+    sizes = np.abs(values)
+    others = np.flatnonzero(~(((sizes >= PLAIN_FROM) & (sizes < PLAIN_BELOW)) | (sizes == 0)))
+    texts = pa.array(values).cast(pa.string())
+    if not len(others):
+        return texts
+    mask = np.zeros(len(values), np.bool_)
+    mask[others] = True
+    written = pa.array([format_value(one) for one in values[others].tolist()], pa.string())
+    return pc.replace_with_mask(texts, pa.array(mask), written)
 
 
 def _write_histogram(time_ms: int, histogram: Histogram) -> str:

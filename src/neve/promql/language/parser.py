@@ -216,7 +216,7 @@ class _Builder(Transformer[Token, Any]):
         operand, _, value = children
         if _timing(operand, f"offset modifier {_OPERANDS}").offset is not None:
             raise _Misplaced(operand.span.start, "offset may not be set multiple times")
-        return _with_timing(operand, offset=_bounded(value))
+        return _with_timing(operand, offset=_check_range(value))
 
     def at_time(self, children: list[Any]) -> Node:
         operand, number = children[0], self.number(children[-1:]).value
@@ -247,13 +247,13 @@ class _Builder(Transformer[Token, Any]):
         if operator in {"/", "%"} and isinstance(right, Number) and right.value == 0:
             raise _Misplaced(_place(operator).start, "division by zero" if operator == "/" else "modulo by zero")
         span = left.span.until(right.span)
-        return DurationOperation(str(operator), _bounded(left), _bounded(right), span=span)
+        return DurationOperation(str(operator), _check_range(left), _check_range(right), span=span)
 
     def duration_unary(self, children: list[Any]) -> Duration:
         sign, value = children
         span = _place(sign).until(value.span)
         if isinstance(value, Number):
-            return _bounded(replace(value, value=-value.value if sign == "-" else value.value, span=span))
+            return _check_range(replace(value, value=-value.value if sign == "-" else value.value, span=span))
         return DurationOperation("-", None, value, span=span) if sign == "-" else cast("Duration", value)
 
     def duration_call(self, children: list[Any]) -> Duration:
@@ -272,7 +272,7 @@ class _Builder(Transformer[Token, Any]):
         return DurationOperation("+", None, value, True, span=_place(left).until(_place(right)))
 
 
-def _bounded(value: Duration) -> Duration:
+def _check_range(value: Duration) -> Duration:
     if isinstance(value, Number) and not abs(value.value) <= _MAX_SECONDS:
         raise _Misplaced(value.span.start, "duration out of range")
     return value
@@ -281,7 +281,7 @@ def _bounded(value: Duration) -> Duration:
 def _positive(value: Duration) -> Duration:
     if isinstance(value, Number) and value.value <= 0:
         raise _Misplaced(value.span.start, "duration must be greater than 0")
-    return _bounded(value)
+    return _check_range(value)
 
 
 def _timing(operand: Node, message: str) -> Timing:

@@ -15,6 +15,7 @@ from neve.promql.language.syntax import (
     Cardinality,
     Duration,
     Edge,
+    Evaluated,
     Node,
     Number,
     Paren,
@@ -51,7 +52,9 @@ def format_expression(node: Node) -> str:
     return _format_leaf(node)
 
 
-def _format_leaf(node: Number | Text | VectorSelector) -> str:
+def _format_leaf(node: Number | Text | VectorSelector | Evaluated) -> str:
+    if isinstance(node, Evaluated):
+        raise TypeError("a computed value has no text")
     if isinstance(node, Number):
         return format_length(node) if node.is_duration else format_float(node.value)
     return quote(node.value) if isinstance(node, Text) else _format_selector(node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from neve.lexical.matchers import Matcher, MatchKind
 from neve.lexical.positions import NOWHERE, Span
@@ -27,6 +27,7 @@ __all__ = [
     "Duration",
     "DurationOperation",
     "Edge",
+    "Evaluated",
     "Node",
     "Number",
     "Paren",
@@ -218,7 +219,14 @@ class Paren(_Located):
     expression: Node
 
 
-Node = Number | Text | VectorSelector | RangeSelector | Subquery | Call | Aggregate | Binary | Unary | Paren
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluated(_Located):
+    """Value that another language has computed: a leaf of its tree, which the parser of PromQL never makes."""
+
+    value: Any  # a value of `matrix.py`
+
+
+Node = Number | Text | VectorSelector | RangeSelector | Subquery | Call | Aggregate | Binary | Unary | Paren | Evaluated
 
 
 def children(node: Node) -> Iterator[Node]:

@@ -1,51 +1,57 @@
-"""Series of the table `metrics`, by SQL that an injected function runs with the tenancy and limits of its caller."""
+"""Series of the lake's tables, by SQL that an injected function runs with the tenancy and limits of its caller."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from neve.lexical.matchers import Matcher
 from neve.promql.labels import Labels, keep, match_sets, set_label
 from neve.promql.language.syntax import METRIC_NAME
-from neve.promql.storage import target_info
+from neve.promql.series import SeriesSet
+from neve.promql.storage import recorded_series, target_info
 from neve.promql.storage.exemplars import MARGIN_MS, read_exemplars
 from neve.promql.storage.exemplars import PARTS as EXEMPLAR_PARTS
-from neve.promql.storage.otel_names import DELTA, PARTS, Metric, base_labels, translate_label, translate_name
-from neve.promql.storage.points import Column, Points, build_set, expand, list_parts
+from neve.promql.storage.otel_names import PARTS, Metric, translate_label, translate_name
+from neve.promql.storage.point_rows import INTEGERS, NANOS, PLAIN_COLUMNS, VALUES, PointRows, join_rows, read_floats
+from neve.promql.storage.points import Column, Points, build_set, expand, list_parts, split_set
+from neve.promql.storage.rolled_windows import (
+    LOOKBACK_MS,
+    RolledLevel,
+    RolledSeries,
+    WindowReader,
+    join_windows,
+    make_windows,
+)
+from neve.promql.storage.series_catalog import (
+    IDENTITY,
+    KeptValues,
+    QueryValues,
+    RunSql,
+    SeriesCatalog,
+    TimeWindow,
+    make_marks,
+)
+from neve.promql.storage.series_rows import MatchedSeries, SeriesRow, narrow_points, read_rows
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from collections.abc import Callable, Iterator, Sequence
 
-    from neve.promql.series import SeriesSet
     from neve.promql.storage.exemplars import Exemplar
 
 __all__ = ["MetricSource", "RunSql", "TimeWindow"]
 
-TimeWindow = tuple[datetime | None, datetime | None]  # [since, until)
-RunSql = Callable[[str, Sequence[Any], TimeWindow], "pa.Table"]
-
-_IDENTITY = "metric_name, metric_type, unit, is_monotonic, aggregation_temporality"
-_CATALOG = f"SELECT DISTINCT {_IDENTITY} FROM metrics"  # noqa: S608  # constants
-_DESCRIPTIONS = f"SELECT DISTINCT {_IDENTITY}, description FROM metrics ORDER BY ALL"  # noqa: S608  # constants
-_VALUES = {
-    "gauge": ("value",),
-    "sum": ("value",),
-    "histogram": ("explicit_bounds", "bucket_counts", "count", "sum"),
-    "exponential_histogram": ("scale", "count", "sum", "zero_count", "zero_threshold", "positive", "negative"),
-    "summary": ("quantile_values", "count", "sum"),
-}
-_INTEGERS = ("time_unix_nano", "start_time_unix_nano", "flags")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_MS = 253_402_300_799_000  # the end of the year 9999
-_NANOS = 1_000_000
+_PLAIN = frozenset({"gauge", "sum"})  # types whose points are floats
+_ROW_COLUMNS = [*IDENTITY.split(", "), "attributes", "resource_attrs"]
+_SAMPLE_BYTES, _SERIES_BYTES = 16, 1000  # memory of series that are kept
 _LATE = frozenset({"le", "quantile"})  # labels that single series of a metric add
-# The values of these labels, by type of metric.
-_LATE_VALUES = {"histogram": "explicit_bounds", "summary": "list_transform(quantile_values, x -> x.quantile)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,16 @@ class _Choice:
 _Choices = dict[Metric, list[_Choice]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Metrics of one type, the matchers of their labels, and the columns of points to read."""
+
+    kind: str
+    names: Sequence[str]
+    matchers: Sequence[Matcher]
+    columns: Sequence[str]
+
+
 def _window(start_ms: int, end_ms: int) -> TimeWindow | None:
     """Return a closed range of milliseconds as a half-open one of datetimes, or `None` if it is empty."""
     first, last = max(start_ms, 0), min(end_ms, _MAX_MS)
@@ -72,41 +88,115 @@ def _window(start_ms: int, end_ms: int) -> TimeWindow | None:
 class MetricSource:
     """Source of series for one caller. It reads the list of metrics once for each time range.
 
-    `check` raises the reason to stop, for example a deadline.
+    `check` raises the reason to stop, for example a deadline. `run_new` is that of `SeriesCatalog`. `has_recorded` is
+    whether the lake has results of rules. `has_start_times` is whether samples get start times, which
+    `Options.uses_start_times` needs. `rollups` are those that may be read instead of points.
     """
 
     run: RunSql
     check: Callable[[], None] = lambda: None
-    _catalogs: dict[TimeWindow, list[Metric]] = field(default_factory=dict)
+    run_new: RunSql | None = None
+    has_recorded: bool = False
+    has_start_times: bool = False
+    kept: KeptValues = field(default_factory=QueryValues)
+    rollups: Sequence[RolledLevel] = ()
+
+    @cached_property
+    def _catalog(self) -> SeriesCatalog:
+        return SeriesCatalog(self.run, self.run_new, self.kept, self.check)
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> SeriesSet:
-        """Return the series that match, with their samples."""
+        """Return the series that match, with their samples. Panels with the same selector share them."""
+        key = ("samples", tuple(matchers), start_ms, end_ms)
+        found: SeriesSet | None = self.kept.get(key)
+        if found is None:
+            found = self._select(matchers, start_ms, end_ms)
+            if found.histograms is None:
+                size = sum(len(text) for labels in found.labels for pair in labels for text in pair)
+                self.kept.put(key, found, len(found.floats) * _SAMPLE_BYTES + len(found) * _SERIES_BYTES + size)
+        return found
+
+    def _select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> SeriesSet:
         window = _window(start_ms, end_ms)
         if window is None:
             return build_set([])
         names, labels = split_matchers(matchers)
         columns: list[Column] = []
+        whole: list[SeriesSet] = []
         for kind, choices in self._choose(names, window).items():
-            columns += self._read(kind, choices, labels, window, start_ms)
+            found = self._read(kind, choices, labels, window, (start_ms, end_ms))
+            if isinstance(found, SeriesSet):
+                whole.append(found)
+            else:
+                columns += found
         if target_info.is_chosen(names, self.check):
             columns += target_info.read_columns(self.run(target_info.SAMPLES, (), window), labels, self.check)
+        if self.has_recorded:
+            columns += recorded_series.read_columns(self._reader(window), names, labels, self.check)
+        if len(whole) == 1 and not columns:
+            return whole[0]
+        columns += [one for some in whole for one in split_set(some)]
         return build_set([_clip(one, start_ms, end_ms) for one in columns])
 
-    def metrics(self, window: TimeWindow) -> list[Metric]:
-        """Return the metrics that have points in a time range."""
-        if window not in self._catalogs:
-            rows = self.run(_CATALOG, (), window).to_pylist()
-            self._catalogs[window] = [_read_metric(row) for row in rows if row["metric_name"]]
-        return self._catalogs[window]
+    def roll(
+        self, kind: str, matchers: Sequence[Matcher], start_ms: int, end_ms: int, window_ms: int
+    ) -> RolledSeries | None:
+        """Return windows of gauges or of counters (sums) that match, or `None` if only their points give the result."""
+        level = next((one for one in self.rollups if one.seconds * 1000 == window_ms), None)
+        before = max(start_ms - window_ms, 0)  # shows which counters began earlier
+        found = None if level is None else self._find_rolled(kind, matchers, before, end_ms + window_ms)
+        if level is None or found is None:
+            return None
+        named, every = found
+        until = min(level.find_end(start_ms), end_ms + window_ms)
+        if until - start_ms < (end_ms - start_ms) // 2:
+            return None
+        reader = WindowReader(self.run, kind, sorted({row.metric.name for row, _ in named}), level)
+        parts = [reader.read([row for row, _ in named], every, before, until)]
+        if until <= end_ms:
+            samples = self.select(matchers, until - LOOKBACK_MS, end_ms)
+            numbers = {labels: number for number, (_, labels) in enumerate(named)}
+            parts.append(make_windows(kind, samples, numbers, until, window_ms))
+        known = [one for one in parts if one is not None]
+        return (
+            join_windows(known, [labels for _, labels in named], end_ms, window_ms)
+            if len(known) == len(parts)
+            else None
+        )
+
+    def _find_rolled(
+        self, kind: str, matchers: Sequence[Matcher], start_ms: int, end_ms: int
+    ) -> tuple[list[tuple[SeriesRow, Labels]], list[SeriesRow]] | None:
+        """Return the series that match with their labels, and all series of their metrics.
+
+        It is `None` if some are not of that type, or have no id, or the same labels: only points tell their result.
+        """
+        window = _window(start_ms, end_ms)
+        names, labels = split_matchers(matchers)
+        if self.run_new is None or window is None or target_info.is_chosen(names, self.check):
+            return None
+        if self.has_recorded and any(recorded_series.list_labels(self._reader(window), names, labels, self.check)):
+            return None
+        chosen = self._choose(names, window)
+        choices = chosen.get(kind, {})
+        if set(chosen) != {kind} or not all(_is_rolled(metric) for metric in choices):
+            return None
+        every = self._catalog.read_series(kind, sorted({metric.name for metric in choices}), window)
+        series = MatchedSeries()
+        found: dict[int, tuple[SeriesRow, Labels]] = {}
+        for row in self._match(every, labels):
+            if row.metric in choices:
+                series.add(row)
+                found[series.number(row)] = row, set_label(row.labels, METRIC_NAME, choices[row.metric][0].shown)
+        named = sorted(found.values(), key=lambda one: one[1])
+        is_plain = len({one for _, one in named}) == len(series.ids) == len(named)
+        return (named, every) if is_plain and not series.has_rows_without_id else None
 
     def list_descriptions(self, start_ms: int, end_ms: int) -> Iterator[tuple[Metric, str]]:
         """Yield the metrics that have points from `start_ms` to `end_ms`, with each of their descriptions."""
         window = _window(start_ms, end_ms)
-        if window is None:
-            return
-        for row in self.run(_DESCRIPTIONS, (), window).to_pylist():
-            if row["metric_name"]:
-                yield _read_metric(row), row["description"] or ""
+        if window is not None:
+            yield from self._catalog.list_descriptions(window)
 
     def list_series(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterator[Labels]:
         """Yield the label sets that match."""
@@ -115,19 +205,15 @@ class MetricSource:
             return
         names, labels = split_matchers(matchers)
         for kind, choices in self._choose(names, window).items():
-            late = _LATE_VALUES.get(kind, "NULL")
             metrics = sorted({metric.name for metric in choices})
-            columns = f"{_IDENTITY}, attributes, resource_attrs, {late} AS late"
-            sql = (
-                f"SELECT DISTINCT {columns} FROM metrics "  # noqa: S608  # parameters
-                f"WHERE metric_type = ? AND metric_name IN ({_marks(metrics)})"
-            )
-            for row, base in self._match(self.run(sql, [kind, *metrics], window), labels):
-                for one in choices.get(_read_metric(row), ()):
-                    named = set_label(base, METRIC_NAME, one.shown)
-                    yield from _match_late(list_parts(kind, one.part, row.get("late"), named), labels, self.check)
+            for row in self._match(self._catalog.read_series(kind, metrics, window, is_late=True), labels):
+                for one in choices.get(row.metric, ()):
+                    named = set_label(row.labels, METRIC_NAME, one.shown)
+                    yield from _match_late(list_parts(kind, one.part, row.late, named), labels, self.check)
         if target_info.is_chosen(names, self.check):
-            yield from target_info.list_labels(self.run(target_info.RESOURCES, (), window), labels, self.check)
+            yield from target_info.list_labels(self._catalog.list_resources(window), labels, self.check)
+        if self.has_recorded:
+            yield from recorded_series.list_labels(self._reader(window), names, labels, self.check)
 
     def list_exemplars(
         self, matchers: Sequence[Matcher], start_ms: int, end_ms: int
@@ -147,31 +233,41 @@ class MetricSource:
             if not metrics:
                 continue
             sql = (
-                f"SELECT {_IDENTITY}, attributes, resource_attrs, explicit_bounds, time_unix_nano, exemplars "  # noqa: S608  # parameters
-                f"FROM metrics WHERE len(exemplars) > 0 AND metric_type = ? AND metric_name IN ({_marks(metrics)})"
+                f"SELECT {IDENTITY}, attributes, resource_attrs, explicit_bounds, time_unix_nano, exemplars "  # noqa: S608  # parameters
+                f"FROM metrics WHERE len(exemplars) > 0 AND metric_type = ? AND metric_name IN ({make_marks(metrics)})"
             )
-            for row, base in self._match(self.run(sql, [kind, *metrics], window), labels):
-                shown = chosen.get(_read_metric(row))
-                found = [] if shown is None else list(read_exemplars(row, set_label(base, METRIC_NAME, shown)))
-                matched = set(_match_late([series for series, _ in found], labels, self.check))
-                for series, one in found:
-                    if series in matched and start_ms <= one.time_ms <= end_ms:
-                        yield series, one
+            for batch in self.run(sql, [kind, *metrics], window).to_batches(max_chunksize=8192):
+                for points, row in zip(batch.to_pylist(), self._match_each(batch, labels), strict=True):
+                    shown = None if row is None else chosen.get(row.metric)
+                    if row is None or shown is None:
+                        continue
+                    found = list(read_exemplars(points, set_label(row.labels, METRIC_NAME, shown)))
+                    matched = set(_match_late([series for series, _ in found], labels, self.check))
+                    for series, one in found:
+                        if series in matched and start_ms <= one.time_ms <= end_ms:
+                            yield series, one
 
-    def _match(self, table: pa.Table, matchers: Sequence[Matcher]) -> Iterator[tuple[dict[str, Any], Labels]]:
-        """Yield the rows that match, with their labels."""
-        for batch in table.to_batches(max_chunksize=8192):
-            rows = batch.to_pylist()
-            self.check()
-            for row, base in zip(rows, _match_rows(rows, matchers, self.check), strict=True):
-                if base is not None:
-                    yield row, base
+    def _reader(self, window: TimeWindow) -> Callable[[str, Sequence[Any]], pa.Table]:
+        return lambda sql, parameters: self.run(sql, parameters, window)
+
+    def _match(self, rows: Sequence[SeriesRow], matchers: Sequence[Matcher]) -> Iterator[SeriesRow]:
+        """Yield the rows that match. Labels of single series are not there yet."""
+        early = [one for one in matchers if one.name not in _LATE]
+        self.check()
+        matched = match_sets([row.labels for row in rows], early, self.check)
+        yield from (row for row, is_match in zip(rows, matched, strict=True) if is_match)
+
+    def _match_each(self, batch: pa.RecordBatch, matchers: Sequence[Matcher]) -> list[SeriesRow | None]:
+        """Return the series of each row of a batch, or `None` if it does not match."""
+        [rows] = list(read_rows(pa.Table.from_batches([batch.select(_ROW_COLUMNS)]))) or [[]]
+        matched = {id(row) for row in self._match(rows, matchers)}
+        return [row if id(row) in matched else None for row in rows]
 
     def _choose(self, matchers: Sequence[Matcher], window: TimeWindow) -> dict[str, _Choices]:
         """Return the parts of metrics whose name matches, by type. Both spellings of a name are accepted."""
         parts = [
             _Choice(metric, part, name)
-            for metric in self.metrics(window)
+            for metric in self._catalog.list_metrics(window)
             for part in PARTS.get(metric.kind, ())
             for name in (translate_name(metric) + part, metric.name + part)
         ]
@@ -185,20 +281,41 @@ class MetricSource:
         return found
 
     def _read(
-        self, kind: str, choices: _Choices, matchers: Sequence[Matcher], window: TimeWindow, since_ms: int
+        self, kind: str, choices: _Choices, matchers: Sequence[Matcher], window: TimeWindow, times_ms: tuple[int, int]
+    ) -> SeriesSet | Iterator[Column]:
+        """Return the series of a type of metrics: plain floats all at once, others one by one."""
+        names = sorted({metric.name for metric in choices})
+        series = MatchedSeries()
+        parts: list[PointRows] = []
+        is_plain = kind in _PLAIN and not self.has_start_times and not any(metric.is_delta for metric in choices)
+        columns = PLAIN_COLUMNS if is_plain else (*INTEGERS, *VALUES[kind])
+        wanted = _Wanted(kind, names, matchers, columns)
+        if self.run_new is not None:
+            parts += self._read_by_id(wanted, window, series)
+        if self.run_new is None or series.has_rows_without_id:
+            parts.append(self._read_by_maps(wanted, window, series))
+        if not parts:
+            return iter(())
+        if is_plain:
+            labels = [
+                set_label(base, METRIC_NAME, choices[metric][0].shown) if metric in choices else None
+                for metric, base in series.owners
+            ]
+            known = [one for one in labels if one is not None]
+            if len(set(known)) == len(known):
+                return read_floats(join_rows(parts), labels, *times_ms)
+        return self._expand(wanted, choices, series, join_rows(parts), times_ms[0])
+
+    def _expand(
+        self, wanted: _Wanted, choices: _Choices, series: MatchedSeries, rows: PointRows, since_ms: int
     ) -> Iterator[Column]:
-        metrics = sorted({metric.name for metric in choices})
-        fields = ", ".join(f"'{name}': {name}" for name in (*_INTEGERS, *_VALUES[kind]))
-        sql = (
-            f"SELECT {_IDENTITY}, attributes, resource_attrs, list({{{fields}}}) AS points FROM metrics "  # noqa: S608  # parameters
-            f"WHERE metric_type = ? AND metric_name IN ({_marks(metrics)}) GROUP BY ALL"
-        )
-        late = [one for one in matchers if one.name in _LATE]
+        """Yield the series that the points of each raw series become."""
+        kind = wanted.kind
+        late = [one for one in wanted.matchers if one.name in _LATE]
         known: dict[Labels, bool] = {}
-        for row, base, flat in _read_rows(self.run(sql, [kind, *metrics], window), matchers, self.check):
+        for (metric, base), columns in zip(series.owners, rows.split(len(series.owners)), strict=True):
             self.check()
-            metric = _read_metric(row)
-            points = _read_points(_columns(flat), kind, metric, since_ms)
+            points = _read_points(columns, kind, metric, since_ms)
             for choice in choices.get(metric, ()):
                 expanded = list(expand(points, kind, choice.part, set_label(base, METRIC_NAME, choice.shown)))
                 keys = [keep(one.labels, _LATE) for one in expanded]
@@ -206,60 +323,53 @@ class MetricSource:
                 known.update(zip(new, match_sets(new, late, self.check), strict=True))
                 yield from (one for one, key in zip(expanded, keys, strict=True) if known[key])
 
+    def _read_by_id(self, wanted: _Wanted, window: TimeWindow, series: MatchedSeries) -> Iterator[PointRows]:
+        """Yield the points of the series that match, which `series` gets."""
+        every = self._catalog.read_series(wanted.kind, wanted.names, window)
+        for row in self._match(every, wanted.matchers):
+            series.add(row)
+        if not series.ids:
+            return
+        ids = sorted(series.ids)
+        column, values = narrow_points(every, series)
+        some = f" AND {column} IN ({make_marks(values)})" if values else ""
+        sql = (
+            f"SELECT series_id, {', '.join(wanted.columns)} FROM metrics "  # noqa: S608  # parameters
+            f"WHERE metric_type = ? AND metric_name IN ({make_marks(wanted.names)}) AND series_id IS NOT NULL{some}"
+        )
+        rows = self.run(sql, [wanted.kind, *wanted.names, *values], window)
+        owners = np.array([series.ids[one] for one in ids], np.int64)
+        yield PointRows.of_ids(rows, np.array(ids, np.int64), owners)
 
-def _match_rows(
-    rows: list[dict[str, Any]], matchers: Sequence[Matcher], check: Callable[[], None]
-) -> list[Labels | None]:
-    """Return the labels of each row, or `None` if they don't match. Labels of single series are not there yet."""
-    found = [base_labels(_mapping(row["attributes"]), _mapping(row["resource_attrs"])) for row in rows]
-    matched = match_sets(found, [one for one in matchers if one.name not in _LATE], check)
-    return [one if is_match else None for one, is_match in zip(found, matched, strict=True)]
+    def _read_by_maps(self, wanted: _Wanted, window: TimeWindow, series: MatchedSeries) -> PointRows:
+        """Return the points without an id, or all if there is no table of series."""
+        fields = ", ".join(f"'{name}': {name}" for name in wanted.columns)
+        sql = (
+            f"SELECT {IDENTITY}, attributes, resource_attrs, list({{{fields}}}) AS points FROM metrics "  # noqa: S608  # parameters
+            f"WHERE metric_type = ? AND metric_name IN ({make_marks(wanted.names)})"
+            f"{'' if self.run_new is None else ' AND series_id IS NULL'} GROUP BY ALL"
+        )
+        table = self.run(sql, [wanted.kind, *wanted.names], window)
+        numbers: list[int | None] = []
+        for batch in table.drop_columns(["points"]).to_batches(max_chunksize=8192):
+            rows = self._match_each(batch, wanted.matchers)
+            numbers += [None if row is None else series.number(row) for row in rows]
+        return PointRows.of_lists(table.column("points").combine_chunks(), numbers)
+
+
+def _is_rolled(metric: Metric) -> bool:
+    """Return whether rollups have the values of a gauge, or the growth of a cumulative counter."""
+    return metric.kind == "gauge" or (metric.is_monotonic and not metric.is_delta)
 
 
 def _match_late(sets: Sequence[Labels], matchers: Sequence[Matcher], check: Callable[[], None]) -> Iterator[Labels]:
     """Yield the label sets whose labels of single series match."""
     late = [one for one in matchers if one.name in _LATE]
-    matched = match_sets(sets, late, check) if late else [True] * len(sets)
+    if not late:
+        yield from sets
+        return
+    matched = match_sets(sets, late, check)
     yield from (one for one, is_match in zip(sets, matched, strict=True) if is_match)
-
-
-def _read_rows(
-    table: pa.Table, matchers: Sequence[Matcher], check: Callable[[], None]
-) -> Iterator[tuple[dict[str, Any], Labels, pa.StructArray]]:
-    """Yield the rows that match, with their labels and their points."""
-    for batch in table.to_batches(max_chunksize=8192):
-        points = batch.column("points")
-        low = points.offsets.to_numpy()
-        rows = batch.drop_columns(["points"]).to_pylist()
-        for index, (row, base) in enumerate(zip(rows, _match_rows(rows, matchers, check), strict=True)):
-            if base is not None:
-                yield row, base, points.values.slice(low[index], low[index + 1] - low[index])
-
-
-def _columns(flat: pa.StructArray) -> dict[str, Any]:
-    """Return the columns of one row's points in order of time. Python objects of a single row fit into memory."""
-    return _sort({field.name: _column(field.name, flat.field(field.name)) for field in flat.type})
-
-
-def _column(name: str, values: pa.Array) -> Any:
-    """Return numbers as an array, where null is 0 or masked among values, and other columns as Python objects."""
-    if name in _INTEGERS:
-        return values.fill_null(0).to_numpy()
-    if name != "value":
-        return values.to_pylist()
-    mask = np.array(values.is_null().to_numpy(zero_copy_only=False), np.bool_)
-    return np.ma.MaskedArray(values.fill_null(0.0).to_numpy(), mask)
-
-
-def _sort(columns: dict[str, Any]) -> dict[str, Any]:
-    times = columns["time_unix_nano"]
-    if (np.diff(times) >= 0).all():
-        return columns
-    order = np.argsort(times, kind="stable")
-    return {
-        name: values[order] if isinstance(values, np.ndarray) else [values[place] for place in order.tolist()]
-        for name, values in columns.items()
-    }
 
 
 def split_matchers(matchers: Sequence[Matcher]) -> tuple[list[Matcher], list[Matcher]]:
@@ -269,23 +379,11 @@ def split_matchers(matchers: Sequence[Matcher]) -> tuple[list[Matcher], list[Mat
     return names, [Matcher(translate_label(one.name), one.kind, one.value) for one in others]
 
 
-def _marks(values: Sequence[Any]) -> str:
-    return ", ".join("?" for _ in values)
-
-
-def _mapping(pairs: Any) -> dict[str, str]:
-    return {} if pairs is None else {key: value for key, value in dict(pairs).items() if value is not None}
-
-
-def _read_metric(row: dict[str, Any]) -> Metric:
-    is_delta = row["aggregation_temporality"] == DELTA
-    return Metric(row["metric_name"], row["metric_type"] or "", row["unit"] or "", bool(row["is_monotonic"]), is_delta)
-
-
 def _read_points(columns: dict[str, Any], kind: str, metric: Metric, since_ms: int) -> Points:
-    times, starts, flags = (columns[name] for name in _INTEGERS)
-    values = {name: columns[name] for name in _VALUES[kind]}
-    return Points(times // _NANOS, starts // _NANOS, flags, metric.is_delta, values, since_ms)
+    times, flags = columns["time_unix_nano"], columns["flags"]
+    starts = columns.get("start_time_unix_nano", np.zeros(len(times), np.int64))
+    values = {name: columns[name] for name in VALUES[kind]}
+    return Points(times // NANOS, starts // NANOS, flags, metric.is_delta, values, since_ms)
 
 
 def _clip(column: Column, start_ms: int, end_ms: int) -> Column:

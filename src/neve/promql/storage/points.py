@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,13 @@ from neve.promql.histograms.arithmetic import combine_all
 from neve.promql.histograms.native import Histogram, make_buckets
 from neve.promql.labels import Labels, set_label
 from neve.promql.series import STALE, Bools, Floats, Integers, Samples, SeriesSet
+from neve.promql.storage.point_rows import NO_VALUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Column", "Points", "build_set", "expand", "list_parts"]
+__all__ = ["Column", "Points", "build_set", "expand", "list_parts", "split_set"]
 
-_NO_VALUE = 1  # bit of a point's flags
 _MAX_SCALE, _MIN_SCALE = 8, -4
 _DEFAULT_ZERO = 1e-128  # Prometheus' zero bucket where OpenTelemetry has none
 
@@ -101,7 +102,7 @@ def _floats(points: Points, values: Any, labels: Labels) -> Column:
     would have in Prometheus: rates extrapolate a counter to its zero, so a low level would make them too low.
     """
     numbers, missing = _numbers(values)
-    is_stale = (points.flags & _NO_VALUE) != 0
+    is_stale = (points.flags & NO_VALUE) != 0
     kept = is_stale | ~missing
     if points.is_delta:
         deltas = np.where(is_stale | missing, 0.0, numbers)
@@ -200,7 +201,7 @@ def _accumulate(found: list[tuple[int, Histogram]], *, is_begun: bool) -> list[t
 
 def _histogram(row: dict[str, Any], flags: int) -> Histogram | None:
     """Return an exponential histogram as a native one, or `None` if its scale is below Prometheus' lowest."""
-    if flags & _NO_VALUE:
+    if flags & NO_VALUE:
         return Histogram(sum=STALE)
     scale = row["scale"] or 0
     if scale < _MIN_SCALE or row["count"] is None:
@@ -220,6 +221,13 @@ def _histogram(row: dict[str, Any], flags: int) -> Histogram | None:
         sides[0],
         sides[1],
     )
+
+
+def split_set(series: SeriesSet) -> Iterator[Column]:
+    """Yield the series of a set without histograms."""
+    floats = series.floats
+    for labels, (low, high) in zip(series.labels, itertools.pairwise(floats.bounds.tolist()), strict=True):
+        yield Column(labels, floats.times[low:high], floats.values[low:high], np.zeros(high - low, np.int64))
 
 
 def build_set(columns: Sequence[Column]) -> SeriesSet:

@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 
     from neve.lexical.matchers import Matcher
 
-__all__ = ["HELP", "NAME", "RESOURCES", "SAMPLES", "is_chosen", "list_labels", "read_columns"]
+__all__ = ["HELP", "NAME", "SAMPLES", "is_chosen", "list_labels", "read_columns"]
 
 NAME = "target_info"
 HELP = "Target metadata"
-RESOURCES = "SELECT DISTINCT resource_attrs FROM metrics"
 SAMPLES = (
     "SELECT resource_attrs, list(time_unix_nano) AS points "
     "FROM (SELECT DISTINCT resource_attrs, time_unix_nano FROM metrics) AS seen GROUP BY resource_attrs"
@@ -61,7 +60,7 @@ def _match(
 
 
 def list_labels(table: pa.Table, matchers: Sequence[Matcher], check: Callable[[], None]) -> Iterator[Labels]:
-    """Yield the label sets that match, from the rows of `RESOURCES`."""
+    """Yield the label sets that match, from a table of resources."""
     resources = [dict(pairs or ()) for pairs in table.column("resource_attrs").to_pylist()]
     yield from dict.fromkeys(labels for labels in _match(resources, matchers, check) if labels is not None)
 

@@ -1,0 +1,184 @@
+"""Series by SQL: from the table `metric_series`, and from the files of `metrics` that this table has not seen yet.
+
+Without the table, all of it comes from `metrics`. The answers are the same, but for the time between the first and the
+last point of a series on a day: the table has no gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from neve.promql.storage.series_rows import SeriesRow, read_metric, read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from neve.promql.storage.otel_names import Metric
+
+__all__ = ["IDENTITY", "KeptValues", "QueryValues", "RunSql", "SeriesCatalog", "TimeWindow", "make_marks"]
+
+TimeWindow = tuple[datetime | None, datetime | None]  # [since, until)
+RunSql = Callable[[str, Sequence[Any], TimeWindow], "pa.Table"]
+
+IDENTITY = "metric_name, metric_type, unit, is_monotonic, aggregation_temporality"
+MAPS = "attributes, resource_attrs"
+# The values of labels that single series of a metric add, in the table of series and in points, by type of metric.
+_LATE = {
+    "histogram": ("list_distinct(flatten(list(explicit_bounds)))", "explicit_bounds"),
+    "summary": ("list_distinct(flatten(list(quantiles)))", "list_transform(quantile_values, x -> x.quantile)"),
+}
+_ROW = f"{IDENTITY}, service_name, {MAPS}"
+_ANY = ", ".join(f"any_value({name}) AS {name}" for name in _ROW.split(", "))
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST = datetime.max.replace(tzinfo=UTC)
+_DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
+_ROW_BYTES, _ARROW_SHARE = 1000, 4  # memory of a row of the table of series, and of its texts as objects of Python
+
+
+class KeptValues(Protocol):
+    """Values that later queries may use while the tables have the same versions."""
+
+    def get(self, key: Hashable) -> Any:
+        """Return a value, or `None`."""
+
+    def put(self, key: Hashable, value: Any, size_bytes: int) -> None:
+        """Keep a value, if there is room."""
+
+
+class QueryValues:
+    """Values of one query alone."""
+
+    def __init__(self) -> None:
+        self._values: dict[Hashable, Any] = {}
+
+    def get(self, key: Hashable) -> Any:
+        """Return a value, or `None`."""
+        return self._values.get(key)
+
+    def put(self, key: Hashable, value: Any, size_bytes: int) -> None:
+        """Keep a value."""
+        del size_bytes
+        self._values[key] = value
+
+
+def make_marks(values: Sequence[Any]) -> str:
+    """Return a mark for each parameter of a list."""
+    return ", ".join("?" for _ in values)
+
+
+@dataclass
+class SeriesCatalog:
+    """Metrics, series and resources of a time range.
+
+    `run_new` runs statements over the table of series, in which `metrics` has only the files that the table has not
+    seen. It is `None` if the lake has no such table. Series of whole hours are kept, so that panels of a dashboard and
+    queries that follow each other read them once.
+    """
+
+    run: RunSql
+    run_new: RunSql | None = None
+    kept: KeptValues = field(default_factory=QueryValues)
+    check: Callable[[], None] = lambda: None
+
+    def list_metrics(self, window: TimeWindow) -> list[Metric]:
+        """Return the metrics that have points in the hours of a time range."""
+        hours = window if self.run_new is None else _to_hours(window)
+        found: list[Metric] | None = self.kept.get(("metrics", hours))
+        if found is None:
+            rows = self._read_distinct(IDENTITY, hours)
+            found = [read_metric(row) for row in rows.to_pylist() if row["metric_name"]]
+            self.kept.put(("metrics", hours), found, _measure(rows))
+        return found
+
+    def list_descriptions(self, window: TimeWindow) -> Iterator[tuple[Metric, str]]:
+        """Yield the metrics that have points in a time range, with each of their descriptions."""
+        rows = self._read_distinct(f"{IDENTITY}, description", window, " ORDER BY ALL").to_pylist()
+        yield from ((read_metric(row), row["description"] or "") for row in rows if row["metric_name"])
+
+    def list_resources(self, window: TimeWindow) -> pa.Table:
+        """Return the attributes of the resources that have points in the hours of a time range."""
+        hours = window if self.run_new is None else _to_hours(window)
+        found: pa.Table | None = self.kept.get(("resources", hours))
+        if found is None:
+            found = self._read_distinct("resource_attrs", hours)
+            self.kept.put(("resources", hours), found, found.nbytes)
+        return found
+
+    def read_series(
+        self, kind: str, names: Sequence[str], window: TimeWindow, *, is_late: bool = False
+    ) -> list[SeriesRow]:
+        """Return the series of some metrics, with `is_late` also the values of further labels. Some come twice."""
+        if self.run_new is None:
+            return self._make_rows(self._read_series(kind, names, window, is_late=is_late))
+        hours = _to_hours(window)
+        key = ("series", kind, tuple(names), hours, is_late)
+        found: list[SeriesRow] | None = self.kept.get(key)
+        if found is None:
+            table = self._read_series(kind, names, hours, is_late=is_late)
+            found = self._make_rows(table)
+            self.kept.put(key, found, _measure(table))
+        first, last, _ = _to_bounds(window)
+        return [row for row in found if row.last_ns >= first and row.first_ns < last]
+
+    def _make_rows(self, table: pa.Table) -> list[SeriesRow]:
+        found: list[SeriesRow] = []
+        for rows in read_rows(table):
+            self.check()
+            found += rows
+        return found
+
+    def _read_series(self, kind: str, names: Sequence[str], window: TimeWindow, *, is_late: bool) -> pa.Table:
+        late, late_points = _LATE.get(kind, ("NULL", "NULL")) if is_late else ("NULL", "NULL")
+        where = f"metric_type = ? AND metric_name IN ({make_marks(names)})"
+        given = [kind, *names]
+        if self.run_new is None:
+            sql = f"SELECT DISTINCT {IDENTITY}, {MAPS}, {late_points} AS late FROM metrics WHERE {where}"  # noqa: S608  # parameters
+            return self.run(sql, given, window)
+        first, last, days = _to_bounds(window)
+        sql = (
+            f"SELECT series_id, {_ANY}, {late} AS late, bool_or(has_rows_without_id) AS has_rows_without_id, "  # noqa: S608  # parameters
+            "min(first_time_unix_nano) AS first_ns, max(last_time_unix_nano) AS last_ns "
+            f"FROM metric_series WHERE {where} AND last_time_unix_nano >= ? AND first_time_unix_nano < ? "
+            "GROUP BY series_id "
+            f"UNION ALL SELECT series_id, {_ROW}, {late_points} AS late, series_id IS NULL, "
+            "min(time_unix_nano), max(time_unix_nano) "
+            f"FROM metrics WHERE {where} AND time_unix_nano >= ? AND time_unix_nano < ? GROUP BY ALL"
+        )
+        return self.run_new(sql, [*given, first, last, *given, first, last], days)
+
+    def _read_distinct(self, columns: str, window: TimeWindow, order: str = "") -> pa.Table:
+        """Return the distinct values of some columns in a time range."""
+        if self.run_new is None:
+            return self.run(f"SELECT DISTINCT {columns} FROM metrics{order}", (), window)  # noqa: S608  # constants
+        first, last, days = _to_bounds(window)
+        sql = (
+            f"SELECT {columns} FROM metric_series WHERE last_time_unix_nano >= ? AND first_time_unix_nano < ? "  # noqa: S608  # constants
+            f"UNION SELECT {columns} FROM metrics WHERE time_unix_nano >= ? AND time_unix_nano < ?{order}"
+        )
+        return self.run_new(sql, [first, last, first, last], days)
+
+
+def _to_hours(window: TimeWindow) -> TimeWindow:
+    """Return a time range in whole hours."""
+    since, until = (None if moment is None else (moment - _EPOCH) // _HOUR for moment in window)
+    return (
+        None if since is None else _EPOCH + since * _HOUR,
+        None if until is None or window[1] is None else min(_EPOCH + (until + 1) * _HOUR, _LATEST),
+    )
+
+
+def _measure(table: pa.Table) -> int:
+    """Return the memory of a table's rows as objects, about."""
+    return int(table.num_rows * _ROW_BYTES + table.nbytes * _ARROW_SHARE)
+
+
+def _to_bounds(window: TimeWindow) -> tuple[int, int, TimeWindow]:
+    """Return a time range in nanoseconds, and its whole days: a row of the table of series has the time of its day."""
+    since, until = window[0] or _EPOCH, window[1] or _LATEST
+    first, last = ((moment - _EPOCH) // timedelta(microseconds=1) * 1000 for moment in (since, until))
+    return first, last, (_EPOCH + (since - _EPOCH) // _DAY * _DAY, until)
