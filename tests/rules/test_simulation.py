@@ -71,7 +71,7 @@ def test_periods() -> None:
         (7 * MINUTE, None, None, 5.0),
     ]
     # Sent when it fires and when it is resolved. The next pending alert replaces the resolved one.
-    assert (found.steps, found.fired, found.notifications, found.failures) == (9, 1, 2, 0)
+    assert (found.steps, found.firing_count, found.notifications, found.failures) == (9, 1, 2, 0)
 
 
 def test_one_query_for_all_steps() -> None:
@@ -89,7 +89,7 @@ def test_results_of_earlier_rules() -> None:
     assert (first.samples, first.note) == (4, "")
     assert [one.active_at_ms for one in second.periods] == [2 * MINUTE]
     early, _ = replay(make_source(x=[1, 2, 3, 4]), 3, alerting, recording)
-    assert (early.fired, "reads r, which this or a later rule records" in early.note) == (0, True)
+    assert (early.firing_count, "reads r, which this or a later rule records" in early.note) == (0, True)
 
 
 def test_failing_steps() -> None:
@@ -122,7 +122,7 @@ def test_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = replay(make_source(x=values), 49, rule)
     monkeypatch.setattr(simulation, "STEPS_PER_QUERY", 7)
     assert replay(make_source(x=values), 49, rule) == whole
-    assert whole[0].fired
+    assert whole[0].firing_count
 
 
 VALUES = st.lists(st.one_of(st.none(), st.integers(0, 3).map(float)), min_size=1, max_size=25)

@@ -107,7 +107,7 @@ def test_page(tmp_path: Path) -> None:
     """The rule file and the tests on the page of rules pass."""
     blocks = split_code((ROOT / "docs" / "rules.md").read_text(encoding="utf-8"))[1]
     texts = ["\n".join(block.lines) for block in blocks if block.language == "yaml"]
-    for name, text in zip(("rules.yml", "rules-test.yml"), texts, strict=True):
+    for name, text in zip(("rules.yml", "neve.yaml", "rules-test.yml"), texts, strict=True):
         (tmp_path / name).write_text(text)
     assert run_tests(read_tests(tmp_path / "rules-test.yml")) == []
 

@@ -68,7 +68,10 @@ Alerts = dict["Labels", Alert]
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """Alert to send. `ends_at_ms` is its resolution, or for a firing alert the time up to which it is valid."""
+    """Alert to send. `ends_at_ms` is its resolution, or for a firing alert the time up to which it is valid.
+
+    `is_repeated` is false when the alert fires and when it is resolved, and true when it is sent again.
+    """
 
     labels: Labels
     annotations: Labels
@@ -76,6 +79,7 @@ class Notification:
     ends_at_ms: int
     is_resolved: bool
     expression: str = ""
+    is_repeated: bool = False
 
 
 def advance(
@@ -164,7 +168,10 @@ def collect_notifications(
         ends = valid_until if alert.resolved_at_ms is None else alert.resolved_at_ms
         starts = alert.active_at_ms if alert.fired_at_ms is None else alert.fired_at_ms
         is_resolved = alert.resolved_at_ms is not None
-        due.append(Notification(alert.labels, alert.annotations, starts, ends, is_resolved, rule.expression))
+        is_repeated = alert.last_sent_at_ms is not None and not _is_newly_resolved(alert, alert.last_sent_at_ms)
+        due.append(
+            Notification(alert.labels, alert.annotations, starts, ends, is_resolved, rule.expression, is_repeated)
+        )
     return after, due
 
 
@@ -172,6 +179,10 @@ def _is_due(alert: Alert, time_ms: int, resend_ms: int) -> bool:
     if alert.state is AlertState.PENDING:
         return False
     sent = alert.last_sent_at_ms
-    if sent is None or (alert.resolved_at_ms is not None and alert.resolved_at_ms > sent):
+    if sent is None or _is_newly_resolved(alert, sent):
         return True
     return sent + resend_ms < time_ms
+
+
+def _is_newly_resolved(alert: Alert, sent_at_ms: int) -> bool:
+    return alert.resolved_at_ms is not None and alert.resolved_at_ms > sent_at_ms

@@ -7,7 +7,6 @@ expression that depends on the query's own range, and one that fails at some ste
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from neve.rules.alerts import AlertState
 from neve.rules.evaluation import ALERTS, ALERTS_FOR_STATE, Evaluation, RuleState
 from neve.rules.instant_vector import query_vector
 from neve.rules.overlay_source import OverlaySource
+from neve.rules.running.range_program import depends_on_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["AlertPeriod", "RuleSimulation", "Simulation", "format_time", "simulate"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_RANGE_WORDS = re.compile(r"\b(?:start|end|range|step)\s*\(", re.IGNORECASE)
 STEPS_PER_QUERY = 5_000  # a matrix of many series and steps must fit into memory
 
 
@@ -68,7 +67,7 @@ class RuleSimulation:
     note: str
 
     @property
-    def fired(self) -> int:
+    def firing_count(self) -> int:
         """Return the number of periods in which an alert fired."""
         return sum(one.fired_at_ms is not None for one in self.periods)
 
@@ -101,7 +100,7 @@ def format_time(time_ms: int) -> str:
 
 
 def _describe_rule(one: RuleSimulation) -> dict[str, Any]:
-    numbers = {"evaluations": one.steps, "samples": one.samples, "fired": one.fired, "active": len(one.periods)}
+    numbers = {"evaluations": one.steps, "samples": one.samples, "fired": one.firing_count, "active": len(one.periods)}
     return {
         "group": one.group,
         "rule": one.rule,
@@ -198,7 +197,7 @@ class _Replay:
 
     def _open_query(self, times: range) -> Callable[[str, int], Vector]:
         """Return the port of the evaluation. It evaluates the rule's expression at all times at once if possible."""
-        vectors = None if _depends_on_range(self.rule) else self._query_range(times)
+        vectors = None if depends_on_range(self.rule) else self._query_range(times)
 
         def query(text: str, time_ms: int) -> Vector:
             if vectors is not None and text == self.rule.expression:
@@ -214,11 +213,6 @@ class _Replay:
         except EvaluationFailed:
             return None  # single steps may succeed
         return _split_steps(result)
-
-
-def _depends_on_range(rule: Rule) -> bool:
-    """Return whether an expression uses start, end, range or step of its query, which differ in an instant query."""
-    return bool(_RANGE_WORDS.search(rule.expression))
 
 
 def _split_steps(result: Result) -> dict[int, Vector]:

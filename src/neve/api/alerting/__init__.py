@@ -1,0 +1,1 @@
+"""Rules and alerts over HTTP: Prometheus' `rules` and `alerts`, and Alertmanager's API with silences."""

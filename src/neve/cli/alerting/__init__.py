@@ -1,0 +1,1 @@
+"""Commands of recording and alerting rules."""
