@@ -1,0 +1,1 @@
+"""Text of LogQL to a syntax tree: tokens, selectors and stages, expressions."""

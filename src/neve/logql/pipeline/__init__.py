@@ -1,0 +1,1 @@
+"""Stages of a log pipeline on batches of lines: filters, parsers, formats."""

@@ -1,0 +1,1 @@
+"""Lines and streams of the table `logs`."""
