@@ -1,0 +1,1 @@
+"""Tempo's HTTP API: TraceQL, traces by id, tags."""

@@ -1,0 +1,1 @@
+"""Evaluation of TraceQL over the spans of whole traces, by columns."""

@@ -1,0 +1,1 @@
+"""Tempo's HTTP API without a server: parameters, answers, documents."""

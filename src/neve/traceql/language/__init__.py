@@ -1,0 +1,1 @@
+"""TraceQL's text: tokens, syntax tree, parser and checks of types."""

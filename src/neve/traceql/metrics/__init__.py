@@ -1,0 +1,1 @@
+"""TraceQL's metrics: spans to series, and what is computed from series."""

@@ -1,0 +1,155 @@
+"""Search for traces: candidates by SQL, the newest first, then evaluation of their spans until enough traces match."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from neve.errors import InvalidExpression
+from neve.traceql.evaluation.spansets import run_pipeline
+from neve.traceql.language.fields import Type
+from neve.traceql.language.rewrites import simplify
+from neve.traceql.language.syntax import Pipeline
+from neve.traceql.storage.candidates import find_candidates
+from neve.traceql.storage.columns import TREE, has_structure, list_attributes, needs_whole_traces
+from neve.traceql.storage.trace_summaries import TraceSummary, read_summaries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from neve.traceql.evaluation.span_batch import SpanBatch
+    from neve.traceql.evaluation.spansets import Spansets
+    from neve.traceql.language.fields import Attribute, Static
+    from neve.traceql.language.syntax import Query
+    from neve.traceql.storage.candidates import Candidates
+    from neve.traceql.storage.span_reader import SpanReader, Window
+
+__all__ = ["FoundSpan", "FoundTrace", "Spanset", "search"]
+
+FIRST_PAGE = 100  # candidates of the first page
+GROWTH = 4
+MAX_PAGE = 20_000
+_SHOWN_APART = frozenset(
+    {"name", "duration", "trace:id", "span:id", "span:parentID"}
+)  # fields of every span of an answer
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSpan:
+    """Span of an answer, with the values that the query names."""
+
+    span_id: bytes
+    name: str
+    start_ns: int
+    duration_ns: int
+    values: tuple[tuple[str, Static], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spanset:
+    """Spans that match together: their number, the first of them, and values of the set."""
+
+    matched: int
+    spans: tuple[FoundSpan, ...]
+    values: tuple[tuple[str, Static], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTrace:
+    """Trace that matches."""
+
+    trace_id: bytes
+    spansets: tuple[Spanset, ...]
+    summary: TraceSummary = field(default_factory=TraceSummary)
+
+
+def search(reader: SpanReader, query: Query, window: Window, limit: int, spans_per_set: int) -> list[FoundTrace]:
+    """Return traces with a span of the result in the time range, the newest first.
+
+    Candidates are taken in the order of their newest span. A trace is evaluated with its spans up to the margin around
+    the range, and its result are those that start within the range.
+    """
+    pipeline = query.root
+    if not isinstance(pipeline, Pipeline):
+        raise InvalidExpression("this query is about metrics, expected spansets", hint="use query_range or query")
+    finder = _Finder(reader, simplify(pipeline), window, spans_per_set)
+    found: list[FoundTrace] = []
+    offset, size = 0, max(limit * 2, FIRST_PAGE)
+    while len(found) < limit:
+        ids = reader.find_traces(finder.candidates, window, size, offset, is_whole=finder.is_whole)
+        matches = {one.trace_id: one for one in finder.match(ids)}
+        found += [matches[one] for one in ids if one in matches]
+        if len(ids) < size:
+            break
+        offset, size = offset + size, min(size * GROWTH, MAX_PAGE)
+    return _summarize(reader, found[:limit], window)
+
+
+def _summarize(reader: SpanReader, found: list[FoundTrace], window: Window) -> list[FoundTrace]:
+    summaries = read_summaries(reader, [one.trace_id for one in found], window.widen())
+    traces = [FoundTrace(one.trace_id, one.spansets, summaries.get(one.trace_id, one.summary)) for one in found]
+    return sorted(traces, key=lambda one: (-one.summary.start_ns, one.trace_id))
+
+
+@dataclass
+class _Finder:
+    """Evaluation of a pipeline over pages of candidates."""
+
+    reader: SpanReader
+    pipeline: Pipeline
+    window: Window
+    spans_per_set: int
+    candidates: Candidates = field(init=False)
+    is_whole: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.candidates = find_candidates(self.pipeline)
+        self.is_whole = needs_whole_traces(self.pipeline)
+
+    def match(self, ids: Sequence[bytes]) -> Iterator[FoundTrace]:
+        """Yield those of the traces that match."""
+        attributes = list_attributes(self.pipeline)
+        more = (*TREE, "operation_name") if has_structure(self.pipeline) else ("span_id", "operation_name")
+        window = self.window.widen() if self.is_whole else self.window
+        condition = None if self.is_whole else self.candidates.result
+        spans = self.reader.read_traces(ids, attributes, window, condition, more)
+        in_range = (spans.start >= self.window.start_ns) & (spans.start < self.window.end_ns)
+        result = run_pipeline(self.pipeline, spans).filter(in_range)
+        yield from _collect(spans, result, self._list_shown(attributes), self.spans_per_set)
+
+    def _list_shown(self, attributes: Sequence[Attribute]) -> list[Attribute]:
+        return [one for one in attributes if one.scope != "intrinsic" or one.name not in _SHOWN_APART]
+
+
+def _collect(spans: SpanBatch, result: Spansets, shown: Sequence[Attribute], most: int) -> Iterator[FoundTrace]:
+    """Yield the spansets of each trace, with their first spans."""
+    rows = np.flatnonzero(result.members)
+    rows = rows[np.argsort(result.sets[rows], kind="stable")]
+    _, first, counts = np.unique(result.sets[rows], return_index=True, return_counts=True)
+    ids = spans.column("trace_id")
+    by_trace: dict[int, list[Spanset]] = {}
+    for number, (begin, count) in enumerate(zip(first.tolist(), counts.tolist(), strict=True)):
+        members = rows[begin : begin + min(count, most)]
+        values = tuple((name, one.get(number)) for name, one in result.labels)
+        spanset = Spanset(count, tuple(_collect_spans(spans, members, shown)), values)
+        by_trace.setdefault(int(spans.traces[rows[begin]]), []).append(spanset)
+    for trace, spansets in by_trace.items():
+        yield FoundTrace(ids[int(spans.firsts[trace])].as_py(), tuple(spansets))
+
+
+def _collect_spans(spans: SpanBatch, rows: NDArray[np.int64], shown: Sequence[Attribute]) -> Iterator[FoundSpan]:
+    span_ids, names = spans.column("span_id"), spans.column("operation_name")
+    for row in rows.tolist():
+        values = ((one.name, spans.vector(one).get(row)) for one in shown)
+        kept = tuple((name, value) for name, value in values if value.type is not Type.NIL)
+        yield FoundSpan(
+            span_ids[row].as_py() or b"",
+            names[row].as_py() or "",
+            int(spans.start[row]),
+            int(spans.duration[row]),
+            kept,
+        )
