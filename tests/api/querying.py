@@ -23,7 +23,7 @@ from tests.api.running import HOST, JSON, Reply
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from starlette.routing import Route
+    from starlette.routing import BaseRoute
 
     from neve.query.service import QueryService
     from neve.receive.authentication import Guard
@@ -67,7 +67,7 @@ class Client:
 
 @contextmanager
 def serving(
-    service: QueryService | Any, guard: Guard | None = None, *, first: Sequence[Route] = ()
+    service: QueryService | Any, guard: Guard | None = None, *, first: Sequence[BaseRoute] = ()
 ) -> Iterator[Client]:
     """A server in a thread, with the protocol of `neve serve`; `first` are the paths of others."""
     config = ReceiverConfig()
@@ -79,6 +79,7 @@ def serving(
             http=build_protocol(ConnectionLimits(config, lambda _status, _reason: None)),
             loop="asyncio",
             lifespan="off",
+            ws="websockets-sansio",
             log_config=None,
             timeout_graceful_shutdown=5,
         )

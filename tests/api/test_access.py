@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -14,14 +15,20 @@ from typing import TYPE_CHECKING, Any, cast
 import grpc  # type: ignore[import-untyped]
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from starlette.routing import Route
 
 from neve.api.access import AccessRules
+from neve.api.alerting.routes import ALERTMANAGER, AlertingEndpoints, alerting_routes
 from neve.api.api_application import build_api_application
 from neve.api.api_server import query_rules
+from neve.api.explore.routes import explore_routes
 from neve.api.health import TrustedCallers, health_application, serve_health, source_health_routes
+from neve.api.loki.routes import loki_routes
 from neve.api.otlp_http import build_application
 from neve.api.prometheus.routes import prometheus_routes
 from neve.api.query.endpoint import Endpoint
+from neve.api.tempo.routes import tempo_routes
+from neve.api.tenant.routes import tenant_routes
 from neve.app.serve.config import ServeConfig
 from neve.app.serve.guards import health_guard
 from neve.app.serve.part import PartsHealth
@@ -41,7 +48,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from starlette.applications import Starlette
-    from starlette.routing import Route
 
     from neve.app.control import Control
     from neve.query.service import QueryService
@@ -54,17 +60,32 @@ HERE = {"host": "localhost:4318"}
 TOKEN = "the word of the group"  # noqa: S105
 SECRET = "the disk /srv/lake is full"  # noqa: S105
 # Paths that strangers may call on a port with keys. Each says one word, or what is public anyway.
-PUBLIC = ("/livez", "/healthz", "/readyz", "/api/v1/openapi.json")
+PUBLIC = ("/livez", "/healthz", "/readyz", "/ready", "/api/v1/openapi.json", "/api/v1/sign-in")
 SCOPES: dict[str, dict[str, set[Scope]]] = {
     "receiver": {"/metrics": {Scope.METRICS, Scope.ADMIN}, "/events/s3": {Scope.ANNOUNCE}, "": {Scope.WRITE}},
     "query": {
         "/metrics": {Scope.METRICS, Scope.ADMIN},
         "/api/v1/query": {Scope.READ},
+        "/api/v1/query/batch": {Scope.READ},
+        "/api/v1/sign-in": {Scope.READ},
+        "/api/v1/live": {Scope.READ},
+        "/api/v1/views": {Scope.READ},
+        "/api/v1/views/{name}": {Scope.READ},
         "/api/v1/queries": {Scope.READ},
         "/api/v1/queries/{id}": {Scope.READ},
         "/api/v1/tables": {Scope.READ},
         "/api/v1/tables/{name}": {Scope.READ},
+        **{route.path: {Scope.READ} for route in explore_routes(cast("Any", None), cast("Any", None))},
+        **{route.path: {Scope.READ} for route in tenant_routes(*cast("Any", [None] * 3))},
+        "/api/v1/quarantine/{id}/retry": set(),  # one key needs two scopes for it: read, and write
         **{route.path: {Scope.READ} for route in prometheus_routes(cast("Any", None), cast("Any", None))},
+        **{route.path: {Scope.READ} for route in tempo_routes(cast("Any", None), cast("Any", None))},
+        **{route.path: {Scope.READ} for route in alerting_routes(cast("Any", AlertingEndpoints), cast("Any", None))},
+        **{
+            route.path: {Scope.READ}
+            for route in loki_routes(cast("Any", None), cast("Any", None))
+            if isinstance(route, Route) and route.path != "/ready"
+        },
         "": {Scope.ADMIN},
     },
     "health": {"": {Scope.METRICS, Scope.ADMIN}},
@@ -119,7 +140,8 @@ class House:
                 yield build_application(parts.receiver, parts.events, guard, TOKEN)
         elif port == "query":
             rules = query_rules(QueryConfig(auth=cast("Any", auth), **section))
-            yield build_api_application(cast("QueryService", Silent()), self.control, guard, rules, TOKEN)
+            alerting = AlertingEndpoints(cast("Any", Silent()))
+            yield build_api_application(cast("QueryService", Silent()), self.control, guard, rules, TOKEN, alerting)
         else:
             config = ServeConfig(host="127.0.0.1" if auth == "open" else ANYWHERE)
             yield health_application(source_health_routes(Ill(), TrustedCallers(guard, TOKEN)), config)
@@ -138,7 +160,7 @@ class House:
 
         async def find() -> list[tuple[str, str]]:
             async with self.application(port, "keys") as application:
-                return [one for route in application.routes for one in methods_of(cast("Route", route))]
+                return [one for route in application.routes if isinstance(route, Route) for one in methods_of(route)]
 
         return asyncio.run(find())
 
@@ -148,6 +170,10 @@ class Silent:
 
     def __getattr__(self, name: str) -> Any:
         raise LookupError(name)
+
+    def running(self, _organization: str) -> tuple[()]:
+        """Return the running queries: none."""
+        return ()
 
 
 Call = tuple[str, str, dict[str, str]]
@@ -160,6 +186,10 @@ def methods_of(route: Route) -> Iterator[tuple[str, str]]:
     yield from ((method, route.path) for method in methods)
 
 
+PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+PATH_VALUES = {"id": "0" * 18, "name": "spans", "trace_id": "0" * 32, "span_id": "0" * 16, "record_id": "0" * 32}
+
+
 async def send(application: Starlette, method: str, path: str, headers: Mapping[str, str]) -> Reply:
     """One request without a body."""
     told: list[Any] = []
@@ -168,7 +198,7 @@ async def send(application: Starlette, method: str, path: str, headers: Mapping[
         "http_version": "1.1",
         "method": method,
         "scheme": "http",
-        "path": path.format(id="0" * 18, name="spans"),
+        "path": PARAMETER.sub(lambda found: PATH_VALUES.get(found[1], "a"), path),
         "raw_path": path.encode(),
         "query_string": b"",
         "root_path": "",
@@ -180,6 +210,7 @@ async def send(application: Starlette, method: str, path: str, headers: Mapping[
     async def receive() -> Any:
         if told:  # it has answered: whoever looks out for the end of the connection sees it
             return {"type": "http.disconnect"}
+        await asyncio.sleep(0)  # others must get their turn
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def note(message: Any) -> None:
@@ -196,8 +227,10 @@ def house(tmp_path: Path, control: Control) -> House:
     return House(tmp_path, control)
 
 
-def needed(port: str, path: str) -> set[Scope]:
+def needed(port: str, path: str, method: str = "GET") -> set[Scope]:
     """The scopes that open a path."""
+    if path.startswith(ALERTMANAGER) and method in ("POST", "DELETE"):
+        return {Scope.WRITE}
     return SCOPES[port].get(path, SCOPES[port][""])
 
 
@@ -266,7 +299,7 @@ def test_a_port_with_keys_wants_one_everywhere(house: House, port: str) -> None:
         key = HERE | {"authorization": f"Bearer {scope}"}
         replies = house.call(port, "keys", [(method, path, key) for method, path in paths])
         admitted = {one for one, reply in zip(paths, replies, strict=True) if reply.status not in (401, 403)}
-        assert admitted == {one for one in paths if scope in needed(port, one[1])}, scope
+        assert admitted == {one for one in paths if scope in needed(port, one[1], one[0])}, scope
 
 
 @pytest.mark.parametrize("port", PORTS)
@@ -393,3 +426,46 @@ def test_several_hosts_are_none() -> None:
     """A request that names two is refused, whichever comes first."""
     with pytest.raises(Refusal, match="expected localhost"):
         AccessRules("query", is_open=True).check("/", [(b"host", b"localhost"), (b"host", b"evil.example")])
+
+
+@pytest.mark.parametrize(
+    ("auth", "headers", "status"),
+    [
+        ("open", {**HERE, "origin": "http://evil.example"}, 403),
+        ("open", {**HERE, "x-forwarded-for": "10.0.0.1"}, 403),
+        ("open", {"host": "evil.example"}, 421),
+        ("keys", HERE, 401),
+        ("keys", {**HERE, "authorization": "Bearer write"}, 403),
+    ],
+)
+def test_a_live_tail_refuses_strangers(house: House, auth: str, headers: dict[str, str], status: int) -> None:
+    """The handshake of a WebSocket passes the rules of the port and needs a key that may read."""
+    told: list[Any] = []
+
+    async def receive() -> dict[str, str]:
+        return {"type": "websocket.connect"}
+
+    async def note(event: Any) -> None:
+        told.append(event)
+
+    scope = {
+        "type": "websocket",
+        "scheme": "ws",
+        "path": "/loki/api/v1/tail",
+        "raw_path": b"/loki/api/v1/tail",
+        "query_string": b"query=x",
+        "root_path": "",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 8480),
+        "subprotocols": [],
+        "extensions": {"websocket.http.response": {}},
+    }
+
+    async def run() -> None:
+        async with house.application("query", auth) as application:
+            await application(scope, receive, note)
+
+    asyncio.run(run())
+    assert told[0]["type"] == "websocket.http.response.start"
+    assert told[0]["status"] == status

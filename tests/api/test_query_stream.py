@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import itertools
 import json
+import logging
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -95,8 +96,10 @@ def test_a_slow_reader_slows_the_query_down() -> None:
     until(lambda: service.scripts[0].closed)
 
 
-def test_a_reader_that_takes_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The query ends and makes room for others."""
+def test_a_reader_that_takes_nothing_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The query ends and makes room for others. The connection is closed on purpose, which is no error."""
     monkeypatch.setattr(query_response, "READER_SECONDS", 0.3)
     service = ScriptedService(endless)
     with serving(service) as client, client.sent("POST", QUERY, ASKED, JSON) as response:
@@ -104,6 +107,7 @@ def test_a_reader_that_takes_nothing_is_not_waited_for(monkeypatch: pytest.Monke
         assert service.known[0].state == "cancelled"
         with pytest.raises((http.client.IncompleteRead, ConnectionError)):
             response.read()
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 @pytest.mark.parametrize("make", [endless, stuck_later, stuck], ids=["writing", "waiting", "beginning"])
@@ -154,10 +158,11 @@ def test_an_error_behind_the_first_row_is_told_in_the_answer() -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "arrow"])
-def test_a_file_that_is_cut_off_is_not_taken_for_a_whole_one(form: str) -> None:
-    """The connection ends before the answer does."""
+def test_a_file_that_is_cut_off_is_not_taken_for_a_whole_one(form: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The connection ends before the answer does, which is no error of the server."""
     with serving(ScriptedService(failing)) as client, pytest.raises(http.client.IncompleteRead):
         client.ask("SELECT 1", format=form)
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def test_an_error_before_the_first_byte_has_a_status() -> None:

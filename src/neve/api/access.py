@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
+    from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     RawHeaders = Sequence[tuple[bytes, bytes]]
@@ -34,6 +34,8 @@ LONGEST_SHOWN = 100
 LONGEST_HOST = 260  # a name has at most 253 characters, and a port 6
 # Kubernetes and load balancers probe by address, and get a one-word response from a port with keys.
 PROBES = ("/livez", "/healthz", "/readyz")
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+SESSION_COOKIE = b"neve-session="  # behind TLS with the prefix `__Host-`
 FORWARDED = frozenset({b"forwarded", b"via", b"x-real-ip"})
 FORWARDED_PREFIX = b"x-forwarded-"
 
@@ -45,13 +47,41 @@ class AccessRules:
     section: str
     is_open: bool
     allowed_hosts: Sequence[str] = ()
+    origin: str = ""  # of the web page behind a proxy
 
-    def check(self, path: str, headers: RawHeaders) -> None:
+    def check(self, path: str, headers: RawHeaders, method: str = "GET") -> None:
         """Raise `Refusal` for a request that no rule allows; header names are in lower case, as in ASGI."""
         if self.is_open:
             self._check_open(headers)
         elif self.allowed_hosts and path not in PROBES:
             self._check_host(headers)
+        if method not in SAFE_METHODS:
+            self._check_site(headers)
+
+    def _check_site(self, headers: RawHeaders) -> None:
+        """Check a change that a browser sends: it must come from the server's own page.
+
+        A browser is recognized by the header `Sec-Fetch-Site`, which no page can set, or by its cookie.
+        """
+        found = dict(headers)
+        if not self.is_open and (b"authorization" in found or b"x-api-key" in found):
+            return  # a program, or a page that was given a key
+        site = found.get(b"sec-fetch-site", b"").decode("latin-1").strip().lower()
+        if site == "same-origin" or not (site or SESSION_COOKIE in found.get(b"cookie", b"")):
+            return
+        origin = found.get(b"origin", b"").decode("latin-1")
+        own = self.origin or f"http://{_host_header(headers) or ''}"
+        if site or origin.strip().lower() != own.strip().lower():
+            message = f"changes must come from the page of this server, got {origin[:LONGEST_SHOWN] or site!r}"
+            raise Refusal(
+                Verdict.FORBIDDEN, "wrong_origin", f"{message}: open the page at its own address ({self._own})"
+            )
+
+    @property
+    def _own(self) -> str:
+        return (
+            f"{self.section}.origin is {self.origin}" if self.origin else f"behind a proxy, set {self.section}.origin"
+        )
 
     def check_forwarded(self, names: Iterable[bytes]) -> None:
         """Raise `Refusal` for a request to an open port that came through a proxy, by the names of its headers."""
@@ -100,7 +130,7 @@ def is_own_origin(origin: str, host: str) -> bool:
 
 
 def build_guarded_application(
-    routes: Sequence[Route],
+    routes: Sequence[BaseRoute],
     rules: AccessRules,
     refuse: Refuse,
     elsewhere: Elsewhere,
@@ -133,8 +163,8 @@ class AccessControl:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or reject it."""
         try:
-            if scope["type"] == "http":
-                self._rules.check(scope["path"], scope["headers"])
+            if scope["type"] in {"http", "websocket"}:
+                self._rules.check(scope["path"], scope["headers"], scope.get("method", "GET"))
         except Refusal as refusal:
             await self._refuse(refusal.strip_traceback(), scope)(scope, receive, send)
             return

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from neve.query.config import QueryConfig
 
 DRAIN_SECONDS = 10  # time limit for running queries at the stop
+WEBSOCKETS = "websockets-sansio"  # the implementation of uvicorn that live tails use
 LIVE_PATH = "/livez"
 UNAVAILABLE = 503
 
@@ -49,17 +50,27 @@ async def open_query_api(settings: Settings, lake: Lake) -> AsyncIterator[str]:
     bounds = build_protocol(ConnectionLimits(settings.receiver, lambda _status, _reason: None))
     async with (
         AsyncExitStack() as opened,  # closed after the server has finished its requests
-        serve_application(TracingMiddleware(starting), sock, http=bounds, timeout_graceful_shutdown=DRAIN_SECONDS),
+        serve_application(
+            TracingMiddleware(starting),
+            sock,
+            web_sockets=WEBSOCKETS,
+            http=bounds,
+            timeout_graceful_shutdown=DRAIN_SECONDS,
+        ),
     ):
         try:
             await asyncio.to_thread(_import_application)
             from neve.api.api_application import open_application  # noqa: PLC0415 - imported by the thread
 
-            starting.start(await open_application(settings, lake, starting.rules, opened))
+            whole = await open_application(settings, lake, starting.rules, opened)
+            starting.start(whole)
         except BaseException:
             starting.start(JSONResponse({"error": "the server did not start"}, UNAVAILABLE))
             raise
-        yield f"http://{format_address(config.host, sock.getsockname()[1])}"
+        try:
+            yield f"http://{format_address(config.host, sock.getsockname()[1])}"
+        finally:
+            whole.state.streams.close()  # live streams have no end of their own
 
 
 def _import_application() -> None:
@@ -100,4 +111,4 @@ class StartingApplication:
 
 def query_rules(config: QueryConfig) -> AccessRules:
     """Return the access rules of the API's port."""
-    return AccessRules("query", config.auth == "open", config.allowed_hosts)
+    return AccessRules("query", config.auth == "open", config.allowed_hosts, config.origin)

@@ -52,13 +52,18 @@ class _EmbeddedServer(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serve_application(application: Application, sock: socket.socket, **options: Any) -> AsyncIterator[None]:
+async def serve_application(
+    application: Application, sock: socket.socket, *, web_sockets: Any = "none", **options: Any
+) -> AsyncIterator[None]:
     """Serve an application while the block runs, then finish the requests in flight."""
     config = uvicorn.Config(
         application,
         loop="asyncio",
         lifespan="off",
-        ws="none",
+        ws=web_sockets,
+        ws_max_size=64 * 1024,
+        ws_ping_interval=20,
+        ws_ping_timeout=20,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -9,9 +9,17 @@ from pydantic.json_schema import models_json_schema
 
 from neve import __version__
 from neve.api.control.operations import CONTROL_OPERATIONS
+from neve.api.explore.field_operations import FIELD_OPERATIONS
+from neve.api.explore.operations import EXPLORE_OPERATIONS
+from neve.api.operator.operations import OPERATOR_OPERATIONS
+from neve.api.page.job_events import JOB_EVENT_OPERATIONS
+from neve.api.page.live import LIVE_OPERATIONS
+from neve.api.page.sign_in import SIGN_IN_OPERATIONS
+from neve.api.page.views import VIEW_OPERATIONS
 from neve.api.query.formats import MEDIA_TYPES
 from neve.api.query.models import AnswerDocument, FailureDocument
 from neve.api.query.operations import PREFIX, QUERY_OPERATIONS
+from neve.api.tenant.operations import TENANT_OPERATIONS
 from neve.state.scopes import Scope
 
 if TYPE_CHECKING:
@@ -20,7 +28,11 @@ if TYPE_CHECKING:
 
     from neve.api.query.operations import Operation
 
-OPERATIONS: tuple[Operation, ...] = (*QUERY_OPERATIONS, *CONTROL_OPERATIONS)
+OPERATIONS: tuple[Operation, ...] = (
+    *(*QUERY_OPERATIONS, *EXPLORE_OPERATIONS, *FIELD_OPERATIONS, *TENANT_OPERATIONS),
+    *(*CONTROL_OPERATIONS, *OPERATOR_OPERATIONS),
+    *(*SIGN_IN_OPERATIONS, *LIVE_OPERATIONS, *JOB_EVENT_OPERATIONS, *VIEW_OPERATIONS),
+)
 ID_HEADER = {"Neve-Query-Id": {"description": "id of the query", "schema": {"type": "string"}}}
 TAGS = {
     Scope.READ: ("query", "SQL queries on the telemetry of one organization; the key needs the scope `read`"),

@@ -5,18 +5,23 @@ A request whose headers and body arrive together needs no timer; one is set only
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
+
+    from starlette.types import Scope
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
     from neve.receive.config import ReceiverConfig
 
+CUT_OFF = "neve.cut_off"  # ASGI extension: a function that closes the connection in the middle of a response
 GRACE_SECONDS = 5.0  # the application rejects a slow client first; this is for a client that goes on
 REASONS = {
     400: "Bad Request",
@@ -49,6 +54,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     _phase = Phase.IDLE
     _ended = False
+    _upgraded = False
     _header_bytes = 0
     _timer: asyncio.TimerHandle | None = None
     _timed: Phase | None = None
@@ -73,7 +79,7 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         before = self._phase
         super().data_received(data)
-        if self._ended or self.transport.is_closing():
+        if self._ended or self._upgraded or self.transport.is_closing():
             return
         if self._phase is Phase.HEADERS:
             # Bytes that arrived while a body was read belong to the body, or are the start of a few headers: at most
@@ -100,6 +106,10 @@ class LimitedProtocol(HttpToolsProtocol):
             self._end(431, "header_flood")
             return
         super().on_headers_complete()
+        if self.cycle is not None:
+            # The cycle of this request, also if another request arrives before it ends.
+            scope = cast("dict[str, Any]", self.cycle.scope)
+            scope["extensions"] = {CUT_OFF: partial(_close_cycle, self.cycle)}
 
     def on_body(self, body: bytes) -> None:
         """Process a part of the body."""
@@ -111,6 +121,12 @@ class LimitedProtocol(HttpToolsProtocol):
         if not self._ended:
             self._phase = Phase.IDLE
             super().on_message_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        """Leave the connection to the protocol of WebSockets, which has limits of its own."""
+        self._upgraded = True
+        self._set_timer(None)
+        super().handle_websocket_upgrade()
 
     def send_400_response(self, _msg: str) -> None:
         """Respond to input that is not HTTP."""
@@ -159,6 +175,25 @@ def build_protocol(limits: ConnectionLimits) -> type[LimitedProtocol]:
     Uvicorn creates an instance for each connection, and passes no arguments of ours.
     """
     return type("BoundProtocol", (LimitedProtocol,), {"limits": limits})
+
+
+def cut_off_response(scope: Scope, *, flush_seconds: float) -> None:
+    """Close the connection of a request whose response is not complete, and will not be.
+
+    The client recognizes the missing end. Bytes that were sent before are dropped if it does not read them in time.
+    """
+    close = scope.get("extensions", {}).get(CUT_OFF)
+    if close is not None:
+        close(flush_seconds)
+
+
+def _close_cycle(cycle: RequestResponseCycle, flush_seconds: float) -> None:
+    cycle.disconnected = True  # otherwise uvicorn reports the missing end as an error of the application
+    if flush_seconds:
+        cycle.transport.close()
+        asyncio.get_running_loop().call_later(flush_seconds, cycle.transport.abort)
+    else:
+        cycle.transport.abort()
 
 
 def _format_response(status: int, reason: str, retry_after_seconds: int) -> bytes:

@@ -25,7 +25,7 @@ from neve.app.reports import (
     TableDetail,
     TableReport,
 )
-from neve.jobs.job import JobState, Task
+from neve.jobs.job import SCHEDULED_TASKS, JobState, Task
 from neve.jobs.policy import Policy  # noqa: TC001 - pydantic reads the annotation
 from neve.state.scopes import Scope
 
@@ -39,6 +39,7 @@ LONGEST_NAME = 200
 LONGEST_REASON = 500
 TASKS = ", ".join(Task)
 TASK_SCHEMA = {"type": "string", "enum": list(Task)}
+STARTABLE = ", ".join(SCHEDULED_TASKS)
 
 
 def check_printable(text: str) -> str:
@@ -52,6 +53,21 @@ PrintableText = Annotated[str, AfterValidator(check_printable)]
 TaskName = Annotated[Task, Field(strict=False), WithJsonSchema(TASK_SCHEMA)]
 
 
+def check_startable(task: Task) -> Task:
+    """Return a task that can be started by its name alone."""
+    if task not in SCHEDULED_TASKS:
+        raise ValueError("needs a request of its own")
+    return task
+
+
+StartableTask = Annotated[
+    Task,
+    Field(strict=False),
+    AfterValidator(check_startable),
+    WithJsonSchema({"type": "string", "enum": list(SCHEDULED_TASKS)}),
+]
+
+
 class ControlRequest(BaseModel):
     """A body: known keys, of the right kind."""
 
@@ -61,7 +77,7 @@ class ControlRequest(BaseModel):
 class Start(ControlRequest):
     """A job that is wanted now."""
 
-    task: TaskName = Field(description=f"one of {TASKS}")
+    task: StartableTask = Field(description=f"one of {STARTABLE}")
     table: PrintableText = Field(
         "", max_length=LONGEST_NAME, description="a table name, at most 200 characters; omitted for autopilot"
     )
@@ -102,6 +118,14 @@ class JobsQuery(QueryParameters):
     task: Annotated[Task | None, WithJsonSchema(TASK_SCHEMA)] = Field(None, description=f"one of {TASKS}")
     table: PrintableText | None = Field(None, max_length=LONGEST_NAME, description="the table's name")
     limit: int = Field(50, ge=1, le=1000, description="a maximum number of results, from 1 to 1000")
+
+
+class ReasonQuery(QueryParameters):
+    """The reason of a change, for the log."""
+
+    reason: PrintableText = Field(
+        "", max_length=LONGEST_REASON, description="a reason in one line of at most 500 characters"
+    )
 
 
 class HistoryQuery(QueryParameters):
@@ -217,7 +241,8 @@ CONTROL_OPERATIONS = (
         "Cancel a job; a running job ends when its worker notices",
         JobReport,
         status=202,
-        failures=(NO_JOB, (409, "the job has ended already")),
+        failures=(BAD_REQUEST, NO_JOB, (409, "the job has ended already")),
+        query=ReasonQuery,
     ),
     _operation(
         "post",
@@ -226,7 +251,8 @@ CONTROL_OPERATIONS = (
         "Retry a job that is dead or cancelled",
         JobReport,
         status=202,
-        failures=(NO_JOB, (409, "the job is neither dead nor cancelled")),
+        failures=(BAD_REQUEST, NO_JOB, (409, "the job is neither dead nor cancelled")),
+        query=ReasonQuery,
     ),
     _operation("get", "/pauses", "listPauses", "Active pauses", PausesDocument),
     _operation(

@@ -24,9 +24,11 @@ from neve.api.control.operations import (
     Pause,
     PausesDocument,
     PoliciesDocument,
+    ReasonQuery,
     Start,
     read_query,
 )
+from neve.api.operator.routes import operator_handlers
 from neve.api.query.endpoint import Endpoint, read_body
 from neve.api.query.errors import Failure, json_response
 from neve.api.query.models import bad_request, format_value, parse_json, read_model
@@ -179,23 +181,37 @@ class JobEndpoints:
     async def start(self, request: Request, caller: Caller) -> Response:
         """Request a job now."""
         query = read_model(await read_body(request), Start)
-        reason = query.reason or f"asked for by {describe_caller(caller)}"
+        reason = query.reason or f"requested by {describe_caller(caller)}"
         job = await self.threads.run(lambda: self.control.start(query.task, query.table, query.window, reason=reason))
         log.info("job started", by=describe_caller(caller), job=job.id, subject=job.subject, reason=reason)
         return json_response(JobReport.model_validate(job).plain, status=ACCEPTED)
 
     async def cancel(self, request: Request, caller: Caller) -> Response:
         """Cancel a job."""
-        job_id = _path_id(request)
-        job = await self.threads.run(lambda: self.control.jobs.cancel(job_id))
-        log.info("job cancelled", by=describe_caller(caller), job=job.id, subject=job.subject, state=job.state.value)
+        job_id, reason = _path_id(request), read_query(request, ReasonQuery).reason
+        job = await self.threads.run(lambda: self.control.jobs.cancel(job_id, reason))
+        log.info(
+            "job cancelled",
+            by=describe_caller(caller),
+            job=job.id,
+            subject=job.subject,
+            state=job.state.value,
+            reason=reason,
+        )
         return json_response(JobReport.model_validate(job).plain, status=ACCEPTED)
 
     async def replay(self, request: Request, caller: Caller) -> Response:
         """Retry a dead or cancelled job."""
-        job_id = _path_id(request)
+        job_id, reason = _path_id(request), read_query(request, ReasonQuery).reason
         job = await self.threads.run(lambda: self.control.jobs.replay(job_id))
-        log.info("job replayed", by=describe_caller(caller), job=job_id, subject=job.subject, replayed_as=job.id)
+        log.info(
+            "job replayed",
+            by=describe_caller(caller),
+            job=job_id,
+            subject=job.subject,
+            replayed_as=job.id,
+            reason=reason,
+        )
         return json_response(JobReport.model_validate(job).plain, status=ACCEPTED)
 
     async def pauses(self, _request: Request, _caller: Caller) -> Response:
@@ -324,7 +340,9 @@ def control_routes(control: Control, guard: Guard) -> list[Route]:
         safe = {method: handle_errors(handler) for method, handler in handlers.items()}
         return Route(f"{PREFIX}{path}", Endpoint(guard, safe, scope=Scope.ADMIN))
 
+    operator = operator_handlers(control, threads, describe_caller)
     return [
+        *(door(path, **handlers) for path, handlers in operator.items()),
         door("/status", GET=lake.status),
         door("/lake/tables", GET=lake.tables),
         door("/lake/tables/{name}", GET=lake.table),

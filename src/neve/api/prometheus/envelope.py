@@ -1,4 +1,4 @@
-"""Errors in Prometheus' envelope, and the body of a response from the pieces that a worker has written."""
+"""Successes and errors in Prometheus' envelope."""
 
 from __future__ import annotations
 
@@ -12,36 +12,12 @@ from neve.errors import InvalidExpression, LakeError, LimitExceeded, QueryCancel
 from neve.query.engine_errors import FilesMissing, StorageUnavailable
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from neve.api.query.errors import Failure
-    from neve.query.request import Statistics
 
-__all__ = ["BodyWriter", "error_response", "success_response"]
+__all__ = ["error_response", "success_response"]
 
 _HEADERS = {"cache-control": "no-store"}
 _LIMIT_KINDS = {"seconds": ("timeout", 503), CONCURRENCY: ("unavailable", 429)}
-
-
-class BodyWriter:
-    """Writer of a body whose pieces are the rows of the result."""
-
-    piece_bytes = 1024 * 1024
-
-    def begin(self, _query_id: str, _schema: pa.Schema) -> bytes:
-        """Return nothing: the first row is the beginning."""
-        return b""
-
-    def rows(self, batch: pa.RecordBatch) -> bytes:
-        """Return the rows, one after the other."""
-        return b"".join(batch.column(0).to_pylist())
-
-    def end(self, _statistics: Statistics) -> bytes:
-        """Return nothing: the last row is the end."""
-        return b""
-
-    def fail(self, _failure: Failure) -> None:
-        """Return none: the connection is closed, so that a truncated body does not look complete."""
 
 
 def success_response(data: Any) -> Response:

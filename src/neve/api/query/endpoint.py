@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
@@ -15,6 +15,7 @@ from neve.api.query.metrics import count_refused
 from neve.api.query.models import MAX_BODY_BYTES
 from neve.receive.authentication import extract_key
 from neve.state.scopes import Caller, Scope
+from neve.state.sessions import TOKEN_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,18 +28,23 @@ if TYPE_CHECKING:
 BODY_SECONDS = 30
 MAX_FIELDS = 1000  # of a form
 JSON_TYPE = "application/json"
+SESSION_COOKIES = ("__Host-neve-session", "neve-session")  # behind TLS, and without
 
 Handler = Callable[[Request, Caller], Awaitable["ASGIApp"]]
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """ASGI application of one path: authenticates the caller, calls the handler, and responds to errors."""
+    """ASGI application of one path: authenticates the caller, calls the handler, and responds to errors.
+
+    `method_scopes` are the scopes of methods that need another one.
+    """
 
     guard: Guard
     handlers: Mapping[str, Handler]
     is_public: bool = False
     scope: Scope = Scope.READ
+    method_scopes: Mapping[str, Scope] = field(default_factory=dict)
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -64,8 +70,7 @@ class Endpoint:
         return await handler(request, caller)
 
     async def _caller(self, request: Request) -> Caller:
-        key = extract_key(request.headers.get("authorization"), request.headers.get("x-api-key"))
-        return await self.guard.caller(key, self.scope, request.client.host if request.client else "")
+        return await authenticate(request, self.guard, self.method_scopes.get(request.method, self.scope))
 
     def _no_such_method(self, request: Request) -> Failure:
         path = request.url.path
@@ -76,6 +81,22 @@ class Endpoint:
         allowed = ", ".join(self.handlers)
         message = f"{path} takes {allowed}, got {request.method}"
         return Failure(405, "method_not_allowed", message, headers={"allow": allowed})
+
+
+async def authenticate(request: Request, guard: Guard, scope: Scope) -> Caller:
+    """Return the caller of a request, by its key or by the session of its browser; raises `Refusal`."""
+    key = extract_key(request.headers.get("authorization"), request.headers.get("x-api-key"))
+    peer = request.client.host if request.client else ""
+    return await guard.caller(key or session_token(request), scope, peer)
+
+
+def session_token(request: Request) -> str | None:
+    """Return the token of a browser's session; any other cookie value is none, so that it is never taken for a key."""
+    for name in SESSION_COOKIES:
+        token = request.cookies.get(name, "")
+        if token.startswith(TOKEN_PREFIX):
+            return token
+    return None
 
 
 async def read_body(request: Request) -> bytes:

@@ -114,7 +114,7 @@ def _unavailable_failure(error: LakeError | QueryError) -> Failure:
     log.warning("the lake did not answer", reason=error.message)
     if isinstance(error, TableMissing):
         return Failure(503, "no_tables", "the lake has no tables, or not all of them", headers=RETRY)
-    return Failure(503, "lake_unavailable", UNAVAILABLE, hint="ask again", headers=RETRY)
+    return Failure(503, "lake_unavailable", UNAVAILABLE, hint="retry", headers=RETRY)
 
 
 QUERY_ID = "neve-query-id"

@@ -1,22 +1,17 @@
-"""Result formats: JSON, JSON lines, CSV, Parquet and Arrow, each written piece by piece, and their negotiation.
-
-Values of JSON are the same as those of `neve.query.output.plain`, converted a column at a time.
-"""
+"""Result formats: JSON, JSON lines, CSV, Parquet and Arrow, each written piece by piece, and their negotiation."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from neve.api.query.errors import Failure
-from neve.errors import QueryError
-from neve.query.output import distinct_names, has_unnamed, to_json_value, to_json_values
+from neve.api.query.json_values import json_columns, json_rows, with_text
+from neve.query.output import distinct_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +20,8 @@ if TYPE_CHECKING:
     from neve.query.request import Statistics
 
 
-UTC_NAMES = ("UTC", "Etc/UTC")
+ARROW_BYTES = 1024 * 1024
+ROW_GROUP_BYTES = 8 * 1024 * 1024
 
 
 def split_batch(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
@@ -34,84 +30,6 @@ def split_batch(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBat
     rows = max(1, min(batch.num_rows, batch.num_rows * most_bytes // size))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
-
-
-def json_rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    """Yield each row as JSON values."""
-    return zip(*json_columns(batch), strict=True)
-
-
-def json_columns(batch: pa.RecordBatch) -> list[list[Any]]:
-    """Return each column as JSON values."""
-    return [_json_values(column, field) for column, field in zip(batch.columns, batch.schema, strict=True)]
-
-
-def with_text(batch: pa.RecordBatch, schema: pa.Schema, needs_text: Callable[[pa.DataType], bool]) -> pa.RecordBatch:
-    """Return a batch in another schema, with text in the columns that need it."""
-    columns = [
-        pa.array([_as_text(value) for value in _json_values(column, field)], pa.string())
-        if needs_text(column.type)
-        else column
-        for column, field in zip(batch.columns, batch.schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _json_values(column: pa.Array, field: pa.Field) -> list[Any]:
-    kind = column.type
-    if _is_timestamp(kind):
-        return _format_timestamps(column)
-    try:
-        if has_unnamed(kind):
-            return to_json_values(column)
-        values: list[Any] = column.to_pylist()
-    except (ValueError, OverflowError, pa.ArrowException) as error:
-        # Arrow has dates outside the range of Python's calendar.
-        raise QueryError(
-            f"a value of column {field.name!r} can't be written: {str(error).splitlines()[0]}",
-            hint="cast it to VARCHAR, or request the format arrow",
-        ) from error
-    if _is_plain(column):
-        return values
-    if pa.types.is_binary(kind):
-        return [None if value is None else value.hex() for value in values]
-    if pa.types.is_map(kind) and kind.key_type == kind.item_type == pa.string():
-        return [None if value is None else dict(value) for value in values]
-    return [to_json_value(value, kind) for value in values]
-
-
-def _is_plain(column: pa.Array) -> bool:
-    """Return whether JSON has every value of a type unchanged."""
-    kind = column.type
-    if pa.types.is_floating(kind):
-        return pc.all(pc.is_finite(column)).as_py() is not False
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_null(kind)
-    )
-
-
-def _is_timestamp(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, *UTC_NAMES))
-
-
-def _format_timestamps(column: pa.Array) -> list[str | None]:
-    """Format times as RFC 3339; Python's own function is ten times slower, and supports only years of four digits."""
-    zone = "+00:00" if column.type.tz else ""
-    micros = column.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
-    texts = np.datetime_as_string(micros, unit="us").tolist()
-    return [None if text == "NaT" else text.removesuffix(".000000") + zone for text in texts]
-
-
-def _as_text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-ARROW_BYTES = 1024 * 1024
-ROW_GROUP_BYTES = 8 * 1024 * 1024
 
 
 class ArrowFileWriter:
@@ -227,6 +145,7 @@ def _is_nested_or_bytes(kind: pa.DataType) -> bool:
 
 
 TEXT_BYTES = 256 * 1024
+MAX_EXACT_INTEGER = 2**53 - 1  # of a number in JavaScript
 
 
 class ResultWriter(Protocol):
@@ -275,6 +194,29 @@ class JsonWriter:
         return f'],"error":{_to_json(failure.as_document)}}}\n'.encode()
 
 
+class ColumnsWriter(JsonWriter):
+    """Writer of one JSON object with pieces of columns: half the work for a browser, and no digit of a number is lost.
+
+    Integers beyond 2^53, which a browser would round, are text.
+    """
+
+    def begin(self, query_id: str, schema: pa.Schema) -> bytes:
+        """Return the id and the columns."""
+        return super().begin(query_id, schema).removesuffix(b'"rows":[') + b'"pieces":['
+
+    def rows(self, batch: pa.RecordBatch) -> bytes:
+        """Return a list of columns, each a list of values."""
+        text = self._comma + _to_json([_exact_integers(values) for values in json_columns(batch)])
+        self._comma = ","
+        return text.encode()
+
+
+def _exact_integers(values: list[Any]) -> list[Any]:
+    if not any(isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER for value in values):
+        return values
+    return [str(value) if isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER else value for value in values]
+
+
 class JsonLinesWriter:
     """Writer of one JSON object a row."""
 
@@ -304,6 +246,8 @@ def build_writer(form: Format) -> ResultWriter:
     match form:
         case "json":
             return JsonWriter()
+        case "columns":
+            return ColumnsWriter()
         case "jsonl":
             return JsonLinesWriter()
         case "csv":
@@ -334,6 +278,7 @@ MEDIA_TYPES: dict[Format, str] = {
     "csv": "text/csv",
     "parquet": "application/vnd.apache.parquet",
     "arrow": "application/vnd.apache.arrow.stream",
+    "columns": "application/vnd.neve.columns+json",
 }
 
 

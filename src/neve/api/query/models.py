@@ -92,11 +92,12 @@ def _describe_error(document: Mapping[str, Any], key: str, kind: str, model: typ
 
 
 MAX_BODY_BYTES = 1_000_000
+MAX_QUESTIONS = 10
 RFC_3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
 
-Format = Literal["json", "jsonl", "csv", "parquet", "arrow"]
+Format = Literal["json", "jsonl", "csv", "parquet", "arrow", "columns"]
 Scalar = str | int | float | bool | None
 
 
@@ -137,7 +138,7 @@ class Question(BaseModel):
     since: UtcTime = Field(None, description="an RFC 3339 time with a time zone; rows before it are excluded")
     until: UtcTime = Field(None, description="an RFC 3339 time with a time zone; rows at or after it are excluded")
     format: Format | None = Field(
-        None, description="one of json, jsonl, csv, parquet, arrow; null: from the header `Accept`, else json"
+        None, description="one of json, jsonl, csv, parquet, arrow, columns; null: from the header `Accept`, else json"
     )
     limit: int | None = Field(
         None, ge=1, le=2**53, description="a maximum number of rows, from 1; more rows are cut off"
@@ -157,7 +158,7 @@ class Question(BaseModel):
     )
     fresh: bool = Field(False, description="a boolean: bypass the result cache")
 
-    def request(self, caller: Caller) -> Request:
+    def request(self, caller: Caller, *, is_from_page: bool = False) -> Request:
         """Return the request for the query service."""
         return Request(
             sql=self.sql,
@@ -170,7 +171,18 @@ class Question(BaseModel):
             fresh=self.fresh,
             key_id=caller.key_id,
             time_zone=self.timezone,
+            is_from_page=is_from_page,
         )
+
+
+class Questions(BaseModel):
+    """Several statements, which run one after the other."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    questions: list[Question] = Field(
+        min_length=1, max_length=MAX_QUESTIONS, description=f"a list of 1 to {MAX_QUESTIONS} questions of `/query`"
+    )
 
 
 def read_question(body: bytes) -> Question:
@@ -254,6 +266,24 @@ class AnswerDocument(Document):
     )
     statistics: StatisticsDocument | None = None
     error: ErrorDocument | None = None
+
+
+class ColumnsDocument(Document):
+    """A result as columns; one that failed has `error`."""
+
+    id: str | None
+    columns: list[ResultColumn] = Field(default_factory=list)
+    pieces: list[list[list[Any]]] = Field(
+        default_factory=list, description="parts of the result: each has the values of every column"
+    )
+    statistics: StatisticsDocument | None = None
+    error: ErrorDocument | None = None
+
+
+class ResultsDocument(Document):
+    """The results of several statements, in their order. One that failed does not end the others."""
+
+    results: list[ColumnsDocument]
 
 
 class ColumnDocument(Document):

@@ -16,15 +16,16 @@ from anyio import CapacityLimiter, to_thread
 from neve.api.query.errors import QUERY_ID, json_response, to_failure
 from neve.api.query.formats import MEDIA_TYPES, build_writer, split_batch
 from neve.api.query.metrics import ABANDONED, count_ended, count_not_started, count_refused
+from neve.api.slow_clients import cut_off_response
 from neve.errors import NeveError
 from neve.lake.pandas_import import load_pandas, needs_pandas
 from neve.logger import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from starlette.responses import Response
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
     from neve.api.query.errors import Failure
     from neve.api.query.formats import ResultWriter
@@ -91,9 +92,11 @@ class StreamedResponse:
         except TimeoutError:
             ABANDONED.inc()
             log.warning("client stopped reading a result", seconds=READER_SECONDS, query=self._id)
+            cut_off_response(scope, flush_seconds=0)
         except _Truncated:
             # A response without its end is recognized as incomplete: the connection is closed in the middle.
             log.warning("result was cut off", query=self._id)
+            cut_off_response(scope, flush_seconds=READER_SECONDS)
 
     async def _next(self) -> bytes | None:
         """Return the next piece; an error is the last piece if the format can express it."""
@@ -186,6 +189,42 @@ class QueryResponse(StreamedResponse):
     def refuse(self, _error: Exception, failure: Failure) -> Response:
         """Return the error in the form of the query API."""
         return json_response(failure, self._id)
+
+
+class BatchResponse:
+    """Response with the results of several statements as one JSON object. One statement runs at a time.
+
+    A statement that fails has its error as its result. A client that disconnects ends the running one, and the rest
+    is not started.
+    """
+
+    def __init__(self, responses: Sequence[QueryResponse]) -> None:
+        self._responses = responses
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the results one after the other, without their own beginnings and ends."""
+        is_gone = False
+
+        async def watch() -> Message:
+            nonlocal is_gone
+            message = await receive()
+            is_gone = is_gone or message["type"] == "http.disconnect"
+            return message
+
+        async def forward(message: Message) -> None:
+            if message["type"] == "http.response.body" and message.get("body"):
+                await send({"type": "http.response.body", "body": message["body"], "more_body": True})
+
+        headers = [(b"content-type", MEDIA_TYPES["json"].encode()), (b"cache-control", b"no-store")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        before = b'{"results":['
+        for response in self._responses:
+            await send({"type": "http.response.body", "body": before, "more_body": True})
+            await response(scope, watch, forward)
+            if is_gone:
+                return
+            before = b","
+        await send({"type": "http.response.body", "body": b"]}"})
 
 
 class _Truncated(Exception):

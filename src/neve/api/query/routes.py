@@ -13,9 +13,19 @@ from neve.api.openapi import build_description
 from neve.api.query.endpoint import Endpoint, read_body
 from neve.api.query.errors import Failure, json_response
 from neve.api.query.formats import negotiate_format
-from neve.api.query.models import QueriesDocument, TableDocument, TablesDocument, query_document, read_question
+from neve.api.query.models import (
+    QueriesDocument,
+    Questions,
+    TableDocument,
+    TablesDocument,
+    bad_request,
+    format_value,
+    query_document,
+    read_model,
+    read_question,
+)
 from neve.api.query.operations import PREFIX
-from neve.api.query.query_response import QueryResponse, QueryThreads
+from neve.api.query.query_response import BatchResponse, QueryResponse, QueryThreads
 from neve.errors import TableMissing
 from neve.state.scopes import Scope
 
@@ -32,6 +42,7 @@ if TYPE_CHECKING:
     from neve.receive.authentication import Guard
     from neve.state.scopes import Caller
 
+CLIENT_HEADER, PAGE_CLIENT = "neve-client", "page"
 CANCEL_ATTEMPTS = 10
 CANCEL_PAUSE_SECONDS = 0.1
 Result = TypeVar("Result")
@@ -48,7 +59,19 @@ class QueryEndpoints:
         """Run a query."""
         question = read_question(await read_body(request))
         form = question.format or negotiate_format(request.headers.get("accept"))
-        return QueryResponse(self.service, self.threads, question.request(caller), form)
+        is_from_page = request.headers.get(CLIENT_HEADER) == PAGE_CLIENT
+        asked = question.request(caller, is_from_page=is_from_page)
+        return QueryResponse(self.service, self.threads, asked, form)
+
+    async def ask_all(self, request: Request, caller: Caller) -> ASGIApp:
+        """Run several queries."""
+        questions = read_model(await read_body(request), Questions).questions
+        for one in questions:
+            if one.format not in (None, "columns"):
+                raise bad_request(f"format is {format_value(one.format)}, expected columns in a batch")
+        is_from_page = request.headers.get(CLIENT_HEADER) == PAGE_CLIENT
+        asked = [one.request(caller, is_from_page=is_from_page) for one in questions]
+        return BatchResponse([QueryResponse(self.service, self.threads, one, "columns") for one in asked])
 
     async def tables(self, _request: Request, caller: Caller) -> Response:
         """Return all tables."""
@@ -113,6 +136,7 @@ def query_routes(service: QueryService, guard: Guard) -> list[Route]:
 
     return [
         door("/query", POST=paths.ask),
+        door("/query/batch", POST=paths.ask_all),
         door("/tables", GET=paths.tables),
         door("/tables/{name}", GET=paths.table),
         door("/queries", GET=paths.queries),

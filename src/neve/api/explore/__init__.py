@@ -1,0 +1,1 @@
+"""The API of traces, services and their calls."""

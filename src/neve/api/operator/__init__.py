@@ -1,0 +1,1 @@
+"""Routes behind the screens of operators: tables in pages, the ledger, layouts, what-if, and costs."""
