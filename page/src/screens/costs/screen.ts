@@ -1,0 +1,10 @@
+import type { Screen } from "../../lib/screen.ts";
+
+export default {
+  path: "costs",
+  name: "Costs",
+  key: "c",
+  group: "Operate",
+  order: 6,
+  load: () => import("./Costs.svelte"),
+} satisfies Screen;
