@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from neve.app.autopilot import run_nightly
+from neve.app.operator.layouts import Layouts, apply_change
 from neve.autopilot.attempt import Attempt, Stage, Step
 from neve.autopilot.attempt_runner import AttemptRunner, create_details
 from neve.autopilot.config import AutopilotConfig, apply_environment
@@ -31,10 +32,11 @@ from neve.autopilot.table_layout import current_layout
 from neve.autopilot.workload.queries import Query, TableUse
 from neve.autopilot.workload_scan import WorkloadScan, list_layout_changes, matches_table
 from neve.errors import Cancelled, ConfigError, LakeError, LeaseTaken
+from neve.jobs.queue import JobQueue
 from neve.lake.commit.append import append_once
 from neve.lake.tables import init_tables
 from neve.lake.write.table_writer import Target, write_files
-from neve.model.tables import QUERIES
+from neve.model.query_log import QUERIES
 from neve.predicate.filters import Test
 from neve.state.config import StateConfig
 from neve.state.leases import hold_worker_lease
@@ -184,6 +186,31 @@ def test_a_night_and_the_next(spark: SparkSession, shop: Lake, tmp_path: Path) -
     attempt, _report = pilot.rollback(pilot.find(attempt.id[:8]), "test")
     assert current_layout(shop.table(TABLE)) == layout
     assert [one.after for one in list_layout_changes(attempt)] == [attempt.after, attempt.before]
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_an_operator_approves_and_rolls_back_by_jobs(spark: SparkSession, shop: Lake, tmp_path: Path) -> None:
+    """Each change has its reason in the history, keeps all rows, and may be repeated by another worker."""
+    assert shop.spark is spark
+    pilot, documents = pilot_in(shop, tmp_path, canary_queries=5)
+    rows, layout = ids(shop), current_layout(shop.table(TABLE))
+    NightlyRun(pilot, documents).run()
+    [attempt] = pilot.history.attempts()
+    jobs = JobQueue(documents)
+    layouts = Layouts(documents, jobs)
+    for change, stage in (("approve", Stage.MERGED), ("rollback", Stage.ROLLED_BACK)):
+        wanted: Any = change
+        job = layouts.request(attempt.id, wanted, table=TABLE, by="on call", reason="reviewed")
+        words = apply_change(pilot, job)
+        assert TABLE in words
+        assert apply_change(pilot, job)
+        jobs.cancel(job.id)
+        last = pilot.find(attempt.id).steps[-1]
+        assert (last.stage, "by on call: reviewed" in last.reason) == (stage, True)
+        assert ids(shop) == rows
+        assert (current_layout(shop.table(TABLE)) == layout) == (change == "rollback")
+    assert len(list(pilot.history.outcomes())) == 1
 
 
 def test_a_run_without_spark_recommends_and_takes_back_what_fails(

@@ -290,6 +290,7 @@ def test_the_removal_of_duplicates_is_paid_for() -> None:
     assert (taken.groups, taken.check_duplicates, taken.cut) == ((small,), (partition,), ())
 
 
+@pytest.mark.long
 def test_runs_pay_and_stop_when_nothing_is_left(spark_lake: Lake, tmp_path: Path) -> None:
     """On a real table: too small a budget leaves the files as they are and says so, a larger one is charged."""
     fill_logs(spark_lake)

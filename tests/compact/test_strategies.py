@@ -52,7 +52,7 @@ def test_twelve_fragments_are_a_minor_rewrite() -> None:
     group = only(care)
     assert (group.level, len(group.files), group.estimate.output_files) == (Level.MINOR, 12, 1)
     assert "13 files, 86.2 kB on average, against a target of 1 MB" in group.reason
-    assert "12 fragments of 125 kB or less: 12 are enough" in group.reason
+    assert "12 fragments of 125 kB or less (threshold: 12)" in group.reason
     assert "here 12 files of 120 kB become 1 of 120 kB" in group.reason
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.rollup.series import NUMBER, HyperLogLog, hash_names, text_hashes
+from neve.model.series_identity import hash_names, text_hashes
+from neve.rollup.series import NUMBER, HyperLogLog
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from neve.app.query import SearchIndexFilter
+from neve.app.query.service import SearchIndexFilter
 from neve.lake.commit.append import append_once
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import LOGS
@@ -144,7 +144,7 @@ def compare(lake: Lake, count: int, files: int, questions: int) -> float:
     lines = make_lines(count, files)
     fill(with_index(lake), lines)
     index_here(lake, range_rows=1000)
-    planner = FilePlanner(SearchIndexFilter(SearchIndex(lake), SearchConfig()))
+    planner = FilePlanner(SearchIndexFilter(lambda: SearchIndex(lake), SearchConfig()))
     service = QueryService(lake, QueryConfig(cache_bytes=0), ports=Ports(planner=planner))
     plain = PlainText([text for texts in lines for text in texts])
     chance, read = random.Random(SEED + 1), 0

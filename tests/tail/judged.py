@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from pyiceberg.io import load_file_io
 
 from neve.ingest.arrival import set_received
+from neve.ingest.batch_writer import build_repeat_rows
 from neve.ingest.deduplication import DuplicateFilter
-from neve.ingest.span_repeats import build_repeat_rows
 from neve.lake.tables import iceberg_schema
 from neve.lake.write.layout import PartitionSlice
 from neve.model.signals import Signal

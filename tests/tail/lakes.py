@@ -13,7 +13,8 @@ from neve.lake.commit.append import append_once
 from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
 from neve.lake.write.table_writer import Target, write_files
-from neve.model.tables import DECISIONS, OPEN_TRACES, SAMPLED_SPANS, SPANS
+from neve.model.decision_tables import DECISIONS, OPEN_TRACES
+from neve.model.tables import SAMPLED_SPANS, SPANS
 from neve.state.config import StateConfig
 from neve.state.sql_documents import SqlDocuments
 from neve.state.store import StateStore

@@ -39,6 +39,7 @@ def test_several_cycles_decide_as_the_collector(name: str) -> None:
     assert _judge(name, RUNS) == _recorded(name)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @given(st.lists(st.integers(0, arrivals.MESSAGES), max_size=6).map(sorted), st.integers(1, 3))
 @settings(max_examples=10)

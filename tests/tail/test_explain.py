@@ -166,6 +166,7 @@ def test_spans_that_are_gone(worked: Lake, tmp_path: Path) -> None:
     assert told.notes == ("its spans are no longer in the table: the policies can't be evaluated",)
 
 
+@pytest.mark.long
 def test_all_traces_one_by_one_are_judged_as_together(lake: Lake, tmp_path: Path) -> None:
     """With one connection for all of them."""
     stated = policies(ERRORS, SLOW, REST, FEW, DROP)

@@ -124,6 +124,7 @@ def test_one_that_is_away_holds_up_no_other_and_gets_the_rest_later(
     assert len(set(bad.spans)) == 28
 
 
+@pytest.mark.long
 def test_a_trace_that_is_too_large_for_a_batch_comes_in_parts(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A trace that is too large for a batch comes in parts."""
     monkeypatch.setattr(kept_module, "BATCH_SPANS", 4)

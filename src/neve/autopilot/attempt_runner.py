@@ -183,13 +183,15 @@ class AttemptRunner:
         verdict = self.proposals.refresh(proposal, current)
         return verdict, decide_auto_merge(proposal, self.config.propose.auto_merge, self.scan.clock())
 
-    def merge(self, attempt: Attempt, *, by_hand: bool = False) -> tuple[Attempt, MergeReport]:
+    def merge(
+        self, attempt: Attempt, *, by_hand: bool = False, approval: str = "approved on the command line"
+    ) -> tuple[Attempt, MergeReport]:
         """Publish a change that is approved or within the bounds of auto_merge.
 
-        `by_hand` counts as an approval.
+        `by_hand` counts as an approval, with `approval` as its reason.
         """
         _check_stage(attempt, Stage.PROPOSED, *((Stage.CANARY,) if by_hand else ()))
-        proposal, why = _get_details(attempt).proposal, "approved on the command line"
+        proposal, why = _get_details(attempt).proposal, approval
         if attempt.stage is Stage.PROPOSED:
             verdict, bounds = self.verdict(attempt)
             decision = MergeDecision(True, why) if by_hand else bounds

@@ -27,11 +27,13 @@ from neve.compact.result import (
     select_published,
     sum_dollars_since,
 )
+from neve.compact.run_proof import RunProofs, make_proof
 from neve.errors import ConfigError
 from neve.lake.calendar import now_utc
 from neve.lake.config import PricesConfig
 from neve.lake.duckdb import connect
 from neve.lake.lake import Lake, parse_table_name
+from neve.lake.read.file_index import FileIndex
 from neve.lake.read.snapshot_files import find_live_paths
 from neve.lake.spark.java_table import DATA_PATH, remove_dangling_deletes
 from neve.logger import get_logger
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from neve.compact.plan import Group, Plan
     from neve.compact.planning.cost_model import Calibration
     from neve.compact.recovery import RecoveredRun
+    from neve.lake.read.file_index import SizeClass
     from neve.state.documents import Documents
 
 HOUR = timedelta(hours=1)
@@ -130,6 +133,11 @@ class Compactor:
         table = self.lake.table(name)
         return self._planner(table, request, lambda: PlanHistory(self._memories(table).load())).health()
 
+    def size_classes(self, name: str) -> list[SizeClass]:
+        """Return the distribution of a table's file sizes, from metadata alone."""
+        with FileIndex(self.lake.table(name), self._duck) as index:
+            return index.size_classes()
+
     def history(self, name: str | None = None) -> list[CompactResult]:
         """Return finished runs of one table or of all, oldest first."""
         return History(self.documents).of(".".join(parse_table_name(name)) if name else None)
@@ -173,6 +181,7 @@ class Compactor:
             result = make_result(plan, entries, facts, self.prices)
             if entries or recovered:
                 History(self.documents).add(result)
+                RunProofs(self.documents).add(result, make_proof(plan, entries))
             metrics.count_run(result)
             return result
 

@@ -21,25 +21,44 @@ EQUALITY_SHARE, POSITION_SHARE = 0.1, 0.2
 SIZE_POINTS, EQUALITY_POINTS, POSITION_POINTS = 40, 40, 20
 
 
+@dataclass(frozen=True)
+class HealthParts:
+    """Points of a partition or a table: at most 40 for file sizes, 40 for equality deletes, 20 for position deletes."""
+
+    sizes: float = SIZE_POINTS
+    equality_deletes: float = EQUALITY_POINTS
+    position_deletes: float = POSITION_POINTS
+
+    @property
+    def score(self) -> float:
+        """Health from 0 to 100."""
+        return self.sizes + self.equality_deletes + self.position_deletes
+
+
 def score_partition(stats: PartitionStats, sizes: TargetSizes) -> float:
-    """Return the health of a partition: 40 points for file sizes, 40 for equality deletes, 20 for position deletes.
+    """Return the health of a partition."""
+    return score_parts(stats, sizes).score
+
+
+def score_parts(stats: PartitionStats, sizes: TargetSizes) -> HealthParts:
+    """Return the parts of a partition's health.
 
     The formula is Amoro's with one exception. In Amoro, all problems count less in a partition that has few files or
     few bytes. Here this holds for deletes, which cost little in few bytes. Files cost by their number, and hundreds of
     tiny files are unhealthy.
     """
     if stats.files <= 1:
-        return 100.0
+        return HealthParts()
     many = _capped_ratio(stats.files, FILES)
     weight = many * _capped_ratio(stats.bytes, sizes.small)
     rows = max(1, stats.rows)
     too_many = max(0.0, 1 - max(1.0, stats.bytes / sizes.small) / stats.files)
     equality = _capped_ratio(stats.deletes.equality_rows / rows, EQUALITY_SHARE)
     position = _capped_ratio(stats.deletes.position_rows / rows, POSITION_SHARE)
-    return (
-        SIZE_POINTS * (1 - many * too_many)
-        + EQUALITY_POINTS * (1 - weight * equality)
-        + POSITION_POINTS * (1 - weight * position)
+    return HealthParts(
+        SIZE_POINTS * (1 - many * too_many),
+        EQUALITY_POINTS * (1 - weight * equality),
+        POSITION_POINTS * (1 - weight * position),
     )
 
 
@@ -92,7 +111,12 @@ class Measure:
     @cached_property
     def health(self) -> float:
         """Health from 0 to 100."""
-        return score_partition(self.stats, self.sizes)
+        return self.parts.score
+
+    @cached_property
+    def parts(self) -> HealthParts:
+        """The parts of its health."""
+        return score_parts(self.stats, self.sizes)
 
     @property
     def average_bytes(self) -> float:
@@ -144,6 +168,13 @@ class TableHealth:
     def score(self) -> float:
         """Health from 0 to 100."""
         return score_table((measure.stats, measure.health) for measure in self.partitions)
+
+    @property
+    def parts(self) -> HealthParts:
+        """The parts of its health: means of its partitions, weighted by files as the score is."""
+        names = ("sizes", "equality_deletes", "position_deletes")
+        means = [score_table((one.stats, getattr(one.parts, name)) for one in self.partitions) for name in names]
+        return HealthParts(*means) if self.files else HealthParts()
 
     @property
     def files(self) -> int:

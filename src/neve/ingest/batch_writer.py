@@ -6,17 +6,22 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from neve.errors import TableMissing
+from neve.ingest.arrival import ARRIVAL_ORDER, INGESTED_AT
 from neve.ingest.assignment import TABLES, Assignment, Tally
 from neve.ingest.decoder import REPORT, TALLY
 from neve.ingest.deduplication import DuplicateFilter
-from neve.ingest.span_repeats import build_repeat_rows
+from neve.lake.calendar import EPOCH
 from neve.lake.commit.append import append_once, find_batch
+from neve.lake.config import S3Config
+from neve.lake.duckdb import connect
 from neve.lake.read.snapshot_files import RecentFiles
+from neve.lake.span_size import OWN_COLUMNS, span_size_sql
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.commits import DUPLICATES, RECORDS, REJECTED, REPEATS, STREAM
 from neve.model.tables import BY_SIGNAL, QUARANTINE, SPAN_REPEATS, SPANS
@@ -33,6 +38,8 @@ if TYPE_CHECKING:
     from neve.lake.spark.exchange import ExchangeBlock
 
 
+# Columns of a repeat that are those of the dropped span.
+REPEAT_COLUMNS = ("organization_id", "trace_id", "span_id", "start_time_unix_nano", "end_time_unix_nano", INGESTED_AT)
 SIGNAL_OF = {table.name: signal.value for signal, table in BY_SIGNAL.items()}
 
 
@@ -208,3 +215,31 @@ def _summary_counts(tally: Tally, table: str) -> dict[str, str]:
         return {REJECTED: str(sum(tally.rejected.values()))}
     signal = SIGNAL_OF[table]
     return {RECORDS: str(tally.written_records[signal]), DUPLICATES: str(tally.duplicates[signal])}
+
+
+def build_repeat_rows(spans: pa.Table, batch_id: str, started_unix_nano: int) -> pa.Table:
+    """Return spans that an earlier write has stored as rows of `span_repeats`.
+
+    The collector counts each span that arrives, and tail sampling does so with these rows. They are committed before
+    the spans of their batch, and count when a commit of `spans` has their batch id. So a batch that was killed between
+    the two commits counts once. `started_unix_nano` is the start of the batch that dropped the spans.
+    """
+    count = spans.num_rows
+    started = EPOCH + timedelta(microseconds=started_unix_nano // 1000)
+    is_ordered = ARRIVAL_ORDER in spans.column_names  # an older lake lacks the column until `neve init` adds it
+    columns = {
+        **{name: spans.column(name) for name in REPEAT_COLUMNS},
+        "recorded_at": pa.array([started] * count),
+        "span_bytes": _measure_spans(spans),
+        ARRIVAL_ORDER: spans.column(ARRIVAL_ORDER) if is_ordered else pa.nulls(count),
+        "batch_id": pa.array([batch_id] * count),
+    }
+    return pa.table([columns[name] for name in SPAN_REPEATS.schema.names], SPAN_REPEATS.schema.names).cast(
+        SPAN_REPEATS.schema
+    )
+
+
+def _measure_spans(spans: pa.Table) -> pa.ChunkedArray:
+    with connect(S3Config(), on_s3=False, threads=1, extensions=()) as connection:
+        relation = connection.from_arrow(spans)
+        return relation.project(f"{span_size_sql(OWN_COLUMNS)}::BIGINT AS size").to_arrow_table().column("size")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from neve.model.series_identity import mix_bits
 from neve.rollup.arrays import Groups, groups_of, order_by
-from neve.rollup.series import mix_bits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,23 +11,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from neve.model.series_identity import (
+    IDENTITY_COLUMNS,
+    METRIC_TEXTS,
+    Entries,
+    encode_dictionary,
+    hash_metrics,
+    hash_names,
+    hash_points,
+    hash_sources,
+    number_hashes,
+    text_hashes,
+)
 from neve.rollup.arrays import array_column, maps_of, number_values, order_by
 from neve.rollup.definition import keeps
-from neve.rollup.series import Entries, encode_dictionary, hash_names, number_hashes, text_hashes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy.typing as npt
 
     from neve.rollup.config import AttributeChoice
     from neve.rollup.definition import Definition
 
 SERVICE_NAME = "service.name"
-TEXTS = ("metric_name", "metric_type", "unit")
-NUMBERS = ("aggregation_temporality", "is_monotonic")
-SOURCE_TEXTS = ("scope_name", "scope_version")
-SOURCE_MAPS = ("resource_attr_types", "scope_attrs", "scope_attr_types")
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class SeriesIdentity:
         attributes = _keep_entries(given[0], rule, [one.attributes for one in definition.rules])
         resource = _keep_entries(given[1], rule, [one.resource_attributes for one in definition.rules])
         monotonic, temporality = _kind(table)
-        texts = [text_hashes(metric), *_column_hashes(table, TEXTS[1:])]
+        texts = [text_hashes(metric), *(text_hashes(array_column(table, name)) for name in METRIC_TEXTS[1:])]
         kind = [number_hashes(monotonic), number_hashes(temporality)]
         names = hash_names([*texts, *kind, attributes.hashes, resource.hashes])
         return cls(rule, texts, given, attributes, resource, monotonic, temporality, names)
@@ -72,18 +77,9 @@ class SeriesIdentity:
 def raw_names(table: pa.Table, identity: SeriesIdentity) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """Return the raw series of each point, and the first word of the hash of its metric, per resource and scope."""
     attributes, resource = identity.given
-    source = [*_column_hashes(table, SOURCE_TEXTS), resource.hashes, *_map_hashes(table, SOURCE_MAPS)]
-    numbers = [number_hashes(array_column(table, name)) for name in NUMBERS]
-    metric = hash_names([*source, *identity.texts, *numbers])
-    return hash_names([metric, attributes.hashes, *_map_hashes(table, ("attribute_types",))]), metric[:, 0]
-
-
-def _column_hashes(table: pa.Table, names: Sequence[str]) -> list[npt.NDArray[np.uint64]]:
-    return [text_hashes(array_column(table, name)) for name in names]
-
-
-def _map_hashes(table: pa.Table, names: Sequence[str]) -> list[npt.NDArray[np.uint64]]:
-    return [Entries.of(array_column(table, name)).hashes for name in names]
+    columns = {name: array_column(table, name) for name in IDENTITY_COLUMNS}
+    metric = hash_metrics(columns, hash_sources(columns, resource.hashes), identity.texts)
+    return hash_points(columns, metric, attributes.hashes), metric[:, 0]
 
 
 def _kind(table: pa.Table) -> tuple[pa.Array, pa.Array]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
-    from neve.lake.commit.append import Commit, Guard
+    from neve.lake.commit.append import Commit, FindRemoved, Guard
 
 
 def list_open_files(table: Table, selector: str) -> list[DataFile]:
@@ -58,18 +58,17 @@ def read_last_cycle(table: Table, selector: str) -> int:
 
 def commit_decisions(table: Table, files: Sequence[DataFile], selector: str, position: Checkpoint) -> Commit:
     """Append a cycle's decisions, exactly once."""
-    return append_once(
-        table,
-        files,
-        batch_id=_build_batch_id(selector, position),
-        operation=TAIL,
-        summary=position.summary(selector),
-        guard=_guard_cycle(selector, position),
-    )
+    return _commit(table, files, selector, position, removed=None)
 
 
 def commit_open(table: Table, files: Sequence[DataFile], selector: str, position: Checkpoint) -> Commit:
     """Replace the selector's open traces by those of a cycle, exactly once."""
+    return _commit(table, files, selector, position, removed=lambda found: list_open_files(found, selector))
+
+
+def _commit(
+    table: Table, files: Sequence[DataFile], selector: str, position: Checkpoint, removed: FindRemoved | None
+) -> Commit:
     return append_once(
         table,
         files,
@@ -77,7 +76,7 @@ def commit_open(table: Table, files: Sequence[DataFile], selector: str, position
         operation=TAIL,
         summary=position.summary(selector),
         guard=_guard_cycle(selector, position),
-        removed=lambda found: list_open_files(found, selector),
+        removed=removed,
     )
 
 

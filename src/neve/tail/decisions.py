@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from neve.model.columns import TIMESTAMP
-from neve.model.tables import DECISIONS, OPEN_TRACES
+from neve.model.decision_tables import DECISIONS, OPEN_TRACES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ from pyiceberg.types import BinaryType, FixedType, StringType, UUIDType
 from neve.lake.calendar import EPOCH
 from neve.lake.duckdb import quote_literal, to_duckdb_path
 from neve.lake.read.snapshot_files import scan_paths
-from neve.model.tables import DECISIONS, OPEN_TRACES
+from neve.model.decision_tables import DECISIONS, OPEN_TRACES
 from neve.tail.cycle_files import list_trace_files
 from neve.tail.judge import has_limits
 from neve.tail.new_files import list_all_files

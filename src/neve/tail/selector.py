@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from neve.lake.calendar import now_utc
 from neve.lake.write.table_writer import Target, write_files
-from neve.model.tables import DECISIONS, OPEN_TRACES
+from neve.model.decision_tables import DECISIONS, OPEN_TRACES
 from neve.state.leases import hold_worker_lease
 from neve.tail import metrics
 from neve.tail.checkpoint import TAIL, Checkpoint, CycleStart, load_cycle_start

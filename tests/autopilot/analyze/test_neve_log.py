@@ -12,7 +12,8 @@ from neve.autopilot.logs.neve_log import COLUMNS, NeveLog
 from neve.autopilot.workload.privacy import format_filter
 from neve.autopilot.workload.tables import Tables
 from neve.lake.tables import iceberg_schema
-from neve.model.tables import QUERIES, SPANS
+from neve.model.query_log import PAGE_NOTE, QUERIES
+from neve.model.tables import SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +49,7 @@ def test_the_organization_is_a_condition_that_no_text_has() -> None:
         _row(5, "SELECT 'cut … (cut: it has 200,000 bytes)"),
         _row(6, route, timestamp=datetime(2025, 1, 1, tzinfo=UTC)),
         _row(7, "sum(rate(http_requests_total[5m]))", normalised=""),
+        _row(8, route, notes=[PAGE_NOTE]),
     ]
 
     def reader(_: datetime) -> Iterator[pa.RecordBatch]:
@@ -65,5 +67,28 @@ def test_the_organization_is_a_condition_that_no_text_has() -> None:
         "answered from a rollup": 1,
         "failed": 1,
         "in another language than SQL": 1,
+        PAGE_NOTE: 1,
     }
     assert [one.reason for one in found.unparsed] == ["unterminated string or quoted name"]
+
+
+def test_programs_are_known_by_their_scans() -> None:
+    """A query in another language than SQL has the predicates and bytes of its scans, by table."""
+    predicate = "service_name = 'cart' AND timestamp >= TIMESTAMP '2026-01-01 00:00:00+00'"
+    scans = [
+        {"table": "spans", "bytes": size, "files": 1, "pruned_files": 0, "pruned_bytes": 0, "predicate": predicate}
+        for size in (30, 12)
+    ]
+    row = _row(1, 'sum(rate(requests_total{job="cart"}[5m]))', normalised="", scans=scans)
+
+    def reader(_: datetime) -> Iterator[pa.RecordBatch]:
+        yield from pa.Table.from_pylist([row], schema=QUERIES.schema).select(list(COLUMNS)).to_batches()
+
+    found = analyze([NeveLog(reader, "neve")], Tables({"neve.spans": iceberg_schema(SPANS)}), SINCE)
+    assert not found.unparsed
+    [query] = found.queries
+    [use] = query.uses
+    assert (use.table, use.bytes_read) == ("neve.spans", 42)
+    said = format_filter(use.filter, allow_literals=True)
+    assert "organization_id = 'acme'" in said
+    assert "service_name = 'cart'" in said

@@ -47,6 +47,7 @@ def test_an_svg_is_the_same_each_time_and_says_what_it_shows(told: Comparison, t
     assert any(text.startswith("records") for text in found)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_png_is_one(told: Comparison, tmp_path: Path) -> None:
     """Of a size to look at, the same each time, and no taller than its groups need."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neve.model.tables import DECISIONS
+from neve.model.decision_tables import DECISIONS
 from neve.tail.simulate.analysis import MAX_SERVICES, QUANTILES, compute_estimates
 from neve.tail.simulate.simulator import READ_COLUMNS, JudgedTraces, Period
 

@@ -11,8 +11,8 @@ from pyiceberg.expressions import GreaterThanOrEqual, Reference
 
 from neve.autopilot.logs.records import LoggedQuery, TableRead
 from neve.errors import TableMissing
+from neve.model.query_log import PAGE_NOTE, QUERIES
 from neve.model.signals import NAMESPACE
-from neve.model.tables import QUERIES
 from neve.predicate.filters import Test
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ DIALECT = "duckdb"
 TENANT_COLUMN = "organization_id"
 COLUMNS = (
     *("organization_id", "timestamp", "query_id", "sql", "normalised", "scans", "bytes", "seconds"),
-    *("cache", "rollup", "state"),
+    *("cache", "rollup", "state", "notes"),
 )
 
 BatchReader = Callable[
@@ -63,22 +63,42 @@ class NeveLog:
             query_id=str(row["query_id"]),
             engine=ENGINE,
             at=row["timestamp"].astimezone(UTC),
-            text=str(row["sql"] or ""),
+            text=_write_scans(row) if _is_program(row) else str(row["sql"] or ""),
             dialect=DIALECT,
             schema=self.namespace,
             finished=row["state"] == "done",
             seconds=row["seconds"],
             bytes_read=row["bytes"],
-            reads=tuple(TableRead((self.namespace, str(scan["table"])), scan["bytes"]) for scan in row["scans"] or ()),
+            reads=tuple(TableRead((self.namespace, table), size) for table, size in _sum_bytes(row).items()),
             implied=(Test(TENANT_COLUMN, "eq", (str(row[TENANT_COLUMN]),)),),
             left_out=_ignore_reason(row),
         )
 
 
+def _is_program(row: dict[str, Any]) -> bool:
+    """Return whether a query is in another language than SQL: it was answered by statements that the log has not."""
+    return bool(row["normalised"] == "" and row["state"] == "done")
+
+
+def _write_scans(row: dict[str, Any]) -> str:
+    """Return a statement for each scan of a query, with the predicate that selected its files."""
+    found = [(str(scan["table"]), scan["predicate"]) for scan in row["scans"] or () if scan["predicate"]]
+    return "; ".join(f"SELECT count(*) FROM {table} WHERE {predicate}" for table, predicate in found)  # noqa: S608  # is parsed only
+
+
+def _sum_bytes(row: dict[str, Any]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for scan in row["scans"] or ():
+        found[str(scan["table"])] = found.get(str(scan["table"]), 0) + (scan["bytes"] or 0)
+    return found
+
+
 def _ignore_reason(row: dict[str, Any]) -> str:
+    if PAGE_NOTE in (row["notes"] or ()):
+        return PAGE_NOTE
     if row["cache"] == "hit":
         return "answered from the cache"
-    if row["normalised"] == "" and row["state"] == "done":
+    if _is_program(row) and not _write_scans(row):
         return "in another language than SQL"
     return "answered from a rollup" if row["rollup"] else ""
 

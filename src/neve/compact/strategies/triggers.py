@@ -87,7 +87,7 @@ def _pack_undersized(measure: Measure, context: Context) -> Trigger | None:
     if undersized.bytes >= measure.sizes.target:
         return Trigger(Level.MAJOR, FileKind.SIZES, f"{text}, fill a file of the target size")
     if undersized.files >= enough:
-        return Trigger(Level.MAJOR, FileKind.SIZES, f"{text}: {enough} are enough to pack them")
+        return Trigger(Level.MAJOR, FileKind.SIZES, f"{text} (threshold: {enough})")
     return None
 
 
@@ -95,7 +95,7 @@ def _minor(measure: Measure, context: Context) -> Trigger | None:
     fragments, config = measure.stats.fragments.files, context.config
     text = f"{format_count(fragments, 'fragment')} of {format_bytes(measure.sizes.fragment)} or less"
     if fragments >= config.fragments:
-        return Trigger(Level.MINOR, FileKind.FRAGMENTS, f"{text}: {config.fragments} are enough to pack them")
+        return Trigger(Level.MINOR, FileKind.FRAGMENTS, f"{text} (threshold: {config.fragments})")
     if fragments > 1 and context.level is not None:
         return Trigger(Level.MINOR, FileKind.FRAGMENTS, f"{text}, and a {context.level} rewrite was requested")
     if fragments > 1 and context.is_minor_due(measure.partition):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neve.model.tables import DECISIONS
+from neve.model.decision_tables import DECISIONS
 from neve.tail.decisions import IDLE, REVISED, CycleResult, Tally, TraceCount
 from neve.tail.judge import MEMORY_PRESSURE, MICROS, Readiness, has_limits, remove_limits
 from neve.tail.memory.delivery import DecidedSpans, take_decided_spans

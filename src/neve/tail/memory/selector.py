@@ -19,7 +19,8 @@ from neve.lake.calendar import now_utc
 from neve.lake.tables import iceberg_schema
 from neve.lake.write.table_writer import Target, write_files
 from neve.logger import get_logger
-from neve.model.tables import DECISIONS, SPANS
+from neve.model.decision_tables import DECISIONS
+from neve.model.tables import SPANS
 from neve.tail import metrics
 from neve.tail.checkpoint import Checkpoint
 from neve.tail.claims import NoClaims

@@ -16,7 +16,7 @@ from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanO
 from pyiceberg.types import IntegerType, LongType, TimestampType, TimestamptzType
 
 from neve.lake.calendar import EPOCH, now_utc
-from neve.model.tables import DECISIONS
+from neve.model.decision_tables import DECISIONS
 from neve.tail.claims import NoClaims
 from neve.tail.column_mapping import NANOS_PER_UNIT
 from neve.tail.decisions import DROPPED, NOT_SAMPLED, SAMPLED, DecisionContext

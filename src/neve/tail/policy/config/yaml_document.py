@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from neve.tail.policy.config.problems import ConfigProblems
 
 
+MAX_DEPTH = 64  # of a text from the network; the deepest policy files that people write have about 12
 _RESOLVERS = (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
     ("int", r"[-+]?(0b[0-1_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)", "-+0123456789"),
@@ -79,18 +80,49 @@ def read_document(path: Path) -> dict[str, Any]:
     Raises `ConfigError`.
     """
     try:
-        document = parse_yaml(path.read_text(encoding="utf-8"))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f" (line {mark.line + 1})" if mark else ""
-        raise ConfigError(f"{path} is not YAML{line}: {error.problem}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8: {type(error).__name__}") from None
     except OSError as error:
         raise ConfigError(f"can't read {path}: {error.strerror}") from None
+    return read_text(text, str(path))
+
+
+def read_text(text: str, source: str) -> dict[str, Any]:
+    """Read the keys and values of a text; `source` names it in messages.
+
+    Raises `ConfigError`.
+    """
+    try:
+        document = parse_yaml(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f" (line {mark.line + 1})" if mark else ""
+        raise ConfigError(f"{source} is not YAML{line}: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{source} is not UTF-8: {type(error).__name__}") from None
     if not isinstance(document, dict):
-        raise ConfigError(f"{path} has {type(document).__name__} at the top, expected the collector's tail_sampling")
+        raise ConfigError(f"{source} has {type(document).__name__} at the top, expected the collector's tail_sampling")
     return document
+
+
+def find_expensive_part(text: str) -> str:
+    """Return what would make a short text expensive to read, or nothing.
+
+    An alias makes it a large document. The time that PyYAML needs grows with the square of the nesting, so that this
+    stops reading where a text is nested too deeply.
+    """
+    depth = 0
+    try:
+        for event in yaml.parse(text, _Loader):
+            if isinstance(event, yaml.AliasEvent):
+                return "have an alias (*name), expected its value instead"
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                return f"are nested more than {MAX_DEPTH} levels deep"
+    except yaml.YAMLError:  # reading the document reports it
+        return ""
+    return ""
 
 
 _VARIABLE = re.compile(r"\$\$|\$\{([^{}]*)\}")
