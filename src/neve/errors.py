@@ -25,7 +25,8 @@ r"""Errors of Neve, in one tree.
         ├── LimitExceeded      SQL or PromQL that exceeds a limit of its caller
         ├── QueryCancelled     SQL that was cancelled
         ├── InvalidExpression  PromQL that can't be parsed, or whose types don't fit
-        └── EvaluationFailed   PromQL that can't be evaluated on the selected series
+        ├── EvaluationFailed   PromQL that can't be evaluated on the selected series
+        └── TraceMissing       a trace that is not stored
 
 A message has what failed, the key or record, the value, what was expected and what to do: lower case, no full stop.
 """
@@ -152,3 +153,7 @@ class InvalidExpression(QueryError):
 
 class EvaluationFailed(QueryError):
     """Raised when an expression can't be evaluated, for example if series don't match one to one."""
+
+
+class TraceMissing(QueryError):
+    """Raised when the trace of a request is not stored, or belongs to another organization."""

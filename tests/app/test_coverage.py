@@ -11,7 +11,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from neve.app.query import RollupCoverage
+from neve.app.rollup import RollupCoverage
 from neve.lake.calendar import micros_of
 from neve.lake.commit.append import append_once
 from neve.lake.read.incremental import find_touched_windows, format_changed_windows
@@ -180,7 +180,7 @@ def test_what_changed_is_looked_up_once(lake: Lake, monkeypatch: pytest.MonkeyPa
         looked.append(micros)
         return find_touched_windows(table, snapshots, micros)
 
-    monkeypatch.setattr("neve.app.query.find_touched_windows", counted)
+    monkeypatch.setattr("neve.lake.read.incremental.find_touched_windows", counted)
     take_in(lake, 1)
     roll_up(lake, 0, 30, 1)
     take_in(lake, 12.5)

@@ -59,7 +59,7 @@ def test_what_is_not_wrong_is_a_note() -> None:
     found = look()
     assert (found["configuration"].status, found["configuration"].detail) == (
         "note",
-        "no neve.yaml: every key has its default",
+        "no neve.yaml: all settings have their defaults",
     )
     assert found["jars"].status == "note"
     assert "iceberg-spark-runtime" in found["jars"].detail

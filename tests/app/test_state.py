@@ -28,7 +28,7 @@ def look(**environment: str) -> Finding:
 def test_a_store_that_is_not_there_is_no_fault() -> None:
     """The doctor does not make it; the first key does."""
     assert look() == Finding(
-        "state", "note", "sqlite lake/state.db, not there yet", "created with the first API key or run"
+        "state", "note", "sqlite lake/state.db, not created yet", "created with the first API key or run"
     )
     assert not Path("lake").exists()
     Keys(build_state(load_settings(None, {}))).create("acme")

@@ -55,7 +55,10 @@ def test_work_is_counted_by_task_and_state(control: Control) -> None:
         "maintain": (0, 0, 0),
         "rollup": (0, 0, 0),
         "search": (0, 0, 1),
+        "series": (0, 0, 0),
         "autopilot": (0, 0, 0),
+        "simulate": (0, 0, 0),
+        "layout": (0, 0, 0),
     }
     assert [(job.table, job.progress.step, job.progress.done) for job in status.running] == [("spans", "groups", 3)]
     assert [(job.table, job.outcome) for job in status.ended] == [("metrics_1m", "12 rows in 3 windows")]

@@ -18,7 +18,7 @@ from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
 from neve.lake.tables import init_tables
 from neve.lake.write.table_writer import Target, write_files
-from neve.model.tables import QUERIES
+from neve.model.query_log import QUERIES
 from neve.state.config import StateConfig
 from neve.state.sql_documents import SqlDocuments
 from neve.state.store import StateStore

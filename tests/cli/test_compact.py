@@ -44,7 +44,7 @@ def test_a_plan_says_what_and_why(folder: Path) -> None:
     assert "14 files" in text.text
     assert "12 or more" in text.text or "fragments" in text.text
     assert "by arrow" in text.text
-    assert "in all: 1 groups" in text.text or "in all: 1 group" in text.text
+    assert "total: 1 group," in text.text
     [group] = listed.json["groups"]
     assert len(group["files"]) == 14
     assert group["reason"]

@@ -77,7 +77,7 @@ def test_a_job_is_started_cancelled_and_replayed(config: str) -> None:
     assert refused.code == 1
     assert "can't be cancelled: it is cancelled, expected queued or running" in refused.errors
     assert tell(jobs, "replay", job_id, "--json", config=config).json["state"] == "queued"
-    assert tell(jobs, "start", "autopilot", "--json", config=config).json["reason"].startswith("asked for by ")
+    assert tell(jobs, "start", "autopilot", "--json", config=config).json["reason"].startswith("requested by ")
 
 
 def test_a_running_job_is_told_to_stop(config: str, control: Control) -> None:

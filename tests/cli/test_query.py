@@ -52,6 +52,34 @@ def test_csv(config: str) -> None:
     assert ended.text == '"message","span_id","severity_number"\n"first, with a comma",,17\n"second",,17\n'
 
 
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [
+        (["--since", "30000d"], 2),
+        (["--since", "1s"], 0),
+        (["--since", "30000d", "--until", "29000d"], 0),
+        (["--until", "1h"], 2),
+        (["--since", "2025-10-09", "--until", "2025-10-10"], 2),
+        (["--since", "2025-10-10"], 0),
+    ],
+)
+def test_a_time_range_bounds_every_table(config: str, bounds: list[str], expected: int) -> None:
+    """A duration counts back from now. A range is added to the conditions of the statement."""
+    ended = run("-c", config, "query", "SELECT count(*) AS n FROM logs WHERE severity_number = 17", "--json", *bounds)
+    assert json.loads(ended.text) == {"n": expected}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("yesterday", "expected one like 1h, 7d, 2026-01-31"), ("999999999d", "'999999999d' is too far in the past")],
+)
+def test_a_wrong_time_is_named(text: str, words: str) -> None:
+    """With the forms that are accepted."""
+    ended = run("query", "SELECT 1", "--since", text)
+    assert ended.code == 2
+    assert words in ended.errors
+
+
 def test_arrow_to_standard_output(config: str) -> None:
     """A stream that any Arrow library reads."""
     ended = run("-c", config, "query", "SELECT trace_id FROM spans ORDER BY 1 LIMIT 1", "--format", "arrow")

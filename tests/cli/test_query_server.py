@@ -75,7 +75,7 @@ def test_a_server_that_dies_behind_the_first_rows_is_said(config: str, tmp_path:
         ended = run("-c", config, "query", "--server", address, "SELECT 1", "-o", str(tmp_path / "out.csv"))
     assert ended.code == 1
     assert f"error: {address} closed the connection during the response: " in ended.errors
-    assert "hint: ask again" in ended.errors
+    assert "hint: retry" in ended.errors
 
 
 def _reply_once(listening: socket.socket, reply: bytes) -> None:

@@ -159,7 +159,7 @@ def test_everything_is_drawn_in_a_hundred_columns() -> None:
         "otlp 4 s 3 segments of 12 MB wait",
         "spans 12 s since the last commit",
         "metrics_1m 2.02 min final until 2026-01-31T11:58:00Z, 2 commits behind",
-        "cycle 1,234 at 2026-01-31T11:59:50+00:00, 17 open traces, commits of spans not seen: 1",
+        "cycle 1,234 at 2026-01-31T11:59:50+00:00, 17 open traces, unread commits of spans: 1",
         "unknown the raw zone: no such bucket",
         "every task metrics_* 2026-01-31 12:00 UTC mara migration",
     ):

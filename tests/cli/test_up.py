@@ -137,6 +137,7 @@ def test_every_address_is_told() -> None:
     """Those that there are."""
     everything = {"http": "http://h:1", "grpc": "h:2", "query": "http://h:3", "health": "http://h:4"}
     assert list_addresses(everything) == [
+        ("web page", "http://h:3/"),
         ("OTLP/HTTP", "http://h:1"),
         ("OTLP/gRPC", "h:2"),
         ("query API", "http://h:3"),
@@ -185,7 +186,7 @@ def test_it_serves_and_sends_until_it_is_told_to_stop(tmp_path: Path) -> None:
     first: dict[str, Any] = json.loads(process.stdout.readline())
     started = psutil.Process(process.pid).children(recursive=True)
     raw = tmp_path / "demo" / "lake" / "raw"
-    _await(lambda: any(path.stat().st_size for path in raw.rglob("*") if path.is_file()))
+    _await(lambda: any(raw.rglob("*.raw")))
     process.send_signal(signal.SIGINT)
     rest, _ = process.communicate(timeout=600)
     assert process.returncode == 0

@@ -8,7 +8,7 @@ import pytest
 
 from neve.demo.generate import ground_truth
 from neve.demo.incident import make_exhausted_failure, plan_incident
-from neve.demo.shop import PAYMENT_POOL
+from neve.demo.order_services import PAYMENT_POOL
 from neve.demo.spans import MINUTE, SECOND, SERVER
 from neve.errors import ConfigError
 

@@ -23,6 +23,7 @@ from neve.model.commits import BATCH_ID
 from neve.model.settings import redact_uri
 from neve.model.tables import TABLES
 from neve.state.sqlite_documents import open_state_file
+from neve.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,7 +81,7 @@ def _run_check(what: str, check: Callable[[], Finding]) -> Finding:
 def _config(config_file: str) -> str:
     if Path(config_file).exists():
         return str(Path(config_file).resolve())
-    return f"no {config_file}: every key has its default"
+    return f"no {config_file}: all settings have their defaults"
 
 
 def _java() -> Finding:
@@ -97,7 +98,7 @@ def _jars(settings: Settings) -> Finding:
             "jars", "note", f"not yet in {folder}: {', '.join(missing)}", "downloaded when Spark first starts"
         )
     local_paths(jars)
-    return Finding("jars", "ok", f"{len(jars)} in {folder}, each with its hash")
+    return Finding("jars", "ok", f"{len(jars)} in {folder}, hashes verified")
 
 
 def _duckdb(lake: Lake) -> Finding:
@@ -131,9 +132,11 @@ def _catalog(lake: Lake) -> Finding:
     config = lake.catalog_config
     where = config.path if config.kind == "sqlite" else redact_uri(config.uri)
     if not lake.exists:
-        return Finding("catalog", "note", f"{config.kind} {where}, not there yet", "run `neve init`")
+        return Finding("catalog", "note", f"{config.kind} {where}, not created yet", "run `neve init`")
     namespaces = lake.catalog.list_namespaces()
-    found = Finding("catalog", "ok", f"{config.kind} {where}".strip() + f", {len(namespaces)} namespaces")
+    found = Finding(
+        "catalog", "ok", f"{config.kind} {where}".strip() + f", {format_count(len(namespaces), 'namespace')}"
+    )
     return _note_network_disk(found, sqlite_path(config) if config.kind == "sqlite" else None)
 
 
@@ -153,7 +156,7 @@ def _tables(lake: Lake) -> Finding:
 
 def _streams(lake: Lake) -> Finding:
     """Check that each table still has the snapshots with the positions of its streams."""
-    tables = [lake.table(name) for name in lake.table_names()]
+    tables = [lake.table_metadata(name) for name in lake.table_names()]
     known = [(table, stream) for table in tables for stream in read_stream_properties(table)]
     gone = [
         f"{stream} in {table.name()[-1]}"
@@ -168,14 +171,14 @@ def _streams(lake: Lake) -> Finding:
             "streams continue from the table properties",
             "let only `neve maintain expire` expire snapshots of the lake's tables",
         )
-    return Finding("streams", "ok", f"{len(known)} positions, each with its snapshot")
+    return Finding("streams", "ok", f"{format_count(len(known), 'position')}, snapshots present")
 
 
 def _state(settings: Settings) -> Finding:
     config, where = settings.state, settings.state.display_address
     state = build_state(settings) if config.file is None else open_state_file(config)
     if config.file is not None and not config.file.exists():
-        return Finding("state", "note", f"{where}, not there yet", "created with the first API key or run")
+        return Finding("state", "note", f"{where}, not created yet", "created with the first API key or run")
     try:
         state.ping()
     except LakeError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from neve.app.reports import (
     FreshnessReport,
@@ -13,6 +13,7 @@ from neve.app.reports import (
     PartitionReport,
     PlannedGroup,
     PlanReport,
+    RulesReport,
     TableDetail,
     TableReport,
     TailReport,
@@ -22,7 +23,7 @@ from neve.app.wiring import build_documents, build_source_lake
 from neve.errors import NeveError, TableMissing
 from neve.lake.calendar import now_utc
 from neve.lake.read.history import commit_time
-from neve.model.signals import OPEN_TRACES_TABLE
+from neve.model.signals import OPEN_TRACES_TABLE, RULES_SPACE
 from neve.raw.zone import EVENTS, OTLP, RawZone
 from neve.state.leases import find_lease_holder
 
@@ -58,6 +59,7 @@ class LagReader:
             tables=_try_read(lambda: [self._freshness(name) for name in names], "the tables", unknown) or [],
             rollups=(names and _try_read(self._rollups, "the rollups", unknown)) or [],
             tail=_try_read(self._tail, "tail sampling", unknown) if OPEN_TRACES_TABLE in names else None,
+            rules=_try_read(self._rules, "the rules", unknown),
             unknown=unknown,
         )
 
@@ -97,6 +99,25 @@ class LagReader:
             behind=status.behind,
             decisions=status.decisions,
             destinations=[f"{one.name}: {one.note}" for one in status.destinations],
+        )
+
+    def _rules(self) -> RulesReport | None:
+        documents = build_documents(self.settings)
+        try:
+            groups: list[Any] = [document for _, document in documents.entries(RULES_SPACE)]
+        finally:
+            documents.close()
+        if not groups:
+            return None
+        now = self.clock().timestamp() * 1000
+        states = [alert["state"] for group in groups for rule in group["rules"] for alert in rule["alerts"]]
+        lags = [now - group["time_ms"] - group["interval_ms"] for group in groups]
+        return RulesReport(
+            groups=len(groups),
+            lag_seconds=max(0, *lags, 0) / 1000,
+            failing=sum(bool(rule["error"]) for group in groups for rule in group["rules"]),
+            pending=states.count("pending"),
+            firing=states.count("firing"),
         )
 
 
@@ -191,10 +212,18 @@ class TableReports:
         worst = sorted(health.partitions, key=lambda one: (one.health, one.partition.label))
         return TableDetail(
             **dict(_table_report(name, health, compactor)),
-            partitions=[_partition_report(one) for one in worst[:MOST_PARTITIONS]],
+            partitions=[describe_partition(one) for one in worst[:MOST_PARTITIONS]],
             partitions_in_all=len(health.partitions),
             plan=_plan_report(compactor.plan(name)),
         )
+
+    def measure(self, name: str) -> TableHealth:
+        """Return the health of a table, which may be a minute old; raises `TableMissing`."""
+        return self._health(name, self.compactor())
+
+    def plan(self, name: str) -> Plan:
+        """Return the compaction plan of a table; raises `TableMissing`."""
+        return self.compactor().plan(name)
 
     def _health(self, name: str, compactor: Compactor) -> TableHealth:
         snapshot_id, now = compactor.lake.table(name).metadata.current_snapshot_id, self.monotonic()
@@ -223,7 +252,8 @@ def _table_report(name: str, health: TableHealth, compactor: Compactor) -> Table
     )
 
 
-def _partition_report(one: Measure) -> PartitionReport:
+def describe_partition(one: Measure) -> PartitionReport:
+    """Describe a measured partition."""
     return PartitionReport(
         partition=one.partition.label,
         health=round(one.health, 1),

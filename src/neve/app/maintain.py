@@ -10,8 +10,8 @@ from neve.compact.journal import GROUPS, RUNS
 from neve.lake.lake import parse_table_name
 from neve.maintain.job import Maintainer
 from neve.maintain.step import Guards
+from neve.model.decision_tables import OPEN_TRACES
 from neve.model.levels import LEVELS
-from neve.model.tables import OPEN_TRACES
 from neve.reservoir.tables.run_context import RESERVOIR
 from neve.reservoir.tables.run_context import Position as SamplePosition
 from neve.rollup.position import ROLLUP, Position

@@ -75,7 +75,7 @@ class OpenLake:
 
     def query_service(self) -> QueryService:
         """Build the query service, with DuckDB in this process and the configured limits."""
-        from neve.app.query import build_query_service  # noqa: PLC0415
+        from neve.app.query.service import build_query_service  # noqa: PLC0415
 
         service = build_query_service(self.settings, self.lake)
         self._cleanup.callback(service.close)

@@ -31,7 +31,7 @@ class JobReport(Report):
     """One piece of work."""
 
     id: str
-    task: str = Field(description="compact, maintain, rollup, search or autopilot")
+    task: str = Field(description="compact, maintain, rollup, search, series, autopilot, simulate or layout")
     table: str
     window: str = Field(description="day; empty: the whole table")
     reason: str = Field(description="reason of the job")
@@ -128,6 +128,16 @@ class TailReport(Report):
     destinations: list[str] = Field(description="destinations with the number of waiting batches")
 
 
+class RulesReport(Report):
+    """How far the evaluation of rules is."""
+
+    groups: int
+    lag_seconds: float
+    failing: int = Field(description="rules whose last evaluation failed")
+    pending: int
+    firing: int
+
+
 class LagsReport(Report):
     """How far the tables are behind what comes in."""
 
@@ -135,6 +145,7 @@ class LagsReport(Report):
     tables: list[FreshnessReport]
     rollups: list[LevelReport]
     tail: TailReport | None
+    rules: RulesReport | None = Field(None, description="null if no rules were evaluated")
     unknown: list[str] = Field(description="items that could not be checked, with the error")
 
 
@@ -225,7 +236,9 @@ class TableDetail(TableReport):
 class PastReport(Report):
     """Something that was done to a table."""
 
-    what: str = Field(description="compact, maintain, rollup, search or autopilot; for maintenance with the step")
+    what: str = Field(
+        description="compact, maintain, rollup, search, series or autopilot; for maintenance with the step"
+    )
     table: str
     started: datetime
     seconds: float
@@ -244,6 +257,9 @@ class NextReport(Report):
     state: str = Field(description="running, due, waiting, filling, quiet, paused or disabled")
     why: str
     policy: str = Field(description="policy of this entry; empty if none")
+    done: int = Field(0, description="files of a batch that fills, or units of a running job")
+    total: int = Field(0, description="files that start it, or units of the job; 0 if unknown")
+    share: float | None = Field(None, description="of the limit that is reached first, from 0 to 1; null if unknown")
 
 
 class OutlookReport(Report):

@@ -27,7 +27,9 @@ from neve.raw.config import RawConfig
 from neve.receive.config import ReceiverConfig
 from neve.reservoir.config import ReservoirConfig
 from neve.rollup.config import RollupConfig
+from neve.rules.config import RulesConfig
 from neve.search.config import SearchConfig
+from neve.series.config import SeriesConfig
 from neve.state.config import BusConfig, StateConfig
 from neve.tail.config import TailConfig
 
@@ -135,7 +137,9 @@ class Settings(Section):
     rollup: RollupConfig = Field(RollupConfig(), description="metric rollups")
     reservoir: ReservoirConfig = Field(ReservoirConfig(), description="weighted sampling")
     search: SearchConfig = Field(SearchConfig(), description="full-text index")
+    series: SeriesConfig = Field(SeriesConfig(), description="tables of series and streams")
     tail: TailConfig = Field(TailConfig(), description="tail sampling")
+    rules: RulesConfig = Field(RulesConfig(), description="recording and alerting rules")
     maintain: MaintainConfig = Field(MaintainConfig(), description="table maintenance")
     autopilot: AutopilotConfig = Field(AutopilotConfig(), description="automatic layouts")
     serve: ServeConfig = Field(ServeConfig(), description="`neve serve`")

@@ -14,7 +14,7 @@ from neve.app.wiring import build_documents, build_source_lake
 from neve.errors import LeaseTaken, NeveError
 from neve.lake.calendar import now_utc
 from neve.logger import get_logger
-from neve.model.tables import DECISIONS
+from neve.model.decision_tables import DECISIONS
 from neve.tail.claims import NoClaims, RedisClaims
 from neve.tail.export.exporter import Exporter, build_destination
 from neve.tail.export.kept_spans import KeptSpans

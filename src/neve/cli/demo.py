@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ from neve.text import format_bytes, format_count, format_duration
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from neve.app.demo.alert import AlertTiming
     from neve.app.demo.autopilot import TuningResult
     from neve.app.demo.demo import Demo, DemoFolder, Facts
     from neve.app.demo.server import DemoServer
@@ -116,7 +118,7 @@ def _watch_service(service: DemoServer, live: LiveSender, stopped: threading.Eve
         now = time.monotonic()
         if seconds is not None and now - began >= seconds:
             return
-        if service.ended:
+        if service.has_ended:
             raise NeveError(
                 f"`neve serve` ended by itself with {service.process.returncode}",
                 hint=f"its log is {service.config.parent / 'serve.log'}",
@@ -138,7 +140,8 @@ def _show_welcome(service: DemoServer, rate: float) -> None:
 
 def list_addresses(at: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the address of each part by its name."""
-    found = [("OTLP/HTTP", at.get("http")), ("OTLP/gRPC", at.get("grpc")), ("query API", at.get("query"))]
+    page = [("web page", f"{at['query']}/")] if at.get("query") else []
+    found = [*page, ("OTLP/HTTP", at.get("http")), ("OTLP/gRPC", at.get("grpc")), ("query API", at.get("query"))]
     if at.get("query"):
         found.append(("described at", f"{at['query']}/api/v1/openapi.json"))
     if health := at.get("health"):
@@ -170,8 +173,9 @@ NEXT_QUERY = "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY 2 D
 @click.command()
 @click.option("--dir", "folder", default="demo", show_default=True, help="Folder of the demo and its lake.")
 @click.option("--fresh", is_flag=True, help="Start over: remove the files of an earlier demo from the folder.")
+@click.option("--open", "is_open", is_flag=True, help="Then serve the lake and open the web page, until Ctrl+C.")
 @json_option
-def demo(folder: str, fresh: bool, as_json: bool) -> None:
+def demo(folder: str, fresh: bool, is_open: bool, as_json: bool) -> None:
     """Generate an hour of a shop's telemetry with an incident, ingest it, find the cause, and maintain the lake.
 
     The steps: generate, ingest, query, roll up, sample, compact, and change the layout. The demo has its own lake and
@@ -197,7 +201,7 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
     _show_step(2, "Create the Iceberg tables, for Spark, pyiceberg and DuckDB")
     outcomes = run.init()
     created = sum(outcome.created for outcome in outcomes)
-    print_text(f"   {created} created, {len(outcomes)} in all, at {run.settings.lake.location}")
+    print_text(f"   {created} created, {len(outcomes)} in total, at {run.settings.lake.location}")
 
     _show_step(3, "Ingest the files with Spark, with a commit for every five minutes")
     with progress_bar(True) as bar:
@@ -209,6 +213,7 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
     for number, (question, answer, seconds) in enumerate(run.answers(), 1):
         _show_answer(f"{number}. {question.words}", answer, seconds)
         answers.append(answer)
+    _show_alert(run.time_alert(facts), run.place)
 
     _show_step(5, "Roll up the metrics by minute, five minutes, hour and day")
     with progress_bar(True) as bar:
@@ -236,6 +241,8 @@ def demo(folder: str, fresh: bool, as_json: bool) -> None:
 
     _maintain_lake(run, facts, answers)
     _show_end(facts, run.place, time.monotonic() - started)
+    if is_open:
+        _open_page(run.place, facts)
 
 
 def _maintain_lake(run: Demo, facts: Facts, answers: list[pa.Table]) -> None:
@@ -263,9 +270,17 @@ def _show_answer(question: str, answer: pa.Table, seconds: float) -> None:
     ResultView(40, footer=False).show(answer.to_reader())
 
 
+def _show_alert(found: AlertTiming | None, place: DemoFolder) -> None:
+    if found is not None:
+        print_text(
+            f"\nThe alert HighErrors of {place.rules} fires {found.seconds:.0f} s after the first failed request of "
+            f"{found.service} ended ({_format_clock(found.failed_at_ms * 1_000_000)})"
+        )
+
+
 def _compare_answers(before: list[pa.Table], after: list[pa.Table]) -> None:
     equal = sum(one.equals(other) for one, other in zip(before, after, strict=True))
-    print_text(f"asked again: {equal} of {len(before)} answers are the same to the last digit")
+    print_text(f"repeated queries: {equal} of {len(before)} results are identical")
 
 
 def _show_tuning(found: TuningResult | str, place: DemoFolder) -> None:
@@ -276,22 +291,22 @@ def _show_tuning(found: TuningResult | str, place: DemoFolder) -> None:
         _show_attempt(found.promise, found.staged, found.trial, found.queries)
     if found.outcome is None:
         return
-    when = f"{format_duration(found.seconds)} in all" if found.trial else "merged earlier"
-    print_text(f"delivered: the frequent queries read {found.outcome.delivered_pct:.1f} % less ({when})")
-    print_text(f"to take it back: {command_name()} -c {place.config} autopilot rollback {found.attempt.id}")
+    when = f"{format_duration(found.seconds)} in total" if found.trial else "merged earlier"
+    print_text(f"measured: frequent queries read {found.outcome.delivered_pct:.1f} % less ({when})")
+    print_text(f"to roll it back: {command_name()} -c {place.config} autopilot rollback {found.attempt.id}")
 
 
 def _show_attempt(promise: ExpectedGain, staged: StageReport, trial: CanaryTrial, queries: int) -> None:
     advised, told, report = promise.recommendation, promise.calibrated, trial.canary
     print_text(f"proposed for {advised.table}, from {queries} logged queries: {advised.delta}")
     print_text(f"  {advised.reasoning}")
-    print_text(f"promised: {told.pct:.1f} % less to read, from {told.low_pct:.1f} % to {told.high_pct:.1f} %")
+    print_text(f"estimated: {told.pct:.1f} % less to read ({told.low_pct:.1f} % to {told.high_pct:.1f} %)")
     print_text(f"staged as {staged.files_after} files on the branch {staged.branch}")
     for reason in staged.reasons:
         print_text(f"  {reason}")
     equal = sum(one.equal for one in report.results)
     print_text(
-        f"canary {'passed' if report.passed else 'failed'}: {equal} of {len(report.results)} answers are the same"
+        f"canary {'passed' if report.passed else 'failed'}: {equal} of {len(report.results)} results are identical"
     )
     for reason in report.reasons:
         print_text(f"  {reason}")
@@ -308,13 +323,15 @@ def _run_for_json(run: Demo) -> None:
     sampled = run.reservoir(lambda *_: None)
     tended = run.compact(lambda *_: None)
     tuned = run.tune(facts, lambda *_: None)
+    alert = run.time_alert(facts)
     answers = [{"question": question.words, "rows": answer.to_pylist()} for question, answer, _ in run.answers()]
     compacted = [one.as_document() for one in tended.results]
     done = {"ingest": result.to_json(), "rollup": levels, "tail": cycle.as_document()}
     done |= {"reservoir": sampled.run.as_document(), "estimate": sampled.beside.as_document()}
     done |= {"compact": compacted, "answers": answers}
     done |= {"autopilot": {"reason": tuned} if isinstance(tuned, str) else tuned.as_document()}
-    print_json({"telemetry": vars(facts), **done})
+    raised = None if alert is None else {**asdict(alert), "seconds": alert.seconds}
+    print_json({"telemetry": vars(facts), "alert": raised, **done})
 
 
 # What the output of each step proves.
@@ -324,25 +341,49 @@ PROOFS = {
     3: "every record arrives exactly once, and running this step again adds nothing",
     4: "traces, metrics and logs are tables of one lake, and joins of them find the cause",
     5: "rollups have few rows, and counters are right whether a service sends totals or differences",
-    6: "a few percent of the spans contain every trace of the incident, and still tell how many traces there were",
-    7: "a small sample gives the exact number of logs of each service, as each kept log stands for a known number",
-    8: "queries open fewer files and smaller ones, and no answer changes",
-    9: "Neve tests a layout on a branch, and merges it only if the answers are equal and less is read",
+    6: "a few percent of the spans contain every trace of the incident, and give an estimate of all traces",
+    7: "a small sample gives the exact number of logs of each service, because each kept log has an adjusted count",
+    8: "queries open fewer and smaller files, and no result changes",
+    9: "Neve tests a layout on a branch, and merges it only if results are identical and queries read less",
 }
 
 
 def _show_step(number: int, words: str) -> None:
     click.secho(f"\n== {number}. {words}", fg="cyan", bold=True)
-    print_paragraph(f"This shows that {PROOFS[number]}.", indent=3, hanging=0)
+    print_paragraph(f"Shows: {PROOFS[number]}.", indent=3, hanging=0)
 
 
 def _show_end(facts: Facts, place: DemoFolder, seconds: float) -> None:
     start, end = (_format_clock(at) for at in (facts.incident_start_unix_nano, facts.incident_end_unix_nano))
     print_text(f"\nthe generator's own record: {facts.incident_service} failed from {start} to {end} UTC,")
     print_text(f"when {facts.failed_in_window} of its {facts.requests_in_window} requests failed")
-    print_text(f"\ndone in {format_duration(seconds)}. Go on with the same lake, for example:")
+    print_text(f"\ndone in {format_duration(seconds)}. Continue with the same lake, for example:")
     print_text(f"   {command_name()} -c {place.config} tables")
     print_text(f'   {command_name()} -c {place.config} query "{NEXT_QUERY}"')
+
+
+def _open_page(place: DemoFolder, facts: Facts) -> None:
+    """Serve the demo's lake, and open the page at the hour of its telemetry."""
+    import webbrowser
+
+    from neve.app.demo.server import prepare, run_server
+
+    stopped = _stop_on_signals()
+    config = prepare(place.folder)
+    with run_server(config, config.parent / "serve.log", stopped, print_note) as service:
+        if service is None:
+            return
+        address = page_address(service.addresses["query"], facts)
+        print_text(f"\nthe web page: {address}\nCtrl+C stops it")
+        webbrowser.open(address)
+        stopped.wait()
+
+
+def page_address(server: str, facts: Facts) -> str:
+    """Return the address of the logs of the demo's hour."""
+    start = facts.start_unix_nano
+    since, until = (datetime.fromtimestamp(at / 1e9, UTC) for at in (start, start + 3_600_000_000_000))
+    return f"{server}/logs?from={since:%Y-%m-%dT%H:%M:%S}.000Z&to={until:%Y-%m-%dT%H:%M:%S}.000Z"
 
 
 def _format_clock(unix_nano: int) -> str:

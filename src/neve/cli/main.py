@@ -34,12 +34,15 @@ MODULES = {
     "init": "neve.cli.lake",
     "ingest": "neve.cli.ingest",
     "query": "neve.cli.query",
+    "logs": "neve.cli.logs",
+    "trace": "neve.cli.trace",
     "tables": "neve.cli.lake",
     "compact": "neve.cli.maintenance.compact",
     "maintain": "neve.cli.maintenance.maintain",
     "rollup": "neve.cli.maintenance.rollup",
     "search": "neve.cli.maintenance.search",
-    "rules": "neve.cli.rules",
+    "series": "neve.cli.maintenance.series",
+    "rules": "neve.cli.alerting.rules",
     "tail": "neve.cli.sampling.tail",
     "reservoir": "neve.cli.sampling.reservoir",
     "otap": "neve.cli.otap",
@@ -131,6 +134,7 @@ NEXT_STEPS = {
     "maintain": "every table is whole; run it again to continue",
     "rollup": "run it again, it continues with the windows that are not done",
     "search": "run it again, it continues with the files that are not indexed",
+    "series": "run it again, it continues with the files that were not read",
     "tail": "run it again, it continues after the last cycle",
     "reservoir": "run it again, it continues with the windows that are not done",
     "otap": "run it again to complete it",
@@ -207,7 +211,7 @@ def _report_error(error: Exception) -> int:
         if not _is_external(error):
             raise error
         words = (str(error).splitlines() or [""])[0]
-        error = NeveError(f"{type(error).__name__}: {words}", hint="`neve doctor` says what is reachable")
+        error = NeveError(f"{type(error).__name__}: {words}", hint="run `neve doctor` to see what is reachable")
     print_error(error, as_json="--json" in sys.argv)
     return 1
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from neve.jobs.policies import PolicyStore
 
 
-TASKS = ("compact", "maintain", "rollup", "search", "autopilot")
+SCHEDULED_TASKS = ("compact", "maintain", "rollup", "search", "series", "autopilot")
+TASKS = (*SCHEDULED_TASKS, "simulate", "layout")
 
 
 @contextmanager
@@ -57,7 +58,7 @@ def job_document(job: Job) -> dict[str, object]:
 
 
 @click.command()
-@click.argument("task", type=click.Choice(TASKS))
+@click.argument("task", type=click.Choice(SCHEDULED_TASKS))
 @click.argument("name", metavar="[TABLE]", required=False)
 @click.option(
     "--window", default="", metavar="DAY", help="Only this day of the table, such as 2026-01-31; for compact."
@@ -79,7 +80,7 @@ def start(context: Context, task: str, name: str | None, window: str, reason: st
     from neve.jobs.job import Task
 
     with open_lake_control(context) as control:
-        job = control.start(Task(task), name or "", window, reason=reason or f"asked for by {current_user()}")
+        job = control.start(Task(task), name or "", window, reason=reason or f"requested by {current_user()}")
     _show_job(job, "wanted", as_json=as_json)
 
 
@@ -116,7 +117,7 @@ def replay(context: Context, job_id: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--task", type=click.Choice(TASKS), help="Only this task.  [default: all tasks]")
+@click.option("--task", type=click.Choice(SCHEDULED_TASKS), help="Only this task.  [default: all tasks]")
 @click.option(
     "--tables", default="*", show_default=True, metavar="PATTERN", help="Filter tables by name; wildcards: * and ?"
 )

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from neve.cli.output import org_option, print_note, print_text, screen_width
-from neve.cli.query_target import LocalTarget, PromQLTarget
+from neve.cli.query_target import LocalTarget, PromQLTarget, TableTarget
 from neve.cli.terminal.cells import find_zone
-from neve.cli.terminal.prompt import Prompt
 from neve.cli.terminal.result_view import ResultView
 from neve.cli.time_options import TimeParam
 from neve.errors import QueryError
@@ -43,8 +42,12 @@ IMAGES = (".png", ".svg")
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines, the same as --format jsonl.")
 @click.option("--output", "-o", type=click.Path(dir_okay=False, writable=True), help="Write to a file.")
-@click.option("--since", type=TimeParam(), metavar="TIME", help="Only rows from this time on (UTC).")
-@click.option("--until", type=TimeParam(), metavar="TIME", help="Only rows before this time (UTC).")
+@click.option(
+    "--since", type=TimeParam(ago=True), metavar="TIME", help="Only rows from this time on: 1h, 7d (ago), or ISO 8601."
+)
+@click.option(
+    "--until", type=TimeParam(ago=True), metavar="TIME", help="Only rows before this time: 30m (ago), or ISO 8601."
+)
 @click.option(
     "--param",
     "-p",
@@ -63,7 +66,9 @@ IMAGES = (".png", ".svg")
 @click.option("--fresh", is_flag=True, help="Bypass the result cache.")
 @click.option("--partial", "partly", is_flag=True, help="Skip unreadable files instead of failing.")
 @click.option("--promql", is_flag=True, help="Read the argument as PromQL; with --since at each step, else at --until.")
-@click.option("--step", metavar="DURATION", help="Step of --promql, for example 1m.  [default: 250 steps]")
+@click.option("--logql", is_flag=True, help="Read the argument as LogQL: lines, or values as with --promql.")
+@click.option("--traceql", is_flag=True, help="Read the argument as TraceQL: matching spans, or values at each step.")
+@click.option("--step", metavar="DURATION", help="Step of --promql, --logql and --traceql.  [default: 250 steps]")
 @click.option("--explain", is_flag=True, help="Show the files that would be read and why, instead of the result.")
 @click.option("--timing", is_flag=True, help="Print statistics of the query on standard error.")
 @click.option(
@@ -91,6 +96,8 @@ def query(
     fresh: bool,
     partly: bool,
     promql: bool,
+    logql: bool,
+    traceql: bool,
     step: str | None,
     explain: bool,
     timing: bool,
@@ -107,14 +114,19 @@ def query(
 
     Without SQL, reads the statement from standard input. At a terminal, opens a prompt with history and completion.
 
+    --since and --until bound the column timestamp of every table, in addition to the conditions of the statement. Times
+    without a zone are in UTC.
+
     \b
     Examples:
       neve query "SELECT service_name, count(*) FROM spans GROUP BY ALL ORDER BY 2 DESC"
       neve query "SELECT * FROM logs WHERE severity_number >= 17" --format parquet -o errors.parquet
-      neve query --since 2026-01-31 "SELECT * FROM logs WHERE has_term(message, :word)" -p word=exhausted
+      neve query --since 1h "SELECT * FROM logs WHERE has_term(message, :word)" -p word=exhausted
       neve query --explain "SELECT count(*) FROM spans WHERE trace_id = unhex('5b8aa5a2d2c872e8321cf37308d69df2')"
       neve query --plot "SELECT date_trunc('minute', timestamp) AS t, count(*) AS n FROM spans GROUP BY 1 ORDER BY 1"
-      neve query --promql "sum by (job) (rate(http_requests_total[5m]))" --since 2026-01-31 --plot
+      neve query --promql "sum by (job) (rate(http_requests_total[5m]))" --since 6h --plot
+      neve query --logql 'sum by (status) (rate({service_name="shop"} | json [5m]))' --since 6h
+      neve query --traceql '{ status = error } >> { kind = client && duration > 1s }' --since 6h
       neve query --server http://127.0.0.1:8480
     """
     from neve.query.request import Request, TimeRange
@@ -129,11 +141,11 @@ def query(
             f"--org is {org!r}, expected none together with --server: the key selects the organization",
             hint="omit --org, and pass a key of that organization with --key",
         )
-    if promql or step:
-        _check_promql(sql, promql=promql, server=server, is_measured=explain or timing or bool(parameters))
-    asked: QueryTarget = _remote_target(server, key) if server else _local_target(context)
-    if promql and isinstance(asked, LocalTarget):
-        asked = PromQLTarget(asked.service, _parse_step(step), lambda text: print_note(f"note: {text}"))
+    chosen = [name for name, is_given in (("promql", promql), ("logql", logql), ("traceql", traceql)) if is_given]
+    language = chosen[0] if len(chosen) == 1 else ""
+    if chosen or step:
+        _check_language(sql, language, server=server, is_measured=explain or timing or bool(parameters))
+    asked = _remote_target(server, key) if server else _with_language(_local_target(context), language, step)
     organization = "" if server else context.organization(org)
     request = Request(
         sql or "",
@@ -167,23 +179,39 @@ def query(
             print_note(_format_statistics(reply.statistics()))
 
     if sql is None:
+        from neve.cli.terminal.prompt import Prompt
+
         draw = partial(answer, told=False, form="plot")
         Prompt(asked, request, answer, timing=timing, view=view, plot=draw).run()
         return
     answer(request.asking(f"EXPLAIN {sql}") if explain else request, timing)
 
 
-def _check_promql(sql: str | None, *, promql: bool, server: str | None, is_measured: bool) -> None:
-    """Reject options that PromQL does not have."""
-    if not promql:
-        raise QueryError("--step is for PromQL", hint="add --promql, or leave out --step")
+def _with_language(target: LocalTarget, language: str, step: str | None) -> QueryTarget:
+    """Return the target of a language. Without one it is SQL."""
+    if language == "promql":
+        return PromQLTarget(target.service, _parse_step(step), lambda text: print_note(f"note: {text}"))
+    return TableTarget(target.service, language, _parse_step(step)) if language else target
+
+
+_EXAMPLES = {
+    "promql": '"sum(rate(http_requests_total[5m]))"',
+    "logql": """'{service_name="shop"} |= "error"'""",
+    "traceql": "'{ status = error }'",
+}
+_PATHS = {"promql": "/prometheus/api/v1/query", "logql": "/loki/api/v1/query_range", "traceql": "/tempo/api/search"}
+
+
+def _check_language(sql: str | None, language: str, *, server: str | None, is_measured: bool) -> None:
+    """Reject options that other languages than SQL do not have."""
+    if not language:
+        hint = "add one of --promql, --logql and --traceql, or leave out --step"
+        raise QueryError("--step is for PromQL, LogQL or TraceQL, one at a time", hint=hint)
     if sql is None:
-        raise QueryError(
-            "--promql needs an expression", hint='for example --promql "sum(rate(http_requests_total[5m]))"'
-        )
+        raise QueryError(f"--{language} needs an expression", hint=f"for example --{language} {_EXAMPLES[language]}")
     if server:
-        hint = "request /prometheus/api/v1/query of the server, or leave out --server"
-        raise QueryError("--promql runs in this process, not on a server", hint=hint)
+        hint = f"request {_PATHS[language]} of the server, or leave out --server"
+        raise QueryError(f"--{language} runs in this process, not on a server", hint=hint)
     if is_measured:
         raise QueryError("--explain, --timing and --param are for SQL", hint="leave them out")
 
@@ -243,7 +271,7 @@ def _local_target(context: Context) -> LocalTarget:
     from neve.lake.pandas_import import defer_pandas
 
     defer_pandas()
-    from neve.app.query import build_query_service
+    from neve.app.query.service import build_query_service
     from neve.query.service import no_limits
 
     return LocalTarget(build_query_service(context.settings, context.lake, limits=no_limits))

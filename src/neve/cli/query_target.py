@@ -70,7 +70,7 @@ class PromQLTarget:
 
     def ask(self, request: Request) -> Answer:
         """Return the answer to a request. Warnings and infos are notes."""
-        from neve.app.promql import evaluate, tabulate
+        from neve.app.query.promql import evaluate, tabulate
         from neve.query.engine_errors import planning_errors
 
         def work() -> PromQLResult:
@@ -84,6 +84,33 @@ class PromQLTarget:
 
     def names(self) -> dict[str, list[str]]:
         """Return no tables: PromQL has none."""
+        return {}
+
+
+@dataclass(frozen=True)
+class TableTarget:
+    """Evaluates LogQL or TraceQL in this process, in another thread as above."""
+
+    service: QueryService
+    language: str
+    step_ms: int | None
+
+    def ask(self, request: Request) -> Answer:
+        """Return the answer to a request."""
+        from importlib import import_module
+
+        from neve.query.engine_errors import planning_errors
+
+        evaluate: Callable[..., pa.Table] = import_module(f"neve.app.query.{self.language}").evaluate
+
+        def work() -> pa.Table:
+            with planning_errors():
+                return evaluate(self.service, request, self.step_ms)
+
+        return Answer(wait_for(work, lambda: None).to_reader(), dict)
+
+    def names(self) -> dict[str, list[str]]:
+        """Return no tables: these languages have none."""
         return {}
 
 

@@ -55,6 +55,10 @@ class RemoteClient:
         """Return service health, queues, running jobs and lag."""
         return self._json("GET", "/api/v1/status")
 
+    def get(self, path: str) -> Any:
+        """Return the document of a path."""
+        return self._json("GET", path)
+
     def _batches(self, stream: pa.RecordBatchReader, query_id: str) -> Iterator[pa.RecordBatch]:
         with self._breaks(query_id):
             yield from stream
@@ -68,7 +72,7 @@ class RemoteClient:
             yield
         except (HTTPError, OSError, pa.ArrowInvalid) as error:
             why = self._reason(query_id)
-            hint = None if why else "ask again"
+            hint = None if why else "retry"
             raise QueryError(
                 f"{self.address} closed the connection during the response: {why or error}", hint=hint
             ) from error

@@ -52,16 +52,17 @@ def serve(
 ) -> None:
     """Run the receiver, ingestion, the query API and the maintenance of the lake until stopped.
 
-    Parts: receiver, api, ingest, scheduler (queues jobs), compact, maintain, rollup, search and autopilot (run jobs),
-    and tail. The receiver and the API each have their own process. All other parts share one process with a Spark
-    session. Failed parts are restarted with increasing delays and do not affect the others. Several instances on one
-    lake with a shared state store share the work.
+    Parts: receiver, api, ingest, scheduler (queues jobs), compact, maintain, rollup, search, series and autopilot (run
+    jobs), and tail. The receiver and the API each have their own process. All other parts share one process with a
+    Spark session. Failed parts are restarted with increasing delays and do not affect the others. Several
+    instances on one lake with a shared state store share the work.
 
     The receiver responds when a message is durable in the raw zone. SIGTERM or Ctrl+C starts a graceful shutdown of at
     most serve.drain_seconds. Paths on the HTTP port: /v1/traces, /v1/logs and /v1/metrics for OTLP, and /events/s3 for
     notifications of object storage.
 
-    The query API is described at /api/v1/openapi.json on its own port. POST /api/v1/query accepts {"sql": "…"}.
+    The web page is at the address of the query API, by default http://127.0.0.1:8480/. The API is described at
+    /api/v1/openapi.json there. POST /api/v1/query accepts {"sql": "…"}.
 
     Health checks and metrics of all parts: /livez, /healthz, /readyz and /metrics on port 9090 (serve.port). The
     receiver and the API also serve their own on their ports. --host does not change serve.host.
@@ -199,6 +200,7 @@ def _show_addresses(settings: Settings, tending: Sequence[str], addresses: Addre
         print_text(f"receiving {' and '.join(places) or 'nothing'} {_format_auth(settings, settings.receiver.auth)}")
     if addresses.query:
         print_text(f"answering queries on {addresses.query} {_format_auth(settings, settings.query.auth)}")
+        print_text(f"the web page is at {settings.query.origin or addresses.query}/")
     if tending:
         print_text(f"maintaining the lake: {', '.join(tending)}")
     if addresses.health and addresses.health not in (addresses.http, addresses.query):

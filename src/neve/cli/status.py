@@ -119,7 +119,7 @@ def follow_status(look: Callable[[], StatusReport], every: float) -> None:
                 return
 
 
-TASKS = ("compact", "maintain", "rollup", "search", "autopilot")
+TASKS = ("compact", "maintain", "rollup", "search", "series", "autopilot")
 ALL_TABLES = "all tables"
 
 
@@ -129,7 +129,7 @@ ALL_TABLES = "all tables"
 @json_option
 @click.pass_obj
 def plan(context: Context, task: str | None, pattern: str | None, as_json: bool) -> None:
-    """Show what will be done next to the lake, when and why. Nothing is changed.
+    """Show upcoming maintenance of the lake, with its times and reasons. Changes nothing.
 
     Read from the catalog and the state store, whether or not a `neve serve` is running: running and queued jobs,
     gathered commits, and schedules of the policies. Reasons that hold work back (a pause, quiet hours, a disabled rule)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rich.console import JustifyMethod, RenderableType
 
-    from neve.app.reports import JobReport, LagsReport, ServePartReport, StatusReport, TailReport
+    from neve.app.reports import JobReport, LagsReport, RulesReport, ServePartReport, StatusReport, TailReport
 
 
 DEFAULT_WIDTH = 160  # without a terminal
@@ -104,7 +104,7 @@ def lags_view(lags: LagsReport) -> Table:
             format_duration(zone.oldest_seconds if zone.segments else 0),
             f"{format_count(zone.segments, 'segment')} of {format_bytes(zone.bytes)} wait"
             if zone.segments
-            else "nothing waits",
+            else "empty",
         )
         for zone in lags.zones
     ]
@@ -121,6 +121,8 @@ def lags_view(lags: LagsReport) -> Table:
     ]
     if lags.tail is not None:
         rows.append(("tail sampling", "", _format_tail_lag(lags.tail)))
+    if lags.rules is not None:
+        rows.append(("rules", format_duration(lags.rules.lag_seconds), _format_rules(lags.rules)))
     rows += [(Text("unknown", style="red"), "", one) for one in lags.unknown]
     return make_grid(("source", "lag", "details"), rows, right=(1,))
 
@@ -135,11 +137,17 @@ def _format_rollup_lag(commits: int | None, until: str, note: str) -> str:
 
 
 def _format_tail_lag(tail: TailReport) -> str:
-    behind = f", commits of spans not seen: {tail.behind}" if tail.behind else ""
-    found = (
-        f"cycle {tail.cycle:,} at {tail.last_cycle or 'never'}, {format_count(tail.open_traces, 'open trace')}{behind}"
-    )
+    behind = f", unread commits of spans: {tail.behind}" if tail.behind else ""
+    cycle = f"cycle {tail.cycle:,} at {tail.last_cycle}" if tail.last_cycle else "never run"
+    found = f"{cycle}, {format_count(tail.open_traces, 'open trace')}{behind}"
     return "; ".join([found, *tail.destinations])
+
+
+def _format_rules(rules: RulesReport) -> str:
+    failing = f", {rules.failing:,} failing" if rules.failing else ""
+    return (
+        f"{format_count(rules.groups, 'group')}{failing}, {rules.firing:,} firing and {rules.pending:,} pending alerts"
+    )
 
 
 BAR_WIDTHS = (8, 16)  # in a narrow and in a wide terminal

@@ -12,21 +12,27 @@ if TYPE_CHECKING:
 
 
 class TimeParam(click.ParamType["datetime"]):
-    """A time in ISO 8601; without a zone it is UTC."""
+    """A time in ISO 8601; without a zone it is UTC. With `ago`, a duration such as `1h` is that long before now."""
 
     name = "time"
 
-    def __init__(self, *, past: bool = False) -> None:
+    def __init__(self, *, past: bool = False, ago: bool = False) -> None:
         self._past = past
+        self._ago = ago
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """Return the parsed time."""
         from datetime import UTC, datetime
 
         try:
+            if self._ago and (ago := _parse_duration(value)) is not None:
+                return datetime.now(UTC) - ago
             moment = datetime.fromisoformat(str(value))
+        except OverflowError:
+            self.fail(f"{value!r} is too far in the past", param, ctx)
         except ValueError:
-            self.fail(f"{value!r} is not a time, expected one like 2026-01-31 or 2026-01-31T08:30:00Z", param, ctx)
+            known = "1h, 7d, 2026-01-31" if self._ago else "2026-01-31"
+            self.fail(f"{value!r} is not a time, expected one like {known} or 2026-01-31T08:30:00Z", param, ctx)
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         if self._past and moment > datetime.now(UTC):
             self.fail(f"{value!r} is in the future", param, ctx)

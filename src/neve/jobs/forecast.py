@@ -47,6 +47,9 @@ class ForecastEntry:
     state: ForecastState
     why: str
     policy: str = ""
+    done: int = 0  # files of a batch that fills, or units of a running job
+    total: int = 0  # 0 if unknown
+    share: float | None = None  # of the limit that is reached first; none if nothing fills or runs
 
     def delay(self, state: ForecastState, when: datetime | None, reason: str) -> ForecastEntry:
         """Return the entry, delayed until a time."""
@@ -81,9 +84,11 @@ def _job_entries(view: ForecastInput) -> Iterator[ForecastEntry]:
     """Yield the entries of queued and running jobs."""
     for job in view.jobs:
         if job.state is JobState.RUNNING:
-            yield ForecastEntry(
+            entry = ForecastEntry(
                 job.task, job.table, job.window, job.started, ForecastState.RUNNING, _describe_running(job)
             )
+            done, total = job.progress.done, job.progress.total
+            yield replace(entry, done=done, total=total, share=min(1.0, done / total) if total else None)
         elif job.state is JobState.QUEUED:
             state = ForecastState.WAITING if job.not_before > view.now else ForecastState.DUE
             yield _apply_holds(
@@ -102,9 +107,16 @@ def _batch_entries(view: ForecastInput) -> Iterator[ForecastEntry]:
         when = view.now if reason else pending.first_at + timedelta(seconds=batch.age_seconds)
         state = ForecastState.DUE if reason else ForecastState.FILLING
         why = reason or _describe_filling(pending, batch, view.now)
-        yield _apply_holds(
-            ForecastEntry(pending.task, pending.table, pending.window, when, state, why, found.policy), view
-        )
+        entry = ForecastEntry(pending.task, pending.table, pending.window, when, state, why, found.policy)
+        share = _measure_filling(pending, batch, view.now)
+        yield _apply_holds(replace(entry, done=pending.count, total=batch.count, share=share), view)
+
+
+def _measure_filling(pending: PendingBatch, batch: Batch, now: datetime) -> float:
+    """Return the share of the limit that a pending batch reaches first; a limit of 0 is none."""
+    age = max(0.0, (now - pending.first_at).total_seconds())
+    limits = ((pending.count, batch.count), (pending.bytes, batch.bytes), (age, batch.age_seconds))
+    return min(1.0, max((value / limit for value, limit in limits if limit), default=0.0))
 
 
 def _schedule_entries(view: ForecastInput) -> Iterator[ForecastEntry]:

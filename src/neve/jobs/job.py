@@ -20,7 +20,10 @@ class Task(StrEnum):
     MAINTAIN = "maintain"  # of a table: every step of a round
     ROLLUP = "rollup"  # into a level; its table is the one that is written
     SEARCH = "search"  # of a table: its search index
+    SERIES = "series"  # into a table of series, or of streams
     AUTOPILOT = "autopilot"  # of all tables together
+    SIMULATE = "simulate"  # of sampling policies; its window is the id of the simulation
+    LAYOUT = "layout"  # of a table: merge or roll back one attempt of the autopilot, which its window names
 
     @property
     def rank(self) -> int:
@@ -34,10 +37,16 @@ class Task(StrEnum):
     @property
     def is_short(self) -> bool:
         """True if it takes seconds, except for the first time."""
-        return self in {Task.ROLLUP, Task.SEARCH}
+        return self in {Task.ROLLUP, Task.SEARCH, Task.SERIES}
 
 
-URGENCY = (Task.ROLLUP, Task.SEARCH, Task.COMPACT, Task.MAINTAIN, Task.AUTOPILOT)
+URGENCY = (
+    *(Task.ROLLUP, Task.SERIES, Task.SEARCH, Task.LAYOUT, Task.SIMULATE),
+    *(Task.COMPACT, Task.MAINTAIN, Task.AUTOPILOT),
+)
+# Each needs a document beside the job, which its own operation stores: no policy starts them.
+REQUESTED_TASKS = (Task.SIMULATE, Task.LAYOUT)
+SCHEDULED_TASKS = tuple(task for task in Task if task not in REQUESTED_TASKS)
 
 
 def assign_tasks(tasks: Collection[Task], workers: int) -> list[tuple[Task, ...]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from neve.jobs.job import Task
+from neve.jobs.job import SCHEDULED_TASKS, Task
 from neve.jobs.schedule import check_cron, parse_interval, parse_zone
 from neve.model.settings import Section
 
@@ -96,7 +96,7 @@ class Quiet(Section):
     end: Clock = Field(description="end, HH:MM; before the start: on the next day; equal: a whole day")
     days: tuple[Day, ...] = Field(DAYS, min_length=1, description="days on which they start: mon, tue, … sun")
     zone: Zone = Field("UTC", description="time zone, by its IANA name")
-    tasks: tuple[Task, ...] = Field(tuple(Task), min_length=1, description="tasks that do not start; default: all")
+    tasks: tuple[Task, ...] = Field(SCHEDULED_TASKS, min_length=1, description="tasks that do not start; default: all")
 
 
 class Budget(Section):
@@ -127,7 +127,7 @@ class Policy(Section):
         (EVERY_TABLE,), min_length=1, description="names of tables, with *, ? and […]: metrics_*"
     )
     tasks: dict[Task, Rule] = Field(
-        {}, description="triggers of each task: compact, maintain, rollup, search, autopilot"
+        {}, description="triggers of each task: compact, maintain, rollup, search, series, autopilot"
     )
     quiet: tuple[Quiet, ...] = Field((), description="quiet hours")
     budgets: tuple[Budget, ...] = Field((), description="daily limits of rewriting, by organization")
@@ -214,6 +214,7 @@ def build_default_policy(autopilot_hour: int | None) -> Policy:
             # By the clock too: the last windows have to close even if no more points arrive.
             Task.ROLLUP: Rule(every="5m", batch=Batch(age_seconds=20)),
             Task.SEARCH: Rule(every="10m", batch=Batch(age_seconds=60)),
+            Task.SERIES: Rule(every="10m", batch=Batch(age_seconds=30)),
             Task.MAINTAIN: Rule(cron="30 3 * * *"),
             Task.AUTOPILOT: autopilot,
         },

@@ -269,13 +269,13 @@ class JobQueue:
         """Release a job that was neither done nor failed, for example when its worker has to stop."""
         return self._end(job, lambda record, now: changes.put_back(record, now, now))
 
-    def cancel(self, job_id: str) -> Job:
-        """Cancel a job for an operator; a running job ends when its worker notices."""
+    def cancel(self, job_id: str, reason: str = "") -> Job:
+        """Cancel a job for an operator; a running job ends when its worker notices. Its outcome has the reason."""
 
         def cancel_record(record: JobRecord | None, now: datetime) -> JobRecord:
             if record is None or record.job.id != job_id:
                 raise self._state_error(job_id, "cancelled", "queued or running")
-            return changes.cancel(record, now)
+            return changes.cancel(record, now, reason)
 
         found = self._open.find(job_id)
         if found is None:

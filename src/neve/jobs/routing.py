@@ -6,8 +6,9 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from neve.jobs.job import Task
+from neve.jobs.job import REQUESTED_TASKS, Task
 from neve.model.levels import LEVELS
+from neve.model.signals import SERIES_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,6 +53,8 @@ def tables_for(task: Task, tables: Sequence[str]) -> list[str]:
     >>> tables_for(Task.ROLLUP, ["logs", "metrics", "metrics_1m"]), tables_for(Task.AUTOPILOT, ["logs"])
     (['metrics_1m'], [''])
     """
+    if task in REQUESTED_TASKS:
+        return []
     match task:
         case Task.AUTOPILOT:
             return [ALL_TABLES] if tables else []
@@ -59,6 +62,8 @@ def tables_for(task: Task, tables: Sequence[str]) -> list[str]:
             return [level.table for level in LEVELS if level.table in tables]
         case Task.SEARCH:
             return [name for name in SEARCHED_TABLES if name in tables]
+        case Task.SERIES:
+            return [name for name in SERIES_TABLES.values() if name in tables]
     return list(tables)
 
 
@@ -104,7 +109,7 @@ def list_topics(tables: Iterable[str]) -> list[str]:
 def find_requested_jobs(announcement: Announcement) -> list[tuple[Task, str, str]]:
     """Return the jobs that a commit requests: task, table and window.
 
-    Rollups and the search index detect changes by themselves: their jobs are about the whole table.
+    Rollups, series and the search index detect changes by themselves: their jobs are about the whole table.
     """
     if announcement.operation in MAINTENANCE_OPERATIONS:
         return []
@@ -115,4 +120,6 @@ def find_requested_jobs(announcement: Announcement) -> list[tuple[Task, str, str
         found.append((Task.ROLLUP, NEXT_OF[announcement.table].table, ""))
     if announcement.table == SEARCHED_TABLE:
         found.append((Task.SEARCH, SEARCHED_TABLE, ""))
+    if announcement.table in SERIES_TABLES:
+        found.append((Task.SERIES, SERIES_TABLES[announcement.table], ""))
     return found

@@ -153,8 +153,9 @@ def put_back(record: JobRecord, now: datetime, not_before: datetime) -> JobRecor
     return _requeue(record, not_before).change(attempts=record.job.attempts - 1)
 
 
-def cancel(record: JobRecord, now: datetime) -> JobRecord:
+def cancel(record: JobRecord, now: datetime, reason: str = "") -> JobRecord:
     """Cancel all requests so far; a running job is notified, and ends when its worker notices."""
+    record = record.change(outcome=f"cancelled: {reason}") if reason else record
     if record.job.state is JobState.RUNNING:
         return record.follow_with(None).change(cancel=True)
     return end(record, JobState.CANCELLED, now)

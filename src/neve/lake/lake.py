@@ -170,18 +170,23 @@ class Lake:
                 else "run `neve tables` to list the tables of the lake",
             ) from error
 
-    def table_metadata(self, name: str) -> Table:
-        """Load the current state of a table of the lake, for readers of its metadata alone.
+    def table_metadata(self, name: str, location: str | None = None) -> Table:
+        """Load the current state of a table of the lake, for readers of its metadata and manifests alone.
 
-        If it is on this machine, pyiceberg is imported only by attributes that need more than the metadata.
+        If it is on this machine, pyiceberg is imported only by attributes that need more than the metadata. `location`
+        is that of the metadata, if the caller has just read it from the catalog.
         """
-        location = self.metadata_locations().get(name) if isinstance(self.catalog, SqliteCatalog) else None
+        catalog = self.catalog
+        if not isinstance(catalog, SqliteCatalog):
+            return self.table(name)
+        location = location or catalog.metadata_locations(NAMESPACE).get(name)
         if location is None:
             return self.table(name)
         try:
-            return cast("Table", LocalTable((NAMESPACE, name), location, partial(self.table, name)))
+            local = LocalTable((NAMESPACE, name), location, partial(self.table, name), catalog.properties)
         except UNREADABLE:
             return self.table(name)
+        return cast("Table", local)
 
     def table_names(self) -> list[str]:
         """List the tables of the namespace, in order."""

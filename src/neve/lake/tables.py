@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
-from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
-from pyiceberg.schema import Schema, assign_fresh_schema_ids
-from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
 from pyiceberg.transforms import DayTransform, IdentityTransform, Transform, parse_transform
 from pyiceberg.types import DoubleType, FloatType, IntegerType, ListType, LongType, MapType, NestedField, StructType
 
-from neve.errors import IncompatibleTable
+from neve.errors import IncompatibleTable, TableMissing
+from neve.lake.arrow_types import to_iceberg_schema
 from neve.model.properties import FORMAT_VERSION, FORMAT_VERSION_DEFAULT
 from neve.model.signals import NAMESPACE
 from neve.model.tables import TABLES
@@ -24,7 +22,9 @@ from neve.model.tables import TABLES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table as IcebergTable
+    from pyiceberg.table.sorting import SortOrder
     from pyiceberg.types import IcebergType
 
     from neve.lake.lake import Lake
@@ -158,7 +158,13 @@ def find_pending_changes(lake: Lake, tables: Iterable[Table] = TABLES) -> list[t
 
     Raises `IncompatibleTable` if `init_tables` would.
     """
-    return [(table.name, _load_existing(lake, table)[1]) for table in tables]
+    found: list[tuple[str, tuple[Change, ...]]] = []
+    for table in tables:
+        try:
+            found.append((table.name, _find_changes(lake.table_metadata(table.name), table)))
+        except TableMissing:
+            found.append((table.name, ()))
+    return found
 
 
 def _load_existing(lake: Lake, table: Table) -> tuple[IcebergTable | None, tuple[Change, ...]]:
@@ -166,8 +172,12 @@ def _load_existing(lake: Lake, table: Table) -> tuple[IcebergTable | None, tuple
         existing = lake.catalog.load_table((NAMESPACE, table.name))
     except (NoSuchTableError, NoSuchNamespaceError):
         return None, ()
+    return existing, _find_changes(existing, table)
+
+
+def _find_changes(existing: IcebergTable, table: Table) -> tuple[Change, ...]:
     changes = find_schema_changes(table.name, existing.schema(), iceberg_schema(table))
-    return existing, changes + find_property_changes(existing.properties, table.all_properties)
+    return changes + find_property_changes(existing.properties, table.all_properties)
 
 
 def _apply_changes(lake: Lake, table: Table, existing: IcebergTable | None, changes: tuple[Change, ...]) -> Outcome:
@@ -212,7 +222,7 @@ def _evolve(existing: IcebergTable, changes: tuple[Change, ...]) -> None:
 
 def iceberg_schema(table: Table) -> Schema:
     """Return the declared columns as an Iceberg schema, with ids from 1."""
-    return assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(table.schema))
+    return to_iceberg_schema(table.schema)
 
 
 def partition_spec(table: Table, schema: Schema) -> PartitionSpec:
@@ -232,6 +242,13 @@ def _partition_suffix(transform: Transform[object, object]) -> str:
 
 def sort_order(table: Table, schema: Schema) -> SortOrder:
     """Return the declared sort order of that schema."""
+    from pyiceberg.table.sorting import (  # noqa: PLC0415 - imports pyiceberg's tables, for new tables alone
+        NullOrder,
+        SortDirection,
+        SortField,
+        SortOrder,
+    )
+
     return SortOrder(
         *(
             SortField(schema.find_field(name).field_id, IdentityTransform(), SortDirection.ASC, NullOrder.NULLS_FIRST)

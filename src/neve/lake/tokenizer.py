@@ -13,7 +13,6 @@ from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 DOTTED_I = "\u0130"  # Python's lower case of it has two characters; DuckDB and Arrow return `i`
 FIRST_BEYOND_ASCII = 128
@@ -72,6 +71,8 @@ def tokenize_for_index(texts: pa.Array) -> pa.Array:
 
 def _split_by_alphabet(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Split texts into those of ASCII only, which are nearly all and cost a third, and the others."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - 50 CPU ms, for indexing alone
+
     known = texts.cast(pa.large_string()).drop_null()
     is_ascii = pc.string_is_ascii(known)
     if pc.all(is_ascii).as_py() is not False:
@@ -97,6 +98,8 @@ def _tokenize_unicode(texts: pa.LargeStringArray) -> pa.Array:
 
     Words are found before lower-casing, which may turn a new letter into an old one.
     """
+    import pyarrow.compute as pc  # noqa: PLC0415 - as above
+
     if not len(texts):
         return texts
     return pc.utf8_lower(_split_at_spaces(pc.replace_substring_regex(texts, _find_separators(), " ")))
@@ -115,6 +118,8 @@ def _find_separators() -> str:
 
 def _split_at_spaces(texts: pa.LargeStringArray) -> pa.Array:
     """Split at spaces. A space at either end leaves an empty text, which is not a word."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - as above
+
     found = pc.list_flatten(pc.ascii_split_whitespace(texts)).unique()
     return found.filter(pc.not_equal(found, ""))
 

@@ -97,7 +97,7 @@ class ReaderOffsets:
                 self.lost.add(place[0])
 
     @property
-    def unacknowledged(self) -> dict[PartitionId, int]:
+    def pending_offsets(self) -> dict[PartitionId, int]:
         """The offsets after the messages that were taken and not acknowledged."""
         return {place: after for place, (_first, after) in sorted(self._taken.items())}
 
@@ -152,7 +152,7 @@ class KafkaReader:
         """Commit the taken messages. Raises `LeaseLost`, without a commit, if other readers get some of them again."""
         if self._offsets.lost:
             raise self._rewind(self._offsets.lost)
-        if self._offsets.unacknowledged:
+        if self._offsets.pending_offsets:
             self._commit()
             self._offsets.acknowledge_all()
 
@@ -236,7 +236,7 @@ class KafkaReader:
     def _commit(self) -> None:
         from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
 
-        taken = self._offsets.unacknowledged
+        taken = self._offsets.pending_offsets
         offsets = [TopicPartition(*place, after) for place, after in taken.items()]
         try:
             results = self._consumer.commit(offsets=offsets, asynchronous=False)

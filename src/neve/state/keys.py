@@ -215,6 +215,13 @@ class Keys:
             self._note_use(presented.id, row.last_used_at)
         return Caller(row.organization_id, presented.id, parse_scopes(row.scopes), row.expires_at)
 
+    def find_caller(self, key_id: str) -> Caller | None:
+        """Return the caller of a key by its id, for sessions that began with the whole key; None if it is revoked."""
+        row = next(iter(self._read(select(KEYS).where(KEYS.c.id == key_id))), None)
+        if row is None or row.revoked_at is not None:
+            return None
+        return Caller(row.organization_id, row.id, parse_scopes(row.scopes), row.expires_at)
+
     def _read(self, query: Select[Any]) -> Sequence[Row[Any]]:
         """Run a query. Return no rows if the store does not exist; reading does not create it."""
         if not self._state.exists:

@@ -15,6 +15,7 @@ def held(settings: Settings) -> dict[str, float]:
         "maintain": settings.maintain.lease_seconds,
         "rollup": settings.rollup.lease_seconds,
         "search": settings.search.lease_seconds,
+        "series": settings.series.lease_seconds,
         "autopilot": settings.autopilot.lease_seconds,
         "stage": settings.autopilot.stage.lease_seconds,
     }

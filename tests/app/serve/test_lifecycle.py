@@ -45,7 +45,7 @@ def test_pauses_grow_up_to_the_longest(first: float, most: float, runs: list[flo
     """Twice as long each time, never longer than the longest, and from the beginning after a long run."""
     backoff = Backoff(first, most)
     for ran in runs:
-        before, backoff = backoff, backoff.failed(ran)
+        before, backoff = backoff, backoff.add_failure(ran)
         assert 0 < backoff.seconds <= most
         if ran > most:
             assert backoff.seconds == min(first, most)

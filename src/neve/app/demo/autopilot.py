@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from neve.app.autopilot import open_pilot
-from neve.app.query import build_query_service
+from neve.app.query.service import build_query_service
 from neve.autopilot.attempt import Stage
 from neve.model.properties import TARGET_FILE_SIZE_BYTES
 from neve.model.signals import NAMESPACE, Signal

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from neve.app.demo.alert import RULES, AlertTiming, time_alert
 from neve.app.demo.autopilot import autopilot_settings, tune_layout
 from neve.app.otap import export_folder
 from neve.app.reservoir import build_sampler, load_sample
@@ -83,7 +84,7 @@ class DemoFolder:
         return self.folder / "otap"
 
     @property
-    def sampled(self) -> Path:
+    def sample_folder(self) -> Path:
         """A sample of the OTAP logs."""
         return self.folder / "sampled"
 
@@ -91,6 +92,11 @@ class DemoFolder:
     def policies(self) -> Path:
         """The policies of tail sampling."""
         return self.folder / "policies.yaml"
+
+    @property
+    def rules(self) -> Path:
+        """The rules of the incident's alert."""
+        return self.folder / "rules.yml"
 
     @property
     def config(self) -> Path:
@@ -122,7 +128,7 @@ class Facts:
 
 def clear_folder(place: DemoFolder) -> None:
     """Remove the files that an earlier demo created in the folder, and nothing else."""
-    for folder in (place.telemetry, place.otap, place.sampled, place.folder / "lake"):
+    for folder in (place.telemetry, place.otap, place.sample_folder, place.folder / "lake"):
         shutil.rmtree(folder, ignore_errors=True)
     place.facts.unlink(missing_ok=True)
 
@@ -169,6 +175,7 @@ def demo_settings(place: DemoFolder) -> Settings:
     place.folder.mkdir(parents=True, exist_ok=True)
     place.config.write_text(DEMO_MARK + yaml.safe_dump(values, sort_keys=False))
     place.policies.write_text(POLICIES)
+    place.rules.write_text(RULES)
     return load_settings(str(place.config), {})
 
 
@@ -255,13 +262,13 @@ class Demo:
             exported = export_folder(self.lake, str(self.place.otap), "logs", ORGANIZATION, (None, None), say)
         config = ReservoirConfig(
             source=str(self.place.otap),
-            target=str(self.place.sampled),
+            target=str(self.place.sample_folder),
             k=KEPT_LOGS,
             method="exact_total",  # with priority sampling, totals of a group would be up to 30 % off at this size
             window_seconds=3600,
         )
         run = build_sampler(self.settings, self.lake, config, say).run()
-        sample = Sample.of(load_sample(self.lake, str(self.place.sampled), SampleRequest()))
+        sample = Sample.of(load_sample(self.lake, str(self.place.sample_folder), SampleRequest()))
         estimates = estimate(sample, Wanted(None, (), 0.95))
         counted = run_query(self.lake, self.settings.query, BY_SERVICE, ORGANIZATION).read_all()
         return ReservoirSample(
@@ -288,6 +295,11 @@ class Demo:
         """Yield each query with its result and its duration in seconds."""
         for question in QUESTIONS:
             yield self._answer(question)
+
+    def time_alert(self, facts: Facts) -> AlertTiming | None:
+        """Return when the incident raised the alert of the demo's rules."""
+        where = facts.incident_service, facts.incident_start_unix_nano
+        return time_alert(self.settings, self.lake, self.place.rules, *where)
 
     def answer_from_rollup(self) -> tuple[Question, pa.Table, float]:
         """Run a query on the rolled-up metrics."""

@@ -125,7 +125,7 @@ class DemoServer:
         return [self.addresses["http"]]
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """True if the service has ended."""
         return self.process.poll() is not None
 

@@ -14,7 +14,18 @@ if TYPE_CHECKING:
 
 
 PartName = Literal[
-    "receiver", "api", "ingest", "scheduler", "compact", "maintain", "rollup", "search", "tail", "autopilot"
+    "receiver",
+    "api",
+    "ingest",
+    "scheduler",
+    "compact",
+    "maintain",
+    "rollup",
+    "search",
+    "series",
+    "tail",
+    "rules",
+    "autopilot",
 ]
 PARTS: tuple[PartName, ...] = get_args(PartName)
 RECEIVER, API, WORKER = "receiver", "api", "tend"

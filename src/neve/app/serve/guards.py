@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from neve.model.settings import is_loopback
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
     from neve.app.settings import Settings
     from neve.receive.authentication import Guard
+    from neve.state.documents import Documents
+    from neve.state.sessions import Sessions
 
 
 def build_guard(settings: Settings, parts: AsyncExitStack) -> Guard:
@@ -26,6 +29,20 @@ def health_guard(settings: Settings, parts: ExitStack | AsyncExitStack) -> Guard
     if is_loopback(settings.serve.host):
         return OpenGuard(settings.organization)
     return keys_guard(settings, parts)
+
+
+def session_guard(
+    settings: Settings, documents: Documents, parts: ExitStack | AsyncExitStack
+) -> tuple[KeyGuard, Sessions]:
+    """Build the guard that checks API keys and sessions of browsers, and the sessions."""
+    from neve.state.keys import Keys  # noqa: PLC0415 - SQLAlchemy, for those who have keys
+    from neve.state.sessions import Sessions  # noqa: PLC0415
+    from neve.state.store import StateStore  # noqa: PLC0415
+
+    state = StateStore(settings.state)
+    parts.callback(state.close)
+    sessions = Sessions(documents, Keys(state), timedelta(hours=settings.query.session_hours))
+    return KeyGuard(sessions, settings.receiver.key_seconds), sessions
 
 
 def keys_guard(settings: Settings, parts: ExitStack | AsyncExitStack) -> Guard:

@@ -117,7 +117,7 @@ def request_spark(port: int, token: str, check: Callable[[], None]) -> None:
 
     `check` is called while it waits, and raises the reason to give up.
     """
-    hint = "ask again when it is up; `neve status` shows the parts of `neve serve`"
+    hint = "retry when it is up; `neve status` shows the parts of `neve serve`"
     try:
         with socket.create_connection((LOOPBACK, port), REQUEST_SECONDS) as server:
             server.sendall(f"{token}\n".encode())

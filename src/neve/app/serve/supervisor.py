@@ -36,7 +36,7 @@ class Backoff:
     most_seconds: float
     failures: int = 0
 
-    def failed(self, ran_seconds: float) -> Backoff:
+    def add_failure(self, ran_seconds: float) -> Backoff:
         """Return the backoff after one more failure of something that had been ready for so long."""
         before = 0 if ran_seconds > self.most_seconds else self.failures
         return Backoff(self.first_seconds, self.most_seconds, before + 1)
@@ -99,7 +99,7 @@ class PartRunner:
             self._running_since = None
             error = self._run()
             if error is not None:
-                self._backoff = self._backoff.failed(self._ran_seconds())
+                self._backoff = self._backoff.add_failure(self._ran_seconds())
                 told_to_stop = self._stop.is_set()
                 self._fail(error)
                 if told_to_stop:

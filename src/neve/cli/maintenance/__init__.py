@@ -1,1 +1,1 @@
-"""Commands that rewrite tables or build tables from others: compact, maintain, rollup, search, autopilot."""
+"""Commands that rewrite tables or build tables from others: compact, maintain, rollup, search, series, autopilot."""

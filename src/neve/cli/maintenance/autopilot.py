@@ -173,7 +173,7 @@ def merge(context: Context, attempt_id: str, yes: bool, steal: bool, as_json: bo
 
 @click.command()
 @click.argument("attempt_id", metavar="ATTEMPT")
-@click.option("--reason", default="asked for", show_default=True, help="Reason, shown in the history.")
+@click.option("--reason", default="requested", show_default=True, help="Reason, shown in the history.")
 @steal_option
 @json_option
 @click.pass_obj

@@ -271,19 +271,19 @@ def _show_plan(planned: Plan) -> None:
         estimate = group.estimate
         print_paragraph(
             f"{group.partition.label or 'the whole table'}: {len(group.files):,} files, {format_bytes(group.bytes)}"
-            f" → {estimate.output_files:,} of {format_bytes(estimate.output_bytes)} in all"
+            f" → {format_count(estimate.output_files, 'file')}, {format_bytes(estimate.output_bytes)}"
             f" [{group.level.value}, {group.strategy}, {group.layout}, by {group.executor.value}]",
             2,
         )
         print_paragraph(group.reason, 4)
         print_paragraph(f"{group.executor.value}: {group.executor_reason}", 4)
     if len(planned.groups) > SHOWN:
-        print_paragraph(f"… and {len(planned.groups) - SHOWN:,} groups more (all of them with --json)", 2)
+        print_paragraph(f"… and {len(planned.groups) - SHOWN:,} more groups (--json lists all)", 2)
     _show_rest(planned)
     if planned.groups:
         total, groups = planned.estimate, format_count(len(planned.groups), "group")
         print_paragraph(
-            f"in all: {groups}, about {format_duration(total.seconds)} of one core, "
+            f"total: {groups}, about {format_duration(total.seconds)} of one core, "
             f"{total.api_calls:,} calls, {format_dollars(total.dollars)}",
             2,
         )
@@ -292,12 +292,14 @@ def _show_plan(planned: Plan) -> None:
 def _show_rest(planned: Plan) -> None:
     """Print the skipped work with its reason; print equal reasons once."""
     for one in planned.cut[:SHOWN]:
-        print_paragraph(f"cut: {one.partition.label}: {one.files:,} files, {format_bytes(one.bytes)}: {one.reason}", 2)
+        print_paragraph(
+            f"beyond the limit: {one.partition.label}: {one.files:,} files, {format_bytes(one.bytes)}: {one.reason}", 2
+        )
     if len(planned.cut) > SHOWN:
-        print_paragraph(f"… and {len(planned.cut) - SHOWN:,} partitions more that a limit cut", 2)
+        print_paragraph(f"… and {len(planned.cut) - SHOWN:,} more partitions beyond a limit", 2)
     for left in planned.left_alone[:SHOWN]:
         print_paragraph(
-            f"left alone: {left.partition.label or 'the whole table'} (health {left.health:.0f}): {left.reason}",
+            f"unchanged: {left.partition.label or 'the whole table'} (health {left.health:.0f}): {left.reason}",
             2,
         )
     if len(planned.left_alone) > SHOWN:
@@ -306,7 +308,8 @@ def _show_rest(planned: Plan) -> None:
             2,
         )
     if planned.check_duplicates:
-        print_paragraph(f"{len(planned.check_duplicates):,} closed partitions will be checked for duplicates", 2)
+        partitions = format_count(len(planned.check_duplicates), "closed partition")
+        print_paragraph(f"{partitions} will be checked for duplicates", 2)
 
 
 def _verdicts(planned: Plan, health: dict[str, float]) -> list[dict[str, Any]]:

@@ -63,6 +63,16 @@ class IndexedFile:
     unlaid: bool
 
 
+@dataclass(frozen=True)
+class SizeClass:
+    """Data files of at least `least` bytes and less than twice as many."""
+
+    least: int
+    files: int
+    bytes: int
+    rows: int
+
+
 class FileIndex:
     """Index of a table's current snapshot, or of another one. A context manager, because it uses disk space."""
 
@@ -117,6 +127,11 @@ class FileIndex:
         for spec_id, partition, *values in self._duck.execute(sql.candidates(criteria, most)).fetchall():
             found[spec_id, partition].append(IndexedFile(*values))
         return found
+
+    def size_classes(self) -> list[SizeClass]:
+        """Return the distribution of file sizes, smallest first. Empty files count as files of one byte."""
+        rows = self._duck.execute(sql.SIZE_CLASSES).fetchall()
+        return [SizeClass(2**power, files, total, count) for power, files, total, count in rows]
 
     def partition_ids(self) -> dict[PartitionId, str]:
         """Return every partition, with its key."""

@@ -35,6 +35,11 @@ CREATE TABLE laid_out (spec_id INTEGER, partition VARCHAR, sequence BIGINT);
 CREATE TABLE wanted (spec_id INTEGER, partition VARCHAR, everything BOOLEAN);
 """
 
+SIZE_CLASSES = """
+SELECT floor(log2(greatest(bytes, 1)))::INTEGER AS power, count(*), sum(bytes)::BIGINT, sum(row_count)::BIGINT
+FROM files GROUP BY power ORDER BY power
+"""
+
 
 def files(batch: ManifestBatch, values: str, time: TimeColumn | None, columns: Collection[str]) -> str:
     """Return the SQL for the data files of a batch whose entries have these columns.

@@ -1,7 +1,8 @@
-"""The metadata of a table on this machine, without pyiceberg, which takes longer to import than to use.
+"""The metadata of a table on this machine, without pyiceberg's tables, which take longer to import than to use.
 
 Metadata files are JSON, and pyiceberg's native module reads manifests. Names and meanings are those of pyiceberg's
-tables, so that functions of metadata take both. Whatever is unusual is left to pyiceberg: it raises `ValueError`,
+tables, so that functions of metadata take both. Schemas, partition specs and manifests are pyiceberg's own, which is
+imported in part when the first of them is needed. Whatever is unusual is left to pyiceberg: it raises `ValueError`,
 `KeyError` or `TypeError` here.
 """
 
@@ -16,6 +17,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, OverflowError)  # errors that leave a table to pyiceberg
@@ -52,6 +57,13 @@ class LocalSnapshot:
     timestamp_ms: int
     manifest_list: str
     summary: LocalSummary | None
+    schema_id: int | None = None
+
+    def manifests(self, io: FileIO) -> list[ManifestFile]:
+        """Return the manifests of the snapshot."""
+        from pyiceberg.manifest import read_manifest_list  # noqa: PLC0415 - most readers of metadata need no manifest
+
+        return list(read_manifest_list(io.new_input(self.manifest_list)))
 
 
 @dataclass(frozen=True)
@@ -67,15 +79,63 @@ class LocalMetadata:
         """Return a snapshot, or `None` if the table does not retain it."""
         return next((one for one in self.snapshots if one.snapshot_id == snapshot_id), None)
 
+    def current_snapshot(self) -> LocalSnapshot | None:
+        """Return the current snapshot, if there is one."""
+        return None if self.current_snapshot_id is None else self.snapshot_by_id(self.current_snapshot_id)
+
+    @property
+    def table_uuid(self) -> str:
+        """The id that the table keeps when it is renamed."""
+        return str(self.document["table-uuid"])
+
+    @property
+    def current_schema_id(self) -> int:
+        """The id of the current schema."""
+        return int(self.document["current-schema-id"])
+
+    @property
+    def default_spec_id(self) -> int:
+        """The id of the partition spec of new files."""
+        return int(self.document["default-spec-id"])
+
+    @cached_property
+    def schemas(self) -> list[Schema]:
+        """The schemas that the table has had."""
+        from pyiceberg.schema import Schema  # noqa: PLC0415 - most readers of metadata need no schema
+
+        return [Schema.model_validate(one) for one in self.document["schemas"]]
+
+    def schema(self) -> Schema:
+        """Return the current schema."""
+        return next(one for one in self.schemas if one.schema_id == self.current_schema_id)
+
+    @cached_property
+    def partition_specs(self) -> list[PartitionSpec]:
+        """The partition specs that the table has had."""
+        from pyiceberg.partitioning import PartitionSpec  # noqa: PLC0415 - as for schemas
+
+        return [PartitionSpec.model_validate(one) for one in self.document["partition-specs"]]
+
+    def specs(self) -> dict[int, PartitionSpec]:
+        """Return the partition specs by their ids."""
+        return {one.spec_id: one for one in self.partition_specs}
+
 
 class LocalTable:
     """Table on this machine. It has all attributes of pyiceberg's, which it opens when one of them is needed."""
 
-    def __init__(self, identifier: tuple[str, ...], location: str, open_whole: Callable[[], Table]) -> None:
+    def __init__(
+        self,
+        identifier: tuple[str, ...],
+        location: str,
+        open_whole: Callable[[], Table],
+        catalog_properties: Mapping[str, str] | None = None,
+    ) -> None:
         self.identifier = identifier
         self.metadata_location = location
         self.metadata = _read_metadata(location)
         self._open_whole = open_whole
+        self._catalog_properties = catalog_properties or {}
 
     @cached_property
     def whole(self) -> Table:
@@ -93,8 +153,31 @@ class LocalTable:
 
     def current_snapshot(self) -> LocalSnapshot | None:
         """Return the current snapshot, if there is one."""
-        current = self.metadata.current_snapshot_id
-        return None if current is None else self.metadata.snapshot_by_id(current)
+        return self.metadata.current_snapshot()
+
+    def snapshot_by_id(self, snapshot_id: int) -> LocalSnapshot | None:
+        """Return a snapshot, or `None` if the table does not retain it."""
+        return self.metadata.snapshot_by_id(snapshot_id)
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The properties of the table."""
+        return self.metadata.properties
+
+    def schema(self) -> Schema:
+        """Return the current schema."""
+        return self.metadata.schema()
+
+    def schemas(self) -> dict[int, Schema]:
+        """Return the schemas that the table has had, by their ids."""
+        return {one.schema_id: one for one in self.metadata.schemas}
+
+    @cached_property
+    def io(self) -> FileIO:
+        """Access to the files of the table."""
+        from pyiceberg.io import load_file_io  # noqa: PLC0415 - most readers of metadata need no files
+
+        return load_file_io({**self._catalog_properties, **self.properties}, self.metadata_location)
 
     def field_id(self, *names: str) -> int | None:
         """Return the id of the first column that has one of the names."""
@@ -123,6 +206,7 @@ def _parse_snapshot(document: Mapping[str, Any]) -> LocalSnapshot:
         timestamp_ms=document["timestamp-ms"],
         manifest_list=document["manifest-list"],
         summary=_parse_summary(summary) if summary else None,
+        schema_id=document.get("schema-id"),
     )
 
 

@@ -50,6 +50,26 @@ class StoredPosition:
 
 
 @dataclass(frozen=True)
+class SourcePosition(StoredPosition):
+    """Snapshot of the source that a consumer has read, with its sequence number: files of later commits are new.
+
+    The number outlives the snapshot. A rewritten file has the number of its newest rows, or a larger one.
+    """
+
+    snapshot: int | None
+    sequence: int
+    table_uuid: str
+
+    @classmethod
+    def read_sequence(cls, table: Table, stream: str, source: Table) -> int:
+        """Return the sequence number up to which a stream has read its source; 0: nothing of it."""
+        position = cls.load(table, stream)
+        if position is None or position.table_uuid != str(source.metadata.table_uuid):
+            return 0
+        return position.sequence
+
+
+@dataclass(frozen=True)
 class Changes:
     """Snapshots of a table since a position, oldest first. `gap` is the reason why they are unknown, or empty."""
 

@@ -14,6 +14,7 @@ from prometheus_client import REGISTRY
 
 from neve.app.rollup import clear_lag, refresh_lag
 from neve.app.serve.parts.announcer import Announcer, AnnouncerPart, ChangedTables
+from neve.app.serve.parts.rules import RulesPart
 from neve.app.serve.parts.scheduler import BusGatherer, SchedulerPart, StoreGatherer
 from neve.app.serve.parts.stream import StreamPart
 from neve.app.serve.parts.tail import TailPart
@@ -30,7 +31,7 @@ from neve.autopilot.history import History
 from neve.autopilot.metrics import HistoryCollector
 from neve.ingest.spark_crashes import engine_is_gone
 from neve.jobs.batcher import PendingBatches
-from neve.jobs.job import Task, assign_tasks
+from neve.jobs.job import SCHEDULED_TASKS, Task, assign_tasks
 from neve.jobs.pauses import Pauses
 from neve.jobs.queue import JobQueue
 from neve.jobs.routing import topic_for
@@ -100,12 +101,12 @@ def build_parts(settings: Settings, lake: Lake, wanted: Collection[str], instanc
         _PartBuilder(with_compact_share(settings, count_cores()), _shared_lake(settings, lake), instance),
         set(wanted),
     )
-    tasks = [task for task in Task if task.value in names]
+    tasks = list_tasks(names)
     if tasks or "ingest" in names:
         builder.lake.check_spark()  # now, though Spark starts when it is first needed
     listen_for_start_requests(builder.lake)
     parts: list[Part] = (
-        [AnnouncerPart(builder.announcer, builder.changed_tables, builder.where)] if names - {"tail"} else []
+        [AnnouncerPart(builder.announcer, builder.changed_tables, builder.where)] if names - {"tail", "rules"} else []
     )
     if "ingest" in names:
         parts += builder.streams()
@@ -117,7 +118,20 @@ def build_parts(settings: Settings, lake: Lake, wanted: Collection[str], instanc
         REGISTRY.register(HistoryCollector(History(builder.documents)))
     if "tail" in names:
         parts.append(TailPart(settings, builder.lake))
+    if "rules" in names:
+        parts.append(RulesPart(settings, builder.lake, builder.changed_tables))
     return parts
+
+
+def list_tasks(names: Collection[str]) -> list[Task]:
+    """Return the tasks that workers of these parts run: changes of layouts with the autopilot, simulations with any.
+
+    >>> [task.value for task in list_tasks({"compact", "ingest"})], list_tasks({"ingest"})
+    (['compact', 'simulate'], [])
+    """
+    tasks = [task for task in SCHEDULED_TASKS if task.value in names]
+    requested = [*([Task.SIMULATE] if tasks else []), *([Task.LAYOUT] if Task.AUTOPILOT in tasks else [])]
+    return [*tasks, *requested]
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from neve.maintain.config import MaintainConfig
 from neve.maintain.expire import STEP, is_gc_disabled
 from neve.rollup.config import RollupConfig
 from neve.search.config import SearchConfig
+from neve.series.config import SeriesConfig
 from neve.text import format_count
 
 if TYPE_CHECKING:
@@ -68,7 +69,14 @@ def trim_snapshots(maintainer: Maintainer, name: str) -> str:
 
 
 LeasedConfig = TypeVar(
-    "LeasedConfig", AutopilotConfig, StageConfig, CompactConfig, MaintainConfig, RollupConfig, SearchConfig
+    "LeasedConfig",
+    AutopilotConfig,
+    StageConfig,
+    CompactConfig,
+    MaintainConfig,
+    RollupConfig,
+    SearchConfig,
+    SeriesConfig,
 )
 
 MAX_LEASE_SECONDS = 15.0  # a held lease is renewed three times in it
@@ -86,6 +94,7 @@ def with_short_leases(settings: Settings) -> Settings:
             "maintain": _shorten_lease(settings.maintain),
             "rollup": _shorten_lease(settings.rollup),
             "search": _shorten_lease(settings.search),
+            "series": _shorten_lease(settings.series),
             "autopilot": _shorten_lease(settings.autopilot).model_copy(update={"stage": stage}),
         }
     )
@@ -110,7 +119,10 @@ class JobHandlers:
             Task.MAINTAIN: self.maintain,
             Task.ROLLUP: self.rollup,
             Task.SEARCH: self.search,
+            Task.SERIES: self.series,
             Task.AUTOPILOT: self.autopilot,
+            Task.SIMULATE: self.simulate,
+            Task.LAYOUT: self.layout,
         }[task]
 
         def run_traced(job: Job, report: JobReporter) -> Outcome:
@@ -190,6 +202,22 @@ class JobHandlers:
         )
         return Outcome(words, result.as_document())
 
+    def series(self, job: Job, report: JobReporter) -> Outcome:
+        """Read the series of files that were not read yet."""
+        from neve.app.series import build_series  # noqa: PLC0415 - as above
+        from neve.series.rows import KINDS  # noqa: PLC0415
+
+        kind = next((one for one in KINDS if one.target.name == job.table), None)
+        if kind is None:
+            expected = ", ".join(one.target.name for one in KINDS)
+            raise LakeError(f"{job.table} is not a table of series, expected {expected}")
+        series = build_series(self.settings, self.lake, build_progress(report))
+        try:
+            result = series.update(kind)
+        finally:
+            series.documents.close()
+        return Outcome(result.reason, result.as_document())
+
     def autopilot(self, _job: Job, report: JobReporter) -> Outcome:
         """Run the nightly run over all tables."""
         from neve.app.autopilot import build_nightly, open_pilot  # noqa: PLC0415 - as above
@@ -200,6 +228,20 @@ class JobHandlers:
         if found.has_failed:
             raise LakeError(f"autopilot: {words}")
         return Outcome(words, found.as_document())
+
+    def simulate(self, job: Job, report: JobReporter) -> Outcome:
+        """Simulate sampling policies; the request of the job has the result."""
+        from neve.app.operator.simulations import Simulations  # noqa: PLC0415 - as above
+        from neve.jobs.queue import JobQueue  # noqa: PLC0415
+
+        simulations = Simulations(self.settings, self.documents, JobQueue(self.documents))
+        return Outcome(simulations.run(job.window, self.lake, build_progress(report)))
+
+    def layout(self, job: Job, report: JobReporter) -> Outcome:
+        """Merge or roll back an attempt of the autopilot."""
+        from neve.app.operator.layouts import run_change  # noqa: PLC0415 - as above
+
+        return Outcome(run_change(self.settings, self.lake, job, build_progress(report)))
 
 
 def build_progress(report: JobReporter) -> Callable[[str, int, int], None]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from neve.lake.calendar import now_utc
+from neve.model.recorded import RECORDED_TABLE
+from neve.model.signals import SERIES_TABLES
 from neve.promql.budget import check_deadline
 from neve.promql.engine import Engine
 from neve.promql.evaluator import Options
 from neve.promql.language.syntax import METRIC_NAME
 from neve.promql.storage.metric_source import MetricSource
+from neve.promql.storage.rolled_windows import RolledLevel
 from neve.query.request import Request, TimeRange
 
 if TYPE_CHECKING:
@@ -21,9 +26,10 @@ if TYPE_CHECKING:
     from neve.promql.engine import Result
     from neve.promql.histograms.native import Histogram
     from neve.promql.storage.metric_source import TimeWindow
+    from neve.query.engine.program import Program
     from neve.query.service import QueryService
 
-__all__ = ["evaluate", "open_series", "tabulate"]
+__all__ = ["add_tables", "evaluate", "open_series", "tabulate"]
 
 MIN_STEP_MS = 15_000
 DEFAULT_STEPS = 250
@@ -35,16 +41,43 @@ def open_series(
 ) -> MetricSource:
     """Return the series of an organization. Each statement has the limits of the key and an entry in the query log."""
 
-    def run(sql: str, parameters: Sequence[Any], window: TimeWindow) -> pa.Table:
+    def run(sql: str, parameters: Sequence[Any], window: TimeWindow, *, only_new_files: bool = False) -> pa.Table:
         check_deadline(deadline)
         seconds = None if deadline is None else max(deadline - time.monotonic(), 0.001)
         bounds = TimeRange(*window)
         running = service.start(
-            Request(sql, organization, parameters=parameters, time=bounds, key_id=key_id, timeout_seconds=seconds)
+            Request(
+                sql,
+                organization,
+                parameters=parameters,
+                time=bounds,
+                key_id=key_id,
+                timeout_seconds=seconds,
+                only_new_files=only_new_files,
+            )
         )
         return pa.Table.from_batches(running.batches(), running.schema)
 
-    return MetricSource(run, lambda: check_deadline(deadline))
+    run_new = partial(run, only_new_files=True) if _has_series_table(service) else None
+    rollups = [RolledLevel(*one) for one in service.list_rollups(organization)]
+    has_recorded = service.has_rows(RECORDED_TABLE)
+    return MetricSource(run, lambda: check_deadline(deadline), run_new, has_recorded, rollups=rollups)
+
+
+def add_tables(service: QueryService, program: Program) -> Program:
+    """Return a program that also reads the table of series and the results of rules. An older lake lacks them."""
+    has_series_table, has_recorded = _has_series_table(service), service.has_rows(RECORDED_TABLE)
+    tables = program.tables
+    if has_series_table:
+        tables = (*tables, SERIES_TABLES["metrics"])
+    if has_recorded:
+        tables = (*tables, RECORDED_TABLE)
+    arguments = {**program.arguments, "has_series_table": has_series_table, "has_recorded": has_recorded}
+    return replace(program, arguments=arguments, tables=tables)
+
+
+def _has_series_table(service: QueryService) -> bool:
+    return SERIES_TABLES["metrics"] in service.schemas()
 
 
 def evaluate(service: QueryService, request: Request, step_ms: int | None = None) -> Result:
