@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := .make/ready
 JARS := .make/jars
+PAGE := src/neve/page/index.html
+PAGE_MODULES := page/node_modules/.package-lock.json
+PAGE_SOURCES := $(shell find page -name node_modules -prune -o -type f -print)
 BENCH ?= all
 CHAOS ?=
 RACE ?=
@@ -21,11 +24,14 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS := -n 2 --dist worksteal
 LOCAL := not spark and not parts and not e2e and not kills and not long
 FAST := not lake and not slow and $(LOCAL)
+# Collecting all tests takes 25 CPU seconds: these folders have those that are marked e2e.
+E2E := tests/e2e tests/page tests/cli/test_up.py tests/compat tests/test_code_walk.py
+PYTEST := $(BIN)/python -m pytest -q --hypothesis-profile=$(PROFILE)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars dist test-wheel demo test test-fast test-slow test-cpu test-spark test-e2e test-kills test-long test-outside chaos race soak fuzz siege up check format bench bench-compare docs lock parts parts-cheap clean
+.PHONY: help setup jars page page-types check-page dist test-wheel demo test test-fast test-slow test-cpu test-spark test-e2e test-kills test-long test-outside chaos race soak fuzz siege up check format bench bench-compare screenshots docs lock parts parts-cheap clean
 
-help: ## what can be made
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): requirements/dev.lock pyproject.toml
@@ -40,46 +46,63 @@ $(JARS): $(READY) src/neve/lake/spark/jars.py
 	@$(BIN)/python -m neve.lake.spark.jars
 	@touch $@
 
-setup: $(READY) $(JARS) ## the virtual environment and the jars
+# Node comes from PyPI, for building only; an installed wheel has the files and needs neither Node nor npm.
+$(PAGE_MODULES): $(READY) page/package.json page/package-lock.json
+	@cd page && PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --silent --prefer-offline
+	@touch $@
+
+$(PAGE): $(PAGE_MODULES) $(PAGE_SOURCES)
+	@cd page && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent build -- --logLevel error
+
+setup: $(READY) $(JARS) $(PAGE) ## create the virtual environment, download the jars, build the web page
 
 jars: $(JARS)
 
-demo: setup ## an hour of telemetry of a shop: made, ingested, asked about
+page: $(PAGE) ## build the web page into the package
+
+page-types: $(READY) ## write the types of the API's documents for the web page, from OpenAPI
+	@$(BIN)/python -m tools.page_types
+
+check-page: $(PAGE_MODULES) ## check the types of the web page, and warnings of its compiler
+	@cd page && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent check
+
+demo: setup ## generate an hour of telemetry of a shop, ingest it, query it
 	@$(BIN)/neve demo
 
-up: setup ## the demo's lake in service, with a shop that sends live, until Ctrl+C; UP="--rate 500" for more
+up: setup ## serve the lake of the demo with live telemetry until Ctrl+C; UP="--rate 500" sends more
 	@$(BIN)/neve up $(UP)
 
-# One Spark session, servers that are waited for, and the commands of a newcomer leave cores idle: they run side by side.
-test: setup ## the tests: those without a JVM first, then those on Spark, and beside them real parts and end to end; test-kills and test-long stand apart
-	@$(BIN)/python -m pytest -q $(WORKERS) -m "$(LOCAL)"
-	@$(BIN)/python -m pytest -q -p no:cacheprovider -m "e2e and not kills and not long" > .make/e2e.log 2>&1 & e2e=$$!; \
-	$(BIN)/python -m pytest -q -p no:cacheprovider -m "parts and not spark and not e2e and not kills and not long" > .make/served.log 2>&1 & served=$$!; \
-	$(BIN)/python -m pytest -q -m "spark and not e2e and not kills and not long"; failed=$$?; \
+# Browsers, servers and the commands of a newcomer are waited for most of the time: they run beside the others.
+test: setup ## run all tests but test-kills and test-long: those without a JVM, then Spark and services, and end to end beside both
+	@$(PYTEST) -p no:cacheprovider $(E2E) -m "e2e and not kills and not long" --cpu-report > .make/e2e.log 2>&1 & e2e=$$!; \
+	$(PYTEST) $(WORKERS) -m "$(LOCAL)" --cpu-report || { kill $$e2e; exit 1; }; \
+	$(PYTEST) -p no:cacheprovider -m "parts and not spark and not e2e and not kills and not long" --cpu-report > .make/served.log 2>&1 & served=$$!; \
+	$(PYTEST) -m "spark and not e2e and not kills and not long" --cpu-report; failed=$$?; \
 	wait $$served || failed=1; cat .make/served.log; wait $$e2e || failed=1; cat .make/e2e.log; exit $$failed
 
-test-fast: $(READY) ## the quick tests, which need neither a JVM nor a lake, with a third of the examples of each property
-	@$(BIN)/python -m pytest -q $(WORKERS) -m "$(FAST)" --hypothesis-profile=$(PROFILE) --cpu-report
+test-fast: $(READY) ## run the quick tests, without a JVM or a lake, with a quarter of the examples of each property
+	@$(PYTEST) $(WORKERS) -m "$(FAST)" --cpu-report
 
-test-slow: $(READY) ## the tests without a JVM that commit to Iceberg tables, or take more than 0.2 CPU seconds
-	@$(BIN)/python -m pytest -q $(WORKERS) -m "(lake or slow) and $(LOCAL)" --hypothesis-profile=$(PROFILE) --cpu-report
+test-slow: $(READY) ## run the tests without a JVM that commit to Iceberg tables, or take more than 0.2 CPU seconds
+	@$(PYTEST) $(WORKERS) -m "(lake or slow) and $(LOCAL)" --cpu-report
 
-test-cpu: $(READY) ## the tests that need no JVM, and their CPU seconds in total and by file
-	@$(BIN)/python -m pytest -q $(WORKERS) -m "$(LOCAL)" --hypothesis-profile=$(PROFILE) --cpu-report
+test-cpu: $(READY) ## run all tests without a JVM, and print their CPU seconds in total and by file
+	@$(PYTEST) $(WORKERS) -m "$(LOCAL)" --cpu-report
 
-test-spark: setup ## the tests that share one Spark session, and those that start real parts
+test-spark: setup ## run the tests on Spark, and those that start external services
 	@$(BIN)/python -m pytest -q -m "(spark or parts) and not e2e and not kills and not long"
 
-test-e2e: setup ## the commands, run as a newcomer would
+test-e2e: setup ## run the commands as a new user types them
 	@$(BIN)/python -m pytest -q -m e2e
 
-test-kills: setup ## short runs of chaos and race, killed ingestion, rollups and tail sampling: about seven minutes
+test-kills: setup ## run short chaos and race runs, and repeatedly killed ingestion, rollups and tail sampling; 7 minutes
 	@$(BIN)/python -m pytest -q -m kills
 
-test-long: setup ## proofs from many samples, long histories, the autopilot: about fifteen minutes
+test-long: setup ## run statistical tests, long histories, the whole autopilot, and all examples of each property; 30 minutes
 	@$(BIN)/python -m pytest -q -m long
+	@$(BIN)/python -m pytest -q $(WORKERS) -m "(hypothesis or sampled) and $(LOCAL)"
 
-dist: $(READY) ## the wheel, in dist
+dist: $(READY) $(PAGE) ## build the wheel in dist
 	@rm -rf build dist
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 	@rm -rf build && ls dist/*.whl
@@ -90,55 +113,58 @@ test-wheel: dist ## install the wheel in a clean environment of stock Python, th
 	@.make/wheel/venv/bin/python -m pip check
 	@cd .make/wheel && venv/bin/neve --version && venv/bin/neve setup && venv/bin/neve demo && venv/bin/neve -c demo/neve.yaml tables
 
-test-outside: $(READY) ## tests on public data in the folder NEVE_OUTSIDE; tests/outside/README.md says how to fetch it
+test-outside: $(READY) ## run the tests on public data in the folder NEVE_OUTSIDE; see tests/outside/README.md
 	@$(BIN)/python -m pytest -q -rs -m outside tests/outside tests/promql/test_corpus.py tests/rules/test_unit_tests.py
 
-chaos: setup ## ten minutes of sending and killing; CHAOS=--collector sends with the stock collector
+chaos: setup ## send telemetry and kill the service for 10 minutes; CHAOS=--collector sends with the stock collector
 	@$(BIN)/python -m tests.chaos $(CHAOS)
 
-race: setup ## fifty rounds of writing, compacting and killing, about 20 minutes; RACE="--rounds 10 --seed 2" for others
+race: setup ## run 50 rounds of concurrent writes, compaction and kills; 20 minutes; RACE="--rounds 10 --seed 2"
 	@$(BIN)/python -m tests.race $(RACE)
 
-soak: setup ## 20 minutes of `neve serve` under load, judged at the end; SOAK="--seconds 120 --rate 500 --kill" for others
+soak: setup ## run `neve serve` under load for 20 minutes, then check it; SOAK="--seconds 120 --rate 500 --kill"
 	@$(BIN)/python -m tests.soak $(SOAK)
 
-fuzz: $(READY) ## five minutes of hostile bytes and statements in limited processes; FUZZ="--minutes 30 --target query" for others
+fuzz: $(READY) ## run malformed bytes and statements for 5 minutes; FUZZ="--minutes 30 --target query"
 	@$(BIN)/python -m tests.fuzz $(FUZZ)
 
-siege: setup ## five minutes of one hostile organization beside an honest one, judged at the end; SIEGE="--seconds 30" for less
+siege: setup ## let one organization attack while another works for 5 minutes; SIEGE="--seconds 30"
 	@$(BIN)/python -m tests.siege $(SIEGE)
 
-check: $(READY) ## format, lint, types, import direction
+check: $(READY) check-page ## check format, lint, types and import direction, also of the web page
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-format: $(READY) ## let ruff write the format
+format: $(READY) ## format the code
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: setup ## benchmarks; BENCH=decode runs one
+bench: setup ## run the benchmarks; BENCH=decode runs one
 	@$(BIN)/python -m bench $(BENCH)
 
-bench-compare: setup ## one benchmark of this tree and of the commit REV, in turn, with ratios; BENCH=decode REV=v0.1.0
+bench-compare: setup ## run a benchmark of this tree and of the commit REV in turn; BENCH=decode REV=v0.1.0
 	@$(BIN)/python -m bench.compare $(REV) $(BENCH)
 
-docs: $(READY) ## the pages that are made from code
+screenshots: setup ## take the pictures of the documentation with Chromium
+	@$(BIN)/python -m tests.page.screenshots
+
+docs: $(READY) ## generate the pages that come from code
 	@$(BIN)/python -m docs.generate
 
-parts-cheap: $(READY) ## real parts that need only Java (Kafka, an Iceberg REST catalog), into the cache
+parts-cheap: $(READY) ## install the services that need only Java (Kafka, an Iceberg REST catalog) into the cache
 	@$(BIN)/python -m tests.parts.build cheap
 
-parts: $(READY) ## all real parts, those built with Go too (half an hour), into the cache
+parts: $(READY) ## install all services for tests into the cache; builds some with Go, 45 minutes
 	@$(BIN)/python -m tests.parts.build all
 
-lock: $(READY) ## compile the lock files again from pyproject.toml
+lock: $(READY) ## compile the lock files from pyproject.toml
 	@$(BIN)/python -m pip install --quiet uv
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 		--group dev --all-extras -o requirements/dev.lock pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 		-o requirements/runtime.lock pyproject.toml
 
-clean: ## forget the environment (the cache of jars and parts stays)
+clean: ## remove the environment; the cache of jars and services stays
 	@rm -rf $(VENV) .make

@@ -19,7 +19,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-MOST_EXPENSIVE = 10
+MOST_EXPENSIVE = 40
 SLOW_SECONDS = 0.4  # on a busy machine, of a test that should be marked slow
 LEFT_OUT = frozenset({"slow", "lake"})  # marks of tests that may be expensive
 OUTPUT_KEY = "cpu"

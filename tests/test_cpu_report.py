@@ -62,6 +62,7 @@ def test_workers_are_added() -> None:
     assert (report.collection, report.workers) == (5.0, 21.0)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_run_reports_itself_and_its_children(tmp_path: Path, workers: int) -> None:

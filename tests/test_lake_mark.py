@@ -53,6 +53,7 @@ def test_shared(shared):
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_tests_that_change_tables_must_be_marked(tmp_path: Path) -> None:
     """By a mark or by a fixture; a lake of the session needs none, and code that handles errors hides nothing."""

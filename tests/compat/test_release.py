@@ -17,9 +17,12 @@ from neve.jobs.job import JobState, Task
 from neve.jobs.pauses import Pauses
 from neve.jobs.queue import JobQueue
 from neve.lake.commit.append import append_once
-from neve.lake.tables import AddColumn, SetComment, find_pending_changes, init_tables
+from neve.lake.tables import AddColumn, SetComment, SetProperty, find_pending_changes, init_tables
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.commits import POSITIONS
+from neve.model.properties import METRICS_PREFIX
+from neve.model.recorded import RECORDED
+from neve.model.series_tables import LOG_STREAMS, METRIC_SERIES
 from neve.model.signals import NAMESPACE, Signal
 from neve.model.tables import SPAN_REPEATS, TABLES
 from neve.otlp import Intake
@@ -46,8 +49,13 @@ if TYPE_CHECKING:
 NAME = "v0.1"
 SENT = 40  # records of each signal in a message: one was ingested, one waits in a sealed segment, one in an open one
 MOST_BYTES = 500_000
-ADDED = ("arrival_order", "dropped_repeats")
 WITH_SPANS = ("spans", "sampled_spans", "spans_sample")
+ADDED = {
+    **dict.fromkeys(WITH_SPANS, ("arrival_order", "dropped_repeats")),
+    **dict.fromkeys(("logs", "logs_sample"), ("stream_id",)),
+    "metrics": ("series_id",),
+}
+NEW_TABLES = {SPAN_REPEATS.name, METRIC_SERIES.name, LOG_STREAMS.name, RECORDED.name}
 POLICIES = read_policies(
     {"policies": [{"name": "quick", "type": "latency", "latency": {"threshold_ms": 1, "upper_threshold_ms": 100}}]},
     Semantics.OTELCOL,
@@ -97,14 +105,16 @@ def test_the_rows_of_every_table_are_the_same(release: Release, old_lake: Lake) 
 
 
 def test_tables_only_gain_columns(old_lake: Lake) -> None:
-    """`neve init` creates one table, and changes nothing but comments and the columns that tables of spans gained."""
-    assert {table.name for table in TABLES} - set(old_lake.table_names()) == {SPAN_REPEATS.name}
+    """`neve init` creates some tables, and changes nothing but comments, columns and the statistics of these."""
+    assert {table.name for table in TABLES} - set(old_lake.table_names()) == NEW_TABLES
     added: dict[str, tuple[str, ...]] = {}
     for name, changes in find_pending_changes(old_lake):
         others = [change for change in changes if not isinstance(change, SetComment)]
-        assert all(isinstance(change, AddColumn) for change in others)
+        properties = [change.name for change in others if isinstance(change, SetProperty)]
+        assert properties == [METRICS_PREFIX + one for one in ADDED.get(name, ()) if properties]
+        assert all(isinstance(change, AddColumn | SetProperty) for change in others)
         added[name] = tuple(".".join(change.path) for change in others if isinstance(change, AddColumn))
-    assert {name: paths for name, paths in added.items() if paths} == dict.fromkeys(WITH_SPANS, ADDED)
+    assert {name: paths for name, paths in added.items() if paths} == ADDED
 
 
 @pytest.mark.lake
@@ -115,13 +125,13 @@ def test_init_adds_columns_without_a_rewrite(release: Release, tmp_path: Path) -
     init_tables(lake)
     assert not any(changes for _name, changes in find_pending_changes(lake))
     after = {name: _list_files(lake, name) for name in lake.table_names()}
-    assert after == before | {SPAN_REPEATS.name: (None, [])}
+    assert after == before | dict.fromkeys(NEW_TABLES, (None, []))
     assert before["spans"]
-    for name in WITH_SPANS:
+    for name, columns in ADDED.items():
         rows = lake.table(name).scan().to_arrow()
-        assert all(rows.column(column).null_count == rows.num_rows for column in ADDED)
+        assert all(rows.column(column).null_count == rows.num_rows for column in columns)
         assert (
-            digest_rows(rows.drop_columns(list(ADDED))) == release.expected["tables"][f"{NAMESPACE}.{name}"]["digest"]
+            digest_rows(rows.drop_columns(list(columns))) == release.expected["tables"][f"{NAMESPACE}.{name}"]["digest"]
         )
 
 

@@ -19,8 +19,9 @@ from neve.lake.tables import init_tables
 from neve.lake.time_columns import to_moments
 from neve.lake.time_ranges import EVERYTHING, floor
 from neve.lake.write.table_writer import Target
+from neve.model.decision_tables import OPEN_TRACES
 from neve.model.levels import LEVELS
-from neve.model.tables import OPEN_TRACES, SEARCH_INDEX, SPANS, SPANS_SAMPLE, TABLES
+from neve.model.tables import SEARCH_INDEX, SPANS, SPANS_SAMPLE, TABLES
 from neve.reservoir.config import LakeSampling
 from neve.reservoir.tables.plan import Scope
 from neve.reservoir.tables.run_context import RESERVOIR, RunContext

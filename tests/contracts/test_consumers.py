@@ -136,6 +136,7 @@ def test_the_first_rows_are_not_missed_when_their_snapshot_expired(tmp_path: Pat
     assert [CONSUMERS[name].pending(history.lake) for name in OF_ROWS] == [None] * len(OF_ROWS)
 
 
+@pytest.mark.long
 @settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, max_size=3), st.lists(STEPS, min_size=1, max_size=5))
 def test_nothing_that_changed_is_missed(before: list[tuple[str, int]], after: list[tuple[str, int]]) -> None:

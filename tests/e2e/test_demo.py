@@ -10,8 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.test_up import LIGHT
+
 pytestmark = pytest.mark.e2e
 NEVE = str(Path(sys.executable).with_name("neve"))
+# A browser that loads the page, notes what it got, and presses Ctrl+C.
+BROWSER = """
+import os, pathlib, signal, sys, urllib.request
+try:
+    request = urllib.request.Request(sys.argv[1], headers={"Accept": "text/html"})
+    with urllib.request.urlopen(request) as page:
+        found = f"{sys.argv[1]} {page.status} {page.headers['content-type']}"
+    pathlib.Path(__file__).with_name("opened.txt").write_text(found.partition(" charset")[0])
+finally:
+    os.kill(os.getppid(), signal.SIGINT)
+"""
 
 
 def neve(*arguments: str, cwd: Path) -> str:
@@ -79,10 +92,10 @@ def test_the_layout_followed_the_questions(place: Path) -> None:
     """Another order was promised, proven, merged and measured; every answer stayed, and a command takes it back."""
     printed = (place / "first.txt").read_text().split("== 9.")[1]
     assert "proposed for telemetry.logs" in printed
-    assert "canary passed: 4 of 4 answers are the same" in printed
-    delivered = printed.split("delivered: the frequent queries read ")[1].split(" %")[0]
+    assert "canary passed: 4 of 4 results are identical" in printed
+    delivered = printed.split("measured: frequent queries read ")[1].split(" %")[0]
     assert float(delivered) >= 30
-    assert "5 of 5 answers are the same to the last digit" in printed
+    assert "repeated queries: 5 of 5 results are identical" in printed
     attempt = printed.split("autopilot rollback ")[1].split()[0]
     [line] = json.loads(neve("-c", "demo/neve.yaml", "autopilot", "history", "--json", cwd=place))
     assert (line["id"], line["steps"][-1]["stage"]) == (attempt, "merged")
@@ -105,12 +118,27 @@ def test_correlated_signals_join(place: Path) -> None:
 
 
 def test_a_second_demo_is_quick_and_adds_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are remembered; only the questions are asked again, without starting Spark, which would find no Java."""
+    """Only the questions are asked again, without Spark, which would find no Java."""
     monkeypatch.setenv("JAVA_HOME", str(place / "nowhere"))
     printed = neve("demo", cwd=place)
     assert "0 read, 36 skipped" in printed
     assert "(made earlier)" in printed
     assert "% less (merged earlier)" in printed
+
+
+@pytest.mark.long
+def test_the_page_is_opened(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A browser gets the logs of the demo's hour, and Ctrl+C ends the service."""
+    for name, value in LIGHT.items():
+        monkeypatch.setenv(name, value)
+    browser = place / "browser.py"
+    browser.write_text(BROWSER)
+    monkeypatch.setenv("BROWSER", f"{sys.executable} {browser} %s")
+    printed = neve("demo", "--open", cwd=place)
+    address, status, kind = (place / "opened.txt").read_text().split()
+    assert f"the web page: {address}" in printed
+    assert (status, kind) == ("200", "text/html;")
+    assert "/logs?from=" in address
 
 
 @pytest.mark.long

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -201,13 +202,22 @@ def _watch(process: subprocess.Popen[bytes], note: Path, seconds: float | None) 
             process.wait()
             return "stopped"
         cpu, inputs = _cpu_seconds(process.pid), Note.at(note).read()[0] if note.exists() else 0
-        if inputs != state[0] or cpu - state[1] > BLOCKED_CPU_SECONDS:
+        if inputs != state[0] or cpu - state[1] > BLOCKED_CPU_SECONDS or waits_for_processor(process.pid):
             state, changed = (inputs, cpu), now
         elif now - changed > BLOCKED_SECONDS:
             process.kill()
             process.wait()
             return "blocked"
     return "ended"
+
+
+def waits_for_processor(pid: int) -> bool:
+    """Whether a thread could go on if it had a processor, or was stopped from outside: that is no hang."""
+    states = set()
+    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            states.add(thread.read_text().rpartition(")")[2].split()[0])
+    return not states.isdisjoint("RTt")
 
 
 def _cpu_seconds(pid: int) -> float:

@@ -143,7 +143,7 @@ def run_values(data: bytes) -> None:
 def run_query(data: bytes) -> None:
     """Read a statement, write it for DuckDB, and have DuckDB's parser look at it."""
     statement = parse(data.decode("utf-8", "replace"), SCHEMAS)
-    _ = statement.normalised, statement.not_portable
+    _ = statement.normalised_sql, statement.not_portable
     if statement.kind != "select":
         return
     names = draw_source_names(range(len(statement.tables)))

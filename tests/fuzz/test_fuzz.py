@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import signal
+import subprocess
+import sys
+import time
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,10 +18,11 @@ from tests.fuzz import misbehaving
 from tests.fuzz.child import seeded_inputs
 from tests.fuzz.containers import file, open_file
 from tests.fuzz.report import Kind, render, summarize
-from tests.fuzz.supervisor import Plan, fuzz, repeat
+from tests.fuzz.supervisor import Plan, fuzz, repeat, waits_for_processor
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.wire import mutate_message, read_fields, write_fields
 from tests.otlp.damage import whole
+from tests.property_profiles import sample
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,14 +58,16 @@ def test_what_was_once_found_stays_fixed(name: str) -> None:
         TARGETS[target].run(data)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", list(TARGETS))
 def test_a_short_run_finds_nothing(name: str, tmp_path: Path) -> None:
     """A fixed number of inputs of a fixed seed, in a process with limits of memory and processor time."""
     target = replace(TARGETS[name], bombs=tuple)
     told: list[str] = []
-    outcome = fuzz(target, Plan(inputs=INPUTS[name], folder=tmp_path), told.append)
+    inputs = len(sample(range(INPUTS[name])))
+    outcome = fuzz(target, Plan(inputs=inputs, folder=tmp_path), told.append)
     assert told == []
-    assert (outcome.inputs, outcome.findings, outcome.engine) == (INPUTS[name], [], "seeded")
+    assert (outcome.inputs, outcome.findings, outcome.engine) == (inputs, [], "seeded")
     assert 0 < outcome.peak_mb < 2048
 
 
@@ -113,3 +120,17 @@ def test_findings_that_do_not_repeat_are_counted_apart(tmp_path: Path) -> None:
     outcome = fuzz(misbehaving.TARGETS["remembering"], plan, told.append)
     assert (outcome.findings, [finding.data for finding in outcome.unrepeated]) == ([], [b"b"])
     assert summarize([outcome], 1, 2.0)["ours"]["unrepeated"] == 1
+
+
+def test_a_process_that_gets_no_processor_does_not_hang() -> None:
+    """One that was stopped could go on, one that sleeps waits for nothing that will come."""
+    code = "import time; print(flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        while waits_for_processor(child.pid):
+            time.sleep(0.01)
+        child.send_signal(signal.SIGSTOP)
+        while not waits_for_processor(child.pid):
+            time.sleep(0.01)
+        child.kill()

@@ -70,7 +70,7 @@ class House:
         self.bus.publish(topic_for(operation, table), [(table, one.value) for one in every])
 
     def _batch_of(self, task: Task, _table: str) -> Batch | None:
-        return None if task is Task.SEARCH else self.batch
+        return None if task in {Task.SEARCH, Task.SERIES} else self.batch
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from neve.jobs.job import Task
+from neve.jobs.job import SCHEDULED_TASKS, Task
 from neve.jobs.policy import DAYS, Batch, Budget, Policy, Quiet, Rule
 
 
@@ -55,7 +55,7 @@ def test_what_is_no_time_of_day(written: object) -> None:
 def test_every_day_and_every_task_are_quiet_by_default() -> None:
     """Whoever wants less says so."""
     quiet = Quiet(start="08:00", end="17:00")
-    assert (quiet.days, quiet.tasks, quiet.zone) == (DAYS, tuple(Task), "UTC")
+    assert (quiet.days, quiet.tasks, quiet.zone) == (DAYS, SCHEDULED_TASKS, "UTC")
 
 
 @pytest.mark.parametrize(

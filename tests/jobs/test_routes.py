@@ -56,8 +56,12 @@ def test_the_chain_from_ingestion_to_days() -> None:
 def test_what_was_added_is_to_be_compacted() -> None:
     """In its own window; a commit that added nothing leaves nothing to compact."""
     assert asked("ingest-stream", "spans") == [(Task.COMPACT, "spans", DAY)]
-    assert asked("", "logs") == [(Task.COMPACT, "logs", DAY), (Task.SEARCH, "logs", "")]
-    assert asked("", "metrics", files=0) == [(Task.ROLLUP, "metrics_1m", "")]
+    assert asked("", "logs") == [
+        (Task.COMPACT, "logs", DAY),
+        (Task.SEARCH, "logs", ""),
+        (Task.SERIES, "log_streams", ""),
+    ]
+    assert asked("", "metrics", files=0) == [(Task.ROLLUP, "metrics_1m", ""), (Task.SERIES, "metric_series", "")]
 
 
 @pytest.mark.parametrize("operation", ["compact", "retention", "deletes", "carry-positions", "autopilot"])

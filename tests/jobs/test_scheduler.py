@@ -67,10 +67,11 @@ def subjects(jobs: list[Job]) -> list[str]:
 
 
 def test_which_tables_a_task_is_about() -> None:
-    """Levels for rollups, logs for search, all at once for the autopilot, and each for the others."""
+    """Levels for rollups, logs for search, their tables for series, all for the autopilot, and each for others."""
     every = [*TABLES, *(level.table for level in LEVELS[1:])]
     assert tables_for(Task.ROLLUP, every) == [level.table for level in LEVELS]
     assert tables_for(Task.SEARCH, every) == ["logs"]
+    assert tables_for(Task.SERIES, [*every, "metric_series"]) == ["metric_series"]
     assert tables_for(Task.AUTOPILOT, every) == [""]
     assert tables_for(Task.COMPACT, every) == tables_for(Task.MAINTAIN, every) == every
     assert all(tables_for(task, []) == [] for task in Task)

@@ -186,11 +186,11 @@ def test_offsets_tell_what_was_taken_lost_and_gone() -> None:
     a, b = ("t", 0), ("u", 1)
     offsets.begin({a: 5})
     assert [offsets.take(a, 5), offsets.take(a, 8), offsets.take(b, 3)] == [0, 2, 0]
-    assert offsets.unacknowledged == {a: 9, b: 4}
+    assert offsets.pending_offsets == {a: 9, b: 4}
     offsets.revoke([a])
-    assert (offsets.lost, offsets.unacknowledged) == ({"t"}, {b: 4})
+    assert (offsets.lost, offsets.pending_offsets) == ({"t"}, {b: 4})
     assert offsets.rewind() == {b: 3}
-    assert (offsets.lost, offsets.unacknowledged) == (set(), {})
+    assert (offsets.lost, offsets.pending_offsets) == (set(), {})
     offsets.take(b, 3)
     offsets.acknowledge_all()
     offsets.revoke([b])

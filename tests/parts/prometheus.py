@@ -16,6 +16,7 @@ FEATURES = (
     "promql-delayed-name-removal",
     "promql-duration-expr",
     "promql-experimental-functions",
+    "promql-per-step-stats",
 )
 CONFIG = """\
 otlp:

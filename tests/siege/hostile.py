@@ -41,7 +41,7 @@ SLOW_SECONDS = 2.0  # between two bytes of a slow client
 ANSWER_SECONDS = 60.0
 STORM_ATTEMPTS, BUSY = 20, (429, 503)
 FLOOD_RECORDS, FLOOD_BODIES = 200, 600
-PROTOBUF, JSON = "application/x-protobuf", "application/json"
+PROTOBUF, JSON, FORM = "application/x-protobuf", "application/json", "application/x-www-form-urlencoded"
 GRPC_METHOD = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
 GRPC_BYTES = 15 * 1024 * 1024
 
@@ -75,12 +75,10 @@ class Attack:
             if MARKS[HONEST].encode() in body:
                 self.foreign_rows += 1
 
-    def post(
-        self, name: str, port: int, path: str, bodies: Iterator[tuple[bytes, dict[str, str]]], pause: float
-    ) -> None:
-        """Send one body after the other over one connection, as fast as the answers come."""
+    def post(self, name: str, port: int, requests: Iterator[tuple[str, bytes, dict[str, str]]], pause: float) -> None:
+        """Send one request after the other over one connection, as fast as the answers come."""
         connection = http.client.HTTPConnection(HOST, port, timeout=ANSWER_SECONDS)
-        for body, headers in bodies:
+        for path, body, headers in requests:
             if self.ended.wait(pause) or self.ended.is_set():
                 break
             try:
@@ -99,12 +97,14 @@ class Attack:
 
     def bombs(self, prepared: list[tuple[bytes, dict[str, str]]]) -> None:
         """Bodies that are small to send."""
-        self.post("bomb", self.place.http_port, "/v1/traces", itertools.cycle(prepared), 0.05)
+        requests = (("/v1/traces", body, headers) for body, headers in itertools.cycle(prepared))
+        self.post("bomb", self.place.http_port, requests, 0.05)
 
     def flood(self, bodies: list[bytes]) -> None:
         """Valid requests, as many as get through."""
         headers = self.headers(PROTOBUF, "gzip")
-        self.post("flood", self.place.http_port, "/v1/logs", ((body, headers) for body in itertools.cycle(bodies)), 0)
+        requests = (("/v1/logs", body, headers) for body in itertools.cycle(bodies))
+        self.post("flood", self.place.http_port, requests, 0)
 
     def strangers(self) -> None:
         """Keys that look like keys."""
@@ -113,18 +113,24 @@ class Attack:
             {"authorization": f"Bearer neve_{chance.randbytes(31).hex()[:52]}", "content-type": JSON}
             for _ in itertools.count()
         )
-        self.post("wrong key", self.place.http_port, "/v1/logs", ((b"{}", headers) for headers in keys), 0.005)
+        self.post("wrong key", self.place.http_port, (("/v1/logs", b"{}", headers) for headers in keys), 0.005)
 
     def announce(self) -> None:
         """Files that nobody may read."""
         events = statements.announcements(Path(self.place.folder))
-        one_by_one = ((event, self.headers(JSON)) for event in itertools.cycle(events))
-        self.post("announcement", self.place.http_port, "/events/s3", one_by_one, 0.5)
+        requests = (("/events/s3", event, self.headers(JSON)) for event in itertools.cycle(events))
+        self.post("announcement", self.place.http_port, requests, 0.5)
 
     def ask(self, name: str, texts: list[str], pause: float) -> None:
         """Statements in turn."""
         bodies = (json.dumps({"sql": text}).encode("utf-8", "surrogatepass") for text in itertools.cycle(texts))
-        self.post(name, self.place.query_port, "/api/v1/query", ((body, self.headers(JSON)) for body in bodies), pause)
+        requests = (("/api/v1/query", body, self.headers(JSON)) for body in bodies)
+        self.post(name, self.place.query_port, requests, pause)
+
+    def evaluate(self, expensive: list[tuple[str, bytes]]) -> None:
+        """PromQL requests in turn."""
+        requests = ((path, body, self.headers(FORM)) for path, body in itertools.cycle(expensive))
+        self.post("PromQL", self.place.query_port, requests, 0.05)
 
     def storm(self, texts: list[str]) -> None:
         """Each statement once, until it is answered; in the siege itself most get no place beside the worst ones."""
@@ -218,6 +224,7 @@ class Attack:
     def threads(self) -> list[threading.Thread]:
         """Everything at once; what is sent is built here."""
         worst, walls = statements.worst(), statements.attacks(Path(self.place.folder))
+        promql = statements.promql(int(time.time()))
         prepared = self._bombs()
         flood = [self._flood_body(number) for number in range(FLOOD_BODIES)]
         large = messages.logs(HOSTILE, range(5), time.time_ns()).SerializeToString() + wire_field(
@@ -231,6 +238,7 @@ class Attack:
             *[(self.bombs, (prepared[start:] + prepared[:start],)) for start in (0, len(prepared) // 2)],
             *[(self.call, (large,))] * 2,
             *[(self.ask, ("query", worst[start:] + worst[:start], 0.05)) for start in range(0, len(worst), 8)],
+            *[(self.evaluate, (promql[start:] + promql[:start],)) for start in range(0, len(promql), 10)],
             (self.ask, ("attack", walls, 0.02)),
             *[(work, ()) for work in (self.strangers, self.announce, self.read_slowly, self.crawl)],
             (self.ask_and_leave, (worst,)),
@@ -252,9 +260,9 @@ class Attack:
 
 def main() -> None:
     """Attack the place that the first argument describes."""
-    _yield_processor()
     attack = Attack(Place(**json.loads(sys.argv[1])))
     threads = attack.threads()
+    _yield_processor()
     _say("ready")
     sys.stdin.readline()
     for thread in threads:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
+import os
 import subprocess
 import sys
 import time
@@ -16,7 +16,8 @@ import numpy as np
 from neve.receive.time_slices import SHORT_NANOSECONDS, request_time_slices
 from tests.chaos.service import ServiceError
 from tests.siege.honest import Honest
-from tests.siege.house import House, memory_mb
+from tests.siege.house import House
+from tests.siege.machine import MachineWatch
 from tests.siege.messages import NUMBERS
 from tests.siege.plan import HOSTILE
 from tests.siege.verdict import AFTER, BEFORE, SIEGE, Run
@@ -31,43 +32,10 @@ if TYPE_CHECKING:
     from tests.soak.tally import Keys
 
 ROOT = Path(__file__).parents[2]
-SAMPLE_SECONDS = 2.0
 SWITCH_SECONDS = 0.0005  # ten times more often than by default
 SETTLE_LOOK_SECONDS = 5.0
 END_SECONDS = 120.0
 TROUBLE_LETTERS = 500
-
-
-class Sampler:
-    """Looks at the memory of the service, again and again, from a process of its own.
-
-    In the honest side's process it would hold the interpreter, and the honest side would measure its own waiting.
-    """
-
-    def __init__(self, house: House) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._peak_mb = context.Value("d", 0.0)
-        self._process = context.Process(target=_watch_memory, args=(house.service.pid, self._peak_mb), daemon=True)
-
-    @property
-    def peak_mb(self) -> float:
-        """The highest so far."""
-        return float(self._peak_mb.value)
-
-    def start(self) -> None:
-        """Begin to look."""
-        self._process.start()
-
-    def end(self) -> None:
-        """Look no more."""
-        self._process.kill()
-        self._process.join()
-
-
-def _watch_memory(pid: int, peak_mb: Any) -> None:
-    while True:
-        peak_mb.value = max(peak_mb.value, memory_mb(pid))
-        time.sleep(SAMPLE_SECONDS)
 
 
 def run_siege(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Run:
@@ -82,30 +50,31 @@ def run_siege(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Run:
 
 
 def _phases(house: House, plan: Plan, attacker: subprocess.Popen[str], tell: Callable[[str], None]) -> Run:
-    sampler = Sampler(house)
-    sampler.start()
-    _answer_promptly()
-    honest = Honest(house, plan)
-    honest.start()
+    watch = MachineWatch(house)
+    watch.start()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    with _first_in_line():
+        honest = Honest(house, plan)
+        honest.start()
     _pass(house, plan.warm_seconds)
     _await_rows(house, plan)
     tell(f"quiet for {plan.quiet_seconds:g} s")
-    honest.phase = BEFORE
+    _enter(BEFORE, honest, watch)
     _pass(house, plan.quiet_seconds)
-    tell(f"siege for {plan.seconds:g} s; {sampler.peak_mb:.0f} MB so far")
+    tell(f"siege for {plan.seconds:g} s; {watch.peak_mb:.0f} MB so far")
     _command(attacker, "go")
-    honest.phase = SIEGE
+    _enter(SIEGE, honest, watch)
     _pass(house, plan.seconds)
-    honest.phase = "end"
+    _enter("end", honest, watch)
     _command(attacker, "stop")
     said = json.loads(_line(attacker))
-    tell(f"over, {sampler.peak_mb:.0f} MB at most; quiet for {plan.quiet_seconds:g} s")
-    honest.phase = AFTER
+    tell(f"over, {watch.peak_mb:.0f} MB at most; quiet for {plan.quiet_seconds:g} s")
+    _enter(AFTER, honest, watch)
     _pass(house, plan.quiet_seconds)
     honest.stop()
     missing = _settle(house, honest, plan)
     tell(f"{missing:,} records missing after it has settled")
-    sampler.end()
+    machine = watch.end()
     troubles = dict(honest.troubles)
     if not honest.own_rows:
         troubles["the honest side never saw a row of its own, so that foreign ones prove nothing"] = 1
@@ -118,7 +87,7 @@ def _phases(house: House, plan: Plan, attacker: subprocess.Popen[str], tell: Cal
         waits=honest.waits,
         tallies=[tally(_keys(honest, signal), _found(house, signal)) for signal in NUMBERS],
         foreign_rows=honest.foreign_rows + said["foreign_rows"],
-        peak_mb=sampler.peak_mb,
+        machine=machine,
         answers=said["answers"],
         again=honest.again,
         errors=house.errors,
@@ -126,13 +95,28 @@ def _phases(house: House, plan: Plan, attacker: subprocess.Popen[str], tell: Cal
     )
 
 
-def _answer_promptly() -> None:
-    """Let the honest side run as soon as an answer is there, as if it had a machine of its own.
+def _enter(phase: str, honest: Honest, watch: MachineWatch) -> None:
+    honest.phase = phase
+    watch.enter(phase)
 
-    Its waits are those for the service then, and not those for a processor that the service keeps busy.
+
+@contextmanager
+def _first_in_line() -> Iterator[None]:
+    """Let the threads that start here run as soon as an answer is there, as if they had a machine of their own.
+
+    The honest side's waits are those for the service then, and not those for a processor that the service keeps busy.
+    It needs a few hundredths of a processor. Without the right to a real-time priority, short time slices have to do.
     """
-    sys.setswitchinterval(SWITCH_SECONDS)
-    request_time_slices(SHORT_NANOSECONDS)
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except (AttributeError, OSError):
+        request_time_slices(SHORT_NANOSECONDS)
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 @contextmanager

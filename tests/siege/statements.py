@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
+from neve.api.prometheus.routes import PREFIX
 from tests.fuzz import bombs
+from tests.promql.hostile_requests import hostile_requests
 from tests.query.attacks import POSITIONS, fixed_attacks, lookalikes
 from tests.siege.plan import HONEST
 
@@ -31,6 +34,14 @@ LONG = "SELECT i, repeat('x', 200) AS x FROM range(20000000) t(i)"  # a large re
 def worst() -> list[str]:
     """Statements that would take everything, one way or another."""
     return [*HOGS, *(bomb.make().decode() for bomb in bombs.statements())]
+
+
+def promql(now: int) -> list[tuple[str, bytes]]:
+    """PromQL requests that would take everything: paths and forms."""
+    return [
+        (f"{PREFIX}{path}", urlencode({"time": now, **parameters}, doseq=True).encode())
+        for path, parameters in hostile_requests(now).values()
+    ]
 
 
 def attacks(folder: Path) -> list[str]:

@@ -11,6 +11,7 @@ from bench.report import Numbers, Report
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tests.siege.machine import MachineReport
     from tests.soak.tally import Tally
 
 MOST_RATIO = 3.0
@@ -27,7 +28,7 @@ class Run:
     waits: Mapping[tuple[str, str], Sequence[float]]  # of the honest side, by phase and protocol
     tallies: Sequence[Tally]
     foreign_rows: int
-    peak_mb: float
+    machine: MachineReport
     answers: Mapping[str, int]  # to the hostile side
     again: int = 0
     errors: int = 0
@@ -79,7 +80,7 @@ def _numbers(run: Run) -> Numbers:
         "lost": sum(one.lost for one in run.tallies),
         "duplicated": sum(one.duplicated for one in run.tallies),
         "foreign_rows": run.foreign_rows,
-        "peak_mb": run.peak_mb,
+        "peak_mb": run.machine.peak_mb,
         "again": run.again,
         "errors": run.errors,
         "hostile_requests": sum(run.answers.values()),
@@ -90,6 +91,16 @@ def _numbers(run: Run) -> Numbers:
             waits = run.waits.get((phase, protocol), ())
             numbers[f"{phase}_{protocol}"] = len(waits)
             numbers[f"{phase}_{protocol}_p99_ms"] = p99(waits) * 1000 if waits else -1.0
+    return numbers | _machine(run.machine)
+
+
+def _machine(machine: MachineReport) -> Numbers:
+    """Waits of the machine: the longest in which the kernel or the host let nothing run, and syncs of the disk."""
+    numbers: Numbers = {}
+    for phase in (BEFORE, SIEGE, AFTER):
+        stalls, syncs = machine.stalls.get(phase, ()), machine.syncs.get(phase, ())
+        numbers["host_stall_ms" if phase == SIEGE else f"{phase}_host_stall_ms"] = max(stalls, default=0.0) * 1000
+        numbers[f"{phase}_disk_sync_p99_ms"] = p99(syncs) * 1000 if syncs else -1.0
     return numbers
 
 

@@ -6,9 +6,9 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from neve.model.decision_tables import DECISIONS
 from neve.model.levels import LEVELS
 from neve.model.signals import Signal
-from neve.model.tables import DECISIONS
 from tests.soak.processes import members, memory_by_role
 from tests.soak.sample import Sample
 from tests.soak.watermark import Watermarks, data_files

@@ -8,8 +8,8 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.types import TimestamptzType
 
 from neve.model.commits import OPERATION
+from neve.model.decision_tables import DECISIONS
 from neve.model.levels import LEVELS
-from neve.model.tables import DECISIONS
 from neve.rollup.position import ROLLUP
 from neve.tail.checkpoint import TAIL
 
