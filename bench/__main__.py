@@ -4,8 +4,8 @@ import importlib
 import sys
 
 NAMES = (
-    *("decode", "ingest", "receive", "stream", "compact", "plan", "rollup", "search", "query"),
-    *("tail", "reservoir", "autopilot", "log_lines", "serve_start", "start"),
+    *("decode", "ingest", "receive", "stream", "compact", "plan", "rollup", "search", "query", "promql"),
+    *("tail", "reservoir", "autopilot", "alerts", "log_lines", "serve_start", "start"),
 )
 
 

@@ -71,7 +71,7 @@ def log_queries(lake: Lake, organization: str, statements: Sequence[str], read: 
     """Queries in Neve's own table of queries, a minute apart, each as if it had read so many bytes."""
     from neve.lake.commit.append import append_once  # noqa: PLC0415
     from neve.lake.write.table_writer import Target, write_files  # noqa: PLC0415
-    from neve.model.tables import QUERIES  # noqa: PLC0415
+    from neve.model.query_log import QUERIES  # noqa: PLC0415
 
     now = datetime.now(UTC)
     entries = [

@@ -22,7 +22,7 @@ from bench.query_data import END, OWNER, fill
 from bench.query_load import load
 from bench.query_questions import by_duckdb, by_service, by_spark, p95_between, questions, same
 from bench.report import Report
-from neve.app.query import build_query_service
+from neve.app.query.service import build_query_service
 from neve.app.rollup import build_rollup
 from neve.app.search import build_search
 from neve.app.settings import Settings
@@ -30,7 +30,7 @@ from neve.app.wiring import build_lake
 from neve.lake.read.statistics import read_table_statistics
 from neve.lake.tables import init_tables
 from neve.query.engine.worker_pool import WorkerPool
-from neve.query.service import no_limits
+from neve.query.service import Ports, no_limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +107,9 @@ def make(settings: Settings, lake: Lake, report: Report) -> Made:
 
 def compare(settings: Settings, lake: Lake, asked: tuple[Question, ...], report: Report) -> None:
     """Every question, to all three."""
-    service = build_query_service(settings, lake, limits=no_limits, engine=WorkerPool(lake, settings.query))
+    service = build_query_service(
+        settings, lake, limits=no_limits, ports=Ports(engine=WorkerPool(lake, settings.query))
+    )
     local = build_query_service(settings, lake, limits=no_limits)
     duckdb, spark = by_duckdb(lake, settings.query), by_spark(lake)
     sizes, factors = Bytes(), Factors()

@@ -60,7 +60,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="neve-bench-") as folder:
         environment = {**os.environ, "NEVE_RAW__MIN_FREE_BYTES": "0"}
         subprocess.run([*NEVE, "init"], cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
-        ports = Ports(*_free_ports(4))
+        ports = Ports(*free_ports(4))
         service = _start(Path(folder), ports, environment)
         try:
             _measure(service, ports, report.ours)
@@ -228,7 +228,8 @@ def _memory(process: psutil.Process) -> int:
         return int(process.memory_info().rss) if process.is_running() else 0
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Return ports of loopback that nobody uses now."""
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [int(one.getsockname()[1]) for one in held]
     for one in held:
