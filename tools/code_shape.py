@@ -2,10 +2,12 @@
 
 python -m tools.code_shape              # this tree
 python -m tools.code_shape OTHER/src    # another one, such as a worktree of an older commit
+python -m tools.code_shape --names      # with the names behind the numbers that should be small
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import re
 import sys
@@ -13,11 +15,11 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-SMALL_LINES, CROWDED_FILES = 80, 20
+SMALL_LINES, LARGE_LINES, CROWDED_FILES = 80, 400, 20
 IRREGULAR = frozenset(
     {
         *("begun", "bound", "built", "chosen", "done", "drawn", "found", "given", "gone", "held", "kept", "known"),
-        *("laid", "led", "left", "lost", "made", "meant", "met", "put", "said", "seen", "sent", "shown", "stood"),
+        *("laid", "led", "left", "lost", "made", "meant", "met", "said", "seen", "sent", "shown", "stood"),
         *("taken", "told", "written"),
     }
 )
@@ -58,36 +60,56 @@ def read_module(path: Path, root: Path) -> Module:
     return Module(name, str(path.parent), text.count("\n"), header, functions, frozenset(_imports(nodes)))
 
 
-def count_importers(modules: list[Module]) -> Counter[str]:
-    """How many other modules import each module."""
+def read_tree(root: Path) -> list[Module]:
+    """Parse all files of a tree."""
+    return [read_module(path, root) for path in sorted(root.rglob("*.py"))]
+
+
+def find_importers(modules: list[Module]) -> dict[str, set[str]]:
+    """Return the modules that import each module."""
     known = {module.name for module in modules}
     importers: dict[str, set[str]] = defaultdict(set)
     for module in modules:
         for name in module.imports & known - {module.name}:
             importers[name].add(module.name)
-    return Counter({name: len(found) for name, found in importers.items()})
+    return importers
 
 
-def measure(root: Path) -> dict[str, float]:
-    """The numbers of a tree."""
-    modules = [read_module(path, root) for path in sorted(root.rglob("*.py"))]
-    importers = count_importers(modules)
+def measure(modules: list[Module]) -> dict[str, int]:
+    """Return the numbers of a tree."""
     sizes = sorted(module.lines for module in modules)
-    folders = Counter(module.folder for module in modules if not module.name.endswith("__init__"))
-    functions = [name for module in modules for name in module.functions]
     return {
         "files": len(modules),
         "lines": sum(sizes),
         "header lines": sum(module.header_lines for module in modules),
         "median lines of a file": sizes[len(sizes) // 2],
         "p95 lines of a file": sizes[len(sizes) * 95 // 100],
-        "modules with one importer": sum(count == 1 for count in importers.values()),
-        f"of these under {SMALL_LINES} lines": sum(
-            importers[module.name] == 1 and module.lines < SMALL_LINES for module in modules
-        ),
-        f"folders over {CROWDED_FILES} files": sum(count > CROWDED_FILES for count in folders.values()),
-        "functions": len(functions),
-        "functions named by a participle": sum(map(is_participle, functions)),
+        "modules with one importer": sum(len(found) == 1 for found in find_importers(modules).values()),
+        "functions": sum(len(module.functions) for module in modules),
+        **{kind: len(names) for kind, names in find_offenders(modules).items()},
+    }
+
+
+def find_offenders(modules: list[Module]) -> dict[str, list[str]]:
+    """Return names by kind: what breaks a rule of `docs/writing.md` or of the layout of the tree."""
+    importers = find_importers(modules)
+    folders = Counter(module.folder for module in modules if not module.name.endswith("__init__"))
+    return {
+        f"modules under {SMALL_LINES} lines with one importer": [
+            f"{module.name} ({module.lines} lines), imported by {importer}"
+            for module in modules
+            if module.lines < SMALL_LINES and len(importers[module.name]) == 1
+            for importer in importers[module.name]
+        ],
+        f"files over {LARGE_LINES} lines": [
+            f"{module.name} ({module.lines} lines)" for module in modules if module.lines > LARGE_LINES
+        ],
+        f"folders over {CROWDED_FILES} files": [
+            f"{folder} ({count} files)" for folder, count in folders.items() if count > CROWDED_FILES
+        ],
+        "functions named by a participle": [
+            f"{module.name}: {name}" for module in modules for name in module.functions if is_participle(name)
+        ],
     }
 
 
@@ -111,11 +133,23 @@ def _imports(nodes: list[ast.AST]) -> set[str]:
     return found
 
 
-def main() -> None:
-    """Print the numbers of a tree."""
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1] / "src"
-    for name, number in measure(root).items():
+def main(arguments: list[str] | None = None) -> None:
+    """Print the numbers of a tree, and the names behind them if requested."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.code_shape", description="Measure the shape of a source tree."
+    )
+    default = Path(__file__).parents[1] / "src"
+    parser.add_argument("root", nargs="?", type=Path, default=default, help="folder of the sources (default: src)")
+    parser.add_argument("--names", action="store_true", help="list the modules, files, folders and functions to change")
+    options = parser.parse_args(arguments)
+    modules = read_tree(options.root)
+    if not modules:
+        parser.error(f"root is '{options.root}', expected a folder with Python files")
+    for name, number in measure(modules).items():
         sys.stdout.write(f"{number:>10,}  {name}\n")
+    if options.names:
+        for kind, names in find_offenders(modules).items():
+            sys.stdout.write("".join((f"\n{kind}:\n", *(f"  {name}\n" for name in names or ["none"]))))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 MAX_SUBJECT_CHARACTERS = 60
 # Prefixes that are not packages: folders of the repository, and changes to CI, dependencies and packaging.
-OTHER_PREFIXES = ("bench", "build", "ci", "deploy", "docs", "tests", "tools")
+OTHER_PREFIXES = ("bench", "build", "ci", "deploy", "docs", "page", "tests", "tools")
 # Git writes these subjects itself; `fixup!` and its kin disappear in a rebase.
 GENERATED = ("Merge ", "Revert ", "fixup! ", "squash! ", "amend! ")
 

@@ -86,7 +86,7 @@ def _arguments(context: click.Context) -> str:
 def _how_many(argument: click.Argument) -> str:
     if argument.nargs == -1:
         return "one or more" if argument.required else "any number"
-    number = str(argument.nargs) if argument.required else f"{argument.nargs}, may be left out"
+    number = str(argument.nargs) if argument.required else "0 or 1"
     return f"{number}: {codes(argument.type.choices)}" if isinstance(argument.type, click.Choice) else number
 
 
@@ -109,16 +109,19 @@ def _default(option: click.Option) -> str:
     return "none" if default is None else code(default)
 
 
+NAMES = {"float range": "number"}  # of Click's types, for readers
+
+
 def _value(option: click.Option) -> str:
-    """What stands behind an option, in words."""
+    """The value of an option, in words."""
     match option.type:
         case _ if option.is_flag:
             return ""
         case click.Choice(choices=choices):
             return codes(choices)
         case click.IntRange(min=low, max=high):
-            return f"whole number, {low} to {high}"
+            return f"whole number, {low} " + ("or more" if high is None else f"to {high}")
         case click.Path():
             return "path"
         case kind:
-            return code(option.metavar) if option.metavar else kind.name
+            return code(option.metavar) if option.metavar else NAMES.get(kind.name, kind.name)
