@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neve.receive.time_slices import SHORT_NANOSECONDS, request_time_slices
+from neve.time_slices import SHORT_NANOSECONDS, request_time_slices
 from tests.chaos.service import ServiceError
 from tests.siege.honest import Honest
 from tests.siege.house import House

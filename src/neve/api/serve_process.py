@@ -23,7 +23,7 @@ from neve.jobs.status_board import StatusBoard
 from neve.lake.storage.metrics import register_storage_metrics
 from neve.local_folders import remove_secret_files
 from neve.logger import get_logger
-from neve.receive.time_slices import SHORT_NANOSECONDS, request_time_slices
+from neve.time_slices import SHORT_NANOSECONDS, request_time_slices
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -62,7 +62,8 @@ def run_api(settings: Settings, lake: Lake, instance: str, ready: Ready) -> int:
     """Run the API until asked to stop."""
     from neve.api.api_server import open_api  # noqa: PLC0415 - as above
 
-    os.nice(API_NICENESS)  # the processes that run queries inherit it
+    os.nice(API_NICENESS)  # the processes that run queries inherit it, and the time slices
+    request_time_slices(SHORT_NANOSECONDS)
     with _process(settings, instance, "api") as board:
         return _run_server(board, open_api(settings, lake), ready)
 

@@ -25,7 +25,7 @@ from neve.raw.frame import Encoding
 from neve.receive.check import MalformedPart
 from neve.receive.examine import Examined, Rules, examine
 from neve.receive.refusal import Refusal, Verdict
-from neve.receive.time_slices import DEFAULT, request_time_slices
+from neve.time_slices import DEFAULT, request_time_slices
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

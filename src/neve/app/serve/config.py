@@ -63,7 +63,7 @@ class ServeConfig(Section):
         9090, ge=0, le=65_535, description="port for health checks and metrics of all parts; 0: any free port"
     )
     background_niceness: int = Field(
-        5,
+        10,
         ge=0,
         le=19,
         description="niceness of the process that runs streams and jobs, and of its Spark; on a busy machine "

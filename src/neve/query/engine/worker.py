@@ -30,6 +30,7 @@ from neve.query.engine.duckdb import BATCH_ROWS, InstanceSettings
 from neve.query.engine.file_links import LinkedFiles
 from neve.query.engine.program import KeptValues, ProgramContext, StatementRequest, find_error_class, load_function
 from neve.query.sql.duckdb_statement import DuckDBStatement, check_duckdb_statement
+from neve.time_slices import DEFAULT, current_time_slice, request_time_slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,13 +84,18 @@ class RunningStatement:
 class PriorityControl:
     """Priority of this process for a statement. It is lowered while a long statement runs.
 
-    A niceness is relative to that of the server. The server sets the first one when it starts this process.
+    A niceness is relative to that of the server. The server sets the first one when it starts this process. A process
+    of full priority has the server's time slices, which are short. With a lower priority they are those of the system,
+    so that it does not preempt others when it wakes up.
     """
 
     def __init__(self, server_niceness: int, niceness: int = 0) -> None:
         self._began: float | None = None
         self._server = server_niceness
         self._niceness = niceness  # the current value
+        self._slice = current_time_slice()
+        if niceness:
+            set_priority(server_niceness + niceness, DEFAULT)
         self._works = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -109,14 +115,14 @@ class PriorityControl:
         self._began = None
         if self._niceness:
             with suppress(OSError):
-                set_niceness(self._server)
+                set_priority(self._server, self._slice)
                 self._niceness = 0
         return {"cpu_seconds": used, "niceness": self._niceness}
 
     def _lower(self, niceness: int) -> None:
         if niceness > self._niceness:
             self._niceness = niceness
-            set_niceness(self._server + niceness)
+            set_priority(self._server + niceness, DEFAULT)
 
     def _watch(self) -> None:
         while self._works.wait():
@@ -264,12 +270,13 @@ def split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             todo += [part.slice(half), part.slice(0, half)]
 
 
-def set_niceness(niceness: int) -> None:
-    """Set the priority of all threads. Linux has one priority for each thread."""
+def set_priority(niceness: int, time_slice: int) -> None:
+    """Set the niceness and the time slice of all threads. Linux has both for each thread."""
     tasks = Path("/proc/self/task")
     for thread in [int(task.name) for task in tasks.iterdir()] if tasks.is_dir() else [0]:
         with suppress(ProcessLookupError):
             os.setpriority(os.PRIO_PROCESS, thread, niceness)
+            request_time_slices(time_slice, thread)
 
 
 def limit_memory(more_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""The receiver's threads preempt others when they wake up, and its helper processes do not."""
+"""Threads of the receiver and of short queries preempt others when they wake up, and background work does not."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ import pytest
 
 from neve.api import serve_process
 from neve.app.settings import Settings
-from neve.receive import examiners, time_slices
-from neve.receive.time_slices import DEFAULT, SHORT_NANOSECONDS, current_time_slice, request_time_slices
+from neve.app.wiring import build_lake
+from neve import time_slices
+from neve.receive import examiners
+from neve.time_slices import DEFAULT, SHORT_NANOSECONDS, current_time_slice, request_time_slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CHILD = """
-from neve.receive.time_slices import DEFAULT, current_time_slice, request_time_slices
+from neve.time_slices import DEFAULT, current_time_slice, request_time_slices
 inherited = current_time_slice()
 request_time_slices(DEFAULT)
 print(inherited, current_time_slice())
@@ -63,7 +65,10 @@ def test_other_systems_are_left_alone(monkeypatch: pytest.MonkeyPatch, system: s
     assert current_time_slice() == 0
 
 
-def test_the_receiver_requests_short_time_slices_before_it_starts_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("server", ["receiver", "api"])
+def test_servers_request_short_time_slices_before_they_start_threads(
+    monkeypatch: pytest.MonkeyPatch, server: str
+) -> None:
     """Threads that are there already would keep the usual ones."""
     events: list[Any] = []
 
@@ -75,7 +80,13 @@ def test_the_receiver_requests_short_time_slices_before_it_starts_threads(monkey
     monkeypatch.setattr(serve_process, "request_time_slices", events.append)
     monkeypatch.setattr(serve_process, "_process", process)
     monkeypatch.setattr(serve_process, "_run_server", lambda *_given: 0)
-    assert serve_process.run_receiver(Settings(), "one", lambda _addresses: None) == 0
+    monkeypatch.setattr(os, "nice", lambda _niceness: None)
+    settings = Settings()
+    if server == "receiver":
+        code = serve_process.run_receiver(settings, "one", lambda _addresses: None)
+    else:
+        code = serve_process.run_api(settings, build_lake(settings), "one", lambda _addresses: None)
+    assert code == 0
     assert events == [SHORT_NANOSECONDS, "process"]
 
 
@@ -88,3 +99,17 @@ def test_processes_that_check_messages_have_usual_time_slices(monkeypatch: pytes
     monkeypatch.setattr(sys, "argv", ["examiners", "1000"])
     examiners.main()
     assert events == [("nice", examiners.NICENESS), ("slice", DEFAULT)]
+
+
+@pytest.mark.skipif(current_time_slice() == 0, reason="this system does not tell the time slices of threads")
+def test_a_statement_of_low_priority_has_usual_time_slices() -> None:
+    """The next one of full priority has short ones again, unless the process can't raise its priority any more."""
+    code = (
+        "from neve.query.engine.worker import PriorityControl as Control;"
+        "from neve.time_slices import DEFAULT, current_time_slice as current, request_time_slices as request;"
+        f"request(DEFAULT); usual = current(); request({SHORT_NANOSECONDS}); control = Control(0);"
+        "first = current(); control.begin(5); second = current(); stays = control.end()['niceness'];"
+        f"print(first == {SHORT_NANOSECONDS}, second == usual, current() == (usual if stays else first))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.split() == ["True", "True", "True"]
