@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from neve import time_slices
 from neve.api import serve_process
 from neve.app.settings import Settings
 from neve.app.wiring import build_lake
-from neve import time_slices
 from neve.receive import examiners
 from neve.time_slices import DEFAULT, SHORT_NANOSECONDS, current_time_slice, request_time_slices
 
