@@ -12,9 +12,12 @@ import logging
 import os
 import signal
 import sys
+import time
+import traceback
 from collections.abc import MutableMapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
 from threading import Event, current_thread, main_thread
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 START_THRESHOLD = 10_000  # new objects before a collection; Python's own is 700
+SPARK_PACKAGES = ("py4j", "pyspark")
 EXTERNAL_PACKAGES = ("botocore", "psycopg2", "pyiceberg", "requests", "sqlalchemy", "sqlite3")
 MODULES = {
     "init": "neve.cli.lake",
@@ -207,6 +211,8 @@ def _report_error(error: Exception) -> int:
     if isinstance(error, click.ClickException):
         error.show()
         return error.exit_code
+    if type(error).__module__.split(".")[0] in SPARK_PACKAGES:
+        error = _summarize_spark_failure(error)
     if not isinstance(error, NeveError):
         if not _is_external(error):
             raise error
@@ -214,6 +220,17 @@ def _report_error(error: Exception) -> int:
         error = NeveError(f"{type(error).__name__}: {words}", hint="run `neve doctor` to see what is reachable")
     print_error(error, as_json="--json" in sys.argv)
     return 1
+
+
+def _summarize_spark_failure(error: Exception) -> NeveError:
+    """Keep the whole error in a file of the user, and return its cause in one line."""
+    from neve.lake.spark.failures import find_cause
+    from neve.local_folders import user_folder
+
+    path = Path(user_folder("neve-errors")) / f"spark-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    with suppress(OSError):
+        path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    return NeveError(f"Spark failed: {find_cause(str(error))}", hint=f"the whole error is in {path}")
 
 
 def _discard(stream: TextIO) -> None:

@@ -156,6 +156,7 @@ class Compactor:
         """
         from neve.compact.execution.duplicate_search import find_clean_partitions  # noqa: PLC0415 - not for plans
 
+        self.lake.check_driver("compaction")
         full_name = ".".join(self.lake.table(name).name())
         with self._lease(full_name, steal=steal) as lease:
             recovered = self._recover_dead(name, full_name, lease)

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from neve.errors import LakeError, TableMissing
+from neve.errors import ConfigError, LakeError, TableMissing
 from neve.lake.catalog import pyiceberg_properties, sqlite_path
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.pandas_import import load_pandas
@@ -109,6 +109,17 @@ class Lake:
 
         if not self.spark_config.connect:
             find_requirements(self.catalog_config, self.lake, self.further_jars)
+
+    def check_driver(self, work: str) -> None:
+        """Raise `ConfigError` if Spark runs behind a Spark Connect server and the work needs a driver in this process.
+
+        Commits that replace files go through Iceberg's Java library, and streams through the JVM of the driver.
+        """
+        if self.spark_config.connect:
+            raise ConfigError(
+                f"spark.connect is {self.spark_config.connect!r}: {work} needs a Spark driver in this process",
+                hint="set spark.master instead, to a cluster or to local[*]",
+            )
 
     @cached_property
     def _session(self) -> SparkSession:

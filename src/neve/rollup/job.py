@@ -160,6 +160,7 @@ class Rollup:
 
     def run_level(self, level: Level, since: datetime | None = None) -> LevelResult:
         """Update one level. If another writer replaced its files meanwhile, plan again."""
+        self.lake.check_driver("a rollup")
         again = retry_conflicts(CONFLICTS.labels(level.name).inc)
         name = f"{ROLLUP}:{level.table}"
         seconds, steal = self.config.lease_seconds, self.steal

@@ -140,6 +140,7 @@ class SearchIndexer:
 
     def build(self, table: str = "logs", columns: Sequence[str] | None = None) -> BuildResult:
         """Update the index of one table. If another writer replaced its files meanwhile, plan again."""
+        self.lake.check_driver("indexing")
         retry = retry_conflicts(CONFLICTS.labels(table).inc)
         name = f"{SEARCH}:{table}"
         chosen = self.columns_of(table) if columns is None else tuple(columns)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from neve.errors import ConfigError, EnvironmentFault, StreamFailed
+from neve.errors import EnvironmentFault, StreamFailed
 from neve.ingest.metrics import FAILURES, QUARANTINE_ROWS, count_batch
 from neve.ingest.results import BatchResult, StreamResult
 from neve.ingest.spark_crashes import engine_is_gone
@@ -72,11 +72,7 @@ class StreamJob(ABC):
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        if self.lake.spark_config.connect:
-            raise ConfigError(
-                f"spark.connect is {self.lake.spark_config.connect!r}: streams need a driver of their own",
-                hint="set spark.master instead, to a cluster or to local[*]",
-            )
+        self.lake.check_driver("a stream")
         self.result = StreamResult(self.name)
 
     def run(self, *, until_caught_up: bool = False, well: Callable[[], None] = lambda: None) -> StreamResult:

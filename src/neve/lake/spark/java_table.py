@@ -26,8 +26,8 @@ class JavaTable:
     def __init__(self, spark: SparkSession, name: str) -> None:
         if getattr(spark, "_jvm", None) is None:
             raise EnvironmentFault(
-                "compaction needs a Spark driver in this process, and Spark Connect has none",
-                hint="run it with spark.master, or use `CALL system.rewrite_data_files` on the server",
+                "commits that replace files need a Spark driver in this process, and Spark Connect has none",
+                hint="set spark.master instead of spark.connect, to a cluster or to local[*]",
             )
         self._spark = spark
         # A Python thread has no session in the JVM, and without a session the JVM does not have the lake's catalog.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from neve.lake.spark.jars import Jar
 
 
-CONNECT_PORT = 15002  # default port of a server
+CONNECT_PORT, MASTER_PORT = 15002, 7077  # default ports
 REACH_SECONDS = 3.0
 RETRIES, MAX_BACKOFF_MS = 5, 2000  # the client's own retries would take ten minutes
 
@@ -49,6 +49,29 @@ def open_remote_session(url: str, conf: Mapping[str, str]) -> SparkSession:
     for key, value in conf.items():
         session.conf.set(key, value)
     return cast("SparkSession", session)
+
+
+def check_master(master: str) -> str:
+    """Return the address of this machine that the master of a standalone cluster sees, or an empty text for others.
+
+    Raises `LakeError` at once if no master listens. Spark itself would try for a minute and a half, and not name it.
+    """
+    prefix = "spark://"
+    if not master.startswith(prefix):
+        return ""
+    faults: list[str] = []
+    for place in master.removeprefix(prefix).split(","):
+        found = urlsplit(f"//{place}")
+        try:
+            with socket.create_connection((found.hostname or "", found.port or MASTER_PORT), REACH_SECONDS) as opened:
+                own: str = opened.getsockname()[0]
+                return own
+        except OSError as error:
+            faults.append(f"{place}: {error.strerror or error}")
+    raise LakeError(
+        f"spark.master is {master!r}, and no master responds ({'; '.join(faults)})",
+        hint="start the master, or set spark.master to local[*] to run Spark in this process",
+    )
 
 
 def check_reachable(url: str) -> None:
@@ -73,11 +96,10 @@ REDACTION = {
     "spark.sql.redaction.options.regex": f"(?i)url|{SECRETS}",
 }
 SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
+DRIVER_HOST = "spark.driver.host"
 LOCAL = {
-    "spark.driver.host": "127.0.0.1",
+    DRIVER_HOST: "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
 }
 SESSION = {
     "spark.sql.session.timeZone": "UTC",
@@ -91,6 +113,9 @@ ALWAYS = {
     "spark.python.worker.reuse": "true",
     "spark.python.authenticate.socketTimeout": "60s",  # 15 s are not enough for a worker on a busy machine
     "spark.log.level": "WARN",
+    # Without a login, and on all interfaces if the master is not local.
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
 }
 
 
@@ -158,6 +183,8 @@ def _build_session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if spark.master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        elif not _is_running(spark) and (address := check_master(spark.master)):
+            conf.setdefault(DRIVER_HOST, address)  # workers may not be able to resolve a host name
     from pyspark.sql import SparkSession  # noqa: PLC0415 - a JVM's worth of imports, only if it is needed
 
     builder = SparkSession.builder

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -10,20 +12,21 @@ import pyarrow as pa
 from neve.errors import LakeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
     from neve.lake.lake import Lake
+    from neve.lake.spark.exchange import Exchange
 
 SPARK = "spark"
-ROWS = "rows"  # the folder of a result: Spark must create it itself
+LOCATIONS = "part int, file string"  # output of a task that stores rows
 GONE = "INVALID_HANDLE"  # error of a server for an unknown session or operation
+PACKED = pa.ipc.IpcWriteOptions(compression="zstd")
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.variable.substitute": "false",  # ${env:…} in a literal would read the environment of the driver
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
 
@@ -56,31 +59,29 @@ class SparkRun:
             raise
 
     def _begin(self) -> None:
-        import pyarrow.dataset as ds  # noqa: PLC0415
+        from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
 
         self._session.addTag(self._tag)
         frame = self._session.sql(self._sql).limit(self._most)
-        self._names = frame.columns
-        self._exchange.open_batch(self._tag)
-        # Column names of Parquet files are unique, and not every SQL name is allowed.
-        frame.toDF(*(f"c{number}" for number in range(len(self._names)))).write.parquet(f"{self._folder}/{ROWS}")
-        found = ds.dataset(f"{self._inner}/{ROWS}", filesystem=self._filesystem, format="parquet")
-        self._files = sorted(found.files)
-        self._stored = found.schema
+        names = frame.columns
+        frame = frame.toDF(*(f"c{number}" for number in range(len(names))))  # SQL allows a name more than once
+        stored = to_arrow_schema(frame.schema)
+        self._schema = pa.schema([(name, field.type) for name, field in zip(names, stored, strict=True)])
+        batch = self._exchange.open_batch(self._tag)
+        found = frame.mapInArrow(partial(_store_rows, batch), LOCATIONS).collect()
+        self._files = [row.file for row in sorted(found, key=lambda row: int(row.part))]
 
     @property
     def schema(self) -> pa.Schema:
         """Return the columns of the result."""
-        return pa.schema([(name, field.type) for name, field in zip(self._names, self._stored, strict=True)])
+        return self._schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the result, file by file in the order of the rows."""
-        import pyarrow.dataset as ds  # noqa: PLC0415
-
-        for path in self._files:
-            part = ds.dataset(path, schema=self._stored, filesystem=self._filesystem, format="parquet")
-            for batch in part.scanner(use_threads=False).to_batches():
-                yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+        """Yield the result, part by part in the order of the rows."""
+        for name in self._files:
+            with self._filesystem.open_input_stream(f"{self._inner}/{name}") as file:
+                for batch in pa.ipc.open_stream(file):
+                    yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
 
     def interrupt(self) -> None:
         """Interrupt the statement, from any thread."""
@@ -94,6 +95,30 @@ class SparkRun:
             self._session.stop()
         if self._filesystem.get_file_info(self._inner).type != pafs.FileType.NotFound:
             self._filesystem.delete_dir(self._inner)
+
+
+def _store_rows(exchange: Exchange, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Store the rows of one task in the exchange, and return the name of the file.
+
+    Spark itself could write only to storage that its own Hadoop file systems know, which S3 is not without more jars.
+    A repeated task has another file, and only the names of successful tasks are read.
+    """
+    from pyspark import TaskContext  # noqa: PLC0415 - only in tasks
+
+    from neve.lake.storage.filesystem import resolve_filesystem  # noqa: PLC0415
+
+    rows = iter(batches)
+    first = next(rows, None)
+    if first is None:
+        return
+    context = TaskContext.get()
+    part = context.partitionId() if context is not None else 0
+    name = f"{part}-{uuid4().hex}.arrow"
+    filesystem, inner = resolve_filesystem(f"{exchange.folder}/{name}", exchange.s3)
+    with filesystem.open_output_stream(inner) as sink, pa.ipc.new_stream(sink, first.schema, options=PACKED) as writer:
+        for batch in chain([first], rows):
+            writer.write_batch(batch)
+    yield pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32()), "file": [name]})
 
 
 class SparkEngine:

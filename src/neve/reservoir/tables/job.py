@@ -163,6 +163,7 @@ class Sampler:
 
     def run(self, scope: Scope = EVERYTHING) -> TableRunResult:
         """Sample the changes since the last run; plan again if another writer replaced files in the meantime."""
+        self.lake.check_driver("sampling of a table")
         retry = retry_conflicts()
         name, seconds = f"reservoir:{self.target}", self.config.lease_seconds
         with hold_worker_lease(self.documents, name, seconds=seconds, what="reservoir", steal=self.steal) as lease:

@@ -14,6 +14,7 @@ from prometheus_client import REGISTRY
 
 from neve.app.rollup import clear_lag, refresh_lag
 from neve.app.serve.parts.announcer import Announcer, AnnouncerPart, ChangedTables
+from neve.app.serve.parts.executors import ExecutorsPart
 from neve.app.serve.parts.rules import RulesPart
 from neve.app.serve.parts.scheduler import BusGatherer, SchedulerPart, StoreGatherer
 from neve.app.serve.parts.stream import StreamPart
@@ -102,7 +103,8 @@ def build_parts(settings: Settings, lake: Lake, wanted: Collection[str], instanc
         set(wanted),
     )
     tasks = list_tasks(names)
-    if tasks or "ingest" in names:
+    needs_spark = bool(tasks) or "ingest" in names
+    if needs_spark:
         builder.lake.check_spark()  # now, though Spark starts when it is first needed
     listen_for_start_requests(builder.lake)
     parts: list[Part] = (
@@ -120,6 +122,8 @@ def build_parts(settings: Settings, lake: Lake, wanted: Collection[str], instanc
         parts.append(TailPart(settings, builder.lake))
     if "rules" in names:
         parts.append(RulesPart(settings, builder.lake, builder.changed_tables))
+    if needs_spark and not builder.lake.spark_config.is_local:
+        parts.append(ExecutorsPart())
     return parts
 
 
