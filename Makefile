@@ -150,8 +150,9 @@ bench-compare: setup ## run a benchmark of this tree and of the commit REV in tu
 screenshots: setup ## take the pictures of the documentation with Chromium
 	@$(BIN)/python -m tests.page.screenshots
 
-docs: $(READY) ## generate the pages that come from code
+docs: $(READY) ## generate the pages, dashboards and chart files that come from code
 	@$(BIN)/python -m docs.generate
+	@$(BIN)/python -m deploy.generate
 
 parts-cheap: $(READY) ## install the services that need only Java (Kafka, an Iceberg REST catalog) into the cache
 	@$(BIN)/python -m tests.parts.build cheap

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from tools.metric_catalog import read_catalog
+
 from docs.pages.cli import cli_page
 from docs.pages.configuration import configuration_page
+from docs.pages.metrics import metrics_page
 from docs.pages.tables import tables_page
 from neve.app.settings import Settings
 from neve.cli.main import neve
@@ -22,6 +25,7 @@ def pages() -> dict[str, str]:
     return {
         "cli.md": cli_page(neve),
         "configuration.md": configuration_page(Settings),
+        "metrics.md": metrics_page(read_catalog()),
         "tables.md": tables_page(TABLES),
     }
 
