@@ -7,24 +7,36 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from deploy.chart.documents import render_schema, render_values
 from deploy.monitoring.dashboards import DASHBOARDS
 from deploy.monitoring.grafana import render
 
 FOLDER = Path(__file__).parent
-GRAFANA = "monitoring/grafana"
+GRAFANA, RULES = "monitoring/grafana", "monitoring/prometheus/rules.yaml"
+CHART = "helm/neve"
+DASHBOARD_FOLDERS = (GRAFANA, f"{CHART}/files/dashboards")
 
 
 @cache
 def files() -> dict[str, str]:
-    """Return the text of each file by its path below `deploy`."""
-    return {f"{GRAFANA}/{one.name}.json": json.dumps(render(one), indent=1) + "\n" for one in DASHBOARDS}
+    """Return the text of each file by its path below `deploy`.
+
+    A packaged chart has only files of its own folder, so that it has copies of rules and dashboards.
+    """
+    dashboards = {one.name: json.dumps(render(one), indent=1) + "\n" for one in DASHBOARDS}
+    return {
+        **{f"{folder}/{name}.json": text for folder in DASHBOARD_FOLDERS for name, text in dashboards.items()},
+        f"{CHART}/files/rules.yaml": (FOLDER / RULES).read_text(encoding="utf-8"),
+        f"{CHART}/values.yaml": render_values(),
+        f"{CHART}/values.schema.json": render_schema(),
+    }
 
 
 def list_stale(folder: Path = FOLDER) -> list[str]:
     """Return the files that differ from the code, and dashboards that the code does not have."""
     made = files()
     stale = [name for name, text in made.items() if _read(folder / name) != text]
-    present = [f"{GRAFANA}/{path.name}" for path in (folder / GRAFANA).glob("*.json")]
+    present = [f"{place}/{path.name}" for place in DASHBOARD_FOLDERS for path in (folder / place).glob("*.json")]
     return sorted({*stale, *(name for name in present if name not in made)})
 
 
