@@ -150,10 +150,11 @@ bench-compare: setup ## run a benchmark of this tree and of the commit REV in tu
 screenshots: setup ## take the pictures of the documentation with Chromium
 	@$(BIN)/python -m tests.page.screenshots
 
-docs: $(READY) ## generate the pages that come from code
+docs: $(READY) ## generate the pages, dashboards and chart files that come from code
 	@$(BIN)/python -m docs.generate
+	@$(BIN)/python -m deploy.generate
 
-parts-cheap: $(READY) ## install the services that need only Java (Kafka, an Iceberg REST catalog) into the cache
+parts-cheap: $(READY) ## install the services and tools that need no compiler (Kafka, an Iceberg REST catalog, helm) into the cache
 	@$(BIN)/python -m tests.parts.build cheap
 
 parts: $(READY) ## install all services for tests into the cache; builds some with Go, 45 minutes

@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from deploy.chart.documents import render_page
+from tools.metric_catalog import read_catalog
+
 from docs.pages.cli import cli_page
 from docs.pages.configuration import configuration_page
+from docs.pages.metrics import metrics_page
 from docs.pages.tables import tables_page
 from neve.app.settings import Settings
 from neve.cli.main import neve
@@ -22,6 +26,8 @@ def pages() -> dict[str, str]:
     return {
         "cli.md": cli_page(neve),
         "configuration.md": configuration_page(Settings),
+        "deploy/values.md": render_page(),
+        "metrics.md": metrics_page(read_catalog()),
         "tables.md": tables_page(TABLES),
     }
 
@@ -34,6 +40,7 @@ def stale(folder: Path = FOLDER) -> list[str]:
 def write(folder: Path = FOLDER) -> None:
     """Write every page."""
     for name, text in pages().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
 
 

@@ -8,7 +8,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tests.parts import cache, collector, golang, jars, kafka, prometheus, promtool, rest_catalog, s3, tailsampler
+from tests.parts import (
+    cache,
+    collector,
+    golang,
+    jars,
+    kafka,
+    kubernetes,
+    prometheus,
+    promtool,
+    rest_catalog,
+    s3,
+    tailsampler,
+)
 from tests.parts.command import CommandError
 from tests.parts.jars import Artifact
 
@@ -42,6 +54,8 @@ def recipes() -> tuple[Recipe, ...]:
     return (
         Recipe("rest-catalog", rest_catalog.jar().parent, jars.missing, fetch_catalog, "one jar, 212 MB", cheap=True),
         Recipe("kafka", kafka.jars(), jars.missing, fetch_kafka, "92 jars, 55 MB", cheap=True),
+        Recipe("helm", kubernetes.helm().parent, _nothing_missing, kubernetes.make_helm, "17 MB", cheap=True),
+        Recipe("schemas", kubernetes.schemas(), _nothing_missing, kubernetes.make_schemas, "23 MB", cheap=True),
         _go_program("versitygw", s3.versitygw_program().parent, VERSITYGW),
         _go_program("telemetrygen", collector.telemetrygen().parent, TELEMETRYGEN),
         Recipe("tailsampler", tailsampler.program().parent, golang.missing, tailsampler.make, "a Go build, minutes"),
@@ -77,6 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unknown part: {', '.join(unknown)} (choose from {', '.join(names)})")
     made = [make(recipe) for recipe in chosen(wanted)]
     return 0 if all(made) else 1
+
+
+def _nothing_missing() -> None:
+    """Say that a part comes from PyPI, as the environment itself."""
 
 
 def _go_program(name: str, folder: Path, module: str) -> Recipe:

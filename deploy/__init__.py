@@ -1,0 +1,1 @@
+"""Everything that deploys Neve; the Python files here generate what tools of others read."""

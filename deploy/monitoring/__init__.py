@@ -1,0 +1,1 @@
+"""Dashboards and rules for Neve's own metrics."""
