@@ -32,6 +32,7 @@ COMMANDS = (
         "otap",
         "autopilot",
         "keys",
+        "audit",
         "serve",
         "status",
         "top",

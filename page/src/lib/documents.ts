@@ -57,6 +57,22 @@ export interface AttributeDocument {
   records: number;
 }
 
+export interface AuditDocument {
+  entries: AuditLine[];
+}
+
+export interface AuditLine {
+  organization_id: string;
+  timestamp: string;
+  entry_id: string;
+  action: string;
+  actor: string;
+  origin: string;
+  subject: string;
+  occurrences: number;
+  details: Record<string, string>;
+}
+
 export interface BarsDocument {
   value: string | null;
   records: number[];

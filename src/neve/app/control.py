@@ -26,6 +26,7 @@ from neve.jobs.routing import ALL_TABLES, tables_for
 from neve.jobs.status_board import StatusBoard
 from neve.lake.ttl_cache import TtlCache
 from neve.query.daily_usage import bytes_of_day
+from neve.state.audit import AuditLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -164,6 +165,11 @@ class Control:
     def pauses(self) -> Pauses:
         """The pauses in force."""
         return Pauses(self.documents)
+
+    @cached_property
+    def audit(self) -> AuditLog:
+        """The audit log."""
+        return AuditLog(self.documents)
 
     @cached_property
     def policies(self) -> PolicyStore:

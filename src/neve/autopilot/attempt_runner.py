@@ -36,6 +36,7 @@ from neve.autopilot.rollout.stage_setup import StageRequest
 from neve.autopilot.table_layout import current_layout, table_bytes
 from neve.autopilot.workload.tables import Tables
 from neve.errors import LakeError
+from neve.state.audit import record_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -198,6 +199,7 @@ class AttemptRunner:
             why = verdict.reason if verdict.state is ProposalState.APPROVED else decision.reason
             self.proposals.merge(proposal, decision)
         report = self.rollout.merge(attempt.id, format_title(proposal))
+        self._audit("layout.merge", attempt, why)
         return self._record(attempt, Stage.MERGED, why, report.as_document()), report
 
     def measure(self, attempt: Attempt, queries: Sequence[CanaryQuery]) -> Outcome | None:
@@ -231,7 +233,12 @@ class AttemptRunner:
             raise LakeError(f"the attempt {attempt.id} is already rolled back")
         is_staged = self.history.find_branch(attempt.id) is not None
         report = self.rollout.rollback(attempt.id, reason) if is_staged else None
+        self._audit("layout.rollback", attempt, reason)
         return self._record(attempt, Stage.ROLLED_BACK, reason, report.as_document() if report else None), report
+
+    def _audit(self, action: str, attempt: Attempt, reason: str) -> None:
+        facts = {"table": attempt.table, "before": str(attempt.before), "after": str(attempt.after), "reason": reason}
+        record_command(self.history.documents, action, attempt.id, **facts)
 
     def _collect_filters(self, table: str, analysis: Analysis) -> tuple[Filter, ...]:
         """Return the filters on a table, of logged queries and of the user's own."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from neve.cli.audit import record_change
 from neve.cli.output import json_option, org_option, print_json, print_table, print_text
 from neve.cli.time_options import UntilParam
 
@@ -66,6 +67,8 @@ def create(
     with _open_keys(context) as store:
         wanted = [Scope(scope) for scope in scopes]
         key, text = store.create(context.organization(org), name or "", wanted, expires)
+    facts = {"name": key.name, "scopes": ",".join(key.scopes), "expires_at": _format_iso(key.expires_at)}
+    record_change(context, "key.create", key.id, organization=key.organization, **facts)
     if as_json:
         print_json({**_key_document(key), "key": text})
         return
@@ -109,6 +112,8 @@ def revoke(context: Context, key_id: str, as_json: bool) -> None:
     """
     with _open_keys(context) as store:
         key, was_alive = store.revoke(key_id)
+    if was_alive:
+        record_change(context, "key.revoke", key.id, organization=key.organization, name=key.name)
     if as_json:
         print_json({**_key_document(key), "already_revoked": not was_alive})
         return

@@ -52,6 +52,7 @@ MODULES = {
     "otap": "neve.cli.otap",
     "autopilot": "neve.cli.maintenance.autopilot",
     "keys": "neve.cli.keys",
+    "audit": "neve.cli.audit",
     "serve": "neve.cli.serve",
     "status": "neve.cli.status",
     "top": "neve.cli.status",

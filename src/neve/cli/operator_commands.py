@@ -40,16 +40,6 @@ def open_lake_control(context: Context) -> Iterator[Control]:
         yield control
 
 
-def current_user() -> str:
-    """Return the name of the user at the terminal."""
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container may run as a user id without a name
-        return "someone"
-
-
 def job_document(job: Job) -> dict[str, object]:
     """Return a job as a JSON document."""
     from neve.app.reports import JobReport
@@ -78,9 +68,11 @@ def start(context: Context, task: str, name: str | None, window: str, reason: st
       neve jobs start autopilot
     """
     from neve.jobs.job import Task
+    from neve.state.audit import current_user, record_command
 
     with open_lake_control(context) as control:
         job = control.start(Task(task), name or "", window, reason=reason or f"requested by {current_user()}")
+        record_command(control.documents, "job.start", job.id, job=job.subject, reason=job.reason)
     _show_job(job, "wanted", as_json=as_json)
 
 
@@ -95,8 +87,11 @@ def cancel(context: Context, job_id: str, as_json: bool) -> None:
     Example:
       neve jobs cancel 06491c22d4f80a1b2c
     """
+    from neve.state.audit import record_command
+
     with open_lake_control(context) as control:
         job = control.jobs.cancel(job_id)
+        record_command(control.documents, "job.cancel", job.id, job=job.subject)
     _show_job(job, "being cancelled" if job.state.is_open else "cancelled", as_json=as_json)
 
 
@@ -111,8 +106,11 @@ def replay(context: Context, job_id: str, as_json: bool) -> None:
     Example:
       neve jobs replay 06491c22d4f80a1b2c
     """
+    from neve.state.audit import record_command
+
     with open_lake_control(context) as control:
         job = control.jobs.replay(job_id)
+        record_command(control.documents, "job.replay", job_id, job=job.subject)
     _show_job(job, "wanted again", as_json=as_json)
 
 
@@ -137,9 +135,13 @@ def pause(context: Context, task: str | None, tables: str, until: datetime | Non
     """
     from neve.app.reports import PauseReport
     from neve.jobs.job import Task
+    from neve.state.audit import current_user, record_command
 
     with open_lake_control(context) as control:
         made = control.pause(Task(task) if task else None, tables, by=current_user(), reason=reason, until=until)
+        record_command(
+            control.documents, "pause.start", made.id, task=task or "all", tables=tables, reason=reason, until=until
+        )
     if as_json:
         print_json(PauseReport.model_validate(made).plain)
         return
@@ -159,9 +161,11 @@ def resume(context: Context, pause_id: str, as_json: bool) -> None:
       neve jobs resume 06491c22d4f80a1b2c
     """
     from neve.app.reports import PauseReport
+    from neve.state.audit import record_command
 
     with open_lake_control(context) as control:
         ended = control.pauses.resume(pause_id)
+        record_command(control.documents, "pause.end", pause_id, tables=ended.tables)
     if as_json:
         print_json(PauseReport.model_validate(ended).plain)
         return
@@ -330,12 +334,15 @@ def put(context: Context, file: str, if_version: str | None, as_json: bool) -> N
     """
     from pathlib import Path
 
-    from neve.jobs.policies import Policies, read_policy_file
+    from neve.jobs.policies import Policies, hash_policies, read_policy_file
+    from neve.state.audit import current_user, record_command
 
     with open_lake_control(context) as control:
         store = control.policies
         written = Policies(read_policy_file(Path(file)), store.configured.defaults)
         store.save(written, current_user(), if_version)
+        names = ", ".join(one.name for one in written.written)
+        record_command(control.documents, "policies.write", hash_policies(store.load()), policies=names)
         for warning in written.warnings(control.lake.table_names()):
             print_note(f"warning: {warning}")
         _show_policies(store, as_json=as_json)
@@ -354,8 +361,11 @@ def clear(context: Context, if_version: str | None, as_json: bool) -> None:
     Example:
       neve policies clear
     """
+    from neve.state.audit import record_command
+
     with open_lake_control(context) as control:
         control.policies.clear(if_version)
+        record_command(control.documents, "policies.clear")
         _show_policies(control.policies, as_json=as_json)
 
 

@@ -18,6 +18,9 @@ class Section(BaseModel):
 
 ORGANIZATION_PATTERN = r"^[A-Za-z0-9._-]{1,64}$"
 
+# Owner of records that concern the whole lake. No organization can have this name, so no tenant reads them.
+LAKE_OWNER = "*"
+
 
 def check_organization(name: str) -> str:
     """Return the name of an organization. Raises `ConfigError` if it is not valid."""

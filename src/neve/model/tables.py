@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from neve.model.audit import AUDIT
 from neve.model.columns import QUANTILE_VALUE, STRING_LIST, STRING_MAP, TIMESTAMP, Column, Table
 from neve.model.decision_tables import DECISIONS, OPEN_TRACES
 from neve.model.properties import METRICS_PREFIX, TARGET_FILE_SIZE_BYTES
@@ -358,7 +359,7 @@ SPANS_SAMPLE = declare_sample_table(SPANS)
 
 TABLES = (
     *(SPANS, SPAN_REPEATS, LOGS, METRICS, *ROLLUPS, METRIC_SERIES, LOG_STREAMS, QUARANTINE, INGESTED_FILES),
-    *(SEARCH_INDEX, QUERIES),
+    *(SEARCH_INDEX, QUERIES, AUDIT),
     *(DECISIONS, OPEN_TRACES, SAMPLED_SPANS, LOGS_SAMPLE, SPANS_SAMPLE, RECORDED),
 )
 BY_SIGNAL = {Signal.TRACES: SPANS, Signal.LOGS: LOGS, Signal.METRICS: METRICS}

@@ -54,6 +54,13 @@ class Guard(Protocol):
         """Return the caller if it has a scope; raises `Refusal`. `peer` is the client's address, if it is known."""
 
 
+class RefusalCounter(Protocol):
+    """Counter of refused logins. It never waits."""
+
+    def count(self, reason: str, network: str = "", organization: str = "", key_id: str = "") -> None:
+        """Count a refused login."""
+
+
 class OpenGuard:
     """Guard without keys: every request belongs to one organization.
 
@@ -87,11 +94,13 @@ class KeyGuard:
         keys: KeyVerifier,
         seconds: float,
         *,
+        refused: RefusalCounter | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._keys = keys
         self._seconds = seconds
+        self._refused = refused
         self._clock = clock
         self._now = now
         self._threads = ThreadPoolExecutor(LOOK_UPS, thread_name_prefix="api-keys")
@@ -114,7 +123,18 @@ class KeyGuard:
                 "missing_key",
                 "an API key is required, as `Authorization: Bearer` or as `X-Api-Key`",
             )
-        found = await self._look_up(key, network_of(peer))
+        network, found = network_of(peer), None
+        try:
+            found = await self._look_up(key, network)
+            return self._check(found, scope)
+        except Refusal as refusal:
+            if self._refused is not None and refusal.verdict is not Verdict.UNAVAILABLE:
+                owner = (found.organization, found.key_id) if found else ("", "")
+                self._refused.count(refusal.reason, network, *owner)
+            raise
+
+    def _check(self, found: Caller | None, scope: Scope) -> Caller:
+        """Return a caller that may do this now; raises `Refusal`."""
         if found is None:
             raise Refusal(Verdict.WRONG_KEY, "wrong_key", "the API key is unknown or revoked")
         if found.expires_at is not None and found.expires_at <= self._now():

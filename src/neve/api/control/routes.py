@@ -14,6 +14,7 @@ from anyio import CapacityLimiter, to_thread
 from starlette.routing import Route
 
 from neve.api.access import LONGEST_SHOWN, is_own_origin
+from neve.api.control.changes import ChangeRecorder, describe_caller
 from neve.api.control.operations import (
     HistoryDocument,
     HistoryQuery,
@@ -89,11 +90,6 @@ def handle_errors(handler: Handler) -> Handler:
     return handle
 
 
-def describe_caller(caller: Caller) -> str:
-    """Return the caller's name for logs and records."""
-    return f"key {caller.key_id}" if caller.key_id else "anyone on this machine"
-
-
 def _check_keyless_change(request: Request, caller: Caller) -> None:
     """Check a change on a port without keys.
 
@@ -156,10 +152,11 @@ log = get_logger("neve.control")
 
 @dataclass(frozen=True)
 class JobEndpoints:
-    """Handlers of jobs and pauses; changes are logged with the caller."""
+    """Handlers of jobs and pauses; changes are recorded with the caller."""
 
     control: Control
     threads: ControlThreads
+    changes: ChangeRecorder
 
     async def jobs(self, request: Request, _caller: Caller) -> Response:
         """Return the jobs that match the query."""
@@ -184,6 +181,7 @@ class JobEndpoints:
         reason = query.reason or f"requested by {describe_caller(caller)}"
         job = await self.threads.run(lambda: self.control.start(query.task, query.table, query.window, reason=reason))
         log.info("job started", by=describe_caller(caller), job=job.id, subject=job.subject, reason=reason)
+        await self.changes.record(request, caller, "job.start", job.id, job=job.subject, reason=reason)
         return json_response(JobReport.model_validate(job).plain, status=ACCEPTED)
 
     async def cancel(self, request: Request, caller: Caller) -> Response:
@@ -198,6 +196,7 @@ class JobEndpoints:
             state=job.state.value,
             reason=reason,
         )
+        await self.changes.record(request, caller, "job.cancel", job.id, job=job.subject, reason=reason)
         return json_response(JobReport.model_validate(job).plain, status=ACCEPTED)
 
     async def replay(self, request: Request, caller: Caller) -> Response:
@@ -212,6 +211,7 @@ class JobEndpoints:
             replayed_as=job.id,
             reason=reason,
         )
+        await self.changes.record(request, caller, "job.replay", job_id, job=job.subject, reason=reason)
         return json_response(JobReport.model_validate(job).plain, status=ACCEPTED)
 
     async def pauses(self, _request: Request, _caller: Caller) -> Response:
@@ -229,6 +229,8 @@ class JobEndpoints:
         )
         report = PauseReport.model_validate(made)
         log.info("work paused", by=describe_caller(caller), pause=report.id, task=report.task, tables=report.tables)
+        facts = {"task": report.task or "all", "tables": report.tables, "reason": report.reason, "until": report.until}
+        await self.changes.record(request, caller, "pause.start", report.id, **facts)
         return json_response(report.plain, status=201)
 
     async def resume(self, request: Request, caller: Caller) -> Response:
@@ -236,6 +238,7 @@ class JobEndpoints:
         pause_id = _path_id(request)
         ended = await self.threads.run(lambda: self.control.pauses.resume(pause_id))
         log.info("work resumed", by=describe_caller(caller), pause=pause_id)
+        await self.changes.record(request, caller, "pause.end", pause_id, tables=ended.tables)
         return json_response(PauseReport.model_validate(ended).plain)
 
 
@@ -249,10 +252,11 @@ ANY = "*"
 
 @dataclass(frozen=True)
 class PolicyEndpoints:
-    """Handlers of policies; changes are logged with the caller."""
+    """Handlers of policies; changes are recorded with the caller."""
 
     control: Control
     threads: ControlThreads
+    changes: ChangeRecorder
 
     async def read(self, _request: Request, _caller: Caller) -> Response:
         """Return the policies in force."""
@@ -271,6 +275,8 @@ class PolicyEndpoints:
             version=version,
             policies=[one.name for one in policies.written],
         )
+        names = ", ".join(one.name for one in policies.written)
+        await self.changes.record(request, caller, "policies.write", version, policies=names)
         return await self._reply()
 
     async def clear(self, request: Request, caller: Caller) -> Response:
@@ -278,6 +284,7 @@ class PolicyEndpoints:
         expected = _expected_version(request)
         version = await self._apply(lambda: self.control.policies.clear(expected))
         log.info("policies cleared", by=describe_caller(caller), version=version)
+        await self.changes.record(request, caller, "policies.clear", version)
         return await self._reply()
 
     async def _apply(self, change: Callable[[], str]) -> str:
@@ -330,17 +337,18 @@ def _policy_list(document: Any) -> list[Any]:
 def control_routes(control: Control, guard: Guard) -> list[Route]:
     """Return every route of the control API; each requires a key with the scope `admin`."""
     threads = ControlThreads()
+    changes = ChangeRecorder(control, threads)
     lake, jobs, policies = (
         LakeEndpoints(control, threads),
-        JobEndpoints(control, threads),
-        PolicyEndpoints(control, threads),
+        JobEndpoints(control, threads, changes),
+        PolicyEndpoints(control, threads, changes),
     )
 
     def door(path: str, **handlers: Handler) -> Route:
         safe = {method: handle_errors(handler) for method, handler in handlers.items()}
         return Route(f"{PREFIX}{path}", Endpoint(guard, safe, scope=Scope.ADMIN))
 
-    operator = operator_handlers(control, threads, describe_caller)
+    operator = operator_handlers(control, threads, changes)
     return [
         *(door(path, **handlers) for path, handlers in operator.items()),
         door("/status", GET=lake.status),

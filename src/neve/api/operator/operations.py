@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime  # noqa: TC003 - pydantic reads it
 from functools import partial
 from typing import Literal
 
@@ -54,6 +55,35 @@ class CostQuery(QueryParameters):
     """Days of a report on costs."""
 
     days: int = Field(DEFAULT_DAYS, ge=1, le=MAX_DAYS, description=f"a number of days, from 1 to {MAX_DAYS}")
+
+
+class AuditQuery(QueryParameters):
+    """Selection of audit entries."""
+
+    organization: PrintableText = Field("", max_length=64, description="an organization, or * for the lake itself")
+    action: PrintableText = Field("", max_length=LONGEST_NAME, description="the beginning of an action, such as key")
+    since: datetime | None = Field(None, description="an RFC 3339 time with a time zone")
+    limit: int = Field(100, ge=1, le=MAX_PAGE, description="a maximum number of results, from 1 to 1000")
+
+
+class AuditLine(Report):
+    """One entry of the audit log."""
+
+    organization_id: str = Field(description="organization that it concerns; * for the whole lake")
+    timestamp: datetime
+    entry_id: str
+    action: str
+    actor: str
+    origin: str
+    subject: str
+    occurrences: int
+    details: dict[str, str]
+
+
+class AuditDocument(Report):
+    """Entries of the audit log, newest first."""
+
+    entries: list[AuditLine]
 
 
 class LayoutChange(ControlRequest):
@@ -170,6 +200,14 @@ OPERATOR_OPERATIONS = (
     ),
     _read(
         "/costs", "readCosts", "Estimated costs of maintenance", CostReport, failures=(BAD_REQUEST,), query=CostQuery
+    ),
+    _read(
+        "/audit",
+        "readAudit",
+        "Audit log of all organizations, newest first",
+        AuditDocument,
+        failures=(BAD_REQUEST,),
+        query=AuditQuery,
     ),
     _read(
         "/layouts",

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from neve.api.control.changes import describe_caller
 from neve.api.control.operations import read_query
 from neve.api.operator.operations import (
+    AuditDocument,
+    AuditLine,
+    AuditQuery,
     CostQuery,
     LayoutChange,
     LedgerQuery,
@@ -21,6 +26,7 @@ from neve.api.operator.operations import (
 from neve.api.query.endpoint import read_body
 from neve.api.query.errors import json_response
 from neve.api.query.models import read_model
+from neve.app.audit import AuditFilter, read_entries
 from neve.app.operator.costs import Costs
 from neve.app.operator.layouts import Layouts
 from neve.app.operator.ledger import read_ledger
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from neve.api.control.changes import ChangeRecorder
     from neve.api.control.routes import ControlThreads
     from neve.api.query.endpoint import Handler
     from neve.app.control import Control
@@ -96,6 +103,20 @@ class TableEndpoints:
         query = read_query(request, CostQuery)
         return await self._reply(lambda: Costs(self.control).report(query.days))
 
+    async def audit(self, request: Request, _caller: Caller) -> Response:
+        """Return entries of the audit log."""
+        query = read_query(request, AuditQuery)
+        since = query.since and (query.since if query.since.tzinfo else query.since.replace(tzinfo=UTC))
+        wanted = AuditFilter(query.organization, query.action, since, limit=query.limit)
+        return await self._reply(
+            lambda: AuditDocument(
+                entries=[
+                    AuditLine.model_validate(one)
+                    for one in read_entries(self.control.lake, self.control.documents, wanted)
+                ]
+            )
+        )
+
     @cached_property
     def _pages(self) -> TablePages:
         return TablePages(self.control)
@@ -110,7 +131,7 @@ class LayoutEndpoints:
 
     control: Control
     threads: ControlThreads
-    describe_caller: Callable[[Caller], str]
+    changes: ChangeRecorder
 
     async def list(self, request: Request, _caller: Caller) -> Response:
         """Return a page of attempts."""
@@ -124,12 +145,14 @@ class LayoutEndpoints:
 
     async def change(self, change: Change, request: Request, caller: Caller) -> Response:
         """Request a change of an attempt."""
-        body, by = read_model(await read_body(request), LayoutChange), self.describe_caller(caller)
+        body, by = read_model(await read_body(request), LayoutChange), describe_caller(caller)
         attempt_id = _id(request)
         job = await self.threads.run(
             lambda: self._layouts.request(attempt_id, change, table=body.table, by=by, reason=body.reason)
         )
         log.info("layout change requested", by=by, attempt=attempt_id, change=change, job=job.id, reason=body.reason)
+        facts = {"table": body.table, "job": job.id, "reason": body.reason}
+        await self.changes.record(request, caller, f"layout.{change}", attempt_id, **facts)
         return json_response(JobReport.model_validate(job).plain, status=ACCEPTED)
 
     @cached_property
@@ -143,7 +166,7 @@ class SimulationEndpoints:
 
     control: Control
     threads: ControlThreads
-    describe_caller: Callable[[Caller], str]
+    changes: ChangeRecorder
 
     async def policies(self, _request: Request, _caller: Caller) -> Response:
         """Return the policies in force."""
@@ -162,10 +185,11 @@ class SimulationEndpoints:
 
     async def start(self, request: Request, caller: Caller) -> Response:
         """Request a simulation."""
-        body, by = read_model(await read_body(request), SimulationBody), self.describe_caller(caller)
+        body, by = read_model(await read_body(request), SimulationBody), describe_caller(caller)
         wanted = SimulationRequest(body.policies, body.since, body.until, body.price)
         made = await self.threads.run(lambda: self._simulations.request(wanted, by))
         log.info("simulation requested", by=by, simulation=made.id)
+        await self.changes.record(request, caller, "simulation.start", made.id)
         return json_response(made.plain, status=ACCEPTED)
 
     async def get(self, request: Request, _caller: Caller) -> Response:
@@ -176,7 +200,8 @@ class SimulationEndpoints:
         """Cancel a simulation."""
         simulation_id = _id(request)
         made = await self.threads.run(lambda: self._simulations.cancel(simulation_id))
-        log.info("simulation cancelled", by=self.describe_caller(caller), simulation=simulation_id)
+        log.info("simulation cancelled", by=describe_caller(caller), simulation=simulation_id)
+        await self.changes.record(request, caller, "simulation.cancel", simulation_id)
         return json_response(made.plain, status=ACCEPTED)
 
     @cached_property
@@ -195,12 +220,12 @@ def _id(request: Request) -> str:
 
 
 def operator_handlers(
-    control: Control, threads: ControlThreads, describe_caller: Callable[[Caller], str]
+    control: Control, threads: ControlThreads, changes: ChangeRecorder
 ) -> Mapping[str, Mapping[str, Handler]]:
     """Return the handlers of every path of operators, by path and method."""
     tables = TableEndpoints(control, threads)
-    layouts = LayoutEndpoints(control, threads, describe_caller)
-    simulations = SimulationEndpoints(control, threads, describe_caller)
+    layouts = LayoutEndpoints(control, threads, changes)
+    simulations = SimulationEndpoints(control, threads, changes)
 
     def change(name: Change) -> Callable[[Request, Caller], Awaitable[Response]]:
         return partial(layouts.change, name)
@@ -213,6 +238,7 @@ def operator_handlers(
         "/lake/tables/{name}/runs": {"GET": tables.runs},
         "/ledger": {"GET": tables.ledger},
         "/costs": {"GET": tables.costs},
+        "/audit": {"GET": tables.audit},
         "/layouts": {"GET": layouts.list},
         "/layouts/{id}": {"GET": layouts.get},
         "/layouts/{id}/approve": {"POST": change("approve")},

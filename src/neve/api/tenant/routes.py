@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 from anyio import CapacityLimiter, WouldBlock, to_thread
 from starlette.routing import Route
 
+from neve.api.control.changes import describe_caller
 from neve.api.control.operations import read_query
-from neve.api.control.routes import describe_caller, handle_errors
+from neve.api.control.routes import handle_errors
 from neve.api.operator.operations import CostQuery
 from neve.api.query.endpoint import Endpoint
 from neve.api.query.errors import RETRY, Failure, json_response

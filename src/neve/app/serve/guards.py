@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from neve.app.wiring import build_documents
 from neve.model.settings import is_loopback
 from neve.receive.authentication import KeyGuard, OpenGuard
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from neve.app.settings import Settings
     from neve.receive.authentication import Guard
+    from neve.state.audit import RefusedLogins
     from neve.state.documents import Documents
     from neve.state.sessions import Sessions
 
@@ -21,14 +23,14 @@ def build_guard(settings: Settings, parts: AsyncExitStack) -> Guard:
     """Build the guard that checks the API keys of clients."""
     if settings.receiver.auth == "open":
         return OpenGuard(settings.organization)
-    return keys_guard(settings, parts)
+    return keys_guard(settings, parts, "receiver")
 
 
 def health_guard(settings: Settings, parts: ExitStack | AsyncExitStack) -> Guard:
     """Build the guard of the health port: callers on this machine see all of it, others need a key."""
     if is_loopback(settings.serve.host):
         return OpenGuard(settings.organization)
-    return keys_guard(settings, parts)
+    return keys_guard(settings, parts, "health")
 
 
 def session_guard(
@@ -42,14 +44,27 @@ def session_guard(
     state = StateStore(settings.state)
     parts.callback(state.close)
     sessions = Sessions(documents, Keys(state), timedelta(hours=settings.query.session_hours))
-    return KeyGuard(sessions, settings.receiver.key_seconds), sessions
+    refused = _count_refusals(documents, "query", parts)
+    return KeyGuard(sessions, settings.receiver.key_seconds, refused=refused), sessions
 
 
-def keys_guard(settings: Settings, parts: ExitStack | AsyncExitStack) -> Guard:
+def keys_guard(settings: Settings, parts: ExitStack | AsyncExitStack, port: str) -> Guard:
     """Build the guard that checks API keys in the state store, which is closed with `parts`."""
     from neve.state.keys import Keys  # noqa: PLC0415 - SQLAlchemy, for those who have keys
     from neve.state.store import StateStore  # noqa: PLC0415
 
     state = StateStore(settings.state)
     parts.callback(state.close)
-    return KeyGuard(Keys(state), settings.receiver.key_seconds)
+    documents = build_documents(settings)
+    parts.callback(documents.close)
+    refused = _count_refusals(documents, port, parts)
+    return KeyGuard(Keys(state), settings.receiver.key_seconds, refused=refused)
+
+
+def _count_refusals(documents: Documents, port: str, parts: ExitStack | AsyncExitStack) -> RefusedLogins:
+    """Count refused logins for the audit log; the rest is stored when `parts` is closed."""
+    from neve.state.audit import AuditLog, RefusedLogins  # noqa: PLC0415 - for those who have keys
+
+    refused = RefusedLogins(AuditLog(documents), port)
+    parts.callback(refused.close)
+    return refused

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY
 
+from neve.app.audit import commit_or_log
 from neve.app.rollup import clear_lag, refresh_lag
 from neve.app.serve.parts.announcer import Announcer, AnnouncerPart, ChangedTables
 from neve.app.serve.parts.executors import ExecutorsPart
@@ -207,9 +208,13 @@ class _PartBuilder:
             self._gather,
             scheduler,
             self.instance,
-            look=lambda: refresh_lag(self.settings, self.lake, self.documents),
+            look=self._look,
             leave=clear_lag,
         )
+
+    def _look(self) -> None:
+        refresh_lag(self.settings, self.lake, self.documents)
+        commit_or_log(self.lake, self.documents)
 
     def workers(self, tasks: Collection[Task]) -> list[Part]:
         handlers = JobHandlers(with_short_leases(self.settings), self.lake, self.documents)

@@ -1,0 +1,43 @@
+"""Records of changes by operators: a line in the log of the process, and an entry in the audit log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from neve.logger import get_logger
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from neve.api.control.routes import ControlThreads
+    from neve.app.control import Control
+    from neve.state.scopes import Caller
+
+log = get_logger("neve.control")
+
+
+def describe_caller(caller: Caller) -> str:
+    """Return the caller's name for logs and records."""
+    return f"key {caller.key_id}" if caller.key_id else "anyone on this machine"
+
+
+@dataclass(frozen=True)
+class ChangeRecorder:
+    """Recorder of changes that requests made. `action` and `subject` are those of the audit log."""
+
+    control: Control
+    threads: ControlThreads
+
+    async def record(self, request: Request, caller: Caller, action: str, subject: str, **facts: object) -> None:
+        """Store the entry before the client gets its response; raises `LakeError` if the store fails."""
+        actor, origin = describe_caller(caller), request.client.host if request.client else ""
+        await self.threads.run(
+            lambda: self.control.audit.record(
+                action,
+                actor=actor,
+                origin=origin,
+                subject=subject,
+                details={**facts, "by_organization": caller.organization},
+            )
+        )
