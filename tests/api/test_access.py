@@ -23,6 +23,7 @@ from neve.api.api_application import build_api_application
 from neve.api.api_server import query_rules
 from neve.api.explore.routes import explore_routes
 from neve.api.health import TrustedCallers, health_application, serve_health, source_health_routes
+from neve.api.jaeger.routes import jaeger_routes
 from neve.api.loki.routes import loki_routes
 from neve.api.otlp_http import build_application
 from neve.api.prometheus.routes import prometheus_routes
@@ -80,6 +81,7 @@ SCOPES: dict[str, dict[str, set[Scope]]] = {
         "/api/v1/quarantine/{id}/retry": set(),  # one key needs two scopes for it: read, and write
         **{route.path: {Scope.READ} for route in prometheus_routes(cast("Any", None), cast("Any", None))},
         **{route.path: {Scope.READ} for route in tempo_routes(cast("Any", None), cast("Any", None))},
+        **{route.path: {Scope.READ} for route in jaeger_routes(cast("Any", None), cast("Any", None))},
         **{route.path: {Scope.READ} for route in alerting_routes(cast("Any", AlertingEndpoints), cast("Any", None))},
         **{
             route.path: {Scope.READ}

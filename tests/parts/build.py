@@ -15,6 +15,7 @@ from tests.parts import (
     jars,
     kafka,
     kubernetes,
+    loki,
     prometheus,
     promtool,
     rest_catalog,
@@ -61,6 +62,7 @@ def recipes() -> tuple[Recipe, ...]:
         Recipe("tailsampler", tailsampler.program().parent, golang.missing, tailsampler.make, "a Go build, minutes"),
         Recipe("prometheus", prometheus.program().parent, golang.missing, prometheus.make, "a Go build, minutes"),
         Recipe("promtool", promtool.program().parent, golang.missing, promtool.make, "a Go build, minutes"),
+        Recipe("loki", loki.program().parent, golang.missing, loki.make, "a Go build, 11 minutes"),
         Recipe("collector", collector.program().parent, golang.missing, build_collector, "a Go build, minutes"),
     )
 

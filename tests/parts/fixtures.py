@@ -7,6 +7,7 @@ import pytest
 
 from tests.parts import collector as collector_part
 from tests.parts import kafka as kafka_part
+from tests.parts import loki as loki_part
 from tests.parts import postgres as postgres_part
 from tests.parts import prometheus as prometheus_part
 from tests.parts import redis as redis_part
@@ -20,6 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--promql-queries", type=int, default=60, help="random queries that tests/promql/oracle sends to Prometheus"
     )
+    parser.addoption("--logql-queries", type=int, default=60, help="random queries sent to Loki by tests/logql/oracle")
 
 
 @pytest.fixture(scope="session")
@@ -75,6 +77,14 @@ def prometheus() -> Iterator[prometheus_part.Prometheus]:
     """Run a Prometheus server that receives OTLP."""
     _need(prometheus_part.missing())
     with prometheus_part.prometheus() as part:
+        yield part
+
+
+@pytest.fixture(scope="session")
+def loki() -> Iterator[loki_part.Loki]:
+    """Run a Loki server that receives OTLP."""
+    _need(loki_part.missing())
+    with loki_part.loki() as part:
         yield part
 
 

@@ -15,6 +15,7 @@ from neve.api.alerting.routes import AlertingEndpoints, alerting_routes
 from neve.api.control.routes import control_routes
 from neve.api.explore.routes import explore_routes
 from neve.api.health import TrustedCallers, build_probe_routes
+from neve.api.jaeger.routes import jaeger_routes
 from neve.api.loki.routes import loki_routes
 from neve.api.page.files import PageFiles, SecurityHeaders
 from neve.api.page.job_events import job_event_routes
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
 HTTPS = "https://"
 
-LANGUAGES = ("promql", "logql", "traceql")  # each is also the name of a setting
+LANGUAGES = ("promql", "logql", "traceql", "jaeger")  # each is also the name of a setting
 
 
 async def open_application(settings: Settings, lake: Lake, rules: AccessRules, opened: AsyncExitStack) -> Starlette:
@@ -102,6 +103,7 @@ def build_api_application(  # noqa: PLR0913 - the parts of the application
         *(alerting_routes(alerting, guard) if "promql" in languages and alerting is not None else ()),
         *(loki_routes(service, guard) if "logql" in languages else ()),
         *(tempo_routes(service, guard) if "traceql" in languages else ()),
+        *(jaeger_routes(service, guard) if "jaeger" in languages else ()),
         *query_routes(service, guard),
         *build_probe_routes(TrustedCallers(guard, group_token), lambda: None, lambda: None, REGISTRY),
     ]

@@ -70,6 +70,7 @@ class QueryConfig(Section):
     promql: bool = Field(True, description="serve the HTTP API of Prometheus (PromQL) under `/prometheus/api/v1`")
     logql: bool = Field(True, description="serve the HTTP API of Loki (LogQL, live tail) under `/loki/api/v1`")
     traceql: bool = Field(True, description="serve the HTTP API of Tempo (TraceQL) under `/tempo/api`")
+    jaeger: bool = Field(True, description="serve the HTTP API of Jaeger under `/jaeger/api`")
     concurrency: int = Field(8, ge=1, description="concurrent queries of a server; others wait")
     queue_seconds: float = Field(10, ge=0, description="seconds that a query waits in the queue before it is rejected")
     key_concurrency: int = Field(4, ge=1, description="concurrent queries of one key")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from neve.traceql.storage.candidates import Candidates
     from neve.traceql.storage.span_reader import SpanReader, Window
 
-__all__ = ["FoundSpan", "FoundTrace", "Spanset", "search"]
+__all__ = ["FoundSpan", "FoundTrace", "Spanset", "find_traces", "search"]
 
 FIRST_PAGE = 100  # candidates of the first page
 GROWTH = 4
@@ -73,6 +73,11 @@ def search(reader: SpanReader, query: Query, window: Window, limit: int, spans_p
     Candidates are taken in the order of their newest span. A trace is evaluated with its spans up to the margin around
     the range, and its result are those that start within the range.
     """
+    return _summarize(reader, find_traces(reader, query, window, limit, spans_per_set), window)
+
+
+def find_traces(reader: SpanReader, query: Query, window: Window, limit: int, spans_per_set: int) -> list[FoundTrace]:
+    """Return the traces of a search without their summaries."""
     pipeline = query.root
     if not isinstance(pipeline, Pipeline):
         raise InvalidExpression("this query is about metrics, expected spansets", hint="use query_range or query")
@@ -86,7 +91,7 @@ def search(reader: SpanReader, query: Query, window: Window, limit: int, spans_p
         if len(ids) < size:
             break
         offset, size = offset + size, min(size * GROWTH, MAX_PAGE)
-    return _summarize(reader, found[:limit], window)
+    return found[:limit]
 
 
 def _summarize(reader: SpanReader, found: list[FoundTrace], window: Window) -> list[FoundTrace]:

@@ -17,9 +17,9 @@ from neve.otlp import encode
 from neve.traceql.storage.sql import Sql
 
 if TYPE_CHECKING:
-    from neve.traceql.storage.span_reader import SpanReader
+    from neve.traceql.storage.span_reader import SpanReader, Window
 
-__all__ = ["TraceMessage", "read_trace", "write_trace"]
+__all__ = ["TraceMessage", "read_trace", "read_traces", "write_trace"]
 
 MAX_SPANS = 100_000
 # Columns that are not part of the message.
@@ -42,18 +42,21 @@ class TraceMessage:
     @property
     def note(self) -> str:
         """Return the reason why spans were left out."""
-        return (
-            f"the trace has more than {MAX_SPANS:,} spans: the first {MAX_SPANS:,} are shown" if self.is_partial else ""
-        )
+        return f"there are more than {MAX_SPANS:,} spans: the first {MAX_SPANS:,} are shown" if self.is_partial else ""
 
 
 def read_trace(reader: SpanReader, trace_id: str) -> TraceMessage:
     """Return the spans of a trace in order of time. Of a very large one, the first."""
+    return read_traces(reader, Sql(f"trace_id = unhex('{trace_id}')"), None)  # digits: the caller has parsed the id
+
+
+def read_traces(reader: SpanReader, condition: Sql, window: Window | None) -> TraceMessage:
+    """Return the spans that fulfil a condition in order of time. Of very many, the first."""
     schema = pa.schema([one for one in BY_SIGNAL[Signal.TRACES].schema if one.name not in _OWN])
     names = ", ".join(schema.names)
-    where = f"WHERE trace_id = unhex('{trace_id}')"  # digits only: the caller has parsed the id
     order = f"ORDER BY start_time_unix_nano, span_id LIMIT {MAX_SPANS + 1}"
-    rows = reader.table(Sql(f"SELECT {names} FROM spans {where} {order}"), None)  # noqa: S608  # constants and digits
+    text = f"SELECT {names} FROM spans WHERE {condition.text} {order}"  # noqa: S608  # parameters
+    rows = reader.table(Sql(text, condition.parameters), window)
     found = rows.slice(0, MAX_SPANS).cast(schema).combine_chunks().to_batches()
     message = encode(Signal.TRACES, found[0]) if found else b""
     return TraceMessage(message, rows.num_rows > MAX_SPANS)

@@ -1,0 +1,1 @@
+"""Jaeger's HTTP API: routes and errors."""

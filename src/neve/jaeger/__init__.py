@@ -1,0 +1,1 @@
+"""Jaeger's HTTP API without a server: services, operations, traces and dependencies."""
