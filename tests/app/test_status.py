@@ -56,6 +56,7 @@ def test_work_is_counted_by_task_and_state(control: Control) -> None:
         "rollup": (0, 0, 0),
         "search": (0, 0, 1),
         "series": (0, 0, 0),
+        "traces": (0, 0, 0),
         "autopilot": (0, 0, 0),
         "simulate": (0, 0, 0),
         "layout": (0, 0, 0),

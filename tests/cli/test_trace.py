@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neve.cli.terminal.waterfall import draw_waterfall
-from neve.explore.critical_path import find_critical_path
+from neve.model.critical_path import find_critical_paths
 from tests.cli.runner import run
 from tests.explore.traces import CHECKOUT, SECRET, make_trace_lake
 from tests.query.lakes import ACME, OTHER, settings_of
@@ -143,6 +143,6 @@ def test_critical_path_fills_the_roots(spans: list[tuple[int, int, int]]) -> Non
     parents = [parent if parent < place else -1 for place, (parent, _, _) in enumerate(spans)]
     starts = [start for _, start, _ in spans]
     ends = [start + duration for _, start, duration in spans]
-    path = find_critical_path(parents, starts, ends)
+    path = find_critical_paths(parents, starts, ends)
     assert sum(path) == sum(ends[one] - starts[one] for one, parent in enumerate(parents) if parent < 0)
     assert min(path) >= 0

@@ -10,7 +10,7 @@ from neve.model.properties import BLOOM_FILTER_PREFIX, METRICS_PREFIX
 from neve.model.tables import BY_SIGNAL, CONTEXT, TABLES
 
 EACH_TABLE = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-TRANSFORMS = {"identity", "day", "month", "year", "bucket[16]"}
+TRANSFORMS = {"hour", "identity", "day", "month", "year", "bucket[16]"}
 
 
 def names(table: Table) -> list[str]:

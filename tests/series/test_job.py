@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from neve.lake import follower
 from neve.lake.commit.append import append_once
 from neve.lake.read.positions import SourcePosition
 from neve.lake.write.table_writer import Target, write_files
@@ -14,7 +15,6 @@ from neve.model.commits import SERIES
 from neve.model.series_identity import IDENTITY_COLUMNS, make_series_ids
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode
-from neve.series import job
 from neve.series.config import SeriesConfig
 from neve.series.job import SeriesIndexer
 from neve.series.rows import LOGS, METRICS
@@ -103,7 +103,7 @@ def test_new_commits_are_read_once(lake: Lake, tmp_path: Path) -> None:
     put_metrics(lake, "checkout")
     assert [one.files_missing for one in series.status()] == [1, 0]
     result = series.update(METRICS)
-    assert (result.files, result.days) == (1, 1)
+    assert (result.files, result.partitions) == (1, 1)
     assert stored_series(lake) == expected_series(lake)
     again = series.update(METRICS)
     assert (again.committed, again.reason) == (False, "every file was read")
@@ -129,7 +129,7 @@ def test_killed_before_the_commit(lake: Lake, tmp_path: Path, monkeypatch: pytes
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(job, "append_once", fail)
+        patch.setattr(follower, "append_once", fail)
         with pytest.raises(KeyboardInterrupt):
             indexer(lake, tmp_path).run()
     assert stored_series(lake) == {}

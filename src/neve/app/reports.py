@@ -31,7 +31,7 @@ class JobReport(Report):
     """One piece of work."""
 
     id: str
-    task: str = Field(description="compact, maintain, rollup, search, series, autopilot, simulate or layout")
+    task: str = Field(description="compact, maintain, rollup, search, series, traces, autopilot, simulate or layout")
     table: str
     window: str = Field(description="day; empty: the whole table")
     reason: str = Field(description="reason of the job")
@@ -237,7 +237,7 @@ class PastReport(Report):
     """Something that was done to a table."""
 
     what: str = Field(
-        description="compact, maintain, rollup, search, series or autopilot; for maintenance with the step"
+        description="compact, maintain, rollup, search, series, traces or autopilot; for maintenance with the step"
     )
     table: str
     started: datetime

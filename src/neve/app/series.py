@@ -8,8 +8,9 @@ from neve.app.wiring import build_documents
 
 if TYPE_CHECKING:
     from neve.app.settings import Settings
+    from neve.lake.follower import Progress
     from neve.lake.lake import Lake
-    from neve.series.job import Progress, SeriesIndexer
+    from neve.series.job import SeriesIndexer
 
 
 def build_series(

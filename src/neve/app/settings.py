@@ -32,6 +32,7 @@ from neve.search.config import SearchConfig
 from neve.series.config import SeriesConfig
 from neve.state.config import BusConfig, StateConfig
 from neve.tail.config import TailConfig
+from neve.traces.config import TracesConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -138,6 +139,7 @@ class Settings(Section):
     reservoir: ReservoirConfig = Field(ReservoirConfig(), description="weighted sampling")
     search: SearchConfig = Field(SearchConfig(), description="full-text index")
     series: SeriesConfig = Field(SeriesConfig(), description="tables of series and streams")
+    traces: TracesConfig = Field(TracesConfig(), description="trace summaries and the service map")
     tail: TailConfig = Field(TailConfig(), description="tail sampling")
     rules: RulesConfig = Field(RulesConfig(), description="recording and alerting rules")
     maintain: MaintainConfig = Field(MaintainConfig(), description="table maintenance")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from neve.jobs.policies import PolicyStore
 
 
-SCHEDULED_TASKS = ("compact", "maintain", "rollup", "search", "series", "autopilot")
+SCHEDULED_TASKS = ("compact", "maintain", "rollup", "search", "series", "traces", "autopilot")
 TASKS = (*SCHEDULED_TASKS, "simulate", "layout")
 
 

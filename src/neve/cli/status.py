@@ -119,7 +119,7 @@ def follow_status(look: Callable[[], StatusReport], every: float) -> None:
                 return
 
 
-TASKS = ("compact", "maintain", "rollup", "search", "series", "autopilot")
+TASKS = ("compact", "maintain", "rollup", "search", "series", "traces", "autopilot")
 ALL_TABLES = "all tables"
 
 

@@ -21,6 +21,7 @@ class Task(StrEnum):
     ROLLUP = "rollup"  # into a level; its table is the one that is written
     SEARCH = "search"  # of a table: its search index
     SERIES = "series"  # into a table of series, or of streams
+    TRACES = "traces"  # into trace summaries, or the service map
     AUTOPILOT = "autopilot"  # of all tables together
     SIMULATE = "simulate"  # of sampling policies; its window is the id of the simulation
     LAYOUT = "layout"  # of a table: merge or roll back one attempt of the autopilot, which its window names
@@ -37,11 +38,11 @@ class Task(StrEnum):
     @property
     def is_short(self) -> bool:
         """True if it takes seconds, except for the first time."""
-        return self in {Task.ROLLUP, Task.SEARCH, Task.SERIES}
+        return self in {Task.ROLLUP, Task.SEARCH, Task.SERIES, Task.TRACES}
 
 
 URGENCY = (
-    *(Task.ROLLUP, Task.SERIES, Task.SEARCH, Task.LAYOUT, Task.SIMULATE),
+    *(Task.ROLLUP, Task.SERIES, Task.TRACES, Task.SEARCH, Task.LAYOUT, Task.SIMULATE),
     *(Task.COMPACT, Task.MAINTAIN, Task.AUTOPILOT),
 )
 # Each needs a document beside the job, which its own operation stores: no policy starts them.

@@ -127,7 +127,7 @@ class Policy(Section):
         (EVERY_TABLE,), min_length=1, description="names of tables, with *, ? and […]: metrics_*"
     )
     tasks: dict[Task, Rule] = Field(
-        {}, description="triggers of each task: compact, maintain, rollup, search, series, autopilot"
+        {}, description="triggers of each task: compact, maintain, rollup, search, series, traces, autopilot"
     )
     quiet: tuple[Quiet, ...] = Field((), description="quiet hours")
     budgets: tuple[Budget, ...] = Field((), description="daily limits of rewriting, by organization")
@@ -215,6 +215,7 @@ def build_default_policy(autopilot_hour: int | None) -> Policy:
             Task.ROLLUP: Rule(every="5m", batch=Batch(age_seconds=20)),
             Task.SEARCH: Rule(every="10m", batch=Batch(age_seconds=60)),
             Task.SERIES: Rule(every="10m", batch=Batch(age_seconds=30)),
+            Task.TRACES: Rule(every="10m", batch=Batch(age_seconds=60)),
             Task.MAINTAIN: Rule(cron="30 3 * * *"),
             Task.AUTOPILOT: autopilot,
         },

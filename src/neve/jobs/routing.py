@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from neve.jobs.job import REQUESTED_TASKS, Task
 from neve.model.levels import LEVELS
-from neve.model.signals import SERIES_TABLES
+from neve.model.signals import SERIES_TABLES, TRACE_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -62,8 +62,9 @@ def tables_for(task: Task, tables: Sequence[str]) -> list[str]:
             return [level.table for level in LEVELS if level.table in tables]
         case Task.SEARCH:
             return [name for name in SEARCHED_TABLES if name in tables]
-        case Task.SERIES:
-            return [name for name in SERIES_TABLES.values() if name in tables]
+        case Task.SERIES | Task.TRACES:
+            made = SERIES_TABLES if task is Task.SERIES else TRACE_TABLES
+            return [name for name in made.values() if name in tables]
     return list(tables)
 
 
@@ -109,7 +110,7 @@ def list_topics(tables: Iterable[str]) -> list[str]:
 def find_requested_jobs(announcement: Announcement) -> list[tuple[Task, str, str]]:
     """Return the jobs that a commit requests: task, table and window.
 
-    Rollups, series and the search index detect changes by themselves: their jobs are about the whole table.
+    Rollups, series, traces and the search index detect changes by themselves: their jobs are about the whole table.
     """
     if announcement.operation in MAINTENANCE_OPERATIONS:
         return []
@@ -122,4 +123,6 @@ def find_requested_jobs(announcement: Announcement) -> list[tuple[Task, str, str
         found.append((Task.SEARCH, SEARCHED_TABLE, ""))
     if announcement.table in SERIES_TABLES:
         found.append((Task.SERIES, SERIES_TABLES[announcement.table], ""))
+    if announcement.table in TRACE_TABLES:
+        found.append((Task.TRACES, TRACE_TABLES[announcement.table], ""))
     return found

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import shutil
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +16,7 @@ from neve.errors import EnvironmentFault, LakeError
 from neve.lake.storage.paths import S3_SCHEMES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyiceberg.table import Table
 
@@ -47,6 +50,27 @@ def prepare(
     """Configure a DuckDB connection to read the lake."""
     for statement in setup_statements(s3, on_s3=on_s3, extensions=extensions):
         connection.execute(statement)
+
+
+@contextmanager
+def open_scratch_database(
+    s3: S3Config, *, on_s3: bool, memory_mb: int, threads: int = 0
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a DuckDB with its own file, which is deleted at the end, so that memory does not grow with its tables."""
+    folder = Path(tempfile.mkdtemp(prefix="neve-scratch-"))
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": f"{memory_mb}MB",
+        "temp_directory": str(folder),
+        "preserve_insertion_order": "false",
+        **({"threads": threads} if threads else {}),
+    }
+    connection = duckdb.connect(str(folder / "scratch.duckdb"), config=settings)
+    try:
+        prepare(connection, s3, on_s3=on_s3, extensions=("httpfs",) if on_s3 else ())
+        yield connection
+    finally:
+        connection.close()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def setup_statements(s3: S3Config, *, on_s3: bool, extensions: Sequence[str] = EXTENSIONS) -> list[str]:

@@ -29,9 +29,11 @@ from neve.errors import LakeError
 from neve.lake.duckdb import find_link_path, quote_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from pyiceberg.types import IcebergType
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import FileScanTask
+    from pyiceberg.types import IcebergType, NestedField
 
 
 def format_file_list(paths: Iterable[str], root: str = "") -> str:
@@ -57,6 +59,34 @@ def exclude_deleted_sql(deletes: Iterable[str], root: str = "") -> str:
     return (
         f" ANTI JOIN ({deleted}) AS deleted ON data.filename = deleted.file_path AND data.file_row_number = deleted.pos"
     )
+
+
+def select_by_id(fields: Iterable[NestedField]) -> str:
+    """Return the option of `read_parquet` that selects columns by id: renamed ones are correct, missing ones null."""
+    columns = (
+        f"{field.field_id}: {{name: {quote_literal(field.name)}, "
+        f"type: {quote_literal(to_duckdb_type(field.field_type))}, default_value: NULL}}"
+        for field in fields
+    )
+    return f"schema = MAP {{{', '.join(columns)}}}"
+
+
+def select_nothing(fields: Iterable[NestedField]) -> str:
+    """Return the statement of no rows with some columns."""
+    columns = (f"NULL::{to_duckdb_type(field.field_type)} AS {quote_name(field.name)}" for field in fields)
+    return f"SELECT {', '.join(columns)} WHERE false"
+
+
+def scan_tasks_sql(schema: Schema, tasks: Sequence[FileScanTask], names: Sequence[str]) -> str:
+    """Return a subquery in parentheses: rows of some files without deleted ones, with the path in `filename`."""
+    fields = [schema.find_field(name) for name in names]
+    if not tasks:
+        return f"(SELECT *, NULL::VARCHAR AS filename FROM ({select_nothing(fields)}))"  # noqa: S608 - quoted
+    paths = format_file_list(task.file.file_path for task in tasks)
+    deletes = sorted({file.file_path for task in tasks for file in task.delete_files})
+    source = f"read_parquet({paths}, {select_by_id(fields)}, hive_partitioning = false) AS data"
+    listed = ", ".join(quote_name(name) for name in names)
+    return f"(SELECT {listed}, filename FROM {source}{exclude_deleted_sql(deletes) if deletes else ''})"  # noqa: S608 - quoted
 
 
 SIMPLE_TYPES: dict[type[IcebergType], str] = {

@@ -15,7 +15,7 @@ from neve.lake.calendar import Unit, from_ordinal, to_ordinal
 from neve.maintain.snapshots import format_time
 from neve.maintain.step import KEEP, Entry
 from neve.model.decision_tables import OPEN_TRACES
-from neve.model.signals import NAMESPACE, SERIES_TABLES, Signal
+from neve.model.signals import NAMESPACE, SERIES_TABLES, TRACE_TABLES, Signal
 from neve.model.tables import INGESTED_FILES, ORGANIZATION, SEARCH_INDEX, SPAN_REPEATS, SPANS
 from neve.text import format_count
 
@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 # search index expires with the files that it describes, and open traces have no decision yet.
 BY_NAME_ONLY = (INGESTED_FILES.name, SEARCH_INDEX.name, OPEN_TRACES.name)
 # Rules for a table apply to a table that is useless without it, too.
-FOLLOWED_TABLES = {SPAN_REPEATS.name: SPANS.name} | {series: source for source, series in SERIES_TABLES.items()}
+FOLLOWED_TABLES = {
+    SPAN_REPEATS.name: SPANS.name,
+    **{series: source for source, series in SERIES_TABLES.items()},
+    **dict.fromkeys(TRACE_TABLES.values(), SPANS.name),
+}
 
 
 def rules_for(rules: Sequence[RetentionRule], table: str) -> tuple[RetentionRule, ...]:

@@ -17,3 +17,4 @@ POSITIONS_PROPERTY = "neve.positions."  # followed by the name of the stream
 BATCHES_PROPERTY = "neve.batches"
 
 SERIES = "series"  # name of the stream that keeps the tables of series current
+TRACES = "traces"  # name of the stream that keeps trace summaries and the service map current

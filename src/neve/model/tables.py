@@ -19,6 +19,7 @@ from neve.model.recorded import RECORDED
 from neve.model.rollups import ROLLUPS
 from neve.model.series_tables import LOG_STREAMS, METRIC_SERIES
 from neve.model.signals import Signal
+from neve.model.trace_tables import SERVICE_EDGES, TRACE_SUMMARIES
 
 SEARCH_FILE_SIZE_BYTES = 64 * 1024 * 1024  # 64 MB: a lookup reads whole row groups
 
@@ -358,8 +359,8 @@ LOGS_SAMPLE = declare_sample_table(LOGS)
 SPANS_SAMPLE = declare_sample_table(SPANS)
 
 TABLES = (
-    *(SPANS, SPAN_REPEATS, LOGS, METRICS, *ROLLUPS, METRIC_SERIES, LOG_STREAMS, QUARANTINE, INGESTED_FILES),
-    *(SEARCH_INDEX, QUERIES, AUDIT),
+    *(SPANS, SPAN_REPEATS, LOGS, METRICS, *ROLLUPS, METRIC_SERIES, LOG_STREAMS, TRACE_SUMMARIES, SERVICE_EDGES),
+    *(QUARANTINE, INGESTED_FILES, SEARCH_INDEX, QUERIES, AUDIT),
     *(DECISIONS, OPEN_TRACES, SAMPLED_SPANS, LOGS_SAMPLE, SPANS_SAMPLE, RECORDED),
 )
 BY_SIGNAL = {Signal.TRACES: SPANS, Signal.LOGS: LOGS, Signal.METRICS: METRICS}

@@ -16,8 +16,8 @@ from pyiceberg.expressions import And
 
 from neve.lake.duckdb import quote_literal, to_duckdb_path
 from neve.lake.read.positions import SourcePosition
-from neve.model.commits import SERIES
-from neve.model.signals import SERIES_TABLES
+from neve.model.commits import SERIES, TRACES
+from neve.model.signals import SERIES_TABLES, TRACE_TABLES
 from neve.predicate.names import fold
 from neve.query.cache import CacheKey
 from neve.query.engine.duckdb import DUCKDB
@@ -202,11 +202,12 @@ def plan_query(
 
 
 def find_seen_sequence(table: Table, look: CatalogView) -> int:
-    """Return the sequence number of the newest commit that the table of a table's series has seen; 0: none."""
-    seen_by = SERIES_TABLES.get(table.name()[-1])
-    if seen_by is None:
-        return 0
-    return SourcePosition.read_sequence(look.table(seen_by), SERIES, table)
+    """Return the number of the newest commit that the table of a table's series, or traces, has seen; 0: none."""
+    name = table.name()[-1]
+    for tables, stream in ((SERIES_TABLES, SERIES), (TRACE_TABLES, TRACES)):
+        if name in tables:
+            return SourcePosition.read_sequence(look.table(tables[name]), stream, table)
+    return 0
 
 
 def _scan_statistics(table: Table, plan: FilePlan, scan: Scan) -> ScanStatistics:

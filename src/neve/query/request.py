@@ -30,7 +30,7 @@ class Request:
     `time` bounds every table that has a `timestamp`, regardless of the statement. `limit` truncates the result.
     `partial` requests the readable part of the result if some files can't be read. `fresh` bypasses the cache.
     `time_zone` is the zone of the session: of times without a zone, of days, and of times in the result.
-    `only_new_files` reads only those files of a table that its table of series has not seen yet.
+    `only_new_files` reads only those files of a table that its table of series, or of traces, has not seen yet.
     `is_from_page` marks a query of a screen, from which no layout should be learned.
     """
 

@@ -19,7 +19,7 @@ from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import BinaryType, FixedType, StringType, UUIDType
 
 from neve.lake.calendar import EPOCH
-from neve.lake.duckdb import quote_literal, to_duckdb_path
+from neve.lake.duckdb import open_scratch_database, quote_literal, to_duckdb_path
 from neve.lake.read.snapshot_files import scan_paths
 from neve.model.decision_tables import DECISIONS, OPEN_TRACES
 from neve.tail.cycle_files import list_trace_files
@@ -27,7 +27,6 @@ from neve.tail.judge import has_limits
 from neve.tail.new_files import list_all_files
 from neve.tail.policy.evaluate.batch_evaluator import VOTE_WORDS, PolicyEvaluator, explain_votes
 from neve.tail.policy.evaluate.limits import LimitState
-from neve.tail.span_aggregation import open_scratch_database
 from neve.tail.span_order import REMARK
 from neve.tail.span_repeats import find_repeats
 from neve.tail.trace_summary import build_traces, extract_integers

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from neve.lake.calendar import now_utc
+from neve.lake.duckdb import open_scratch_database
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.decision_tables import DECISIONS, OPEN_TRACES
 from neve.state.leases import hold_worker_lease
@@ -29,7 +30,7 @@ from neve.tail.export.cursor import ExportCursors
 from neve.tail.judge import MICROS, CycleJudge, Readiness, compute_horizon
 from neve.tail.new_files import NewFiles, find_new_files, list_all_files, split_into_chunks
 from neve.tail.policy.evaluate.limits import LimitState
-from neve.tail.span_aggregation import MERGED_TRACES, CycleTables, aggregate_spans, choose_engine, open_scratch_database
+from neve.tail.span_aggregation import MERGED_TRACES, CycleTables, aggregate_spans, choose_engine
 from neve.tail.span_repeats import find_repeats
 from neve.tail.span_source import SpanSource
 

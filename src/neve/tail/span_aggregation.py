@@ -6,26 +6,23 @@ number of traces. Spans are aggregated in this process, or by the same statement
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-import duckdb
 import pyarrow.parquet as pq
 
-from neve.lake.duckdb import connect, prepare, quote_literal
+from neve.lake.duckdb import connect, quote_literal
 from neve.lake.duckdb_sql import format_file_list
 from neve.lake.spark.tasks import count_slices, run_tasks
 from neve.lake.storage.filesystem import resolve_filesystem
 from neve.tail.span_order import stored_extents_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+    import duckdb
 
     from neve.lake.config import S3Config
     from neve.lake.lake import Lake
@@ -33,27 +30,6 @@ if TYPE_CHECKING:
     from neve.tail.new_files import FileChunk, NewFiles
     from neve.tail.span_source import SpanReader
     from neve.tail.trace_summary import SummaryQuery
-
-
-@contextmanager
-def open_scratch_database(
-    s3: S3Config, *, on_s3: bool, memory_mb: int, threads: int = 0
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a DuckDB with its own file, which is deleted at the end of the cycle."""
-    folder = Path(tempfile.mkdtemp(prefix="neve-tail-"))
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": f"{memory_mb}MB",
-        "temp_directory": str(folder),
-        "preserve_insertion_order": "false",
-        **({"threads": threads} if threads else {}),
-    }
-    connection = duckdb.connect(str(folder / "cycle.duckdb"), config=settings)
-    try:
-        prepare(connection, s3, on_s3=on_s3, extensions=("httpfs",) if on_s3 else ())
-        yield connection
-    finally:
-        connection.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 NEW_TRACES, OPEN_BEFORE, KNOWN_TRACES = "new_traces", "open_before", "known"

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from neve.errors import ConfigError
 from neve.lake.duckdb import quote_literal, to_duckdb_path
-from neve.lake.duckdb_sql import exclude_deleted_sql, format_file_list, quote_name, to_duckdb_type
+from neve.lake.duckdb_sql import exclude_deleted_sql, format_file_list, quote_name, select_by_id
 from neve.model.signals import NAMESPACE
 from neve.model.tables import ARRIVAL, SPANS
 from neve.tail.column_mapping import COLUMN_TYPES, map_columns
@@ -148,12 +148,7 @@ class SpanReader:
         """Select the table's columns by id, so that renamed columns are correct and missing ones are null."""
         if not by_id:
             return ", union_by_name = true"
-        columns = ", ".join(
-            f"{field.field_id}: {{name: {quote_literal(field.name)}, "
-            f"type: {quote_literal(to_duckdb_type(field.field_type))}, default_value: NULL}}"
-            for field in (self.schema.find_field(name) for name in sorted(set(names)))
-        )
-        return f", schema = MAP {{{columns}}}"
+        return f", {select_by_id(self.schema.find_field(name) for name in sorted(set(names)))}"
 
 
 FIELD_ID = b"PARQUET:field_id"

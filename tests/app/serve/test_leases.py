@@ -16,6 +16,7 @@ def held(settings: Settings) -> dict[str, float]:
         "rollup": settings.rollup.lease_seconds,
         "search": settings.search.lease_seconds,
         "series": settings.series.lease_seconds,
+        "traces": settings.traces.lease_seconds,
         "autopilot": settings.autopilot.lease_seconds,
         "stage": settings.autopilot.stage.lease_seconds,
     }

@@ -43,6 +43,7 @@ SECTIONS = {
     "reservoir": "neve.reservoir.config:ReservoirConfig",
     "search": "neve.search.config:SearchConfig",
     "series": "neve.series.config:SeriesConfig",
+    "traces": "neve.traces.config:TracesConfig",
     "tail": "neve.tail.config:TailConfig",
     "rules": "neve.rules.config:RulesConfig",
     "maintain": "neve.maintain.config:MaintainConfig",

@@ -23,6 +23,7 @@ PartName = Literal[
     "rollup",
     "search",
     "series",
+    "traces",
     "tail",
     "rules",
     "autopilot",

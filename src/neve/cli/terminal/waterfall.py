@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from neve.cli.output import escape_controls, screen_width
-from neve.explore.critical_path import find_critical_path
+from neve.model.critical_path import find_critical_paths
 from neve.text import format_count, format_duration
 
 if TYPE_CHECKING:
@@ -71,13 +71,13 @@ def read_spans(document: dict[str, Any], logs: Sequence[dict[str, Any]]) -> list
         )
         for place, span_id in enumerate(columns["span_id"])
     ]
-    path = find_critical_path(
+    path = find_critical_paths(
         [one.parent for one in found], [one.start for one in found], [one.start + one.duration for one in found]
     )
     by_id: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for record in logs:
         by_id[record.get("span_id") or ""].append(record)
-    for one, critical in zip(found, path, strict=True):
+    for one, critical in zip(found, path.tolist(), strict=True):
         one.critical, one.logs = critical, by_id.pop(one.span_id, []) if one.span_id else []
     return found
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from neve.lake.duckdb import find_link_path, quote_literal
-from neve.lake.duckdb_sql import exclude_deleted_sql, format_file_list, quote_name, to_duckdb_type
+from neve.lake.duckdb_sql import exclude_deleted_sql, format_file_list, quote_name, select_by_id, select_nothing
 from neve.predicate.names import fold
 from neve.query.planning.file_planner import TIME, time_bounds
 from neve.query.planning.tenancy import TENANT, check_tenant
@@ -152,8 +152,7 @@ class _FileRead:
 
     def nothing(self) -> str:
         """Select no rows."""
-        columns = (f"NULL::{to_duckdb_type(column.field_type)} AS {quote_name(column.name)}" for column in self.wanted)
-        return f"SELECT {', '.join(columns)} WHERE false"
+        return select_nothing(self.wanted)
 
     def _tenant(self, owned: bool) -> list[str]:
         return [] if owned else [f"{quote_name(TENANT)} = {quote_literal(self.organization)}"]
@@ -189,12 +188,7 @@ class _FileRead:
         asked |= {TENANT} if self._tenant(owned) else set()
         asked |= {TIME} if self._times(inside) else set()
         fields = [column for column in self.schema.fields if column.name in asked] or [self.schema.fields[0]]
-        columns = (
-            f"{column.field_id}: {{name: {quote_literal(column.name)}, "
-            f"type: {quote_literal(to_duckdb_type(column.field_type))}, default_value: NULL}}"
-            for column in fields
-        )
-        return f"schema = MAP {{{', '.join(columns)}}}, hive_partitioning = false"
+        return f"{select_by_id(fields)}, hive_partitioning = false"
 
 
 def _partial_ranges(file: PlannedFile) -> Ranges:

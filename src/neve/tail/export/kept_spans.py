@@ -22,7 +22,7 @@ from pyiceberg.expressions import And, EqualTo, GreaterThan, GreaterThanOrEqual,
 from pyiceberg.types import TimestamptzType
 
 from neve.lake.calendar import EPOCH
-from neve.lake.duckdb import quote_literal
+from neve.lake.duckdb import open_scratch_database, quote_literal
 from neve.lake.duckdb_sql import format_file_list, quote_name
 from neve.lake.read.snapshot_files import EVERY_ROW, scan_paths
 from neve.logger import get_logger
@@ -32,7 +32,6 @@ from neve.tail.export.cursor import Position
 from neve.tail.new_files import find_all_repeats, find_new_files, list_all_files, split_into_chunks
 from neve.tail.policy.evaluate.thresholds import read_threshold, stamp_adjusted_count, write_thresholds
 from neve.tail.policy.evaluate.traces import MAX_THRESHOLD
-from neve.tail.span_aggregation import open_scratch_database
 from neve.tail.span_repeats import find_repeats
 from neve.tail.span_source import OWN_COLUMNS, ROW_TYPES
 

@@ -16,6 +16,7 @@ from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanO
 from pyiceberg.types import IntegerType, LongType, TimestampType, TimestamptzType
 
 from neve.lake.calendar import EPOCH, now_utc
+from neve.lake.duckdb import open_scratch_database
 from neve.model.decision_tables import DECISIONS
 from neve.tail.claims import NoClaims
 from neve.tail.column_mapping import NANOS_PER_UNIT
@@ -39,7 +40,6 @@ from neve.tail.span_aggregation import (
     CycleTables,
     aggregate_spans,
     choose_engine,
-    open_scratch_database,
 )
 from neve.tail.span_repeats import find_repeats
 from neve.tail.span_source import OWN_COLUMNS, SpanSource

@@ -27,6 +27,7 @@ from neve.rollup.config import RollupConfig
 from neve.search.config import SearchConfig
 from neve.series.config import SeriesConfig
 from neve.text import format_count
+from neve.traces.config import TracesConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,6 +78,7 @@ LeasedConfig = TypeVar(
     RollupConfig,
     SearchConfig,
     SeriesConfig,
+    TracesConfig,
 )
 
 MAX_LEASE_SECONDS = 15.0  # a held lease is renewed three times in it
@@ -95,6 +97,7 @@ def with_short_leases(settings: Settings) -> Settings:
             "rollup": _shorten_lease(settings.rollup),
             "search": _shorten_lease(settings.search),
             "series": _shorten_lease(settings.series),
+            "traces": _shorten_lease(settings.traces),
             "autopilot": _shorten_lease(settings.autopilot).model_copy(update={"stage": stage}),
         }
     )
@@ -120,6 +123,7 @@ class JobHandlers:
             Task.ROLLUP: self.rollup,
             Task.SEARCH: self.search,
             Task.SERIES: self.series,
+            Task.TRACES: self.traces,
             Task.AUTOPILOT: self.autopilot,
             Task.SIMULATE: self.simulate,
             Task.LAYOUT: self.layout,
@@ -216,6 +220,17 @@ class JobHandlers:
             result = series.update(kind)
         finally:
             series.documents.close()
+        return Outcome(result.reason, result.as_document())
+
+    def traces(self, job: Job, report: JobReporter) -> Outcome:
+        """Summarize traces of files that were not read yet, or count their calls."""
+        from neve.app.traces import build_traces  # noqa: PLC0415 - as above
+
+        traces = build_traces(self.settings, self.lake, build_progress(report))
+        try:
+            result = traces.update(job.table)
+        finally:
+            traces.documents.close()
         return Outcome(result.reason, result.as_document())
 
     def autopilot(self, _job: Job, report: JobReporter) -> Outcome:
