@@ -120,7 +120,8 @@ def test_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = {"alert": "A", "expr": "sum_over_time(x[3m]) > 5", "for": "1m", "keep_firing_for": "2m"}
     values = [float(i * 7 % 5) for i in range(50)]
     whole = replay(make_source(x=values), 49, rule)
-    monkeypatch.setattr(simulation, "STEPS_PER_QUERY", 7)
+    monkeypatch.setattr(simulation, "FIRST_STEPS", 7)
+    monkeypatch.setattr(simulation, "MAX_STEPS", 7)
     assert replay(make_source(x=values), 49, rule) == whole
     assert whole[0].firing_count
 
