@@ -8,7 +8,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tests.parts import cache, collector, golang, jars, kafka, prometheus, promtool, rest_catalog, s3, tailsampler
+from tests.parts import (
+    alertmanager,
+    cache,
+    collector,
+    golang,
+    jars,
+    kafka,
+    prometheus,
+    promtool,
+    rest_catalog,
+    s3,
+    tailsampler,
+)
 from tests.parts.command import CommandError
 from tests.parts.jars import Artifact
 
@@ -47,6 +59,7 @@ def recipes() -> tuple[Recipe, ...]:
         Recipe("tailsampler", tailsampler.program().parent, golang.missing, tailsampler.make, "a Go build, minutes"),
         Recipe("prometheus", prometheus.program().parent, golang.missing, prometheus.make, "a Go build, minutes"),
         Recipe("promtool", promtool.program().parent, golang.missing, promtool.make, "a Go build, minutes"),
+        Recipe("alertmanager", alertmanager.program().parent, golang.missing, alertmanager.make, "a Go build, minutes"),
         Recipe("collector", collector.program().parent, golang.missing, build_collector, "a Go build, minutes"),
     )
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.parts import alertmanager as alertmanager_part
 from tests.parts import collector as collector_part
 from tests.parts import kafka as kafka_part
 from tests.parts import postgres as postgres_part
@@ -76,6 +77,13 @@ def prometheus() -> Iterator[prometheus_part.Prometheus]:
     _need(prometheus_part.missing())
     with prometheus_part.prometheus() as part:
         yield part
+
+
+@pytest.fixture(scope="session")
+def alertmanager_binary() -> Path:
+    """Return Alertmanager's program; `tests.parts.alertmanager.alertmanager` runs it with a configuration."""
+    _need(alertmanager_part.missing())
+    return alertmanager_part.program()
 
 
 @pytest.fixture(scope="session")
