@@ -44,7 +44,7 @@ GAUGE = "queue.depth"
 def make_recent(first: int, last: int) -> pa.Table:
     """Return points `[first, last)` of all series of a counter, in order of time."""
     numbers = np.arange(SERIES)
-    series = _series_table(
+    series = build_series(
         COUNTER,
         [
             [("service.name", f"service-{one // 100}"), ("service.instance.id", f"pod-{one // 10}")]
@@ -56,13 +56,13 @@ def make_recent(first: int, last: int) -> pa.Table:
     steps = np.repeat(np.arange(first, last), SERIES)
     owner = np.tile(numbers, last - first)
     growth = 1.0 + owner % 7
-    return _points(series, owner, START_S + steps * GAP_S, (steps + 1) * growth)
+    return build_points(series, owner, START_S + steps * GAP_S, (steps + 1) * growth, START_S)
 
 
 def make_month(first: int, last: int) -> pa.Table:
     """Return points `[first, last)` of a gauge, half a gap after whole minutes."""
     numbers = np.arange(MONTH_SERIES)
-    series = _series_table(
+    series = build_series(
         GAUGE,
         [[("service.name", f"service-{one % 4}")] for one in numbers.tolist()],
         [[("queue", f"queue-{one}")] for one in numbers.tolist()],
@@ -71,12 +71,13 @@ def make_month(first: int, last: int) -> pa.Table:
     steps = np.repeat(np.arange(first, last), MONTH_SERIES)
     owner = np.tile(numbers, last - first)
     values = 50.0 + owner + 40.0 * np.sin(steps / 700.0 + owner)
-    return _points(series, owner, MONTH_START_S + steps * MONTH_GAP_S + MONTH_GAP_S // 2, values)
+    return build_points(series, owner, MONTH_START_S + steps * MONTH_GAP_S + MONTH_GAP_S // 2, values)
 
 
-def _series_table(
+def build_series(
     name: str, resources: list[list[tuple[str, str]]], attributes: list[list[tuple[str, str]]], *, is_counter: bool
 ) -> pa.Table:
+    """Return one row for each series, without the columns of points."""
     count = len(resources)
     schema = METRICS.schema
     columns = {field.name: pa.nulls(count, field.type) for field in schema}
@@ -97,12 +98,16 @@ def _series_table(
     return pa.table(columns)
 
 
-def _points(
-    series: pa.Table, owner: npt.NDArray[np.int64], seconds: npt.NDArray[np.int64], values: npt.NDArray[np.float64]
+def build_points(
+    series: pa.Table,
+    owner: npt.NDArray[np.int64],
+    seconds: npt.NDArray[np.int64],
+    values: npt.NDArray[np.float64],
+    started: int = 0,
 ) -> pa.Table:
+    """Return the points of series. `owner` is the row of the series of each point."""
     rows = series.take(pa.array(owner))
     nanos = seconds.astype(np.int64) * 1_000_000_000
-    started = START_S if rows.column("metric_type")[0].as_py() == "sum" else 0
     ids = np.stack([owner.astype(np.int64), nanos], axis=1).tobytes()
     own = {
         "timestamp": pa.array(seconds.astype(np.int64) * 1_000_000).cast(METRICS.schema.field("timestamp").type),

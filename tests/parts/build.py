@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.parts import (
+    alertmanager,
     cache,
     collector,
     golang,
@@ -63,6 +64,7 @@ def recipes() -> tuple[Recipe, ...]:
         Recipe("prometheus", prometheus.program().parent, golang.missing, prometheus.make, "a Go build, minutes"),
         Recipe("promtool", promtool.program().parent, golang.missing, promtool.make, "a Go build, minutes"),
         Recipe("loki", loki.program().parent, golang.missing, loki.make, "a Go build, 11 minutes"),
+        Recipe("alertmanager", alertmanager.program().parent, golang.missing, alertmanager.make, "a Go build, minutes"),
         Recipe("collector", collector.program().parent, golang.missing, build_collector, "a Go build, minutes"),
     )
 

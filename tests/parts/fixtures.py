@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.parts import alertmanager as alertmanager_part
 from tests.parts import collector as collector_part
 from tests.parts import kafka as kafka_part
 from tests.parts import loki as loki_part
@@ -86,6 +87,13 @@ def loki() -> Iterator[loki_part.Loki]:
     _need(loki_part.missing())
     with loki_part.loki() as part:
         yield part
+
+
+@pytest.fixture(scope="session")
+def alertmanager_binary() -> Path:
+    """Return Alertmanager's program; `tests.parts.alertmanager.alertmanager` runs it with a configuration."""
+    _need(alertmanager_part.missing())
+    return alertmanager_part.program()
 
 
 @pytest.fixture(scope="session")

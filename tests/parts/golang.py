@@ -1,11 +1,13 @@
 """Programs built from Go modules."""
 
+import json
 import os
 import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.parts.command import run
+from tests.parts.command import CommandError, run
 
 BUILDER = "go.opentelemetry.io/collector/cmd/builder"
 
@@ -32,8 +34,19 @@ def install(module: str, into: Path) -> None:
     _politely(["go", "install", "-trimpath", "-ldflags=-s -w", module], into, GOBIN=str(into))
 
 
-def build(package: str, program: Path, module: Path, tags: str) -> None:
-    """Build a program of a module that the go.mod in the folder `module` requires."""
+def download(module: str, version: str, work: Path) -> Path:
+    """Return the read-only folder of a module's source in the cache of Go."""
+    found = subprocess.run(
+        ["go", "mod", "download", "-json", f"{module}@{version}"], cwd=work, capture_output=True, text=True, check=False
+    )
+    answer = json.loads(found.stdout or "{}")
+    if "Dir" not in answer:
+        raise CommandError(f"can't download {module}@{version}: {answer.get('Error') or found.stderr}")
+    return Path(answer["Dir"])
+
+
+def build(package: str, program: Path, module: Path, tags: str = "") -> None:
+    """Build a program of the module in the folder `module`, or of one that its go.mod requires."""
     command = ["go", "build", "-mod=mod", "-trimpath", "-ldflags=-s -w", "-tags", tags, "-o", str(program), package]
     _politely(command, module)
 

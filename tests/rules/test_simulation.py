@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from neve.lexical.matchers import Matcher
 from neve.promql.engine import Engine
+from neve.promql.evaluator import Options
 from neve.promql.labels import make_labels
 from neve.promql.series import MemorySource, SeriesSet
 from neve.rules import simulation
 from neve.rules.evaluation import Evaluation, EvaluationOptions, RuleState
 from neve.rules.instant_vector import query_vector
+from neve.rules.overlay_source import OverlaySource
 from neve.rules.rule_file import Group, parse_rules
 from neve.rules.simulation import RuleSimulation, simulate
 from tests.cli.runner import run
@@ -120,7 +122,8 @@ def test_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = {"alert": "A", "expr": "sum_over_time(x[3m]) > 5", "for": "1m", "keep_firing_for": "2m"}
     values = [float(i * 7 % 5) for i in range(50)]
     whole = replay(make_source(x=values), 49, rule)
-    monkeypatch.setattr(simulation, "STEPS_PER_QUERY", 7)
+    monkeypatch.setattr(simulation, "FIRST_STEPS", 7)
+    monkeypatch.setattr(simulation, "MAX_STEPS", 7)
     assert replay(make_source(x=values), 49, rule) == whole
     assert whole[0].firing_count
 
@@ -146,6 +149,69 @@ def test_same_as_step_by_step(series: list[list[float | None]], expression: str,
         begun |= {(alert.labels, alert.active_at_ms) for alert in state.alerts.values() if alert.is_active}
     assert found.notifications == sent
     assert {(one.labels, one.active_at_ms) for one in found.periods} == begun
+
+
+RECORDINGS = ("x * 2", "sum by (n) (x)", "sum(x)", "x > 1", "rate(x[3m])", 'label_replace(x, "n", "", "", "")')
+READERS = ("r > 2", "sum_over_time(r[4m]) > 3", "count_over_time(r[3m]) > 1", "absent(r)", "r offset 2m > 1")
+
+
+@given(
+    st.lists(VALUES, min_size=1, max_size=3),
+    st.sampled_from(RECORDINGS),
+    st.sampled_from(READERS),
+    st.integers(0, 2),
+    st.integers(1, 6),
+)
+def test_chains_are_the_same_in_parts(
+    series: list[list[float | None]], recording: str, reader: str, limit: int, steps: int
+) -> None:
+    """Rules that read recorded series see the same samples and ends as step by step, however long the parts are."""
+    source = make_source(**{f"x{index}": values for index, values in enumerate(series)})
+    rules = ({"record": "r", "expr": recording}, {"alert": "A", "expr": reader, "for": "1m"})
+    minutes = max(len(values) for values in series)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(simulation, "FIRST_STEPS", steps)
+        patched.setattr(simulation, "MAX_STEPS", steps)
+        recorded, alerted = replay(source, minutes, *rules, limit=limit)
+    (group,) = groups_of(*rules, limit=limit)
+    results, states = MemorySource(), [RuleState(), RuleState()]
+    engine = Engine(OverlaySource(source, results))
+    samples, failures, begun = [0, 0], [0, 0], set()
+    for time_ms in range(0, minutes * MINUTE + 1, MINUTE):
+        evaluation = Evaluation(group, time_ms, lambda text, at: query_vector(engine, text, at), OPTIONS)
+        for place, rule in enumerate(group.rules):
+            result = evaluation.evaluate(rule, states[place])
+            states[place] = result.state
+            samples[place] += len(result.samples)
+            failures[place] += bool(result.state.error)
+            for one in result.samples:
+                results.add(one.labels, [(one.time_ms, one.value, 0)])
+        begun |= {(alert.labels, alert.active_at_ms) for alert in states[1].alerts.values() if alert.is_active}
+    assert [recorded.samples, alerted.samples] == samples
+    assert [recorded.failures, alerted.failures] == failures
+    assert {(one.labels, one.active_at_ms) for one in alerted.periods} == begun
+
+
+def test_parts_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query with too many samples is split, and the next parts are shorter."""
+    values = [float(i % 7) for i in range(400)]
+    rule = {"alert": "A", "expr": "sum_over_time(x[3m]) > 9"}
+    whole = replay(make_source(x=values), 399, rule)
+    source = make_source(x=values)
+    options = Options(max_samples=300)
+    monkeypatch.setattr(simulation, "Engine", lambda given: Engine(given, options))
+    monkeypatch.setattr(simulation, "PART_SAMPLES", 100)
+    monkeypatch.setattr(simulation, "FIRST_STEPS", 200)
+    assert replay(source, 399, rule) == whole
+    assert 4 < source.queries < 20
+
+
+def test_rules_share_samples() -> None:
+    """Rules with the same selector read it once in a part."""
+    source = make_source(x=[float(i % 7) for i in range(100)])
+    rules = ({"alert": "A", "expr": "x > 3"}, {"alert": "B", "expr": "x > 5"}, {"record": "r", "expr": "x"})
+    replay(source, 99, *rules)
+    assert source.queries == 1
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from neve.errors import EvaluationFailed, QueryError
@@ -12,7 +13,7 @@ from neve.promql.labels import Labels, make_labels
 from neve.promql.language.syntax import METRIC_NAME
 from neve.promql.series import STALE
 from neve.rules.alert_template import AlertTemplates
-from neve.rules.alerts import Alert, Alerts, Notification, Observation, advance, collect_notifications
+from neve.rules.alerts import Alert, Alerts, AlertState, Notification, Observation, advance, collect_notifications
 
 if TYPE_CHECKING:
     from neve.rules.rule_file import Group, Rule
@@ -24,6 +25,7 @@ QueryAt = Callable[[str, int], Vector]  # expression and time in milliseconds
 ALERTS, ALERTS_FOR_STATE = "ALERTS", "ALERTS_FOR_STATE"
 DEFAULT_INTERVAL_MS = 60_000
 DEFAULT_RESEND_MS = 60_000
+CACHED_LABELS = 10_000  # label sets of alerts, which are the same at each step of a replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +111,30 @@ def _observe(rule: Rule, labels: Labels, value: float | Histogram, templates: Al
     own = {name: templates.expand(text, labels, value) for name, text in rule.labels}
     annotations = tuple((name, templates.expand(text, labels, value)) for name, text in rule.annotations)
     number = 0.0 if isinstance(value, Histogram) else value
-    named = {**dict(labels), **own, "alertname": rule.name}
+    return Observation(_name_alert(labels, tuple(own.items()), rule.name), annotations, number)
+
+
+@lru_cache(maxsize=CACHED_LABELS)
+def _name_alert(labels: Labels, own: Labels, name: str) -> Labels:
+    """Return the labels of an alert: those of its sample, of its rule, and its name."""
+    named = {**dict(labels), **dict(own), "alertname": name}
     named.pop(METRIC_NAME, None)
-    return Observation(make_labels(named), annotations, number)
+    return make_labels(named)
 
 
 def _alert_samples(rule: Rule, alert: Alert) -> list[tuple[Labels, float | Histogram]]:
     """Return the series of an active alert: `ALERTS` with its state, and the time since when it is active."""
-    labels = {**dict(rule.labels), **dict(alert.labels), "alertname": rule.name}
-    return [
-        (make_labels({**labels, METRIC_NAME: ALERTS, "alertstate": alert.state.value}), 1.0),
-        (make_labels({**labels, METRIC_NAME: ALERTS_FOR_STATE}), float(alert.active_at_ms // 1000)),
-    ]
+    state, since = _name_alert_series(rule.labels, alert.labels, rule.name, alert.state)
+    return [(state, 1.0), (since, float(alert.active_at_ms // 1000))]
+
+
+@lru_cache(maxsize=CACHED_LABELS)
+def _name_alert_series(own: Labels, labels: Labels, name: str, state: AlertState) -> tuple[Labels, Labels]:
+    known = {**dict(own), **dict(labels), "alertname": name}
+    return (
+        make_labels({**known, METRIC_NAME: ALERTS, "alertstate": state.value}),
+        make_labels({**known, METRIC_NAME: ALERTS_FOR_STATE}),
+    )
 
 
 def _record(rule: Rule, vector: Vector, limit: int) -> list[tuple[Labels, float | Histogram]]:

@@ -1,54 +1,38 @@
-"""Replay rules over the past: one range query for each rule, then the states of its alerts step by step.
+"""Replay rules over the past, part after part, and report the alerts that would have fired.
 
-A range query gives the same as an instant query at each step, with two exceptions that are evaluated step by step: an
-expression that depends on the query's own range, and one that fails at some step.
+A part is as long as its samples fit into memory. All rules are replayed over it, one after the other, then comes the
+next part. Memory is that of one part and of the recorded results that later rules reach back to.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from neve.errors import EvaluationFailed
 from neve.promql.engine import Engine
 from neve.promql.language.parser import parse
 from neve.promql.language.syntax import METRIC_NAME, VectorSelector, walk
-from neve.promql.series import MemorySource
-from neve.rules.alerts import AlertState
-from neve.rules.evaluation import ALERTS, ALERTS_FOR_STATE, Evaluation, RuleState
-from neve.rules.instant_vector import query_vector
+from neve.rules.evaluation import ALERTS, ALERTS_FOR_STATE
 from neve.rules.overlay_source import OverlaySource
-from neve.rules.running.range_program import depends_on_range
+from neve.rules.replay_source import EarlierResults, SampleCache
+from neve.rules.rule_replay import AlertPeriod, RuleReplay
+from neve.rules.running.late_data import find_reach
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from neve.promql.engine import Result
-    from neve.promql.histograms.native import Histogram
-    from neve.promql.labels import Labels
     from neve.promql.series import SeriesSource
-    from neve.rules.alerts import Alert
-    from neve.rules.evaluation import EvaluationOptions, Vector
+    from neve.rules.evaluation import EvaluationOptions
     from neve.rules.rule_file import Group, Rule
 
 __all__ = ["AlertPeriod", "RuleSimulation", "Simulation", "format_time", "simulate"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-STEPS_PER_QUERY = 5_000  # a matrix of many series and steps must fit into memory
-
-
-@dataclass(frozen=True, slots=True)
-class AlertPeriod:
-    """Time in which an alert was active. `fired_at_ms` is `None` if it was only pending, ends are `None` at the end."""
-
-    rule: str
-    labels: Labels
-    active_at_ms: int
-    fired_at_ms: int | None
-    ended_at_ms: int | None
-    peak: float
+FIRST_STEPS, MAX_STEPS = 500, 5_000  # of the rule that is evaluated most often, in one part
+PART_SAMPLES = 1_000_000  # of the largest query of a part; with all that is computed from them, some 100 MB
+MAX_GROWTH = 4.0  # of a part to the next one
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,120 +117,81 @@ def simulate(
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None,
 ) -> Simulation:
     """Return what the rules would have done. Rules see the results of those before them, in the order of the files."""
-    results = MemorySource()
-    engine = Engine(OverlaySource(source, results))
-    pending = [(group, rule) for group in groups for rule in group.rules]
-    later = [_recorded_names(rule) for _, rule in pending]
-    found = []
-    for place, (group, rule) in enumerate(pending):
-        progress("rules", place, len(pending))
-        unseen = set().union(*later[place:])
-        found.append(_Replay(group, rule, engine, results, options, _note(rule, unseen)).run(start_ms, end_ms))
-    progress("rules", len(pending), len(pending))
-    return Simulation(start_ms, end_ms, tuple(found))
+    cache = SampleCache(source)
+    replays = _open_replays(groups, cache, options)
+    reach = max((find_reach(one.rule, {}) + one.group.query_offset_ms for one in replays), default=0)
+    interval, steps, first = min((one.step_ms for one in replays), default=options.interval_ms), FIRST_STEPS, start_ms
+    while first <= end_ms:
+        last = min(end_ms, first + steps * interval - 1)
+        for one in replays:
+            one.run(first, last)
+        for one in replays:
+            one.results.drop_before(last - reach)
+        cache.clear()
+        first = last + 1
+        progress("time", min(first, end_ms) - start_ms, end_ms - start_ms)
+        steps = _choose_steps(steps, max((one.peak_samples for one in replays), default=0))
+    notes = _note_unseen([one.rule for one in replays])
+    return Simulation(start_ms, end_ms, tuple(map(_summarize, replays, notes)))
+
+
+def _open_replays(groups: Sequence[Group], cache: SampleCache, options: EvaluationOptions) -> list[RuleReplay]:
+    """Return a replay for each rule. Its queries see the results of those before it."""
+    found: list[RuleReplay] = []
+    rules = [(group, rule) for group in groups for rule in group.rules]
+    for place, (group, rule) in enumerate(rules):
+        earlier = EarlierResults([one.results for one in found if one.is_read])
+        is_read = any(_may_read(later, _recorded_names(rule)) for _, later in rules[place + 1 :])
+        found.append(RuleReplay(group, rule, Engine(OverlaySource(cache, earlier)), options, is_read))
+    return found
+
+
+def _choose_steps(steps: int, peak: int) -> int:
+    """Return the steps of the next part, so that its largest query has about as many samples as allowed.
+
+    >>> _choose_steps(500, 2_000_000), _choose_steps(500, 10)
+    (250, 2000)
+    """
+    growth = min(MAX_GROWTH, PART_SAMPLES / max(peak, 1))
+    return max(1, min(MAX_STEPS, int(steps * growth)))
 
 
 def _recorded_names(rule: Rule) -> set[str]:
     return {ALERTS, ALERTS_FOR_STATE} if rule.is_alert else {rule.name}
 
 
-def _note(rule: Rule, unseen: set[str]) -> str:
-    """Return a note if a rule reads series that it or a later rule records: it sees those of the lake alone."""
-    names = {
-        matcher.value
-        for node in walk(parse(rule.expression))
-        if isinstance(node, VectorSelector)
-        for matcher in node.all_matchers
-        if matcher.name == METRIC_NAME
-    }
-    used = sorted(names & unseen)
-    return f"reads {', '.join(used)}, which this or a later rule records: it sees no results of them" if used else ""
+def _may_read(rule: Rule, names: set[str]) -> bool:
+    """Return whether a selector of a rule can choose series of some names. Templates of labels may query any."""
+    if any("query" in text for _, text in rule.labels):
+        return True
+    for node in walk(parse(rule.expression)):
+        if isinstance(node, VectorSelector):
+            wanted = [one for one in node.all_matchers if one.name == METRIC_NAME]
+            if any(all(one.match_all([name])[0] for one in wanted) for name in names):
+                return True
+    return False
 
 
-@dataclass
-class _Replay:
-    group: Group
-    rule: Rule
-    engine: Engine
-    results: MemorySource
-    options: EvaluationOptions
-    note: str
-
-    def run(self, start_ms: int, end_ms: int) -> RuleSimulation:
-        step = self.group.interval_ms or self.options.interval_ms
-        times = range(-(-start_ms // step) * step, end_ms + 1, step)
-        periods = _Periods(self.rule.name)
-        state, samples, sent, failures, error = RuleState(), 0, 0, 0, ""
-        for first in range(0, len(times), STEPS_PER_QUERY):
-            part = times[first : first + STEPS_PER_QUERY]
-            query = self._open_query(part)
-            for time_ms in part:
-                before = state
-                result = Evaluation(self.group, time_ms, query, self.options).evaluate(self.rule, state)
-                state = result.state
-                failures, error = (failures + 1, state.error) if state.error else (failures, error)
-                samples += len(result.samples)
-                sent += len(result.notifications)
-                for one in result.samples:
-                    self.results.add(one.labels, [(one.time_ms, one.value, 0)])
-                periods.follow(before.alerts, state.alerts, time_ms)
-        group, rule = self.group, self.rule
-        return RuleSimulation(
-            group.name, rule.name, rule.kind, len(times), samples, periods.close(), sent, failures, error, self.note
-        )
-
-    def _open_query(self, times: range) -> Callable[[str, int], Vector]:
-        """Return the port of the evaluation. It evaluates the rule's expression at all times at once if possible."""
-        vectors = None if depends_on_range(self.rule) else self._query_range(times)
-
-        def query(text: str, time_ms: int) -> Vector:
-            if vectors is not None and text == self.rule.expression:
-                return vectors.get(time_ms, ())
-            return query_vector(self.engine, text, time_ms)
-
-        return query
-
-    def _query_range(self, times: range) -> Mapping[int, Vector] | None:
-        offset = self.group.query_offset_ms
-        try:
-            result = self.engine.query_range(self.rule.expression, times[0] - offset, times[-1] - offset, times.step)
-        except EvaluationFailed:
-            return None  # single steps may succeed
-        return _split_steps(result)
+def _note_unseen(rules: Sequence[Rule]) -> list[str]:
+    """Return a note for each rule that reads series that it or a later rule records: it sees those of the lake."""
+    notes = []
+    for place, rule in enumerate(rules):
+        names = sorted({name for later in rules[place:] for name in _recorded_names(later) if _may_read(rule, {name})})
+        reads = f"reads {', '.join(names)}, which this or a later rule records: it sees no results of them"
+        notes.append(reads if names else "")
+    return notes
 
 
-def _split_steps(result: Result) -> dict[int, Vector]:
-    """Return the instant vector of each step of a range query."""
-    found: dict[int, list[tuple[Labels, float | Histogram]]] = {}
-    for series in result.series:
-        for time_ms, value in series.floats:
-            found.setdefault(time_ms, []).append((series.labels, value))
-        for time_ms, histogram in series.histograms:
-            found.setdefault(time_ms, []).append((series.labels, histogram))
-    return dict(found)
-
-
-class _Periods:
-    """Active times of the alerts of a rule, from the states before and after each step."""
-
-    def __init__(self, rule: str) -> None:
-        self._rule = rule
-        self._open: dict[Labels, AlertPeriod] = {}
-        self._closed: list[AlertPeriod] = []
-
-    def follow(self, before: Mapping[Labels, Alert], after: Mapping[Labels, Alert], time_ms: int) -> None:
-        """Note the changes of one step."""
-        for labels in [one for one in before if before[one].is_active]:
-            now = after.get(labels)
-            if now is None or not now.is_active:
-                self._closed.append(replace(self._open.pop(labels), ended_at_ms=time_ms))
-        for labels, alert in after.items():
-            if alert.is_active:
-                fired = alert.fired_at_ms if alert.state is AlertState.FIRING else None
-                known = self._open.get(labels)
-                peak = alert.value if known is None else max(known.peak, alert.value)
-                self._open[labels] = AlertPeriod(self._rule, labels, alert.active_at_ms, fired, None, peak)
-
-    def close(self) -> tuple[AlertPeriod, ...]:
-        """Return all periods in the order of their beginning."""
-        return tuple(sorted([*self._closed, *self._open.values()], key=lambda one: (one.active_at_ms, one.labels)))
+def _summarize(one: RuleReplay, note: str) -> RuleSimulation:
+    return RuleSimulation(
+        one.group.name,
+        one.rule.name,
+        one.rule.kind,
+        one.steps,
+        one.samples,
+        one.periods.close(),
+        one.notifications,
+        one.failures,
+        one.error,
+        note,
+    )

@@ -6,18 +6,19 @@ The table `recorded` is the source. The copy is written after each commit: reade
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from neve.model.signals import RULES_SPACE
 from neve.promql.labels import make_labels
 from neve.rules.alerts import AlertState
-from neve.rules.notify.outgoing_alert import fingerprint_labels
+from neve.rules.notify.outgoing_alert import AddedLabels
 from neve.rules.running.recorded_rows import list_rule_ids
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from neve.promql.labels import Labels
     from neve.rules.alerts import Alert
     from neve.rules.evaluation import RuleState
     from neve.rules.rule_file import Rule
@@ -48,9 +49,10 @@ class AlertStatus:
         return str(self.document["state"])
 
     @property
-    def fingerprint(self) -> str:
-        """Return the fingerprint of the labels."""
-        return fingerprint_labels(make_labels(self.labels))
+    def sent_labels(self) -> Labels:
+        """Return the labels with which the alert is sent, by which silences match it."""
+        known = self.group.get("added_labels", {"external": {}})
+        return AddedLabels(**known).add_to(make_labels(self.labels), self.group["organization"])
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,17 @@ class RuleStatuses:
         self._documents = documents
 
     def publish(
-        self, results: Iterable[GroupResult], cycle: int, snapshot_id: int | None, intervals: Mapping[GroupKey, int]
+        self,
+        results: Iterable[GroupResult],
+        cycle: int,
+        snapshot_id: int | None,
+        intervals: Mapping[GroupKey, int],
+        added: AddedLabels | None = None,
     ) -> None:
         """Store the last evaluation of groups."""
+        labels = {"added_labels": {"external": {}} if added is None else asdict(added)}
         for one in results:
-            document = describe_evaluation(one, cycle, snapshot_id, intervals.get(one.key, 0))
+            document = describe_evaluation(one, cycle, snapshot_id, intervals.get(one.key, 0)) | labels
             self._documents.put(RULES_SPACE, one.key.text, document)
 
     def remove_others(self, known: Collection[GroupKey]) -> None:

@@ -83,4 +83,6 @@ def _is_alert(one: Any, refused: dict[str, str]) -> bool:
     labels = one["labels"]
     if not labels.get("alertname") or "" in labels.values() or refused.items() & labels.items():
         return False
+    if one.get("status") == "firing":  # in the body of a webhook
+        return bool(one["endsAt"] == "0001-01-01T00:00:00Z")
     return datetime.fromisoformat(one["startsAt"]) < datetime.fromisoformat(one["endsAt"])

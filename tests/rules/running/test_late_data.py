@@ -125,11 +125,14 @@ def test_corrected_series_end(desk: Desk) -> None:
     assert [(minute, value) for minute, pod, value in read(desk) if pod == "b"] == [(3, 7.0), (4, 7.0), (5, None)]
 
 
-def test_missed_evaluations_are_filled(desk: Desk) -> None:
-    """After a pause of the service, the values of that time are recorded too."""
+def test_skipped_evaluations_are_filled(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values of evaluations that were skipped are recorded, too."""
     for minute in range(4, 8):
         desk.put("load", 1.0, START_MS + minute * MINUTE, pod="a")
     desk.restart()
+    monkeypatch.setattr(
+        "neve.rules.running.runner.RuleRunner._choose_time", lambda _self, _key, _old, newest, _step: newest
+    )
     desk.run(START_MS + 7 * MINUTE)
     correct(desk)
     assert [minute for minute, _, _ in read(desk)] == list(range(8))

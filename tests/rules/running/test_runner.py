@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from neve.lake.lake import Lake
+    from neve.rules.running.cycle_result import CycleResult
 
 RULES = """
 groups:
@@ -79,6 +80,36 @@ def test_an_alert_survives_restarts(desk: Desk) -> None:
     expected = [["pending"], ["pending"], ["firing"], ["firing"], ["firing"], ["inactive"], ["inactive"], ["inactive"]]
     assert found == expected
     assert sent_kinds(results) == [("HighLoad", fired, False), ("HighLoad", fired, True)]
+
+
+def test_missed_evaluations_are_made_up_for(desk: Desk) -> None:
+    """An alert that fired and ended while no process ran is in the table, with its own times, and is sent."""
+    for minute, value in enumerate([1, 9, 9, 9, 9, 1, 1, 1]):
+        desk.put("load", float(value), START_MS + minute * MINUTE, path="a")
+    desk.run(START_MS)
+    desk.restart()
+    results: list[CycleResult] = []
+    desk.now_ms = START_MS + 7 * MINUTE
+    with desk.lease() as lease:
+        while not results or desk.runner.is_behind:
+            results.append(desk.runner.run(lease))
+    fired = START_MS + 3 * MINUTE
+    assert sent_kinds(results) == [("HighLoad", fired, False), ("HighLoad", fired, True)]
+    assert len(results) == 7
+
+
+def test_slow_groups_catch_up_by_the_newest(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluations that take too long to be made up for are skipped, so that the newest one is not late."""
+    desk.put("load", 3.0, path="a")
+    desk.run(START_MS)
+    monkeypatch.setattr("neve.rules.running.runner.time.monotonic", iter(range(0, 10**6, 40)).__next__)
+    desk.run(START_MS + MINUTE)
+    monkeypatch.undo()
+    with desk.lease() as lease:
+        desk.now_ms = START_MS + 4 * MINUTE
+        result = desk.runner.run(lease)
+    assert not desk.runner.is_behind
+    assert {one.time_ms for one in result.results if one.key.name == "shop"} == {desk.now_ms}
 
 
 def test_series_of_alerts_end(desk: Desk) -> None:

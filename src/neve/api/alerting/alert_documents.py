@@ -79,10 +79,10 @@ def list_alerts(
         valid_ms = 4 * max(group.document["interval_ms"], 60_000)
         for one in group.alerts:
             if one.state == "firing":
-                labels = make_labels(one.labels)
+                labels = one.sent_labels
                 silenced = [silence.id for silence in silences if silence.matches(labels)]
                 alert = {
-                    "labels": one.labels,
+                    "labels": dict(labels),
                     "annotations": one.document["annotations"],
                     "startsAt": format_rfc3339(one.document["fired_at_ms"]),
                     "endsAt": format_rfc3339(group.document["time_ms"] + valid_ms),

@@ -45,8 +45,9 @@ TABLES = ("metrics",)
 
 @contextmanager
 def open_rule_series(settings: Settings, lake: Lake, organization: str) -> Iterator[SeriesSource]:
-    """Open the series of one organization for the operator, who has no limits."""
-    service = build_query_service(settings, lake, limits=no_limits)
+    """Open the series of one organization for the operator, who has no limits. A replay reads no result twice."""
+    query = settings.query.model_copy(update={"cache_bytes": 0})
+    service = build_query_service(settings.model_copy(update={"query": query}), lake, limits=no_limits)
     try:
         yield open_series(service, organization)
     finally:

@@ -11,7 +11,7 @@ from neve.query.service import no_limits
 from neve.rules.notify.delivery_queue import SPACE as CURSORS
 from neve.rules.notify.outgoing_alert import format_rfc3339
 from neve.rules.notify.silences import Silences
-from neve.rules.status import RuleStatuses
+from neve.rules.status import AlertStatus, RuleStatuses
 from neve.text import format_count, format_duration
 
 if TYPE_CHECKING:
@@ -82,10 +82,11 @@ def explain_alert(
     for group in RuleStatuses(documents).of(organization):
         for rule in group.document["rules"]:
             if rule["name"] == name and rule["kind"] == "alerting":
-                alerts = [_describe_alert(one, rule, group.document) for one in rule["alerts"]]
-                for one in alerts:
-                    labels = make_labels(one["labels"])
-                    one["silenced_by"] = [silence.id for silence in silences if silence.matches(labels)]
+                alerts = []
+                for one in rule["alerts"]:
+                    labels = AlertStatus(one, rule, group.document).sent_labels
+                    silenced = [silence.id for silence in silences if silence.matches(labels)]
+                    alerts.append({**_describe_alert(one, rule, group.document), "silenced_by": silenced})
                 found.append(
                     {
                         "alert": name,

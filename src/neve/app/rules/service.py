@@ -12,7 +12,7 @@ from neve.errors import LeaseLost, LeaseTaken, NeveError
 from neve.logger import get_logger
 from neve.rules.notify.delivery_queue import DeliveryQueue
 from neve.rules.notify.destination import Destination, DestinationUnavailable
-from neve.rules.notify.outgoing_alert import prepare_alert
+from neve.rules.notify.outgoing_alert import AddedLabels, prepare_alert
 from neve.rules.notify.silences import Silences
 from neve.rules.status import RuleStatuses
 from neve.state.leases import hold_worker_lease
@@ -90,7 +90,7 @@ class RuleService:
             for queue in self.queues:
                 queue.add(self._prepare(result.sent), result.cycle)
             intervals = {key: self.runner.interval_ms(group) for key, group in self.runner.known_groups.items()}
-            self._statuses.publish(result.results, result.cycle, result.snapshot_id, intervals)
+            self._statuses.publish(result.results, result.cycle, result.snapshot_id, intervals, self._added_labels)
             self.committed()
         return result
 
@@ -104,16 +104,21 @@ class RuleService:
                 errors.append(error.message)
         return errors
 
+    @property
+    def _added_labels(self) -> AddedLabels:
+        has_several = len({key.organization for key in self.runner.groups}) > 1
+        return AddedLabels(self.runner.config.external_labels, has_several)
+
     def _prepare(self, alerts: Iterable[SentAlert]) -> list[OutgoingAlert]:
-        config = self.runner.config
-        named = len({key.organization for key in self.runner.groups}) > 1
-        return [prepare_alert(one, config.external_labels, config.external_url, named=named) for one in alerts]
+        return [prepare_alert(one, self._added_labels, self.runner.config.external_url) for one in alerts]
 
     def run_once(self) -> CycleResult:
-        """Run one cycle and deliver its alerts."""
+        """Run a cycle, and those that were missed, and deliver the alerts. Return the last one."""
         with self.hold_lease() as lease:
             self.open()
             result = self.run_cycle(lease)
+            while self.runner.is_behind:
+                result = self.run_cycle(lease)
             for error in self.deliver():
                 log.warning("destination is unavailable", error=error)
         return result
@@ -156,7 +161,7 @@ class RuleService:
                     details, is_open = {"error": message}, False
                     pause = min(pause * 2, MAX_PAUSE_SECONDS)
                 report(self._describe(details))
-                stop.wait(pause)
+                stop.wait(0 if self.runner.is_behind and is_open else pause)
         finally:
             ended.set()
             until = time.monotonic() + JOIN_SECONDS

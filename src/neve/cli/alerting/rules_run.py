@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(dir_okay=False))
-@click.option("--once", is_flag=True, help="Run one cycle, send its alerts, then exit.")
+@click.option("--once", is_flag=True, help="Evaluate the groups that are due, send their alerts, then exit.")
 @click.option("--steal", is_flag=True, help="Take over the lease of a dead process.")
 @org_option
 @json_option

@@ -24,6 +24,7 @@ MAX_REPLY_BYTES = 64 * 1024
 MAX_MESSAGE_CHARACTERS = 300
 ALERTS_PATH = "/api/v2/alerts"
 WEBHOOK_VERSION = "4"
+NO_END = "0001-01-01T00:00:00Z"
 # Errors of the address or the key, not of the alerts: they are sent when these are right.
 MISCONFIGURED = frozenset({401, 402, 403, 404, 405, 407, 421, 501})
 TEMPORARY = frozenset({408, 429})
@@ -124,8 +125,14 @@ def describe_group(receiver: str, alerts: Sequence[OutgoingAlert], external_url:
         "commonLabels": _find_common(labels),
         "commonAnnotations": _find_common(annotations),
         "externalURL": external_url,
-        "alerts": [{"status": one.status, **one.as_document(), "fingerprint": one.fingerprint} for one in alerts],
+        "alerts": [_describe_alert(one) for one in alerts],
     }
+
+
+def _describe_alert(one: OutgoingAlert) -> dict[str, Any]:
+    """Return an alert of a webhook's body. One that fires has no end, which is Go's zero time."""
+    document = {"status": one.status, **one.as_document(), "fingerprint": one.fingerprint}
+    return document if one.is_resolved else {**document, "endsAt": NO_END}
 
 
 def _find_common(maps: Sequence[dict[str, str]]) -> dict[str, str]:

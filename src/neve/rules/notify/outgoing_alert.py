@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from neve.promql.labels import Labels
     from neve.rules.running.cycle_result import SentAlert
 
-__all__ = ["OutgoingAlert", "fingerprint_labels", "format_rfc3339", "prepare_alert"]
+__all__ = ["AddedLabels", "OutgoingAlert", "fingerprint_labels", "format_rfc3339", "prepare_alert"]
 
 _OFFSET, _PRIME, _MASK = 14695981039346656037, 1099511628211, (1 << 64) - 1
 _SEPARATOR = b"\xff"
@@ -92,17 +92,29 @@ class OutgoingAlert:
         }
 
 
-def prepare_alert(sent: SentAlert, external: Mapping[str, str], url: str, *, named: bool) -> OutgoingAlert:
-    """Return a notification with the external labels that it does not have, and a link to its expression.
+@dataclass(frozen=True)
+class AddedLabels:
+    """Labels that alerts get when they are sent: external ones, and with `is_named` the organization.
 
-    `named` adds the organization as a label, so that equal alerts of two organizations stay two.
+    The organization replaces a label of that name, which may come from a metric: no tenant sends alerts of another.
     """
+
+    external: Mapping[str, str]
+    is_named: bool = False
+
+    def add_to(self, labels: Labels, organization: str) -> Labels:
+        """Return labels with external ones that they do not have, and with the organization."""
+        own = {ORGANIZATION_LABEL: organization} if self.is_named else {}
+        return make_labels({**self.external, **dict(labels), **own})
+
+
+def prepare_alert(sent: SentAlert, added: AddedLabels, url: str) -> OutgoingAlert:
+    """Return a notification with the labels that are added, and a link to its expression."""
     note, organization = sent.notification, sent.key.organization
-    further = {ORGANIZATION_LABEL: organization} if named else {}
     link = f"{url.rstrip('/')}/graph?g0.expr={quote(note.expression)}&g0.tab=1" if url else ""
     return OutgoingAlert(
         organization,
-        make_labels({**external, **further, **dict(note.labels)}),
+        added.add_to(note.labels, organization),
         note.annotations,
         note.starts_at_ms,
         note.ends_at_ms,

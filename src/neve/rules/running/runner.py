@@ -3,7 +3,8 @@
     complete data ──► due groups ──► query workers ──► rows ──► one commit ──► status, notifications
 
 Groups are evaluated at multiples of their interval, when the data up to that time is committed. A cycle that was killed
-before its commit has no effect. One that was killed after it is continued from the table.
+before its commit has no effect. One that was killed after it is continued from the table. Evaluations that were missed
+meanwhile are made up for, the oldest first, so that an alert that fired and ended in that time is no exception.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["GroupRequest", "RuleRunner", "RunnerPorts"]
 
 OPERATION_NAME = "rules"
+CATCH_UP_SECONDS = 20.0  # most time for missed evaluations, if the interval is shorter; else only the newest is due
 log = get_logger("neve.rules")
 
 
@@ -96,6 +98,8 @@ class RuleRunner:
             config.external_url,
         )
         self._memory: _Memory | None = None
+        self._seconds: dict[GroupKey, float] = {}  # of the last cycle of each group
+        self.is_behind = False  # whether the last cycle left evaluations that are due
 
     def _limit_series(self, group: Group) -> Group:
         return replace(group, limit=min(group.limit or self.config.max_series, self.config.max_series))
@@ -156,6 +160,7 @@ class RuleRunner:
         self._memory = _Memory(position, groups)
         found = summarize_cycle(results, groups, cycle, committed)
         seconds = time.monotonic() - began
+        self._seconds |= dict.fromkeys(due, seconds)
         result = replace(found, lag_seconds=self._measure_lag(self._memory, {}), seconds=seconds)
         count_cycle(result)
         return result
@@ -211,11 +216,25 @@ class RuleRunner:
     def _find_due(self, memory: _Memory) -> dict[GroupKey, int]:
         """Return the groups that have complete data for a new evaluation, with its time."""
         complete = self.ports.find_complete_ms() - round(self.config.delay_seconds * 1000)
-        times = {
-            key: complete // self.interval_ms(group) * self.interval_ms(group) for key, group in self.groups.items()
-        }
-        last = {key: state.time_ms for key, state in memory.groups.items()}
-        return {key: at for key, at in times.items() if at > last.get(key, -1)}
+        due: dict[GroupKey, int] = {}
+        self.is_behind = False
+        for key, group in self.groups.items():
+            interval, known = self.interval_ms(group), memory.groups.get(key)
+            newest = complete // interval * interval
+            if known is None:
+                due[key] = newest
+            elif newest > known.time_ms:
+                due[key] = self._choose_time(key, (known.time_ms // interval + 1) * interval, newest, interval)
+                self.is_behind = self.is_behind or due[key] < newest
+        return due
+
+    def _choose_time(self, key: GroupKey, oldest_ms: int, newest_ms: int, interval_ms: int) -> int:
+        """Return the oldest evaluation that was missed if all of them take little time, else the newest."""
+        missed = (newest_ms - oldest_ms) // interval_ms
+        takes = missed * self._seconds.get(key, 0.0)
+        is_long = takes > max(interval_ms / 1000, CATCH_UP_SECONDS)
+        is_old = newest_ms - oldest_ms > self.config.late_seconds * 1000
+        return newest_ms if is_long or is_old else oldest_ms
 
     def _measure_lag(self, memory: _Memory, due: Mapping[GroupKey, int]) -> float:
         """Return the seconds by which the slowest group is behind its interval."""
