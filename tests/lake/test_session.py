@@ -44,6 +44,14 @@ def test_what_the_user_set_wins() -> None:
     assert "spark.driver.host" not in conf
 
 
+def test_the_number_of_tasks_can_be_set() -> None:
+    """A cluster that starts executors on demand reports too few cores before it has any."""
+    key = "spark.default.parallelism"
+    given = SparkConfig(master="spark://cluster:7077", parallelism=64)
+    assert session_conf(given, CatalogConfig(), LakeConfig(), S3Config())[key] == "64"
+    assert key not in session_conf(SparkConfig(), CatalogConfig(), LakeConfig(), S3Config())
+
+
 def test_nothing_is_resolved_at_start() -> None:
     """Jars are given as paths, so that Spark never looks for packages."""
     conf = session_conf(SparkConfig(), CatalogConfig(), LakeConfig(), S3Config())

@@ -80,6 +80,13 @@ class SparkConfig(Section):
         "", pattern=r"^(sc://.+)?$", description="sc:// URL of a Spark Connect server; replaces the master"
     )
     driver_memory: str = Field("2g", pattern=r"^\d+[mg]$", description="memory of the local driver")
+    parallelism: int = Field(
+        0,
+        ge=0,
+        le=100_000,
+        description="tasks to run at a time; 0: as many as Spark reports, which is 2 before executors of a dynamic "
+        "allocation have started",
+    )
     conf: dict[str, str] = Field({}, description="additional Spark configuration; overrides Neve's own")
     log_file: str = Field("lake/spark.log", description="log file of the local JVM; empty: standard error")
 

@@ -126,6 +126,8 @@ def session_conf(spark: SparkConfig, catalog: CatalogConfig, lake: LakeConfig, s
     if spark.connect:  # the other settings were fixed at the start of the server
         return {**conf, **{key: value for key, value in own.items() if key in spark.conf or key.startswith(SQL)}}
     conf |= {**ALWAYS, "spark.master": spark.master, "spark.driver.memory": spark.driver_memory}
+    if spark.parallelism:
+        conf["spark.default.parallelism"] = str(spark.parallelism)
     return {**conf, **(LOCAL if spark.master.startswith("local") else {}), **own}
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+import pyarrow.fs as pafs
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 from neve.lake.storage.call_counters import CALLS, Operation
-from neve.lake.storage.filesystem import open_counted_output
+from neve.lake.storage.filesystem import ONE_REQUEST, open_counted_output
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,6 +56,10 @@ class CountedFile(PyArrowFile):
 
 class ArrowFileIO(PyArrowFileIO):
     """FileIO on Arrow with counted calls."""
+
+    def _initialize_s3_fs(self, netloc: str | None) -> pafs.FileSystem:
+        _function, (options,) = super()._initialize_s3_fs(netloc).__reduce__()
+        return pafs.S3FileSystem(**{**options, **ONE_REQUEST})
 
     def new_input(self, location: str) -> CountedFile:
         """Return a file for reading."""

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from neve.lake.config import S3Config
 
 
+# A small object is one request. Otherwise Arrow begins an upload in parts when it opens a file, which makes three.
+ONE_REQUEST = {"allow_delayed_open": True}
+
+
 class CountedSink:
     """A file that is being written. It counts as one call, which ends at `close`."""
 
@@ -179,5 +183,6 @@ def resolve_filesystem(path: str, s3: S3Config) -> tuple[pafs.FileSystem, str]:
         "access_key": s3.access_key,
         "secret_key": s3.secret_key.get_secret_value(),
         "force_virtual_addressing": not s3.path_style,
+        **ONE_REQUEST,
     }
     return CountedS3(**{key: value for key, value in options.items() if value}), rest
