@@ -41,7 +41,7 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "descendant": ("search", {"q": '{ name = "GET /" && status = error } >> { name = "SELECT" && duration > 60ms }'}),
     "sibling": ("search", {"q": '{ name = "GET /cart" && status = error } ~ { name = "reserve" && status = error }'}),
     "both": ("search", {"q": '{ name = "charge" && status = error } && { name = "SELECT" && status = error }'}),
-    "aggregate": ("search", {"q": "{ status = error } | count() > 3"}),
+    "aggregate": ("search", {"q": "{ status = error } | count() > 1"}),
     "rate": ("query_range", {"q": "{ status = error } | rate() by (resource.service.name)", "step": "60s"}),
     "quantile": (
         "query_range",
