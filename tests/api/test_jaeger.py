@@ -228,6 +228,35 @@ def test_a_trace_that_is_missing(client: Client, path: str) -> None:
     assert "is not stored" in json.dumps(document)
 
 
+def test_requests_of_grafana(client: Client) -> None:
+    """Addresses as `grafana-jaeger-datasource` writes them are answered with the types that its structures have."""
+
+    def ask(address: str) -> Any:
+        reply = client.send("GET", f"/jaeger{address}")
+        assert reply.status == 200, reply.body
+        return json.loads(reply.body)
+
+    assert isinstance(ask("/api/services")["data"], list)
+    assert isinstance(ask("/api/services/web%20shop/operations")["data"], list)
+    assert isinstance(ask("/api/v3/services")["services"], list)
+    assert isinstance(ask("/api/v3/operations?service=web")["operations"], list)
+    # Search sorts its parameters, and sends microseconds; a trace has the milliseconds of the panel.
+    tags = quote('{"http.status_code":"500"}', safe="")
+    bounds = f"end={BOUNDS['end']}&limit=20&maxDuration=5s&operation={quote('POST /checkout', safe='')}&service=web"
+    [found] = ask(f"/api/traces?{bounds}&start={BOUNDS['start']}&tags={tags}")["data"]
+    [trace] = ask(f"/api/traces/{FIRST}?end={BASE // 10**6}&start={BASE // 10**6 - 1}")["data"]
+    assert found == trace
+    for span in trace["spans"]:
+        assert [type(span[name]) for name in ("startTime", "duration", "tags", "logs")] == [int, int, list, list]
+    # Times of version 3 are not encoded.
+    times = "start_time=2025-10-09T08:00:00Z&end_time=2025-10-09T10:00:00.123456789+02:00"
+    assert ask(f"/api/v3/traces/{FIRST}?{times}")["result"]["resourceSpans"]
+    given = "query.service_name=pay&query.start_time_min=2025-10-09T10:00:00+02:00"
+    assert ask(f"/api/v3/traces?{given}&query.start_time_max=2025-10-09T09:30:00.123456789Z")["result"]
+    calls = ask(f"/api/dependencies?endTs={BASE // 10**6 + 60_000}&lookback=120000")["data"]
+    assert all(isinstance(one["callCount"], int) for one in calls)
+
+
 def test_query_log_and_cache(client: Client, entries: list[QueryLogEntry]) -> None:
     """A request is logged by its path and its conditions, and the same one comes from the cache."""
     for _ in range(2):

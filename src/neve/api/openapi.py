@@ -11,6 +11,7 @@ from neve import __version__
 from neve.api.control.operations import CONTROL_OPERATIONS
 from neve.api.explore.field_operations import FIELD_OPERATIONS
 from neve.api.explore.operations import EXPLORE_OPERATIONS
+from neve.api.language_operations import LANGUAGE_TAGS, describe_languages
 from neve.api.operator.operations import OPERATOR_OPERATIONS
 from neve.api.page.job_events import JOB_EVENT_OPERATIONS
 from neve.api.page.live import LIVE_OPERATIONS
@@ -49,8 +50,8 @@ def build_description() -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Neve", "version": __version__, "description": "A telemetry lakehouse that maintains itself"},
-        "tags": [{"name": name, "description": words} for name, words in TAGS.values()],
-        "paths": paths,
+        "tags": [{"name": name, "description": words} for name, words in (*TAGS.values(), *LANGUAGE_TAGS)],
+        "paths": paths | describe_languages(),
         "components": {
             "schemas": _schemas()[1],
             "securitySchemes": {

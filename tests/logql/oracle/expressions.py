@@ -5,39 +5,78 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-SELECTORS = (
-    '{service_name="cart"}',
-    '{service_name=~"cart|pay"}',
-    '{service_name="cart", k8s_pod_name="cart-1"}',
-    '{service_name="pay"}',
-    '{service_name="unknown_service"}',
-    '{service_name=~".+", k8s_pod_name=""}',
-    '{service_namespace!="", k8s_pod_name!~".*2"}',
-    '{service_name=~".+"}',
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines of one form: selectors that find them, and stages that mean something there."""
+
+    selectors: tuple[str, ...]
+    texts: tuple[str, ...]
+    parsers: tuple[str, ...]
+    filters: tuple[str, ...]
+    formats: tuple[str, ...]
+    unwraps: tuple[str, ...]
+
+
+JSON = Lines(
+    (
+        '{service_name="cart"}',
+        '{service_name="cart", k8s_pod_name="cart-1"}',
+        '{service_namespace!="", k8s_pod_name!~".*2"}',
+    ),
+    ('|= "GET"', '!= "GET"', '|~ "(?i)ANN|zoë"', '!~ "status.:(200|204)"', '|= "ann" or "bob"', '|> "<_>POST<_>"'),
+    (
+        "| json",
+        '| json method="method", who="user.name"',
+        '| json code="status", status="status"',
+        "| json | drop user_name, user_id",
+    ),
+    (
+        "| status >= 400",
+        '| status=200 and method="GET"',
+        "| took > 250ms",
+        "| size >= 10KB",
+        '| user_name=~"a.*|b.*"',
+        '| __error__=""',
+        '| method="POST" or status!=200',
+    ),
+    (
+        '| line_format "{{.method}} {{.status}} {{.user_name | ToUpper}}"',
+        '| label_format route=http_route, kind="{{.method}}-{{.status}}"',
+        "| line_format `{{ __line__ | trunc 10 }}`",
+        '| label_format took="{{ .took | duration }}"',
+    ),
+    ("duration(took)", "duration_seconds(took)", "status", "bytes(size)", "user_id", "retry_count"),
 )
-LINE_FILTERS = (
-    '|= "GET"',
-    '!= "GET"',
-    '|~ "(?i)timeout|paid"',
-    '!~ "status.:(200|204)"',
-    '|= "ann" or "bob"',
-    '|> "<_>GET<_>"',
-    '!> "<_> 404 <_>"',
-    '|= ip("10.0.1.0/24")',
-    "|= `eve smith`",
+LOGFMT = Lines(
+    ('{service_name="pay"}', '{cloud_region=~"eu.+"}'),
+    ('|= "paid"', '!= "ann"', '|~ "amount=(1|10) "', "|= `eve smith`", '!> "<_>level=info<_>"'),
+    ("| logfmt", '| logfmt user, cost="amount", status', "| logfmt --strict", "| logfmt | keep user, status, took"),
+    ("| status >= 400", '| user="ann" or status=200', "| took > 20ms", '| level=~"warn|error"', "| amount <= 2.5"),
+    ('| line_format "{{.user}}: {{.msg | replace `order` `bill`}}"', "| label_format cost=amount, who=user"),
+    ("duration(took)", "status", "amount", "retry_count"),
 )
-JSON = (
-    "| json",
-    '| json method="method", who="user.name"',
-    '| json code="status"',
-    "| json | drop user_name, user_id",
+PLAIN = Lines(
+    ('{service_name="unknown_service"}', '{service_name=~".+", k8s_pod_name="", cloud_region=""}'),
+    ('|= ip("10.0.1.0/24")', '!> "<_> 404 <_>"', '|= "GET"', '|~ "(?i)timeout|retry"', '!~ "ok$"'),
+    (
+        '| pattern "<ip> - <method> <path> <status> <size>b <_>"',
+        r"| regexp `(?P<method>[A-Z]+) (?P<path>\S+) (?P<status>\d+)`",
+    ),
+    ("| status >= 400", '| method="GET"', '| path=~"/cart.*"', '| path!="/"', '| ip=ip("10.0.0.0/23")'),
+    ('| line_format "{{.path}} {{.status}}"', '| label_format verb="{{ .method | lower }}"'),
+    ("status", "retry_count"),
 )
-LOGFMT = ("| logfmt", '| logfmt user, cost="amount"', "| logfmt --strict", "| logfmt | keep user, status")
-PLAIN = (
-    '| pattern "<ip> - <method> <path> <status> <size>b <_>"',
-    r"| regexp `(?P<method>[A-Z]+) (?P<path>\S+) (?P<status>\d+)`",
+ALL = Lines(
+    ('{service_name=~".+"}', '{service_name=~"cart|pay"}'),
+    ('|= "GET"', '!~ "[0-9]{3}ms"', '|= "status"'),
+    ("| json", "| logfmt", '| json | __error__="" | logfmt | __error__=""'),
+    ('| __error__=""', "| status >= 400", '| method!=""'),
+    ("| decolorize", "| line_format `{{ __line__ | trunc 10 }}`"),
+    ("status", "retry_count"),
 )
-FILTERS = (
+FORMS = (JSON, JSON, LOGFMT, PLAIN, ALL)
+METADATA_FILTERS = (
     '| detected_level="error"',
     '| severity_text!="INFO"',
     '| http_route=~"/cart.*"',
@@ -45,25 +84,9 @@ FILTERS = (
     '| trace_id!=""',
     '| host_name="h1" or retry_count=2',
 )
-PARSED_FILTERS = (
-    "| status >= 400",
-    '| status=200 and method="GET"',
-    "| took > 50ms",
-    "| size >= 10KB",
-    '| user_name=~"a.*|b.*"',
-    '| __error__=""',
-    '| user="ann" or status!=200',
-)
-FORMATS = (
-    '| line_format "{{.method}} {{.status}} {{.user_name | ToUpper}}"',
-    '| label_format route=http_route, kind="{{.method}}-{{.status}}"',
-    "| line_format `{{ __line__ | trunc 10 }}`",
-    "| decolorize",
-)
 RANGE_FUNCTIONS = ("rate", "count_over_time", "bytes_rate", "bytes_over_time")
-UNWRAPPED = ("sum_over_time", "avg_over_time", "max_over_time", "min_over_time", "first_over_time", "last_over_time",
-             "stddev_over_time", "stdvar_over_time", "rate")  # fmt: skip
-UNWRAPS = ("duration(took)", "duration_seconds(took)", "status", "retry_count", "bytes(size)", "amount", "user_id")
+GROUPED = ("avg_over_time", "max_over_time", "min_over_time", "first_over_time", "last_over_time", "stddev_over_time",
+           "stdvar_over_time", "quantile_over_time")  # fmt: skip
 AGGREGATIONS = ("sum", "avg", "min", "max", "count", "stddev", "stdvar")
 LABELS = ("service_name", "k8s_pod_name", "detected_level", "method", "status", "user", "http_route", "host_name")
 RANGES = ("1m", "90s", "5m", "13m")
@@ -77,18 +100,17 @@ class Writer:
 
     def log(self) -> str:
         """Return a query of lines."""
-        return self.pipeline(self.chance.choice(SELECTORS), has_formats=True)
+        return self.pipeline(self.chance.choice(FORMS), has_formats=True)
 
-    def pipeline(self, selector: str, *, has_formats: bool) -> str:
+    def pipeline(self, lines: Lines, *, has_formats: bool) -> str:
         """Return a selector with stages."""
-        chance, stages = self.chance, [selector]
-        stages += chance.sample(LINE_FILTERS, chance.choice((0, 0, 1, 1, 2)))
-        stages += chance.sample(FILTERS, chance.choice((0, 0, 1)))
-        if chance.random() < 0.7:
-            stages.append(chance.choice((*JSON, *LOGFMT, *PLAIN)))
-            stages += chance.sample(PARSED_FILTERS, chance.choice((0, 1, 1, 2)))
-            if has_formats:
-                stages += chance.sample(FORMATS, chance.choice((0, 0, 1)))
+        chance, stages = self.chance, [self.chance.choice(lines.selectors)]
+        stages += chance.sample(lines.texts, chance.choice((0, 0, 1, 1, 2)))
+        stages += chance.sample(METADATA_FILTERS, chance.choice((0, 0, 1)))
+        if chance.random() < 0.8:
+            stages.append(chance.choice(lines.parsers))
+            stages += chance.sample(lines.filters, chance.choice((0, 1, 1)))
+            stages += chance.sample(lines.formats, chance.choice((0, 1)) if has_formats else 0)
         return " ".join(stages)
 
     def grouping(self) -> str:
@@ -99,17 +121,18 @@ class Writer:
     def range(self) -> str:
         """Return a range aggregation."""
         chance = self.chance
-        text = self.pipeline(chance.choice(SELECTORS), has_formats=False)
-        offset = chance.choice(("", "", "", " offset 2m"))
-        range_ = f"[{chance.choice(RANGES)}]{offset}"
-        if chance.random() < 0.4:
-            unwrap = f'| unwrap {chance.choice(UNWRAPS)} | __error__=""'
-            function = chance.choice((*UNWRAPPED, "quantile_over_time"))
-            if function == "quantile_over_time":
-                return f"quantile_over_time(0.9, {text} {unwrap} {range_}) by (service_name)"
-            group = "" if function in {"sum_over_time", "rate"} else f" {self.grouping()}"
-            return f"{function}({text} {unwrap} {range_}){group}"
-        return f'{chance.choice(RANGE_FUNCTIONS)}({text} | __error__="" {range_})'
+        lines = chance.choice(FORMS)
+        range_ = f"[{chance.choice(RANGES)}]{chance.choice(('', '', '', ' offset 2m'))}"
+        if chance.random() >= 0.4:
+            text = self.pipeline(lines, has_formats=False)
+            return f'{chance.choice(RANGE_FUNCTIONS)}({text} | __error__="" {range_})'
+        parts = (chance.choice(lines.selectors), chance.choice(lines.parsers), chance.choice(lines.filters))
+        unwrapped = f'{" ".join(parts)} | unwrap {chance.choice(lines.unwraps)} | __error__="" {range_}'
+        function = chance.choice((*GROUPED, "sum_over_time", "rate"))
+        if function not in GROUPED:
+            return f"{function}({unwrapped})"
+        quantile = "0.9, " if function == "quantile_over_time" else ""
+        return f"{function}({quantile}{unwrapped}) {self.grouping()}"
 
     def metric(self) -> str:
         """Return a query of values."""

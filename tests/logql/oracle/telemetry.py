@@ -86,7 +86,6 @@ def _make_record(chance: random.Random, time_ns: int, line: str) -> LogRecord:
     has_trace = chance.random() < 0.3
     return LogRecord(
         time_unix_nano=time_ns,
-        observed_time_unix_nano=time_ns,
         body=AnyValue(string_value=line),
         severity_number=number,  # type: ignore[arg-type]  # an enumeration on the wire
         severity_text=text,

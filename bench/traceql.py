@@ -1,0 +1,124 @@
+"""TraceQL over a lake: ten questions of two hours beside a full scan, and a trace by its id in a table of 90 days.
+
+CPU seconds are those of the server and all of its processes. The scan is SQL of the same service that joins every span
+of the range with its parent, without a condition that prunes, as a system without an index of traces must.
+The time range differs from round to round. `BENCH_ROWS` makes a smaller lake.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.logql import make_settings
+from bench.report import Report
+from bench.traceql_data import DAYS, END_S, OWNER, ROWS, START_S, fill_lake, find_trace
+from bench.usage import tree_cpu
+from neve.api.tempo.routes import FUNCTION, TABLES
+from neve.app.query.service import build_query_service
+from neve.query.engine.program import Program
+from neve.query.engine.worker_pool import WorkerPool
+from neve.query.request import Request, TimeRange
+from neve.query.service import Ports, no_limits
+
+if TYPE_CHECKING:
+    from neve.query.service import QueryService
+
+ROUNDS = 3
+RANGE = {"start": START_S + 60, "end": END_S}
+BOUNDS = tuple(datetime.fromtimestamp(one, UTC) for one in (START_S, END_S))
+STRUCTURAL = ("child", "descendant", "sibling", "both")
+QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "errors": ("search", {"q": "{ status = error }"}),
+    "attribute": ("search", {"q": '{ span.user.id = "user-78" && span.http.status_code = 404 }'}),
+    "slow": ("search", {"q": '{ resource.service.name = "pay" && duration > 150ms }'}),
+    "child": ("search", {"q": '{ name = "GET /cart" && status = error } > { name = "charge" && status = error }'}),
+    "descendant": ("search", {"q": '{ name = "GET /" && status = error } >> { name = "SELECT" && duration > 60ms }'}),
+    "sibling": ("search", {"q": '{ name = "GET /cart" && status = error } ~ { name = "reserve" && status = error }'}),
+    "both": ("search", {"q": '{ name = "charge" && status = error } && { name = "SELECT" && status = error }'}),
+    "aggregate": ("search", {"q": "{ status = error } | count() > 1"}),
+    "rate": ("query_range", {"q": "{ status = error } | rate() by (resource.service.name)", "step": "60s"}),
+    "quantile": (
+        "query_range",
+        {"q": "{ kind = server } | quantile_over_time(duration, .95) by (name)", "step": "60s"},
+    ),
+}
+SCAN = """
+SELECT count(*), count(*) FILTER (WHERE parent.status_code = 2 AND child.status_code = 2), max(child.duration_ms),
+    count(DISTINCT parent.operation_name), count(DISTINCT child.service_name)
+FROM spans AS child JOIN spans AS parent ON child.trace_id = parent.trace_id AND child.parent_span_id = parent.span_id
+"""
+
+
+def main() -> None:
+    """Fill the lake, then measure."""
+    report = Report("traceql", ours={"rows": ROWS}, baselines={"scan": {}})
+    with tempfile.TemporaryDirectory(prefix="neve-bench-") as folder:
+        settings, lake = make_settings(Path(folder))
+        fill_lake(lake)
+        ports = Ports(engine=WorkerPool(lake, settings.query))
+        service = build_query_service(settings, lake, limits=no_limits, ports=ports)
+        measure_questions(service, report)
+        measure_scan(service, report)
+        measure_traces(service, report)
+        service.close()
+    report.show()
+
+
+def measure_questions(service: QueryService, report: Report) -> None:
+    """Ask each question, and keep the median."""
+    for name, (path, parameters) in QUESTIONS.items():
+        costs = []
+        for shift in range(ROUNDS + 1):  # the first round warms up
+            bounds = {key: value - shift for key, value in RANGE.items()}
+            before = tree_cpu()
+            document = json.loads(answer(service, path, bounds | parameters))
+            costs.append(tree_cpu() - before)
+            assert document.get("traces") or document.get("series") or ROWS < 10**6, (name, document)
+        report.ours[f"{name}_cpu_s"] = statistics.median(costs[1:])
+
+
+def measure_scan(service: QueryService, report: Report) -> None:
+    """Join all spans of the range with their parents."""
+    costs = []
+    for _ in range(ROUNDS):
+        before = tree_cpu()
+        request = Request(SCAN, OWNER, time=TimeRange(*BOUNDS), fresh=True)
+        rows = [one for batch in service.start(request).batches() for one in batch.to_pylist()]
+        costs.append(tree_cpu() - before)
+        assert next(iter(rows[0].values())) > 0
+    report.baselines["scan"]["cpu_s"] = statistics.median(costs)
+    structural = statistics.median(report.ours[f"{name}_cpu_s"] for name in STRUCTURAL)
+    report.ratios["structural_vs_scan"] = structural / report.baselines["scan"]["cpu_s"]
+
+
+def measure_traces(service: QueryService, report: Report) -> None:
+    """Ask for traces of many days by their ids, without a time range."""
+    walls, costs = [], []
+    for day in range(1, DAYS, DAYS // 15):
+        before, began = tree_cpu(), time.monotonic()
+        document = json.loads(answer(service, "trace_v2", {"trace_id": find_trace(day)}))
+        walls.append((time.monotonic() - began) * 1000)
+        costs.append((tree_cpu() - before) * 1000)
+        assert document["trace"]["resourceSpans"]
+    report.ours["trace_by_id_90d_ms"] = statistics.median(walls[1:])
+    report.ours["trace_by_id_90d_cpu_ms"] = statistics.median(costs[1:])
+
+
+def answer(service: QueryService, path: str, parameters: dict[str, Any]) -> bytes:
+    """Answer a question as the HTTP API does, without the server."""
+    arguments = {
+        "path": path,
+        "pairs": [(name, str(value)) for name, value in parameters.items()],
+        "now_ns": END_S * 10**9,
+        "is_protobuf": False,
+        "seconds": None,
+        "max_rows": None,
+    }
+    running = service.start_program(Request(path, OWNER, fresh=True), Program(FUNCTION, arguments, TABLES))
+    return b"".join(piece for batch in running.batches() for piece in batch.column("body").to_pylist())
