@@ -54,13 +54,22 @@ class LocalContext:
         parameters: Sequence[Any] | Mapping[str, Any],
         since: datetime | None,
         until: datetime | None,
+        *,
+        only_new_files: bool = False,
     ) -> pa.RecordBatchReader:
         """Run a statement within a half-open time range."""
         self.check()
         seconds = None if self.deadline is None else max(self.deadline - time.monotonic(), 0.001)
         window = TimeRange(since, until)
         running = self.service.start(
-            Request(sql, self.organization, parameters=parameters, time=window, timeout_seconds=seconds)
+            Request(
+                sql,
+                self.organization,
+                parameters=parameters,
+                time=window,
+                timeout_seconds=seconds,
+                only_new_files=only_new_files,
+            )
         )
         return pa.RecordBatchReader.from_batches(running.schema, running.batches())
 
