@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import pytest
 
 from neve.app.query.promql import open_series
 from neve.app.query.service_map import read_service_map
+from neve.cli.terminal.service_graph import draw_dot, draw_svg, draw_text
 from neve.explore import stored_edges
 from neve.model.signals import Signal
 from neve.promql.engine import Engine
@@ -17,6 +19,7 @@ from neve.query.config import QueryConfig
 from neve.query.service import QueryService, no_limits
 from neve.traces.config import TracesConfig
 from neve.traces.job import TraceAssembler
+from tests.cli.runner import run
 from tests.compact.tables import documents_in
 from tests.explore.traces import CLIENT, ERROR, SERVER, make_span, make_trace_lake, pack_spans
 from tests.query.lakes import ACME, NOW, OTHER, fork_lake, put
@@ -169,3 +172,66 @@ def test_promql_lists(service: QueryService) -> None:
 def test_json_of_the_map(service: QueryService) -> None:
     """The document is JSON as it is."""
     assert json.loads(json.dumps(read_map(service)))["share"] == 1.0
+
+
+@pytest.fixture(scope="module")
+def config(made: Lake, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The configuration of the lake."""
+    path = tmp_path_factory.mktemp("config") / "neve.json"
+    catalog, lake = made.catalog_config.path, made.lake.warehouse
+    path.write_text(json.dumps({"catalog": {"path": catalog}, "lake": {"warehouse": lake}, "organization": ACME}))
+    return str(path)
+
+
+def draw(config: str, *words: str) -> str:
+    """Return the output of the command for the first minutes."""
+    until = (START + timedelta(minutes=11)).isoformat()
+    ended = run("-c", config, "map", "--since", START.isoformat(), "--until", until, *words)
+    assert ended.code == 0, ended.errors
+    return ended.text
+
+
+def test_text(config: str) -> None:
+    """Edges are below their caller, with a mark where calls fail."""
+    lines = draw(config).splitlines()
+    place = lines.index("shop")
+    assert lines[place + 1].startswith("  ✗ → cart ")
+    assert "10 calls, 0.02/s, 30.0% failed, p95 99.6 ms" in lines[place + 1]
+    assert any(line.endswith("(database)") for line in lines)
+    assert lines[-1] == "7 nodes, 6 edges in 11 min"
+
+
+def test_one_service_as_json(config: str) -> None:
+    """Only edges of a service are in the document, if one is named."""
+    found = json.loads(draw(config, "--service", "cards", "--json"))
+    assert [(one["client"], one["server"]) for one in found["edges"]] == [("payment", "cards")]
+    assert "no calls between services" in draw(config, "--service", "nobody")
+
+
+def test_graphs(config: str) -> None:
+    """DOT has a node for each end and an edge with its label, and the image is XML with the same names."""
+    dot = draw(config, "--format", "dot")
+    assert '"cards" [shape=cylinder];' in dot
+    assert '"shop" -> "cart" [label="10 calls' in dot
+    image = ElementTree.fromstring(draw(config, "--format", "svg"))  # noqa: S314 - our own output
+    texts = [one.text for one in image.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"user", "shop", "cart", "cards", "mailer"} <= set(texts)
+
+
+def test_names_are_text() -> None:
+    """Names of hostile senders stay text in each form."""
+    name = '</title><script>"\n\x1b[2J'
+    edge = {"client": name, "server": name, "connection": "", "calls": 1, "errors": 0, "p95_ms": None}
+    edge |= {"estimated_calls": 1, "estimated_errors": 0}
+    found = {"edges": [edge], "seconds": 60.0, "more_edges": False}
+    for form in (draw_text, draw_dot, draw_svg):
+        assert not any("\x1b" in line or "\n" in line for line in form(found))
+    assert "<script>" not in "".join(draw_svg(found))
+    assert ElementTree.fromstring("".join(draw_svg(found))) is not None  # noqa: S314 - our own output
+
+
+def test_errors(config: str) -> None:
+    """A range that ends before it begins, and an organization beside a server, are refused."""
+    ended = run("-c", config, "map", "--since", "1h", "--until", "2h")
+    assert "--until is not after --since" in ended.errors
+    assert "the key selects the organization" in run("map", "--server", "x", "--org", "y").errors
