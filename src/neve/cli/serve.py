@@ -53,8 +53,8 @@ def serve(
     """Run the receiver, ingestion, the query API and the maintenance of the lake until stopped.
 
     Parts: receiver, api, ingest, scheduler (queues jobs), compact, maintain, rollup, search, series, traces and
-    autopilot (run jobs), and tail. The receiver and the API each have their own process. All other parts share one process with a
-    Spark session. Failed parts are restarted with increasing delays and do not affect the others. Several
+    autopilot (run jobs), and tail. The receiver and the API each have their own process. All other parts share one
+    process with a Spark session. Failed parts are restarted with increasing delays, and do not affect others. Several
     instances on one lake with a shared state store share the work.
 
     The receiver responds when a message is durable in the raw zone. SIGTERM or Ctrl+C starts a graceful shutdown of at

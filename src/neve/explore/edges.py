@@ -2,8 +2,9 @@
 
 A call is a span whose parent, in the same trace, is a client or producer span or belongs to another service. A client
 span without such a child called something that sends no spans: a database, a queue or another peer, named by its
-attributes. A server span without a parent was called by a user. All spans of a range are joined, so above a number of
-spans a share of the traces is read, chosen by the last byte of their ids, and the counts are scaled.
+attributes. A server span without a parent was called by a user. The table `service_edges` has the calls by minute.
+Where the lake lacks it, all spans of a range are joined: above a number of spans a share of the traces is read, chosen
+by the last byte of their ids, and the counts are scaled.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from neve.explore.services import aggregate_calls, read_range, spread_latency
+from neve.explore.stored_edges import read_stored_edges
 from neve.model.service_calls import write_calls
 
 if TYPE_CHECKING:
@@ -37,13 +39,26 @@ def _write_statement(byte_below: int) -> str:
 
 
 def read_edges(source: RecordSource, most: int = MAX_JOINED_SPANS) -> dict[str, Any]:
-    """Return the edges with the most calls, and the share of traces that they were counted in."""
+    """Return the edges with the most calls, the share of traces that they were counted in, and the table they are from.
+
+    They come from the table of edges where the lake has it, by whole minutes.
+    """
     span = read_range(source)
+    stored = read_stored_edges(source, MAX_EDGES + 1) if source.has_service_edges else None
+    if stored is not None:
+        found = [_scale(one, 1.0) for one in stored[:MAX_EDGES]]
+        return span | {
+            "share": 1.0,
+            "source": "service_edges",
+            "edges": found,
+            "more_edges": len(stored) > MAX_EDGES,
+        }
     below = SHARES if span["spans"] <= most else max(SHARES * most // span["spans"], 1)
     edges = source.rows(_write_statement(below))
     share = below / SHARES
     return span | {
         "share": share,
+        "source": "spans",
         "edges": [_scale(spread_latency(one), share) for one in edges[:MAX_EDGES]],
         "more_edges": len(edges) > MAX_EDGES,
     }

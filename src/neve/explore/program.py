@@ -60,9 +60,13 @@ TABLES: dict[str, tuple[str, ...]] = {
 
 
 def answer(arguments: Mapping[str, Any], context: Context) -> Iterator[pa.RecordBatch]:
-    """Answer a request: `answer` names it, `since` and `until` bound it, other keys are its own."""
+    """Answer a request: `answer` names it, `since` and `until` bound it, other keys are its own.
+
+    `has_service_edges` is whether the lake has the service map, which an older one lacks.
+    """
     since, until = (datetime.fromisoformat(text) if text else None for text in map(arguments.get, ("since", "until")))
-    document = ANSWERS[arguments["answer"]](arguments, RecordSource(context, since, until))
+    has_edges = bool(arguments.get("has_service_edges"))
+    document = ANSWERS[arguments["answer"]](arguments, RecordSource(context, since, until, has_edges))
     context.check()
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
     body = text.encode(errors="replace")

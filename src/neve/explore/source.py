@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol
@@ -32,7 +32,13 @@ class Context(Protocol):
         """Return the memory of the query."""
 
     def read(
-        self, sql: str, parameters: Parameters, since: datetime | None, until: datetime | None
+        self,
+        sql: str,
+        parameters: Parameters,
+        since: datetime | None,
+        until: datetime | None,
+        *,
+        only_new_files: bool = False,
     ) -> pa.RecordBatchReader:
         """Run a statement within a half-open time range. Its rows are read before the next statement starts."""
 
@@ -47,10 +53,19 @@ class RecordSource:
     context: Context
     since: datetime | None = None
     until: datetime | None = None
+    has_service_edges: bool = False  # whether the lake has the service map, and trace summaries
 
-    def table(self, sql: str, parameters: Parameters = ()) -> pa.Table:
-        """Run a statement and return its rows. Raises `LimitExceeded` if they are too large."""
-        reader = self.context.read(sql, parameters, self.since, self.until)
+    def widen(self, since: datetime | None, until: datetime | None) -> RecordSource:
+        """Return the source of rows within another time range."""
+        return replace(self, since=since, until=until)
+
+    def table(self, sql: str, parameters: Parameters = (), *, only_new_files: bool = False) -> pa.Table:
+        """Run a statement and return its rows. Raises `LimitExceeded` if they are too large.
+
+        With `only_new_files`, `spans` are those that trace summaries have not seen.
+        """
+        more = {"only_new_files": True} if only_new_files else {}
+        reader = self.context.read(sql, parameters, self.since, self.until, **more)
         most = self.context.memory_bytes // READ_SHARE
         batches, size = [], 0
         for batch in reader:

@@ -14,6 +14,7 @@ from neve.traceql.language.rewrites import simplify
 from neve.traceql.language.syntax import Pipeline
 from neve.traceql.storage.candidates import find_candidates
 from neve.traceql.storage.columns import TREE, has_structure, list_attributes, needs_whole_traces
+from neve.traceql.storage.trace_index import find_extent, find_recent, narrow_traces
 from neve.traceql.storage.trace_summaries import TraceSummary, read_summaries
 
 if TYPE_CHECKING:
@@ -83,19 +84,40 @@ def find_traces(reader: SpanReader, query: Query, window: Window, limit: int, sp
         raise InvalidExpression("this query is about metrics, expected spansets", hint="use query_range or query")
     finder = _Finder(reader, simplify(pipeline), window, spans_per_set)
     found: list[FoundTrace] = []
-    offset, size = 0, max(limit * 2, FIRST_PAGE)
-    while len(found) < limit:
-        ids = reader.find_traces(finder.candidates, window, size, offset, is_whole=finder.is_whole)
+    for ids in _list_candidates(finder, max(limit * 2, FIRST_PAGE)):
         matches = {one.trace_id: one for one in finder.match(ids)}
         found += [matches[one] for one in ids if one in matches]
-        if len(ids) < size:
+        if len(found) >= limit:
             break
-        offset, size = offset + size, min(size * GROWTH, MAX_PAGE)
     return found[:limit]
 
 
+def _list_candidates(finder: _Finder, size: int) -> Iterator[list[bytes]]:
+    """Yield pages of candidates, each larger than the one before.
+
+    With trace summaries, the end of the time range that may have enough of them is read first, then a longer one.
+    """
+    condition = narrow_traces(finder.pipeline)
+    reader, window = finder.reader, finder.window
+    recent = find_recent(reader, condition, window, size)
+    seen: set[bytes] = set()
+    offset = 0
+    while True:
+        ids = reader.find_traces(finder.candidates, recent, size, offset, is_whole=finder.is_whole)
+        yield [one for one in ids if one not in seen]
+        seen.update(ids)
+        is_last = len(ids) < size
+        offset, size = offset + len(ids), min(size * GROWTH, MAX_PAGE)
+        if is_last and recent == window:
+            return
+        if is_last:  # candidates of a longer range come after these
+            offset, size = 0, len(seen) + size
+            recent = find_recent(reader, condition, window, size)
+
+
 def _summarize(reader: SpanReader, found: list[FoundTrace], window: Window) -> list[FoundTrace]:
-    summaries = read_summaries(reader, [one.trace_id for one in found], window.widen())
+    ids = [one.trace_id for one in found]
+    summaries = read_summaries(reader, ids, find_extent(reader, ids, window.widen()))
     traces = [FoundTrace(one.trace_id, one.spansets, summaries.get(one.trace_id, one.summary)) for one in found]
     return sorted(traces, key=lambda one: (-one.summary.start_ns, one.trace_id))
 
@@ -119,7 +141,7 @@ class _Finder:
         """Yield those of the traces that match."""
         attributes = list_attributes(self.pipeline)
         more = (*TREE, "operation_name") if has_structure(self.pipeline) else ("span_id", "operation_name")
-        window = self.window.widen() if self.is_whole else self.window
+        window = find_extent(self.reader, ids, self.window.widen() if self.is_whole else self.window)
         condition = None if self.is_whole else self.candidates.result
         spans = self.reader.read_traces(ids, attributes, window, condition, more)
         in_range = (spans.start >= self.window.start_ns) & (spans.start < self.window.end_ns)

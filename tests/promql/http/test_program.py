@@ -47,7 +47,7 @@ def run(service: QueryService, memory_bytes: int = 10**9, check: Callable[[], No
 
     pairs = [(name, str(more[name])) for name in ("query", "time", "stats") if name in more]
     arguments = {"path": "query", "pairs": pairs, "now_ms": END * 1000, "seconds": None, "max_rows": None}
-    arguments |= {"has_series_table": True, "has_recorded": False}
+    arguments |= {"has_series_table": True, "has_recorded": False, "has_service_edges": False}
     arguments |= {name: more[name] for name in ("seconds", "max_rows") if name in more}
     batches = list(answer(arguments, ProgramContext(read, memory_bytes, check)))
     return json.loads(b"".join(piece for batch in batches for piece in batch.column("body").to_pylist()))

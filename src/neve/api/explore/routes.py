@@ -19,6 +19,7 @@ from neve.api.query.models import bad_request, format_value
 from neve.api.query.operations import PREFIX
 from neve.api.query.program_response import BodyWriter
 from neve.api.query.query_response import QueryThreads, StreamedResponse
+from neve.app.query.service_map import add_service_edges
 from neve.explore.fields import FIELD_COLUMNS
 from neve.explore.program import TABLES
 from neve.query.engine.program import Program
@@ -58,7 +59,10 @@ class ProgramResponse(StreamedResponse):
 
     def start(self) -> RunningQuery:
         """Start the program."""
-        return self._service.start_program(self._request, self._program)
+        program = self._program
+        if program.arguments["answer"] == "edges":
+            program = add_service_edges(self._service, program)
+        return self._service.start_program(self._request, program)
 
     def refuse(self, _error: Exception, failure: Failure) -> Response:
         """Return the error in the form of the query API."""

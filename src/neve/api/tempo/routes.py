@@ -11,6 +11,7 @@ from starlette.routing import Route
 from neve.api.loki.errors import error_response as plain_response
 from neve.api.query.endpoint import Endpoint
 from neve.api.query.program_response import ProgramEndpoints, ProgramResponse, describe_build, handle_form
+from neve.app.query.traceql import add_trace_summaries
 from neve.errors import TraceMissing
 from neve.lake.calendar import now_utc
 from neve.query.engine.program import Program
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from neve.api.query.endpoint import Handler
     from neve.api.query.errors import Failure
+    from neve.query.execution import RunningQuery
     from neve.query.service import QueryService
     from neve.receive.authentication import Guard
     from neve.state.scopes import Caller
@@ -53,6 +55,13 @@ class TempoResponse(ProgramResponse):
     def __init__(self, *given: Any, media_type: str) -> None:
         super().__init__(*given)
         self.media_type = media_type
+
+    def start(self) -> RunningQuery:
+        """Start the program. A search also reads trace summaries, where the lake has them."""
+        program = self._program
+        if program.arguments["path"] == "search":
+            program = add_trace_summaries(self._service, program)
+        return self._service.start_program(self._request, program)
 
 
 class TempoEndpoints(ProgramEndpoints):

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from neve.lake.calendar import now_utc
 from neve.model.recorded import RECORDED_TABLE
-from neve.model.signals import SERIES_TABLES
+from neve.model.signals import SERIES_TABLES, SERVICE_EDGES_TABLE
 from neve.promql.budget import check_deadline
 from neve.promql.engine import Engine
 from neve.promql.evaluator import Options
@@ -60,19 +60,19 @@ def open_series(
 
     run_new = partial(run, only_new_files=True) if _has_series_table(service) else None
     rollups = [RolledLevel(*one) for one in service.list_rollups(organization)]
-    has_recorded = service.has_rows(RECORDED_TABLE)
-    return MetricSource(run, lambda: check_deadline(deadline), run_new, has_recorded, rollups=rollups)
+    has_recorded, has_edges = service.has_rows(RECORDED_TABLE), service.has_rows(SERVICE_EDGES_TABLE)
+    return MetricSource(run, lambda: check_deadline(deadline), run_new, has_recorded, has_edges, rollups=rollups)
 
 
 def add_tables(service: QueryService, program: Program) -> Program:
-    """Return a program that also reads the table of series and the results of rules. An older lake lacks them."""
-    has_series_table, has_recorded = _has_series_table(service), service.has_rows(RECORDED_TABLE)
-    tables = program.tables
-    if has_series_table:
-        tables = (*tables, SERIES_TABLES["metrics"])
-    if has_recorded:
-        tables = (*tables, RECORDED_TABLE)
-    arguments = {**program.arguments, "has_series_table": has_series_table, "has_recorded": has_recorded}
+    """Return a program that also reads tables which an older lake lacks: series, results of rules, the service map."""
+    has = {
+        "has_series_table": (SERIES_TABLES["metrics"], _has_series_table(service)),
+        "has_recorded": (RECORDED_TABLE, service.has_rows(RECORDED_TABLE)),
+        "has_service_edges": (SERVICE_EDGES_TABLE, service.has_rows(SERVICE_EDGES_TABLE)),
+    }
+    tables = (*program.tables, *(table for table, is_there in has.values() if is_there))
+    arguments = {**program.arguments, **{name: is_there for name, (_, is_there) in has.items()}}
     return replace(program, arguments=arguments, tables=tables)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from neve.explore.source import RecordSource
 from neve.explore.trace import read_trace
 from neve.explore.trace_records import MAX_LOGS, read_logs
 from neve.lake.calendar import now_utc
+from neve.model.signals import TRACE_SUMMARIES_TABLE
 from neve.promql.budget import check_deadline
 from neve.query.request import Request, TimeRange
 from neve.traceql.language.parser import parse
@@ -24,12 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from neve.query.engine.program import Program
     from neve.query.service import QueryService
     from neve.traceql.metrics.series import Series
     from neve.traceql.search import FoundTrace
     from neve.traceql.storage.span_reader import TimeWindow
 
-__all__ = ["evaluate", "open_spans", "read_trace_records"]
+__all__ = ["LocalContext", "add_trace_summaries", "evaluate", "open_spans", "read_trace_records"]
 
 DEFAULT_TRACES = 20
 SPANS_OF_SET = 100
@@ -54,13 +57,22 @@ class LocalContext:
         parameters: Sequence[Any] | Mapping[str, Any],
         since: datetime | None,
         until: datetime | None,
+        *,
+        only_new_files: bool = False,
     ) -> pa.RecordBatchReader:
         """Run a statement within a half-open time range."""
         self.check()
         seconds = None if self.deadline is None else max(self.deadline - time.monotonic(), 0.001)
         window = TimeRange(since, until)
         running = self.service.start(
-            Request(sql, self.organization, parameters=parameters, time=window, timeout_seconds=seconds)
+            Request(
+                sql,
+                self.organization,
+                parameters=parameters,
+                time=window,
+                timeout_seconds=seconds,
+                only_new_files=only_new_files,
+            )
         )
         return pa.RecordBatchReader.from_batches(running.schema, running.batches())
 
@@ -73,10 +85,21 @@ def open_spans(service: QueryService, organization: str, deadline: float | None 
     """Return the spans of an organization."""
     context = LocalContext(service, organization, deadline)
 
-    def run(sql: str, parameters: Sequence[Any], window: TimeWindow) -> pa.RecordBatchReader:
-        return context.read(sql, parameters, *window)
+    def run(
+        sql: str, parameters: Sequence[Any], window: TimeWindow, *, only_new_files: bool = False
+    ) -> pa.RecordBatchReader:
+        return context.read(sql, parameters, *window, only_new_files=only_new_files)
 
-    return SpanReader(run, context.check)
+    run_new = partial(run, only_new_files=True) if service.has_rows(TRACE_SUMMARIES_TABLE) else None
+    return SpanReader(run, context.check, run_new=run_new)
+
+
+def add_trace_summaries(service: QueryService, program: Program) -> Program:
+    """Return a program that also reads trace summaries, if the lake has them."""
+    if not service.has_rows(TRACE_SUMMARIES_TABLE):
+        return program
+    arguments = {**program.arguments, "has_trace_summaries": True}
+    return replace(program, arguments=arguments, tables=(*program.tables, TRACE_SUMMARIES_TABLE))
 
 
 def read_trace_records(

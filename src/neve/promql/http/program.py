@@ -105,7 +105,7 @@ def open_series(arguments: Mapping[str, Any], context: Context) -> tuple[MetricS
     """Return the series of a program, and the limits of its expressions, which share one budget.
 
     Arguments are `seconds` (timeout or `None`), `has_series_table` (whether the lake has the table of series) and
-    `has_recorded` (whether it has results of rules).
+    `has_recorded` and `has_service_edges` (whether it has results of rules, and the service map).
     """
     deadline = None if arguments["seconds"] is None else time.monotonic() + arguments["seconds"]
     memory = context.memory_bytes
@@ -128,7 +128,11 @@ def open_series(arguments: Mapping[str, Any], context: Context) -> tuple[MetricS
 
     run_new = partial(run, only_new_files=True) if arguments["has_series_table"] else None
     rollups = [RolledLevel(*one) for one in context.rollups]
-    source = MetricSource(run, check, run_new, arguments["has_recorded"], kept=context.kept, rollups=rollups)
+    source = MetricSource(
+        *(run, check, run_new, arguments["has_recorded"], arguments.get("has_service_edges", False)),
+        kept=context.kept,
+        rollups=rollups,
+    )
     return source, options
 
 

@@ -14,7 +14,7 @@ from neve.lexical.matchers import Matcher
 from neve.promql.labels import Labels, keep, match_sets, set_label
 from neve.promql.language.syntax import METRIC_NAME
 from neve.promql.series import SeriesSet
-from neve.promql.storage import recorded_series, target_info
+from neve.promql.storage import recorded_series, service_graph, target_info
 from neve.promql.storage.exemplars import MARGIN_MS, read_exemplars
 from neve.promql.storage.exemplars import PARTS as EXEMPLAR_PARTS
 from neve.promql.storage.otel_names import PARTS, Metric, translate_label, translate_name
@@ -41,6 +41,7 @@ from neve.promql.storage.series_rows import MatchedSeries, SeriesRow, narrow_poi
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from types import ModuleType
 
     from neve.promql.storage.exemplars import Exemplar
 
@@ -89,14 +90,16 @@ class MetricSource:
     """Source of series for one caller. It reads the list of metrics once for each time range.
 
     `check` raises the reason to stop, for example a deadline. `run_new` is that of `SeriesCatalog`. `has_recorded` is
-    whether the lake has results of rules. `has_start_times` is whether samples get start times, which
-    `Options.uses_start_times` needs. `rollups` are those that may be read instead of points.
+    whether the lake has results of rules, and `has_service_edges` whether it has the service map. `has_start_times` is
+    whether samples get start times, which `Options.uses_start_times` needs. `rollups` are those that may be read
+    instead of points.
     """
 
     run: RunSql
     check: Callable[[], None] = lambda: None
     run_new: RunSql | None = None
     has_recorded: bool = False
+    has_service_edges: bool = False
     has_start_times: bool = False
     kept: KeptValues = field(default_factory=QueryValues)
     rollups: Sequence[RolledLevel] = ()
@@ -131,12 +134,12 @@ class MetricSource:
                 columns += found
         if target_info.is_chosen(names, self.check):
             columns += target_info.read_columns(self.run(target_info.SAMPLES, (), window), labels, self.check)
-        if self.has_recorded:
-            columns += recorded_series.read_columns(self._reader(window), names, labels, self.check)
+        for stored, read in self._list_stored(window):
+            columns += stored.read_columns(read, names, labels, self.check)
         if len(whole) == 1 and not columns:
             return whole[0]
         columns += [one for some in whole for one in split_set(some)]
-        return build_set([_clip(one, start_ms, end_ms) for one in columns])
+        return build_set([one.clip(start_ms, end_ms) for one in columns])
 
     def roll(
         self, kind: str, matchers: Sequence[Matcher], start_ms: int, end_ms: int, window_ms: int
@@ -175,7 +178,7 @@ class MetricSource:
         names, labels = split_matchers(matchers)
         if self.run_new is None or window is None or target_info.is_chosen(names, self.check):
             return None
-        if self.has_recorded and any(recorded_series.list_labels(self._reader(window), names, labels, self.check)):
+        if any(any(one.list_labels(read, names, labels, self.check)) for one, read in self._list_stored(window)):
             return None
         chosen = self._choose(names, window)
         choices = chosen.get(kind, {})
@@ -212,8 +215,8 @@ class MetricSource:
                     yield from _match_late(list_parts(kind, one.part, row.late, named), labels, self.check)
         if target_info.is_chosen(names, self.check):
             yield from target_info.list_labels(self._catalog.list_resources(window), labels, self.check)
-        if self.has_recorded:
-            yield from recorded_series.list_labels(self._reader(window), names, labels, self.check)
+        for stored, read in self._list_stored(window):
+            yield from stored.list_labels(read, names, labels, self.check)
 
     def list_exemplars(
         self, matchers: Sequence[Matcher], start_ms: int, end_ms: int
@@ -246,6 +249,13 @@ class MetricSource:
                     for series, one in found:
                         if series in matched and start_ms <= one.time_ms <= end_ms:
                             yield series, one
+
+    def _list_stored(self, window: TimeWindow) -> Iterator[tuple[ModuleType, Callable[[str, Sequence[Any]], pa.Table]]]:
+        """Yield the modules of series that other tables have, each with a reader of rows."""
+        if self.has_recorded:
+            yield recorded_series, self._reader(window)
+        if self.has_service_edges:
+            yield service_graph, self._reader(service_graph.widen(window))
 
     def _reader(self, window: TimeWindow) -> Callable[[str, Sequence[Any]], pa.Table]:
         return lambda sql, parameters: self.run(sql, parameters, window)
@@ -384,10 +394,3 @@ def _read_points(columns: dict[str, Any], kind: str, metric: Metric, since_ms: i
     starts = columns.get("start_time_unix_nano", np.zeros(len(times), np.int64))
     values = {name: columns[name] for name in VALUES[kind]}
     return Points(times // NANOS, starts // NANOS, flags, metric.is_delta, values, since_ms)
-
-
-def _clip(column: Column, start_ms: int, end_ms: int) -> Column:
-    kept = (column.times_ms >= start_ms) & (column.times_ms <= end_ms)
-    if kept.all():
-        return column
-    return Column(column.labels, column.times_ms[kept], column.values[kept], column.starts_ms[kept])

@@ -59,6 +59,13 @@ class Column:
         """Return whether the values are histograms."""
         return bool(self.values.dtype == object)
 
+    def clip(self, start_ms: int, end_ms: int) -> Column:
+        """Return the samples of a closed time range."""
+        kept = (self.times_ms >= start_ms) & (self.times_ms <= end_ms)
+        if kept.all():
+            return self
+        return Column(self.labels, self.times_ms[kept], self.values[kept], self.starts_ms[kept])
+
 
 def expand(points: Points, kind: str, part: str, labels: Labels) -> Iterator[Column]:
     """Yield the series of one part of a metric: the metric itself, its buckets, its count or its sum."""

@@ -7,6 +7,7 @@ the result are pieces of the body.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from neve.errors import LimitExceeded
@@ -31,10 +32,14 @@ READ_SHARE = 4  # of the memory is for the rows that statements return
 
 
 def answer(arguments: Mapping[str, Any], context: Context) -> Iterator[pa.RecordBatch]:
-    """Answer a request: `path`, `pairs`, `now_ns`, `is_protobuf`, `seconds` (timeout) and `max_rows` (items)."""
+    """Answer a request: `path`, `pairs`, `now_ns`, `is_protobuf`, `seconds` (timeout) and `max_rows` (items).
+
+    `has_trace_summaries` is whether the lake has this table.
+    """
     deadline = None if arguments["seconds"] is None else time.monotonic() + arguments["seconds"]
     parameters = Parameters([(name, text) for name, text in arguments["pairs"]], arguments["now_ns"])
-    request = Request(parameters, open_spans(context, deadline), arguments["is_protobuf"])
+    reader = open_spans(context, deadline, has_summaries=bool(arguments.get("has_trace_summaries")))
+    request = Request(parameters, reader, arguments["is_protobuf"])
     found = ANSWERS[arguments["path"]](request)
     most = arguments["max_rows"]
     if most is not None and len(found.items) > most:
@@ -42,15 +47,18 @@ def answer(arguments: Mapping[str, Any], context: Context) -> Iterator[pa.Record
     yield from pack_pieces(found.pieces())
 
 
-def open_spans(context: Context, deadline: float | None) -> SpanReader:
+def open_spans(context: Context, deadline: float | None, *, has_summaries: bool = False) -> SpanReader:
     """Return the spans that a worker's context can read."""
 
     def check() -> None:
         context.check()
         check_deadline(deadline)
 
-    def run(sql: str, parameters: Sequence[Any], window: TimeWindow) -> pa.RecordBatchReader:
-        return context.read(sql, parameters, *window)
+    def run(
+        sql: str, parameters: Sequence[Any], window: TimeWindow, *, only_new_files: bool = False
+    ) -> pa.RecordBatchReader:
+        return context.read(sql, parameters, *window, only_new_files=only_new_files)
 
     memory = context.memory_bytes
-    return SpanReader(run, check, memory // SPAN_BYTES, memory // READ_SHARE)
+    run_new = partial(run, only_new_files=True) if has_summaries else None
+    return SpanReader(run, check, memory // SPAN_BYTES, memory // READ_SHARE, run_new)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -50,13 +50,29 @@ class Window:
 class SpanReader:
     """Source of spans for one caller, with the spans and bytes that all statements of a query may still return.
 
-    `check` raises the reason to stop, for example a deadline.
+    `check` raises the reason to stop, for example a deadline. `run_new` runs statements in which `spans` has only the
+    files that trace summaries have not seen. It is `None` if the lake has no summaries.
     """
 
     run: RunSql
     check: Callable[[], None] = lambda: None
     spans_left: int = 5_000_000
     bytes_left: int = 1 << 30
+    run_new: RunSql | None = None
+    _new_spans: dict[Window, Window | None] = field(default_factory=dict)
+
+    @property
+    def has_summaries(self) -> bool:
+        """Return whether the lake has trace summaries."""
+        return self.run_new is not None
+
+    def find_new_spans(self, window: Window) -> Window | None:
+        """Return the times of spans that trace summaries have not seen, or `None` if there are none."""
+        if window not in self._new_spans and self.run_new is not None:
+            sql = "SELECT min(start_time_unix_nano) AS first, max(start_time_unix_nano) AS last FROM spans"
+            row = self.run_new(sql, (), window.to_times()).read_all().to_pylist()[0]
+            self._new_spans[window] = None if row["first"] is None else Window(row["first"], row["last"] + 1)
+        return self._new_spans.get(window)
 
     def start(self, sql: Sql, window: Window | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Run a statement, and return the schema of its rows and the rows, which are charged while they are read."""

@@ -1,0 +1,1 @@
+"""Commands about traces and the calls between services."""
