@@ -25,7 +25,8 @@ WORKERS := -n 2 --dist worksteal
 LOCAL := not spark and not parts and not e2e and not kills and not long
 FAST := not lake and not slow and $(LOCAL)
 # Collecting all tests takes 25 CPU seconds: these folders have those that are marked e2e.
-E2E := tests/e2e tests/page tests/cli/test_up.py tests/compat tests/test_code_walk.py
+# The page is last: its servers and browser end after the last test, and the report counts their time there.
+E2E := tests/e2e tests/cli/test_up.py tests/compat tests/test_code_walk.py tests/page
 PYTEST := $(BIN)/python -m pytest -q --hypothesis-profile=$(PROFILE)
 
 .DEFAULT_GOAL := help

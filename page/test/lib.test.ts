@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { colourToken, SERIES, ServiceColours, severityOf } from "../src/lib/colour.ts";
-import { csvCell, formatAge, formatBytes, formatCount, formatDuration, formatShort, plural } from "../src/lib/format.ts";
+import { csvCell, formatAge, formatBytes, formatCount, formatDuration, formatPartition, formatRate, formatShort, plural } from "../src/lib/format.ts";
 import { addFilter, chosenValues, parseSearch, removeTerm, toCondition } from "../src/lib/search.ts";
 import { bucketSeconds, describeRange, exactTime, formatTime, moveRange, parseTyped, resolveRange, toIso } from "../src/lib/time.ts";
 
@@ -100,4 +100,16 @@ test("services have different colours as long as there are enough, and keep them
   assert.deepEqual(names.toReversed().map((name) => again.indexOf(name)), first.toReversed());
   assert.equal(`--series-${again.indexOf("one more")}`, colourToken("one more"));
   assert.equal(new ServiceColours([["checkout", 3]]).indexOf("checkout"), 3);
+});
+
+test("rates of a column have the same digits", () => {
+  assert.deepEqual([0, 0.001, 0.2, 1.414, 35.27, 1234].map(formatRate), ["0.00", "0.0010", "0.20", "1.41", "35.3", "1.2k"]);
+});
+
+test("a partition is named by its values", () => {
+  assert.equal(formatPartition("organization_id=acme/timestamp_day=2026-01-31/trace_id_bucket=7"), "acme · 2026-01-31 · bucket 7");
+  assert.equal(formatPartition("organization_id=a/b=c"), "a · c");
+  assert.equal(formatPartition("organization_id=a/B"), "a/B");
+  assert.equal(formatPartition(""), "the whole table");
+  assert.equal(formatPartition("no name"), "no name");
 });

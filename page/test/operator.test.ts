@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { sumBy } from "../src/screens/costs/sums.ts";
-import { groupByDay } from "../src/screens/lake/heat.ts";
+import { drawSquares, groupByDay, indexAt } from "../src/screens/lake/heat.ts";
 import { pathOf } from "../src/screens/layouts/path.ts";
 import { dumpHex } from "../src/screens/proof/hex.ts";
 import { stackBars } from "../src/screens/sampling/bars.ts";
@@ -76,4 +76,16 @@ test("a path shows where an attempt is, where it ended, and what is left", () =>
   assert.deepEqual(states("staged", ["recommended", "staged"]), ["recommended done", "staged here", "canary left", "proposed left", "merged left", "measured left"]);
   assert.deepEqual(states("merged", ["recommended", "staged", "merged"], {}).at(-1), "measured done");
   assert.deepEqual(states("rolled_back", ["recommended", "merged", "rolled_back"]), ["recommended done", "merged done", "rolled back ended"]);
+});
+
+test("every chosen square is drawn once, and a point inside it finds its place", () => {
+  for (let seed = 0; seed < 50; seed += 1) {
+    const random = randomSource(seed);
+    const perLine = pickInteger(random, 8, 90);
+    const isChosen = Array.from({ length: pickInteger(random, 0, 200) }, () => random() < 0.5);
+    const path = drawSquares(isChosen, perLine);
+    assert.equal(path.match(/M/g)?.length ?? 0, isChosen.filter(Boolean).length);
+    const places = [...path.matchAll(/M(\d+) (\d+)/g)].map(([, x, y]) => indexAt(Number(x) + 5, Number(y) + 5, perLine));
+    assert.deepEqual(places, isChosen.flatMap((is, index) => (is ? [index] : [])));
+  }
 });

@@ -24,18 +24,19 @@ if TYPE_CHECKING:
 
 EXPLORE = "explore"
 EXPLORE_RANGE = "from=2025-10-09T08:00:00.000Z&to=2025-10-09T10:00:00.000Z"
-SMALL_TRACE, LARGE_TRACE, CYCLE_TRACE = (bytes([one]) * 16 for one in (0xA1, 0xA2, 0xA3))
-SMALL, LARGE = 1000, 100_000
+SMALL_TRACE, LARGE_TRACE, CYCLE_TRACE, MIDDLE_TRACE = (bytes([one]) * 16 for one in (0xA1, 0xA2, 0xA3, 0xA4))
+SMALL, MIDDLE, LARGE = 1000, 10_000, 100_000
 DEEP = 1200  # levels of a chain within the large traces
 
 
 def fill_explore_lake(lake: DemoLake) -> None:
-    """Commit a checkout with logs and decisions, traces of two sizes, and one whose parents form a cycle."""
+    """Commit a checkout with logs and decisions, traces of three sizes, and one whose parents form a cycle."""
     put(lake.lake, EXPLORE, Signal.TRACES, pack_spans(make_checkout()))
     put(lake.lake, EXPLORE, Signal.LOGS, make_logs())
     put_decisions(lake.lake, [(EXPLORE, CHECKOUT, 0), (EXPLORE, CHECKOUT, 1)])
     put(lake.lake, EXPLORE, Signal.TRACES, pack_spans({"small": make_chain(SMALL_TRACE, SMALL)}), batch="-small")
     put(lake.lake, EXPLORE, Signal.TRACES, pack_spans({"large": make_chain(LARGE_TRACE, LARGE)}), batch="-large")
+    put(lake.lake, EXPLORE, Signal.TRACES, pack_spans({"middle": make_chain(MIDDLE_TRACE, MIDDLE)}), batch="-middle")
     cycle = [make_span(1, 2, CYCLE_TRACE, name=HOSTILE), make_span(2, 1, CYCLE_TRACE), make_span(3, 99, CYCLE_TRACE)]
     put(lake.lake, EXPLORE, Signal.TRACES, pack_spans({"odd": cycle}), batch="-cycle")
 

@@ -1,4 +1,4 @@
-"""Live tail in the browser: shown + left out = sent, through a changed filter and a restart of the API."""
+"""Live tail: shown + left out = sent, through a hidden tab, a changed filter and a restart of the API."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from neve.lake.write.table_writer import Target, write_files
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode
 from tests.page.demo_lake import serve_api
+from tests.page.test_tabs import HIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +66,7 @@ def wait_for_matched(page: Page, matched: int) -> None:
 
 
 def test_the_truth_line_holds(demo_lake: DemoLake, visit: Callable[..., Visitor]) -> None:
-    """For many records, a filter that changes, and a server that ends and comes back."""
+    """For many records, a hidden tab, a server that ends and comes back, and a filter that changes."""
     sender = Sender(demo_lake, "live")
     config = demo_lake.write_config("live", organization="live", query={"log": False})
     with serve_api(config) as addresses:
@@ -79,11 +80,17 @@ def test_the_truth_line_holds(demo_lake: DemoLake, visit: Callable[..., Visitor]
         sender.send(700)
         wait_for_matched(page, 703)
         assert "left out" in page.locator(".truth").inner_text()
+        page.evaluate(HIDE, True)
+        before = len(visitor.requests)
+        sender.send(4, "hidden")
+        assert visitor.requests[before:] == []
+        page.evaluate(HIDE, False)
+        wait_for_matched(page, 707)
     page.get_by_text("reconnecting").first.wait_for()
     sender.send(2, "meanwhile")
     port = urlsplit(addresses["query"]).port or 0
     with serve_api(config, port):
-        wait_for_matched(page, 705)
+        wait_for_matched(page, 709)
         page.get_by_role("searchbox", name="Search logs").fill("other")
         page.keyboard.press("Enter")
         wait_for_matched(page, 0)

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from neve.app.operator.simulations import Simulations
-from neve.app.settings import load_settings
 from neve.autopilot.attempt import Stage
 from neve.autopilot.history import History
 from neve.jobs.job import JobState, Progress, Task
 from neve.jobs.queue import JobQueue
-from tests.page.demo_lake import ORGANIZATION
+from tests.page.demo_lake import ORGANIZATION, serve_api
 from tests.page.operator_lake import HOSTILE, LEASE_SECONDS, TABLE, begin_attempt
 
 if TYPE_CHECKING:
@@ -55,6 +53,7 @@ def test_a_job_is_started_watched_and_cancelled(window: Visitor, operated: Opera
     dialog = page.get_by_role("dialog", name="Start job")
     dialog.get_by_role("combobox").nth(1).select_option("logs")
     dialog.get_by_label("Reason, for the log").fill("before the review")
+    assert window.violations() == []
     dialog.get_by_role("button", name="Start job").click()
     beside = page.get_by_role("complementary", name="Job")
     expect(beside).to_contain_text("before the review")
@@ -66,6 +65,7 @@ def test_a_job_is_started_watched_and_cancelled(window: Visitor, operated: Opera
     expect(beside).to_contain_text("2 of 5 groups")
     confirm(page, "Cancel job", "wrong day")
     expect(beside.get_by_text("ending")).to_be_visible()
+    assert window.violations() == []
     assert jobs.renew(job, LEASE_SECONDS, Progress("groups", 3, 5)).cancel
     jobs.release(job)
     expect(beside.get_by_text("cancelled", exact=True)).to_be_visible()
@@ -106,7 +106,7 @@ def test_a_layout_is_approved_and_rolled_back(window: Visitor, operated: Operate
 
 
 def test_what_if_of_a_policy_file(window: Visitor, operated: Operated) -> None:
-    """It is checked, simulated as a job, and its result has an address."""
+    """It is checked, simulated by the worker of another process, and its result has an address."""
     page = window.open("/sampling/what-if")
     field = page.get_by_label("Policy file")
     expect(field).to_have_value(re.compile("name: errors"))
@@ -118,12 +118,9 @@ def test_what_if_of_a_policy_file(window: Visitor, operated: Operated) -> None:
     expect(page.get_by_text("num_traces has no effect here")).to_be_visible()
     page.get_by_role("button", name="Simulate").click()
     expect(page.get_by_text("Waits for a worker.")).to_be_visible()
-    jobs = JobQueue(operated.documents)
-    job = jobs.claim("w:1:1", [Task.SIMULATE], LEASE_SECONDS)
-    assert job is not None
-    simulations = Simulations(load_settings(str(operated.config)), operated.documents, jobs)
-    jobs.finish(job, simulations.run(job.window, operated.lake, lambda _step, _done, _total: None), {})
-    expect(page.get_by_role("row", name=re.compile("Traces with an error that are missed")).first).to_be_visible()
+    with serve_api(operated.config, only="series"):  # a worker of any task runs simulations, too
+        expect(page.get_by_role("row", name=re.compile("Traces with an error that are missed")).first).to_be_visible()
+    assert window.violations() == []
     before = page.get_by_role("main").aria_snapshot()
     page.reload()
     expect(page.get_by_role("main").get_by_text("Held beside each other")).to_be_visible()

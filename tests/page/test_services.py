@@ -18,7 +18,7 @@ def test_map_and_table_say_the_same(visitor: Visitor) -> None:
     calls = page.get_by_role("table", name="Calls between services")
     calls.get_by_role("row").nth(1).wait_for()
     count = calls.get_by_role("row").count() - 1
-    page.get_by_role("button", name="Map").click()
+    page.get_by_role("link", name="Map").click()
     page.locator("svg .edge").first.wait_for()
     assert page.locator("svg .edge").count() == count
     page.locator("svg .node", has_text="payment").first.click()

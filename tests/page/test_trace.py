@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.explore.traces import CHECKOUT, HOSTILE, span_id
-from tests.page.explore_lake import CYCLE_TRACE, EXPLORE, EXPLORE_RANGE, LARGE, LARGE_TRACE, SMALL_TRACE
+from tests.page.explore_lake import CYCLE_TRACE, EXPLORE, EXPLORE_RANGE, LARGE, LARGE_TRACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 TRACE = f"/trace/{CHECKOUT.hex()}"
 MOST_ELEMENTS = 1500
-STEPS = 15
-# Waiting for a frame in a page: `evaluate` allows promises under the security policy.
-FRAME = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 @pytest.fixture
@@ -145,35 +142,12 @@ def test_axe(window: Visitor) -> None:
 
 
 def test_huge_trace(window: Visitor) -> None:
-    """A trace of 100,000 spans has few elements, and scrolling it costs little more than scrolling 1,000."""
-    small = measure_scrolling(open_trace(window, f"/trace/{SMALL_TRACE.hex()}"))
+    """A trace of 100,000 spans has few elements, and its error 1,200 levels deep is found by a key."""
     page = open_trace(window, f"/trace/{LARGE_TRACE.hex()}")
     tree = page.get_by_role("treegrid", name="Spans")
     assert tree.get_attribute("aria-rowcount") == str(LARGE + 1)
-    large = measure_scrolling(page)
-    assert large <= 3 * max(small, 0.05), f"{small:.3f} s of CPU for 1,000 spans, {large:.3f} s for {LARGE:,}"
     assert page.evaluate("() => document.querySelectorAll('*').length") <= MOST_ELEMENTS
-    page.keyboard.press("e")  # the error is 1,200 levels deep
+    assert window.violations() == []
+    page.keyboard.press("e")
     page.get_by_role("complementary", name="Span").get_by_text("chain").first.wait_for()
     tree.get_by_text("level 1200").wait_for()
-
-
-def measure_scrolling(page: Page) -> float:
-    """Return the CPU seconds of the page's thread for some steps of the wheel over the rows."""
-    box: Any = page.get_by_role("treegrid", name="Spans").bounding_box()
-    page.mouse.move(box["x"] + 100, box["y"] + 100)
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
-    before = read_cpu(session)
-    for _ in range(STEPS):
-        page.mouse.wheel(0, 240)
-        page.evaluate(FRAME)
-    used = read_cpu(session) - before
-    session.detach()
-    return used
-
-
-def read_cpu(session: Any) -> float:
-    """Return the CPU seconds that the page's thread has used for tasks."""
-    found = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
-    return float(found["TaskDuration"])

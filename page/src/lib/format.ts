@@ -24,6 +24,11 @@ export function formatShort(value: number): string {
   return `${value < 0 ? "-" : ""}${Number(size.toFixed(fraction))}${units[unit]}`;
 }
 
+/** Format a rate per second for a column of rates: 0.20, 1.41, 35, 1.2k. */
+export function formatRate(value: number): string {
+  return value < 9.995 ? value.toFixed(value > 0 && value < 0.005 ? 4 : 2) : formatShort(value < 100 ? Math.round(value * 10) / 10 : Math.round(value));
+}
+
 /** Format bytes in decimal units, as files and bills are counted. */
 export function formatBytes(value: number | string | null | undefined): string {
   if (value === null || value === undefined) return "–";
@@ -81,6 +86,20 @@ export function formatPercent(share: number | null | undefined): string {
   if (share === null || share === undefined || Number.isNaN(share)) return "–";
   const percent = share * 100;
   return `${percent >= 10 || percent === 0 ? Math.round(percent) : Number(percent.toPrecision(2))} %`;
+}
+
+/**
+ * Format the label of a partition by its values alone: `organization_id=acme/timestamp_day=2026-01-31/trace_id_bucket=7` is
+ * "acme · 2026-01-31 · bucket 7". A value with a slash keeps it.
+ */
+export function formatPartition(label: string): string {
+  if (!label) return "the whole table";
+  const parts = label.split(/\/(?=[a-z][a-z0-9_.]*=)/).map((part) => {
+    const [, name, value] = /^([a-z][a-z0-9_.]*)=(.*)$/s.exec(part) ?? [];
+    if (name === undefined || value === undefined) return part;
+    return name.endsWith("_bucket") ? `bucket ${value}` : value;
+  });
+  return parts.join(" · ");
 }
 
 /** Return a count with its noun: "1 file", "3 files". */

@@ -18,6 +18,8 @@ export interface Screen {
   order: number;
   /** Only for callers that may see the whole lake. */
   admin?: boolean;
+  /** Whether the screen shows the records of the time range. */
+  hasRange?: boolean;
   load: () => Promise<{ default: Component }>;
   /** Things that the search for anything finds by their text: an id, a name. */
   find?: (text: string) => Found[];

@@ -6,5 +6,6 @@ export default {
   key: "c",
   group: "Operate",
   order: 6,
+  hasRange: false,
   load: () => import("./Costs.svelte"),
 } satisfies Screen;

@@ -7,5 +7,6 @@ export default {
   group: "Operate",
   order: 5,
   admin: true,
+  hasRange: false,
   load: () => import("./Layouts.svelte"),
 } satisfies Screen;

@@ -15,6 +15,7 @@ export type TailState = "live" | "connecting" | "reconnecting" | "behind" | "pau
 
 const RETRY_MILLISECONDS = 2000;
 const MOST_WAITING = 5000;
+const MOST_SEEN = 20_000;
 
 interface Wanted {
   isLive: boolean;
@@ -138,6 +139,10 @@ export class LiveTail {
     this.matched = Math.max(this.matched, data.matched);
     const fresh = data.rows.filter((row) => !this.#seen.has(String(row.record_id)));
     for (const row of fresh) this.#seen.add(String(row.record_id));
+    for (const old of this.#seen) {
+      if (this.#seen.size <= MOST_SEEN) break;
+      this.#seen.delete(old); // a repeated event is a recent one
+    }
     this.#buffer = [...fresh, ...this.#buffer].slice(0, MOST_WAITING);
     this.waiting = this.#buffer.length;
     cancelAnimationFrame(this.#frame);

@@ -7,6 +7,13 @@ import type { Period } from "../../lib/time.ts";
 export type { EdgeDocument as Edge, OperationDocument as Operation, ServiceDocument as Service, ServicesDocument as Services };
 export type Calls = Pick<EdgeDocument, "calls" | "errors" | "p50_ms" | "p95_ms" | "p99_ms">;
 
+/** Share of failed calls that is shown in red. With any failure in red, the map of a large shop is red everywhere. */
+const ALARMING = 0.01;
+
+export function isFailing(one: { calls: number; errors: number }): boolean {
+  return one.errors > 0 && one.errors >= ALARMING * one.calls;
+}
+
 function get<Document>(path: string, params: Record<string, string | undefined>, signal: AbortSignal): Promise<Document> {
   const given = Object.entries(params).filter((pair): pair is [string, string] => Boolean(pair[1]));
   return turn(signal, () => call<Document>(`${path}?${new URLSearchParams(given)}`, { signal }));

@@ -79,7 +79,7 @@ export function layoutMap(services: Service[], edges: Edge[], wanted: string | u
   graph.setGraph({ rankdir: "LR", nodesep: 22, ranksep: 20, marginx: MARGIN, marginy: MARGIN });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const name of shown) graph.setNode(name, { width: Math.max(LEAST_WIDTH, name.length * CHARACTER + 44), height: NODE_HEIGHT });
-  for (const edge of visible) graph.setEdge(edge.client, edge.server, { ...LABEL, width: edge.errors > 0 ? 108 : 50 }, edgeName(edge));
+  for (const edge of visible) graph.setEdge(edge.client, edge.server, { ...LABEL, width: edge.errors > 0 ? 132 : 56 }, edgeName(edge));
   dagre.layout(graph);
   const size = graph.graph();
   return {

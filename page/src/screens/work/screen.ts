@@ -7,6 +7,7 @@ export default {
   group: "Operate",
   order: 1,
   admin: true,
+  hasRange: false,
   load: () => import("./Work.svelte"),
   find: (text) => (/^[0-9a-f]{16,32}$/.test(text) ? [{ words: `Job ${text}`, href: `/jobs?job=${text}` }] : []),
 } satisfies Screen;
