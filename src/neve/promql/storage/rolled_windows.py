@@ -187,8 +187,8 @@ def read_windows(rows: RolledRows) -> Windowed | None:
     if (columns["points"].to_numpy() != columns["count"].to_numpy()).any():
         return None
     values = {name: columns[name].cast(pa.float64()).to_numpy() for name in NUMBERS}
-    times = (columns[name].to_numpy() // NANOS for name in ("first_ns", "last_ns"))
-    return Windowed(rows.owner, rows.starts_us // _MICROS, *times, values)
+    first, last = (columns[name].to_numpy() // NANOS for name in ("first_ns", "last_ns"))
+    return Windowed(rows.owner, rows.starts_us // _MICROS, first, last, values)
 
 
 def _row_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
