@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -134,6 +135,17 @@ def fill_lake(lake: Lake) -> None:
     for first in range(0, MONTH_POINTS, day):
         files = write_files(Target.of(table), make_month(first, min(first + day, MONTH_POINTS)))
         append_once(table, files, batch_id=f"month {first}", operation="bench")
+
+
+_next_points = itertools.count(POINTS)
+
+
+def commit_next(lake: Lake) -> None:
+    """Commit one more point of each series of the counter, after all others."""
+    table, point = lake.table(METRICS.name), next(_next_points)
+    append_once(
+        table, write_files(Target.of(table), make_recent(point, point + 1)), batch_id=f"next {point}", operation="bench"
+    )
 
 
 def write_messages() -> Iterator[bytes]:

@@ -158,14 +158,18 @@ class Annotations:
 
     def rolled_growth(self, window: str, error: float, span: Span) -> None:
         """Inform that the growth of counters was computed from windows, and by how much it may differ."""
-        bound = (
-            f"at most {math.ceil(error * 10_000) / 100:g}% from the points"
-            if error
-            else "up to rounding as from the points"
-        )
+        bound = f"{_format_bound(error)} from the points" if error else "up to rounding as from the points"
         self.inform(
             f"computed from rollups with windows of {window}, {bound}; "
             "growth over pauses of more than 5m inside a window is not counted",
+            span,
+        )
+
+    def rolled_quantile(self, window: str, error: float, span: Span) -> None:
+        """Inform that quantiles of buckets were computed from windows, and by how much they may differ."""
+        self.inform(
+            f"computed from rollups with windows of {window}, {_format_bound(error)} from the points; "
+            "growth over pauses of more than 5m inside a window is not counted, and a reset counts for all buckets",
             span,
         )
 
@@ -187,3 +191,7 @@ def _format_time(milliseconds: int) -> str:
 
 def _two_digits(value: float) -> str:
     return f"{value:.2g}"
+
+
+def _format_bound(error: float) -> str:
+    return f"at most {math.ceil(error * 10_000) / 100:g}%"

@@ -266,9 +266,7 @@ def _evaluate_subquery(evaluator: Evaluator, node: Subquery) -> RangeVector:
     times = first + np.arange(count, dtype=np.int64) * step
     if not count:
         return make_range(evaluator, _to_series(None, times), ends, length, node)
-    inside = evaluator.at_times(times)
-    inner = inside.vector(node.expression)
-    evaluator.samples_read[-1] += inside.samples_read.sum()  # as Prometheus: a subquery is evaluated once
+    inner = evaluator.at_times(times).vector(node.expression)  # samples are counted in its windows, as in Prometheus
     return make_range(evaluator, _to_series(inner, times), ends, length, node)
 
 

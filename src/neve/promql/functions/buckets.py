@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from neve.promql.histograms.native import Histogram
     from neve.promql.series import Bools, Floats
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["FUNCTIONS", "check_quantiles", "collect_histograms"]
 
 _BUCKET = frozenset({"le"})
 
@@ -56,7 +56,8 @@ def _read_bound(text: str) -> float | None:
             return None
 
 
-def _collect(evaluator: Evaluator, matrix: Matrix, span: Span) -> _Input:
+def collect_histograms(evaluator: Evaluator, matrix: Matrix, span: Span) -> _Input:
+    """Return the histograms of a vector."""
     native, floats = matrix.is_histogram(), matrix.is_float()
     grouped: dict[Labels, list[tuple[float, int]]] = {}
     for row in np.flatnonzero(floats.any(axis=1)).tolist():
@@ -145,27 +146,28 @@ def _quantile(evaluator: Evaluator, found: _Input, quantiles: Floats, span: Span
     return join_matrices(native, _classic_result(evaluator, found, compute))
 
 
-def _check_quantiles(evaluator: Evaluator, quantiles: Floats, span: Span) -> None:
+def check_quantiles(evaluator: Evaluator, quantiles: Floats, span: Span) -> None:
+    """Warn about quantiles that are not between 0 and 1."""
     for one in np.unique(quantiles[~((quantiles >= 0) & (quantiles <= 1))]).tolist():
         evaluator.annotations.invalid_quantile(one, span)
 
 
 def _histogram_quantile(evaluator: Evaluator, call: Call) -> Matrix:
     quantiles = evaluator.scalar(call.arguments[0]).values
-    _check_quantiles(evaluator, quantiles, call.arguments[0].span)
+    check_quantiles(evaluator, quantiles, call.arguments[0].span)
     matrix, span = evaluator.vector(call.arguments[1]), call.arguments[1].span
-    return merge_rows(_quantile(evaluator, _collect(evaluator, matrix, span), quantiles, span))
+    return merge_rows(_quantile(evaluator, collect_histograms(evaluator, matrix, span), quantiles, span))
 
 
 def _histogram_quantiles(evaluator: Evaluator, call: Call) -> Matrix:
     """Return several quantiles, each with its value in a label."""
     matrix, span = evaluator.vector(call.arguments[0]), call.arguments[0].span
     name = evaluator.text(call.arguments[1])
-    found = _collect(evaluator, matrix, span)
+    found = collect_histograms(evaluator, matrix, span)
     result = empty_matrix(evaluator.steps)
     for argument in call.arguments[2:]:
         quantiles = evaluator.scalar(argument).values
-        _check_quantiles(evaluator, quantiles, argument.span)
+        check_quantiles(evaluator, quantiles, argument.span)
         part = _quantile(evaluator, found, quantiles, span)
         for one in np.unique(quantiles).tolist():
             evaluator.budget.visit(part.present.size + result.present.size)
@@ -186,7 +188,7 @@ def _format_quantile(value: float) -> str:
 def _histogram_fraction(evaluator: Evaluator, call: Call) -> Matrix:
     lower, upper = (evaluator.scalar(one).values for one in call.arguments[:2])
     matrix, span = evaluator.vector(call.arguments[2]), call.arguments[2].span
-    found = _collect(evaluator, matrix, span)
+    found = collect_histograms(evaluator, matrix, span)
     native = _native_result(
         evaluator,
         found,

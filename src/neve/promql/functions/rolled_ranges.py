@@ -17,6 +17,13 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from neve.promql.functions.rates import Extent, extrapolate, note_names
+from neve.promql.functions.rolled_quantiles import (
+    LEAST_WINDOWS,
+    MOST_QUANTILE_ERROR,
+    bound_quantiles,
+    find_growth,
+    grow_buckets,
+)
 from neve.promql.language.syntax import RangeSelector, strip_parens
 from neve.promql.selectors import make_range
 from neve.promql.series import Samples, SeriesSet
@@ -58,11 +65,15 @@ class RollingSource(Protocol):
     def roll(
         self, kind: str, matchers: Sequence[Matcher], start_ms: int, end_ms: int, window_ms: int
     ) -> RolledSeries | None:
-        """Return the windows of the gauges or sums that match, or `None` if only points give the result."""
+        """Return the windows of the gauges, sums or buckets that match, or `None` if only points give the result."""
 
 
 def evaluate_rolled(evaluator: Evaluator, call: Call) -> Matrix | None:
     """Return the value of a call from windows, or `None` if it needs the points."""
+    return (_evaluate_quantile if call.function == "histogram_quantile" else _evaluate_range)(evaluator, call)
+
+
+def _evaluate_range(evaluator: Evaluator, call: Call) -> Matrix | None:
     node = strip_parens(call.arguments[-1]) if call.arguments else None
     if call.function not in FUNCTIONS or not isinstance(node, RangeSelector):
         return None
@@ -86,6 +97,34 @@ def evaluate_rolled(evaluator: Evaluator, call: Call) -> Matrix | None:
         return _grow(evaluator, call, vector, found, window)
     evaluator.annotations.rolled_up(window, node.span)
     return vector.result(_aggregate(call.function, vector, found), vector.floats.counts > 0)
+
+
+def _evaluate_quantile(evaluator: Evaluator, call: Call) -> Matrix | None:
+    """Return quantiles of classic histograms, from the longest windows that bound them well."""
+    node = find_growth(call)
+    if node is None or not isinstance(evaluator.source, RollingSource):
+        return None
+    timing = node.selector.timing
+    ends, length = evaluator.selection_times(timing), evaluator.duration(node.range)
+    first, last = int(ends.min()) - length, int(ends.max())
+    is_extended = timing.is_anchored or timing.is_smoothed or evaluator.options.uses_start_times
+    if is_extended or last - first < LEAST_MS or first < 0:
+        return None
+    for window_ms in (one for one in WINDOWS_MS if length % one == 0 and not (ends % one).any()):
+        if length // window_ms < LEAST_WINDOWS:
+            continue
+        found = evaluator.source.roll("histogram", node.selector.all_matchers, first, last, window_ms)
+        if found is None:
+            return None
+        samples = Samples(found.bounds, found.ends_ms, found.numbers["total"])
+        evaluator.budget.charge(len(samples) * len(found.numbers))
+        vector = make_range(evaluator, SeriesSet(found.labels, samples, None), ends, length, node)
+        growth = grow_buckets(found, vector)
+        bounded = None if growth is None else bound_quantiles(evaluator, call, growth)
+        if bounded is not None and bounded[1] <= MOST_QUANTILE_ERROR:
+            evaluator.annotations.rolled_quantile(WINDOWS_MS[window_ms], bounded[1], node.span)
+            return bounded[0]
+    return None
 
 
 def _aggregate(function: str, vector: RangeVector, found: RolledSeries) -> Floats:

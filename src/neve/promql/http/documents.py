@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from neve.promql.engine import Result, SampleCounts, SeriesResult
     from neve.promql.histograms.native import Histogram
-    from neve.promql.series import Floats, Integers
+    from neve.promql.series import Floats
 
 __all__ = [
     "Answer",
@@ -36,6 +36,7 @@ _OPEN_LEFT, _OPEN_RIGHT, _CLOSED = 0, 1, 3  # codes of a bucket's bounds
 PLAIN_FROM, PLAIN_BELOW = 1e-4, 1e15  # numbers that are always written without an exponent
 GROUP_POINTS = 65_536  # that are written at once
 TRUNCATED = "results truncated due to limit"
+_BETWEEN, _LAST = '"],', '"]'  # the end of a point, before the next one and after the last one
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # making one costs more than a short text
@@ -199,22 +200,24 @@ def _group_by_points(series: Sequence[SeriesResult]) -> Iterator[list[SeriesResu
 
 def _write_points(series: list[SeriesResult]) -> Iterator[str]:
     """Yield the points of each series. Arrow writes those of all series into one text, of which each has a part."""
-    times = np.concatenate([one.times_ms for one in series])
     values = np.concatenate([one.values for one in series])
-    joined = pc.binary_join_element_wise("[", _format_times(times), ',"', _format_values(values), '"],', "")
+    joined = pc.binary_join_element_wise(_write_starts(series), _format_values(values), "")
     offsets = np.frombuffer(joined.buffers()[1], np.int32, len(joined) + 1)
     text = memoryview(joined.buffers()[2] or b"")
     ends = offsets[np.cumsum([0, *(len(one.values) for one in series)])].tolist()
     for low, high in itertools.pairwise(ends):
-        yield str(text[low : max(high - 1, low)], "ascii")
+        yield str(text[low + len(_BETWEEN) : high], "ascii") + _LAST if high > low else ""
 
 
-def _format_times(times: Integers) -> pa.Array:
-    seconds, rest = np.divmod(times, 1000)
-    if not rest.any():
-        return pa.array(seconds).cast(pa.string())
-    known, places = np.unique(times, return_inverse=True)  # the steps of a query, for each series
-    return pa.array([format_seconds(one) for one in known.tolist()], pa.string()).take(pa.array(places))
+def _write_starts(series: list[SeriesResult]) -> pa.Array:
+    """Return the text before each value: the end of the point before, and the time. Most series have all steps."""
+    steps = series[0].times_ms
+    if all(one.times_ms is steps for one in series):
+        places = np.tile(np.arange(len(steps)), len(series))
+    else:
+        steps, places = np.unique(np.concatenate([one.times_ms for one in series]), return_inverse=True)
+    texts = [f'{_BETWEEN}[{format_seconds(one)},"' for one in steps.tolist()]
+    return pa.array(texts, pa.string()).take(pa.array(places))
 
 
 def _format_values(values: Floats) -> pa.Array:

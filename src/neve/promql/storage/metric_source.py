@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from neve.promql.storage.exemplars import PARTS as EXEMPLAR_PARTS
 from neve.promql.storage.otel_names import PARTS, Metric, translate_label, translate_name
 from neve.promql.storage.point_rows import INTEGERS, NANOS, PLAIN_COLUMNS, VALUES, PointRows, join_rows, read_floats
 from neve.promql.storage.points import Column, Points, build_set, expand, list_parts, split_set
+from neve.promql.storage.rolled_buckets import read_rolled
 from neve.promql.storage.rolled_windows import (
     LOOKBACK_MS,
     RolledLevel,
@@ -28,6 +28,7 @@ from neve.promql.storage.rolled_windows import (
     join_windows,
     make_windows,
 )
+from neve.promql.storage.sample_blocks import SampleBlocks, Selection, make_window, measure_set
 from neve.promql.storage.series_catalog import (
     IDENTITY,
     KeptValues,
@@ -47,11 +48,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MetricSource", "RunSql", "TimeWindow"]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MAX_MS = 253_402_300_799_000  # the end of the year 9999
 _PLAIN = frozenset({"gauge", "sum"})  # types whose points are floats
 _ROW_COLUMNS = [*IDENTITY.split(", "), "attributes", "resource_attrs"]
-_SAMPLE_BYTES, _SERIES_BYTES = 16, 1000  # memory of series that are kept
 _LATE = frozenset({"le", "quantile"})  # labels that single series of a metric add
 
 
@@ -75,14 +73,6 @@ class _Wanted:
     names: Sequence[str]
     matchers: Sequence[Matcher]
     columns: Sequence[str]
-
-
-def _window(start_ms: int, end_ms: int) -> TimeWindow | None:
-    """Return a closed range of milliseconds as a half-open one of datetimes, or `None` if it is empty."""
-    first, last = max(start_ms, 0), min(end_ms, _MAX_MS)
-    if first > last:
-        return None
-    return _EPOCH + timedelta(milliseconds=first), _EPOCH + timedelta(milliseconds=last + 1)
 
 
 @dataclass
@@ -113,16 +103,16 @@ class MetricSource:
         key = ("samples", tuple(matchers), start_ms, end_ms)
         found: SeriesSet | None = self.kept.get(key)
         if found is None:
-            found = self._select(matchers, start_ms, end_ms)
-            if found.histograms is None:
-                size = sum(len(text) for labels in found.labels for pair in labels for text in pair)
-                self.kept.put(key, found, len(found.floats) * _SAMPLE_BYTES + len(found) * _SERIES_BYTES + size)
+            found, is_block = self._select(matchers, start_ms, end_ms)
+            if found.histograms is None and not is_block:
+                self.kept.put(key, found, measure_set(found))
         return found
 
-    def _select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> SeriesSet:
-        window = _window(start_ms, end_ms)
+    def _select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> tuple[SeriesSet, bool]:
+        """Return the series that match, and whether their samples are in a block that is kept already."""
+        window = make_window(start_ms, end_ms)
         if window is None:
-            return build_set([])
+            return build_set([]), False
         names, labels = split_matchers(matchers)
         columns: list[Column] = []
         whole: list[SeriesSet] = []
@@ -137,14 +127,14 @@ class MetricSource:
         for stored, read in self._list_stored(window):
             columns += stored.read_columns(read, names, labels, self.check)
         if len(whole) == 1 and not columns:
-            return whole[0]
+            return whole[0], self.run_new is not None
         columns += [one for some in whole for one in split_set(some)]
-        return build_set([one.clip(start_ms, end_ms) for one in columns])
+        return build_set([one.clip(start_ms, end_ms) for one in columns]), False
 
     def roll(
         self, kind: str, matchers: Sequence[Matcher], start_ms: int, end_ms: int, window_ms: int
     ) -> RolledSeries | None:
-        """Return windows of gauges or of counters (sums) that match, or `None` if only their points give the result."""
+        """Return windows of gauges, counters (sums) or buckets that match, or `None` if only points give the result."""
         level = next((one for one in self.rollups if one.seconds * 1000 == window_ms), None)
         before = max(start_ms - window_ms, 0)  # shows which counters began earlier
         found = None if level is None else self._find_rolled(kind, matchers, before, end_ms + window_ms)
@@ -154,18 +144,21 @@ class MetricSource:
         until = min(level.find_end(start_ms), end_ms + window_ms)
         if until - start_ms < (end_ms - start_ms) // 2:
             return None
-        reader = WindowReader(self.run, kind, sorted({row.metric.name for row, _ in named}), level)
-        parts = [reader.read([row for row, _ in named], every, before, until)]
+        reader = WindowReader(self.run, kind, sorted({row.metric.name for row, _ in named}), level, self.kept)
+        rows = reader.read([row for row, _ in named], every, before, until)
+        found_rows = None if rows is None else read_rolled(kind, rows, [labels for _, labels in named])
+        if found_rows is None:
+            return None
+        windows, labels = found_rows
+        parts = [windows]
         if until <= end_ms:
             samples = self.select(matchers, until - LOOKBACK_MS, end_ms)
-            numbers = {labels: number for number, (_, labels) in enumerate(named)}
-            parts.append(make_windows(kind, samples, numbers, until, window_ms))
-        known = [one for one in parts if one is not None]
-        return (
-            join_windows(known, [labels for _, labels in named], end_ms, window_ms)
-            if len(known) == len(parts)
-            else None
-        )
+            numbers = {one: number for number, one in enumerate(labels)}
+            rest = make_windows(kind, samples, numbers, until, window_ms)
+            if rest is None:
+                return None
+            parts.append(rest)
+        return join_windows(parts, labels, end_ms, window_ms)
 
     def _find_rolled(
         self, kind: str, matchers: Sequence[Matcher], start_ms: int, end_ms: int
@@ -174,7 +167,7 @@ class MetricSource:
 
         It is `None` if some are not of that type, or have no id, or the same labels: only points tell their result.
         """
-        window = _window(start_ms, end_ms)
+        window = make_window(start_ms, end_ms)
         names, labels = split_matchers(matchers)
         if self.run_new is None or window is None or target_info.is_chosen(names, self.check):
             return None
@@ -182,12 +175,14 @@ class MetricSource:
             return None
         chosen = self._choose(names, window)
         choices = chosen.get(kind, {})
-        if set(chosen) != {kind} or not all(_is_rolled(metric) for metric in choices):
+        if set(chosen) != {kind} or not all(_is_rolled(metric, parts) for metric, parts in choices.items()):
+            return None
+        if kind == "histogram" and any(one.name in _LATE for one in labels):
             return None
         every = self._catalog.read_series(kind, sorted({metric.name for metric in choices}), window)
         series = MatchedSeries()
         found: dict[int, tuple[SeriesRow, Labels]] = {}
-        for row in self._match(every, labels):
+        for row in self._match(every, labels, kind):
             if row.metric in choices:
                 series.add(row)
                 found[series.number(row)] = row, set_label(row.labels, METRIC_NAME, choices[row.metric][0].shown)
@@ -197,13 +192,13 @@ class MetricSource:
 
     def list_descriptions(self, start_ms: int, end_ms: int) -> Iterator[tuple[Metric, str]]:
         """Yield the metrics that have points from `start_ms` to `end_ms`, with each of their descriptions."""
-        window = _window(start_ms, end_ms)
+        window = make_window(start_ms, end_ms)
         if window is not None:
             yield from self._catalog.list_descriptions(window)
 
     def list_series(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterator[Labels]:
         """Yield the label sets that match."""
-        window = _window(start_ms, end_ms)
+        window = make_window(start_ms, end_ms)
         if window is None:
             return
         names, labels = split_matchers(matchers)
@@ -222,7 +217,7 @@ class MetricSource:
         self, matchers: Sequence[Matcher], start_ms: int, end_ms: int
     ) -> Iterator[tuple[Labels, Exemplar]]:
         """Yield the exemplars of the series that match, each with the labels of its series. Some come twice."""
-        window = _window(start_ms, end_ms + MARGIN_MS)
+        window = make_window(start_ms, end_ms + MARGIN_MS)
         if window is None:
             return
         names, labels = split_matchers(matchers)
@@ -260,17 +255,17 @@ class MetricSource:
     def _reader(self, window: TimeWindow) -> Callable[[str, Sequence[Any]], pa.Table]:
         return lambda sql, parameters: self.run(sql, parameters, window)
 
-    def _match(self, rows: Sequence[SeriesRow], matchers: Sequence[Matcher]) -> Iterator[SeriesRow]:
-        """Yield the rows that match. Labels of single series are not there yet."""
-        early = [one for one in matchers if one.name not in _LATE]
+    def _match(self, rows: Sequence[SeriesRow], matchers: Sequence[Matcher], kind: str = "") -> Iterator[SeriesRow]:
+        """Yield the rows that match. Labels of single series are not there yet, which only other types have."""
+        early = [one for one in matchers if kind in _PLAIN or one.name not in _LATE]
         self.check()
         matched = match_sets([row.labels for row in rows], early, self.check)
         yield from (row for row, is_match in zip(rows, matched, strict=True) if is_match)
 
-    def _match_each(self, batch: pa.RecordBatch, matchers: Sequence[Matcher]) -> list[SeriesRow | None]:
+    def _match_each(self, batch: pa.RecordBatch, matchers: Sequence[Matcher], kind: str = "") -> list[SeriesRow | None]:
         """Return the series of each row of a batch, or `None` if it does not match."""
         [rows] = list(read_rows(pa.Table.from_batches([batch.select(_ROW_COLUMNS)]))) or [[]]
-        matched = {id(row) for row in self._match(rows, matchers)}
+        matched = {id(row) for row in self._match(rows, matchers, kind)}
         return [row if id(row) in matched else None for row in rows]
 
     def _choose(self, matchers: Sequence[Matcher], window: TimeWindow) -> dict[str, _Choices]:
@@ -294,10 +289,17 @@ class MetricSource:
         self, kind: str, choices: _Choices, matchers: Sequence[Matcher], window: TimeWindow, times_ms: tuple[int, int]
     ) -> SeriesSet | Iterator[Column]:
         """Return the series of a type of metrics: plain floats all at once, others one by one."""
+        is_plain = kind in _PLAIN and not self.has_start_times and not any(metric.is_delta for metric in choices)
+        if is_plain and self.run_new is not None:
+            shown = {metric: parts[0].shown for metric, parts in choices.items()}
+            found = SampleBlocks(self.run, self._catalog, self.kept, self.check).read(
+                Selection(kind, shown, tuple(matchers)), *times_ms
+            )
+            if found is not None:
+                return found
         names = sorted({metric.name for metric in choices})
         series = MatchedSeries()
         parts: list[PointRows] = []
-        is_plain = kind in _PLAIN and not self.has_start_times and not any(metric.is_delta for metric in choices)
         columns = PLAIN_COLUMNS if is_plain else (*INTEGERS, *VALUES[kind])
         wanted = _Wanted(kind, names, matchers, columns)
         if self.run_new is not None:
@@ -336,7 +338,7 @@ class MetricSource:
     def _read_by_id(self, wanted: _Wanted, window: TimeWindow, series: MatchedSeries) -> Iterator[PointRows]:
         """Yield the points of the series that match, which `series` gets."""
         every = self._catalog.read_series(wanted.kind, wanted.names, window)
-        for row in self._match(every, wanted.matchers):
+        for row in self._match(every, wanted.matchers, wanted.kind):
             series.add(row)
         if not series.ids:
             return
@@ -362,13 +364,15 @@ class MetricSource:
         table = self.run(sql, [wanted.kind, *wanted.names], window)
         numbers: list[int | None] = []
         for batch in table.drop_columns(["points"]).to_batches(max_chunksize=8192):
-            rows = self._match_each(batch, wanted.matchers)
+            rows = self._match_each(batch, wanted.matchers, wanted.kind)
             numbers += [None if row is None else series.number(row) for row in rows]
         return PointRows.of_lists(table.column("points").combine_chunks(), numbers)
 
 
-def _is_rolled(metric: Metric) -> bool:
-    """Return whether rollups have the values of a gauge, or the growth of a cumulative counter."""
+def _is_rolled(metric: Metric, parts: Sequence[_Choice]) -> bool:
+    """Return whether rollups have the values of a gauge, or the growth of a cumulative counter or of its buckets."""
+    if metric.kind == "histogram":
+        return not metric.is_delta and [one.part for one in parts] == ["_bucket"]
     return metric.kind == "gauge" or (metric.is_monotonic and not metric.is_delta)
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from neve.promql.series import Floats, Integers, is_stale
 from neve.promql.storage.point_rows import NANOS
+from neve.promql.storage.sample_blocks import widen
 from neve.promql.storage.series_catalog import make_marks
 
 if TYPE_CHECKING:
@@ -22,29 +23,41 @@ if TYPE_CHECKING:
 
     from neve.promql.labels import Labels
     from neve.promql.series import SeriesSet
-    from neve.promql.storage.series_catalog import RunSql
+    from neve.promql.storage.series_catalog import KeptValues, RunSql
     from neve.promql.storage.series_rows import SeriesRow
 
 __all__ = [
     "LOOKBACK_MS",
     "RolledLevel",
+    "RolledRows",
     "RolledSeries",
     "WindowReader",
+    "Windowed",
     "has_pauses",
     "join_windows",
     "make_windows",
+    "read_windows",
 ]
 
 LOOKBACK_MS = 300_000  # a sample up to this much older is the one before, as rollups have it by default
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROS = 1000
-_CONDITIONS = {"gauge": "metric_type = 'gauge'", "sum": "metric_type = 'sum' AND is_monotonic"}
-_NUMBERS = ("total", "least", "most", "first", "count")
+_CONDITIONS = {
+    "gauge": "metric_type = 'gauge'",
+    "sum": "metric_type = 'sum' AND is_monotonic",
+    "histogram": "metric_type = 'histogram'",
+}
+NUMBERS = ("total", "least", "most", "first", "count")
 _FIELDS = (
-    "'at': epoch_us(timestamp), 'total': {total}, 'least': min, 'most': max, 'first': first, 'count': count, "
-    "'points': points, 'first_ns': first_time_unix_nano, 'last_ns': last_time_unix_nano, 'series': series_count"
+    "'at': epoch_us(timestamp), 'count': count, 'points': points, 'first_ns': first_time_unix_nano, "
+    "'last_ns': last_time_unix_nano, 'series': series_count, "
 )
-_TOTALS = {"gauge": "sum", "sum": "increase"}
+_VALUES = {
+    "gauge": "'total': sum, 'least': min, 'most': max, 'first': first",
+    "sum": "'total': increase, 'least': min, 'most': max, 'first': first",
+    "histogram": "'bounds': explicit_bounds, 'buckets': bucket_counts",
+}
+_KEY_BYTES = 2000  # memory of a key
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +92,7 @@ class RolledSeries:
 
 
 @dataclass(frozen=True, slots=True)
-class _Windows:
+class Windowed:
     """Windows in any order, with the number of the series of each."""
 
     owner: Integers
@@ -89,54 +102,93 @@ class _Windows:
     numbers: Mapping[str, Floats]
 
 
+@dataclass(frozen=True, slots=True)
+class RolledRows:
+    """Rows of a rollup as they are: the key of each series, the number of its key for each row, and its columns."""
+
+    keys: list[tuple[Any, ...]]
+    owner: Integers
+    starts_us: Integers
+    columns: pa.StructArray
+
+    @classmethod
+    def of(cls, table: pa.Table) -> RolledRows:
+        """Return the rows of a table that has a list of windows for each series."""
+        lists = table.column("points").combine_chunks()
+        flat, lengths = lists.flatten(), np.diff(lists.offsets.to_numpy())
+        keys = [_row_key(row) for row in table.drop_columns(["points"]).to_pylist()]
+        owner = np.repeat(np.arange(len(keys), dtype=np.int64), lengths)
+        return cls(keys, owner, flat.field("at").to_numpy(zero_copy_only=False), flat)
+
+    def within(self, start_ms: int, until_ms: int) -> RolledRows:
+        """Return the rows of a half-open time range, with the keys that occur there."""
+        inside = (self.starts_us >= start_ms * _MICROS) & (self.starts_us < until_ms * _MICROS)
+        numbers, owner = np.unique(self.owner[inside], return_inverse=True)
+        columns = self.columns.filter(pa.array(inside))
+        return RolledRows([self.keys[one] for one in numbers.tolist()], owner, self.starts_us[inside], columns)
+
+
 @dataclass(frozen=True)
 class WindowReader:
-    """Reader of the windows of some metrics of one type, from a time up to the end of the windows that are current."""
+    """Reader of the windows of some metrics of one type, from a time up to the end of the windows that are current.
+
+    Rows of whole units of time are kept, so that a query whose range has moved by a window finds them in memory.
+    """
 
     run: RunSql
     kind: str
     names: Sequence[str]
     level: RolledLevel
+    kept: KeptValues
 
     def read(
         self, series: Sequence[SeriesRow], every: Sequence[SeriesRow], start_ms: int, until_ms: int
-    ) -> _Windows | None:
-        """Return the windows of some series, given all series of the metrics.
+    ) -> RolledRows | None:
+        """Return the rows of some series, given all series of the metrics. Their owners are numbers of the series.
 
         It is `None` if they could give another result than points: a sample is exactly at the start of a window, which
         is outside of a range that begins there, a value is unknown, or the rollup does not distinguish the series.
         """
-        fields = _FIELDS.format(total=_TOTALS[self.kind])
-        sql = (
-            f"SELECT metric_name, unit, attributes, resource_attrs, list({{{fields}}}) AS points "  # noqa: S608  # parameters
-            f"FROM {self.level.table} WHERE {_CONDITIONS[self.kind]} AND metric_name IN ({make_marks(self.names)}) "
-            "GROUP BY ALL"
-        )
-        bounds = (_EPOCH + timedelta(milliseconds=start_ms), _EPOCH + timedelta(milliseconds=until_ms))
-        table = self.run(sql, self.names, bounds)
-        rows = table.drop_columns(["points"]).to_pylist()
-        keys = [_row_key(row) for row in rows]
-        if not _has_all_labels(keys, every):
+        rows = self._load(start_ms, until_ms).within(start_ms, until_ms)
+        if not _has_all_labels(rows.keys, every):
             return None
         numbers = {_series_key(one): number for number, one in enumerate(series)}
-        return self._split(table, [numbers.get(key, -1) for key in keys])
-
-    def _split(self, table: pa.Table, numbers: list[int]) -> _Windows | None:
-        lists = table.column("points").combine_chunks()
-        flat, lengths = lists.flatten(), np.diff(lists.offsets.to_numpy())
-        owner = np.repeat(np.array(numbers, np.int64), lengths)
+        owner = np.array([numbers.get(key, -1) for key in rows.keys], np.int64)[rows.owner]
         wanted = owner >= 0
-        flat, owner = flat.filter(pa.array(wanted)), owner[wanted]
-        columns = {field.name: flat.field(field.name) for field in flat.type}
-        if any(columns[name].null_count for name in columns):
+        flat = rows.columns.filter(pa.array(wanted))
+        columns = [flat.field(field.name) for field in flat.type]
+        first, merged = (flat.field(name).to_numpy(zero_copy_only=False) for name in ("first_ns", "series"))
+        starts = rows.starts_us[wanted]
+        if any(one.null_count for one in columns) or (first == starts * _MICROS).any() or (merged > 1).any():
             return None
-        starts, first, last, points, count, merged = (
-            columns[name].to_numpy() for name in ("at", "first_ns", "last_ns", "points", "count", "series")
-        )
-        if (first == starts * _MICROS).any() or (merged > 1).any() or (points != count).any():
-            return None
-        values = {name: columns[name].cast(pa.float64()).to_numpy() for name in _NUMBERS}
-        return _Windows(owner, starts // _MICROS, first // NANOS, last // NANOS, values)
+        return RolledRows(rows.keys, owner[wanted], starts, flat)
+
+    def _load(self, start_ms: int, until_ms: int) -> RolledRows:
+        first, last = widen(start_ms, until_ms - 1)
+        last = min(last, max(until_ms, self.level.find_end(start_ms)) - 1)
+        key = ("rolled", self.kind, tuple(self.names), self.level.table, first, last)
+        found: RolledRows | None = self.kept.get(key)
+        if found is None:
+            fields = _FIELDS + _VALUES[self.kind]
+            sql = (
+                f"SELECT metric_name, unit, attributes, resource_attrs, list({{{fields}}}) AS points "  # noqa: S608  # parameters
+                f"FROM {self.level.table} WHERE {_CONDITIONS[self.kind]} AND metric_name IN ({make_marks(self.names)}) "
+                "GROUP BY ALL"
+            )
+            bounds = (_EPOCH + timedelta(milliseconds=first), _EPOCH + timedelta(milliseconds=last + 1))
+            found = RolledRows.of(self.run(sql, self.names, bounds))
+            self.kept.put(key, found, len(found.keys) * _KEY_BYTES + found.columns.nbytes)
+        return found
+
+
+def read_windows(rows: RolledRows) -> Windowed | None:
+    """Return the windows of gauges or counters, or `None` if some of their points have no value."""
+    columns = {field.name: rows.columns.field(field.name) for field in rows.columns.type}
+    if (columns["points"].to_numpy() != columns["count"].to_numpy()).any():
+        return None
+    values = {name: columns[name].cast(pa.float64()).to_numpy() for name in NUMBERS}
+    first, last = (columns[name].to_numpy() // NANOS for name in ("first_ns", "last_ns"))
+    return Windowed(rows.owner, rows.starts_us // _MICROS, first, last, values)
 
 
 def _row_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -159,7 +211,7 @@ def _has_all_labels(keys: Sequence[tuple[Any, ...]], every: Sequence[SeriesRow])
 
 def make_windows(
     kind: str, samples: SeriesSet, numbers: Mapping[Labels, int], since_ms: int, window_ms: int
-) -> _Windows | None:
+) -> Windowed | None:
     """Return windows of samples from `since_ms` on, as rollups would have them.
 
     Samples begin before it by the look-back. It is `None` where a rollup would be of no use either.
@@ -172,7 +224,7 @@ def make_windows(
     wanted = times >= since_ms
     if (wanted & ((times % window_ms == 0) | ~np.isfinite(values) | is_stale(values))).any():
         return None
-    if kind == "sum":
+    if kind != "gauge":
         same = np.append(False, (np.diff(owner) == 0) & (np.diff(times) <= LOOKBACK_MS))[: len(times)]
         before = np.append(0.0, values[:-1])[: len(times)]
         wanted &= same
@@ -181,7 +233,7 @@ def make_windows(
     starts = times // window_ms * window_ms
     if not len(times):
         empty = np.empty(0, np.int64)
-        return _Windows(empty, empty, empty, empty, {name: np.empty(0) for name in _NUMBERS})
+        return Windowed(empty, empty, empty, empty, {name: np.empty(0) for name in NUMBERS})
     begins = np.flatnonzero(np.append(True, (np.diff(owner) != 0) | (np.diff(starts) != 0)))
     ends = np.append(begins[1:], len(times))
     found = {
@@ -191,17 +243,17 @@ def make_windows(
         "first": values[begins],
         "count": (ends - begins).astype(np.float64),
     }
-    return _Windows(owner[begins], starts[begins], times[begins], times[ends - 1], found)
+    return Windowed(owner[begins], starts[begins], times[begins], times[ends - 1], found)
 
 
-def join_windows(parts: Sequence[_Windows], labels: list[Labels], end_ms: int, window_ms: int) -> RolledSeries:
+def join_windows(parts: Sequence[Windowed], labels: list[Labels], end_ms: int, window_ms: int) -> RolledSeries:
     """Return the windows that begin before `end_ms`, in order of series and time."""
     owner, starts, first, last = (
         np.concatenate([getattr(one, name) for one in parts]) for name in ("owner", "starts_ms", "first_ms", "last_ms")
     )
     order = np.lexsort((starts, owner))
     order = order[starts[order] < end_ms]
-    numbers = {name: np.concatenate([one.numbers[name] for one in parts])[order] for name in _NUMBERS}
+    numbers = {name: np.concatenate([one.numbers[name] for one in parts])[order] for name in parts[0].numbers}
     bounds = np.searchsorted(owner[order], np.arange(len(labels) + 1)).astype(np.int64)
     return RolledSeries(labels, bounds, starts[order] + window_ms, first[order], last[order], numbers)
 

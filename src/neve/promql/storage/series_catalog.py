@@ -37,6 +37,7 @@ _ANY = ", ".join(f"any_value({name}) AS {name}" for name in _ROW.split(", "))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = datetime.max.replace(tzinfo=UTC)
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
+_LONG = timedelta(days=8)
 _ROW_BYTES, _ARROW_SHARE = 1000, 4  # memory of a row of the table of series, and of its texts as objects of Python
 
 
@@ -76,8 +77,8 @@ class SeriesCatalog:
     """Metrics, series and resources of a time range.
 
     `run_new` runs statements over the table of series, in which `metrics` has only the files that the table has not
-    seen. It is `None` if the lake has no such table. Series of whole hours are kept, so that panels of a dashboard and
-    queries that follow each other read them once.
+    seen. It is `None` if the lake has no such table. Series of whole hours or days are kept, so that panels of a
+    dashboard and queries that follow each other read them once.
     """
 
     run: RunSql
@@ -86,8 +87,8 @@ class SeriesCatalog:
     check: Callable[[], None] = lambda: None
 
     def list_metrics(self, window: TimeWindow) -> list[Metric]:
-        """Return the metrics that have points in the hours of a time range."""
-        hours = window if self.run_new is None else _to_hours(window)
+        """Return the metrics that have points in the hours or days of a time range."""
+        hours = window if self.run_new is None else _to_units(window)
         found: list[Metric] | None = self.kept.get(("metrics", hours))
         if found is None:
             rows = self._read_distinct(IDENTITY, hours)
@@ -101,8 +102,8 @@ class SeriesCatalog:
         yield from ((read_metric(row), row["description"] or "") for row in rows if row["metric_name"])
 
     def list_resources(self, window: TimeWindow) -> pa.Table:
-        """Return the attributes of the resources that have points in the hours of a time range."""
-        hours = window if self.run_new is None else _to_hours(window)
+        """Return the attributes of the resources that have points in the hours or days of a time range."""
+        hours = window if self.run_new is None else _to_units(window)
         found: pa.Table | None = self.kept.get(("resources", hours))
         if found is None:
             found = self._read_distinct("resource_attrs", hours)
@@ -115,7 +116,7 @@ class SeriesCatalog:
         """Return the series of some metrics, with `is_late` also the values of further labels. Some come twice."""
         if self.run_new is None:
             return self._make_rows(self._read_series(kind, names, window, is_late=is_late))
-        hours = _to_hours(window)
+        hours = _to_units(window)
         key = ("series", kind, tuple(names), hours, is_late)
         found: list[SeriesRow] | None = self.kept.get(key)
         if found is None:
@@ -163,12 +164,14 @@ class SeriesCatalog:
         return self.run_new(sql, [first, last, first, last], days)
 
 
-def _to_hours(window: TimeWindow) -> TimeWindow:
-    """Return a time range in whole hours."""
-    since, until = (None if moment is None else (moment - _EPOCH) // _HOUR for moment in window)
+def _to_units(window: TimeWindow) -> TimeWindow:
+    """Return a time range in whole hours, or in whole days if it is long."""
+    since, until = window
+    is_long = since is None or until is None or until - since >= _LONG
+    unit = _DAY if is_long else _HOUR
     return (
-        None if since is None else _EPOCH + since * _HOUR,
-        None if until is None or window[1] is None else min(_EPOCH + (until + 1) * _HOUR, _LATEST),
+        None if since is None else _EPOCH + (since - _EPOCH) // unit * unit,
+        None if until is None else min(_EPOCH + ((until - _EPOCH) // unit + 1) * unit, _LATEST),
     )
 
 
