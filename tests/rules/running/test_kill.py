@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.kills
 NEVE = str(Path(sys.executable).with_name("neve"))
-ROUNDS, SERIES = 9, 5
+ROUNDS, SERIES = 6, 5
 STEP_MS, MINUTES = 5000, 30  # of the data; the commands take less
-MISSED_MS = 120_000  # time before the first command, which the commands make up for
+MISSED_MS = 200_000  # time before the first command, which the commands make up for
 RULES = """
 groups:
   - name: shop
-    interval: 5s
+    interval: 10s
     rules:
       - {record: 'load:max', expr: 'max by (pod) (load)'}
-      - {alert: Busy, expr: 'load:max > 5', for: 5s}
+      - {alert: Busy, expr: 'load:max > 5', for: 10s}
 """
 Firing = tuple[str, int]  # pod, and the time at which its alert fired
 
@@ -77,12 +77,12 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
 
 
 def _make_points(chance: random.Random, start_ms: int) -> Iterator[tuple[int, float, dict[str, str]]]:
-    """Yield a point for each pod and step. The load of a pod is high or low for 10 to 40 seconds."""
+    """Yield a point for each pod and step. The load of a pod is high or low for 20 to 50 seconds."""
     for pod in range(SERIES):
         is_high, steps = False, 0
         for at_ms in range(start_ms - 60_000, start_ms + MINUTES * 60_000, STEP_MS):
             if not steps:
-                is_high, steps = not is_high, chance.randint(2, 8)
+                is_high, steps = not is_high, chance.randint(4, 10)
             steps -= 1
             yield at_ms, 9.0 if is_high else 1.0, {"pod": str(pod)}
 
