@@ -55,6 +55,7 @@ def test_a_service_keeps_everything_in_the_demos_folder(tmp_path: Path) -> None:
     assert settings.state == before.state
     for location in (settings.raw.location, settings.ingest.checkpoints):
         assert Path(location).is_relative_to(place.folder.resolve())
+    assert settings.rules.files == {settings.organization: (str(place.rules.resolve()),)}
     assert settings.compact.hot_seconds > 0, "the files that are being written would be rewritten"
 
 

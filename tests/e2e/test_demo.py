@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,23 @@ def test_the_answers_tell_the_incident(place: Path) -> None:
     assert worst.startswith(facts["incident_service"])
     assert "connection pool exhausted" in printed
     assert "frontend: POST /checkout" in printed.split("5. Which steps did the slowest failed checkout")[1]
+
+
+def test_the_incident_raises_an_alert(place: Path) -> None:
+    """The seconds that the demo prints are those from the first failed span to the alert of a replay."""
+    facts = json.loads((place / "demo/telemetry.json").read_text())
+    printed = re.search(r"HighErrors of \S+ fires (\d+) s after the first", (place / "first.txt").read_text())
+    assert printed is not None
+    service, start = facts["incident_service"], facts["incident_start_unix_nano"]
+    condition = f"service_name = '{service}' AND status_code = 2 AND start_time_unix_nano >= {start}"
+    [failed] = query(place, f"SELECT min(end_time_unix_nano) AS at FROM spans WHERE {condition}")
+    times = [datetime.fromtimestamp(start // 10**9 + offset, UTC).isoformat() for offset in (-600, 600)]
+    command = ("rules", "simulate", "demo/rules.yml", "--since", times[0], "--until", times[1], "--json")
+    found = json.loads(neve("-c", "demo/neve.yaml", *command, cwd=place))
+    fired = [one["fired_at"] for one in found["rules"][1]["periods"] if one["labels"]["service_name"] == service]
+    seconds = datetime.fromisoformat(fired[0]).timestamp() - int(str(failed["at"])) / 10**9
+    assert int(printed[1]) == round(seconds)
+    assert 0 < seconds < 120
 
 
 def test_the_incident_is_kept_at_a_few_percent(place: Path) -> None:

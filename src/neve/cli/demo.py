@@ -50,7 +50,7 @@ POLL_SECONDS = 0.5
 LAST_MINUTE = """\
 SELECT service_name, count(*) AS spans, round(quantile_cont(duration_ms, 0.95), 1) AS p95_ms \
 FROM spans WHERE timestamp > now() - INTERVAL 1 MINUTE GROUP BY ALL ORDER BY 2 DESC"""
-SUGGESTED_COMMANDS = ("status", "top", "jobs list", f'query "{LAST_MINUTE}"')
+SUGGESTED_COMMANDS = ("status", "top", "jobs list", "rules status", f'query "{LAST_MINUTE}"')
 
 
 @click.command()
@@ -272,9 +272,10 @@ def _show_answer(question: str, answer: pa.Table, seconds: float) -> None:
 
 def _show_alert(found: AlertTiming | None, place: DemoFolder) -> None:
     if found is not None:
+        clock = _format_clock(found.failed_at_ms * 1_000_000)
         print_text(
-            f"\nThe alert HighErrors of {place.rules} fires {found.seconds:.0f} s after the first failed request of "
-            f"{found.service} ended ({_format_clock(found.failed_at_ms * 1_000_000)})"
+            f"\nIn a replay of the hour, the alert HighErrors of {place.rules} fires {found.seconds:.0f} s "
+            f"after the first failed request of {found.service} ended ({clock})"
         )
 
 

@@ -60,6 +60,12 @@ class RulesConfig(Section):
     late_seconds: float = Field(
         3600, ge=0, le=7 * 86_400, description="seconds during which late data corrects recorded values; 0: never"
     )
+    catch_up_seconds: float = Field(
+        20,
+        ge=0,
+        le=3600,
+        description="most seconds to make up for missed evaluations of a shorter interval; others are skipped",
+    )
     correct_seconds: float = Field(60, ge=1, le=3600, description="least seconds between two corrections")
     resend_seconds: float = Field(60, ge=1, description="seconds after which an active alert is sent again")
     max_series: int = Field(

@@ -15,6 +15,8 @@ CORRECTED = Counter("neve_rules_corrected_samples", "Recorded samples that late 
 ALERTS = Gauge("neve_rules_alerts", "Active alerts, by state (pending or firing)", ["state"])
 LAG = Gauge("neve_rules_lag_seconds", "Seconds by which the evaluation of the slowest group is behind")
 SENT = Counter(
-    "neve_rules_notifications", "Notifications, by destination and result (sent or rejected)", ["destination", "result"]
+    "neve_rules_notifications",
+    "Notifications, by destination and result (sent, rejected or dropped)",
+    ["destination", "result"],
 )
 PENDING = Gauge("neve_rules_pending_notifications", "Notifications that wait for a destination", ["destination"])

@@ -68,11 +68,16 @@ class Desk:
 
     def put(self, name: str, value: float, at_ms: int | None = None, org: str = ACME, **labels: str) -> None:
         """Commit a point of a gauge."""
-        time = (self.now_ms if at_ms is None else at_ms) * 1_000_000
-        point = pb.NumberDataPoint(attributes=attributes(labels), time_unix_nano=time, as_double=value)
-        metric = pb.Metric(name=name, gauge=pb.Gauge(data_points=[point]))
-        body = message([metric], "shop").SerializeToString()
-        decoded = decode(Signal.METRICS, [body], Intake(org, time))
+        self.put_all(name, [(self.now_ms if at_ms is None else at_ms, value, labels)], org)
+
+    def put_all(self, name: str, points: Sequence[tuple[int, float, dict[str, str]]], org: str = ACME) -> None:
+        """Commit points of a gauge at once: times in milliseconds, values and labels."""
+        made = [
+            pb.NumberDataPoint(attributes=attributes(labels), time_unix_nano=at_ms * 1_000_000, as_double=value)
+            for at_ms, value, labels in points
+        ]
+        body = message([pb.Metric(name=name, gauge=pb.Gauge(data_points=made))], "shop").SerializeToString()
+        decoded = decode(Signal.METRICS, [body], Intake(org, points[0][0] * 1_000_000))
         table = self.lake.table("metrics")
         files = write_files(Target.of(table), pa.Table.from_batches([decoded.batch]))
         append_once(table, files, batch_id=f"put-{next(_numbers)}", operation="test")

@@ -186,6 +186,22 @@ def test_rejected_alerts_cost_themselves_only(lake: Lake, tmp_path: Path, receiv
     assert room.service.queues[0].pending == 0
 
 
+def test_a_full_queue_drops_alerts_of_the_largest_organization(
+    lake: Lake, tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a destination is away, an organization with many alerts costs another one none."""
+    path = write_rules(tmp_path, RULES, "other.yml")
+    room = Room(lake, tmp_path, manager(receiver), files={ACME: path, OTHER: path})
+    monkeypatch.setattr("neve.rules.notify.delivery_queue.MAX_PENDING", 3)
+    receiver.status = 503
+    room.cycle(9)
+    room.cycle(9, 9, 9, 9, org=OTHER)
+    receiver.status = 200
+    room.service.deliver()
+    found = [one["labels"]["organization_id"] for one in receiver.alerts()]
+    assert sorted(found) == [ACME, OTHER, OTHER]
+
+
 def test_destinations_have_organizations(lake: Lake, tmp_path: Path, receiver: Receiver) -> None:
     """A destination gets alerts of its organizations only, and with several of them a label names each."""
     with open_receiver() as second:

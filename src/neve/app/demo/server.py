@@ -148,6 +148,7 @@ def service_settings(place: DemoFolder) -> dict[str, Any]:
         "raw": {"location": str(lake / "raw")},
         "ingest": {"checkpoints": str(lake / "checkpoints")},
         "compact": {"hot_seconds": HOT_SECONDS},
+        "rules": {"files": {settings["organization"]: [str(place.rules.resolve())]}},
     }
 
 

@@ -113,11 +113,12 @@ class RuleService:
         return [prepare_alert(one, self._added_labels, self.runner.config.external_url) for one in alerts]
 
     def run_once(self) -> CycleResult:
-        """Run a cycle, and those that were missed, and deliver the alerts. Return the last one."""
+        """Run a cycle, and those that were missed up to now, and deliver the alerts. Return the last one."""
+        started_ms = self.runner.ports.now_ms()
         with self.hold_lease() as lease:
             self.open()
             result = self.run_cycle(lease)
-            while self.runner.is_behind:
+            while self.runner.is_behind and min(one.time_ms for one in result.results) < started_ms:
                 result = self.run_cycle(lease)
             for error in self.deliver():
                 log.warning("destination is unavailable", error=error)

@@ -182,7 +182,7 @@ def _print_simulation(found: Simulation) -> None:
         print_table(columns, [_format_period(period) for period in periods], right=(4,))
     for one in found.rules:
         for text in filter(None, (one.note, f"the last failure: {one.error}" if one.error else "")):
-            print_note(escape_controls(f"note: {one.rule} {text}"))
+            print_note(escape_controls(f"note: {one.rule}: {text}"))
 
 
 def _format_period(period: AlertPeriod) -> tuple[str, ...]:

@@ -177,7 +177,8 @@ def _print_status(found: Mapping[str, Any]) -> None:
 def _format_alert(name: str, labels: Mapping[str, str]) -> str:
     from neve.promql.labels import format_labels, make_labels
 
-    return escape_controls(name + format_labels(make_labels({**labels, "alertname": ""})))
+    others = make_labels({**labels, "alertname": ""})
+    return escape_controls(name + format_labels(others) if others or not name else name)
 
 
 @click.command()

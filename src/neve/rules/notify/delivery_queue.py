@@ -8,6 +8,7 @@ sent, so that a destination that was unavailable for an hour gets each alert onc
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -76,13 +77,22 @@ class DeliveryQueue:
             for alert in alerts:
                 if self.destination.accepts(alert.organization):
                     self._pending[alert.key] = alert
-            for key in list(self._pending)[: max(0, len(self._pending) - MAX_PENDING)]:
-                log.error("alert dropped: too many wait", destination=self.destination.name)
-                metrics.SENT.labels(self.destination.name, "dropped").inc()
-                del self._pending[key]
+            self._drop_excess()
             self._cycle = max(self._cycle, cycle)
             self._changed.notify_all()
         metrics.PENDING.labels(self.destination.name).set(len(self._pending))
+
+    def _drop_excess(self) -> None:
+        """Drop the oldest alerts of the organization that has most, so that none costs another its alerts."""
+        excess = len(self._pending) - MAX_PENDING
+        counts = Counter(one.organization for one in self._pending.values()) if excess > 0 else Counter[str]()
+        for _ in range(excess):
+            most = counts.most_common(1)[0][0]
+            key = next(key for key, one in self._pending.items() if one.organization == most)
+            counts[most] -= 1
+            log.error("alert dropped: too many wait", destination=self.destination.name, organization=most)
+            metrics.SENT.labels(self.destination.name, "dropped").inc()
+            del self._pending[key]
 
     def run(self, ended: threading.Event) -> None:
         """Deliver until the event is set. An unavailable destination is tried again after a pause."""

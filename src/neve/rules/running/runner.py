@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 __all__ = ["GroupRequest", "RuleRunner", "RunnerPorts"]
 
 OPERATION_NAME = "rules"
-CATCH_UP_SECONDS = 20.0  # most time for missed evaluations, if the interval is shorter; else only the newest is due
 log = get_logger("neve.rules")
 
 
@@ -232,7 +231,7 @@ class RuleRunner:
         """Return the oldest evaluation that was missed if all of them take little time, else the newest."""
         missed = (newest_ms - oldest_ms) // interval_ms
         takes = missed * self._seconds.get(key, 0.0)
-        is_long = takes > max(interval_ms / 1000, CATCH_UP_SECONDS)
+        is_long = takes > max(interval_ms / 1000, self.config.catch_up_seconds)
         is_old = newest_ms - oldest_ms > self.config.late_seconds * 1000
         return newest_ms if is_long or is_old else oldest_ms
 
