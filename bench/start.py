@@ -33,7 +33,8 @@ COMMANDS = {
     "keys": ("keys", "list"),
 }
 GOALS = {"tables": 0.5, "status": 0.5, "query": 1.0, "doctor": 1.0, "compact_status": 1.0}  # CPU seconds
-RUN = "from neve.cli.main import main; main()"
+RUN = "import runpy; runpy.run_module('neve', run_name='__main__')"
+RUN_TO_END = "from neve.cli.main import main; main()"  # with handlers that were registered before
 COUNT_MODULES = """\
 import atexit, sys
 atexit.register(lambda: print(len(sys.modules), file=sys.stderr))
@@ -93,7 +94,7 @@ def count_modules(folder: str, arguments: tuple[str, ...]) -> int:
 
 def run(folder: str, arguments: tuple[str, ...], before: str = "") -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
-    command = [sys.executable, "-c", before + RUN, *arguments]
+    command = [sys.executable, "-c", before + (RUN_TO_END if before else RUN), *arguments]
     return subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=True)
 
 

@@ -1,5 +1,5 @@
 """Entry point of `python -m neve`."""
 
-from neve.cli.main import main
+from neve.cli.main import run
 
-main()
+run()

@@ -112,8 +112,10 @@ def doctor(context: Context, spark: bool, as_json: bool) -> None:
     """Check installation, configuration and connections, and suggest remedies. Exits with 1 if there is a problem."""
     from neve.app.configuration.given_values import config_file
     from neve.lake.pandas_import import defer_pandas
+    from neve.lake.pyiceberg_import import defer_models
 
     defer_pandas()
+    defer_models()
     from neve.app.doctor import examine
 
     found = []

@@ -109,23 +109,65 @@ def print_paragraph(text: str, indent: int = 0, hanging: int = 4) -> None:
     print_text(form.fill(text))
 
 
+GAP = 2  # between two columns
+
+
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
     """Print a table; columns in `right` hold numbers and are aligned to the right."""
+    lines = [tuple(escape_controls(cell).expandtabs() for cell in row) for row in (headers, *rows)]
+    widths = [max(map(text_width, cells)) for cells in zip(*lines, strict=True)]
+    if sum(widths) + GAP * (len(widths) - 1) > screen_width() or not print_unfolded(lines, widths, right):
+        _print_folded(lines, right)
+
+
+def print_unfolded(lines: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[int]) -> bool:
+    """Print rows below the first one, which is the header, if each cell fits into its column; else return False.
+
+    Most tables fit. They need no rich, whose import takes longer than a short command.
+    """
+    if any(
+        "\n" in cell or text_width(cell) > width for line in lines for cell, width in zip(line, widths, strict=True)
+    ):
+        return False
+    is_plain = os.environ.get("TERM") in ("dumb", "unknown")
+    for number, line in enumerate(lines):
+        cells = [
+            _pad(cell, width, place in right) for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        text = (" " * GAP).join(cells).rstrip()
+        print_text(text if number or is_plain else click.style(text, bold=True))
+    return True
+
+
+def _pad(cell: str, width: int, is_right: bool) -> str:
+    room = " " * (width - text_width(cell))
+    return room + cell if is_right else cell + room
+
+
+def text_width(text: str) -> int:
+    """Return the columns of the terminal that the longest line of a text takes."""
+    if text.isascii() and "\n" not in text:
+        return len(text)
+    from rich.cells import cell_len
+
+    return max(map(cell_len, text.split("\n")))
+
+
+def _print_folded(lines: Sequence[Sequence[str]], right: Sequence[int]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     drawn = Table(box=None, pad_edge=False, header_style="bold")
-    lines = [tuple(row) for row in rows]
-    for position, header in enumerate(headers):
+    for position, cells in enumerate(zip(*lines, strict=True)):
         drawn.add_column(
-            Text(escape_controls(header)),
+            Text(cells[0]),
             justify="right" if position in right else "left",
             overflow="fold",
-            min_width=word_width((header, *(line[position] for line in lines))),
+            min_width=word_width(cells),
         )
-    for row in lines:
-        drawn.add_row(*(Text(escape_controls(cell)) for cell in row))
+    for row in lines[1:]:
+        drawn.add_row(*map(Text, row))
     Console(width=screen_width(), highlight=False).print(drawn)
 
 

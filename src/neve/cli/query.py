@@ -269,8 +269,10 @@ def _remote_target(server: str, key: str | None) -> QueryTarget:
 
 def _local_target(context: Context) -> LocalTarget:
     from neve.lake.pandas_import import defer_pandas
+    from neve.lake.pyiceberg_import import defer_models
 
     defer_pandas()
+    defer_models()
     from neve.app.query.service import build_query_service
     from neve.query.service import no_limits
 

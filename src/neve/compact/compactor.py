@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
-from neve.compact import metrics
 from neve.compact.budgets import NO_BUDGETS, Allowances, BudgetLedger, OrganizationBudget, find_organization_places
 from neve.compact.config import CompactConfig
 from neve.compact.journal import Entry, Journal, Run
@@ -92,9 +91,11 @@ class Compactor:
 
     def plan(self, name: str, request: Request = Request()) -> Plan:  # noqa: B008 - frozen
         """Return the plan of a run now. This needs no Spark, and changes nothing."""
-        return self._plan(self.lake.table(name), request)
+        return self._plan(self.lake.table_metadata(name), request)
 
     def _plan(self, table: Table, request: Request) -> Plan:
+        from neve.compact import metrics  # noqa: PLC0415 - Prometheus' client, not for the health of a table
+
         plan = self._planner(table, request, lambda: self._past(table)).plan()
         metrics.count_plan(plan)
         return plan
@@ -130,12 +131,12 @@ class Compactor:
 
     def health(self, name: str, request: Request = Request()) -> TableHealth:  # noqa: B008 - frozen
         """Measure the health of a table and its partitions, from metadata alone."""
-        table = self.lake.table(name)
+        table = self.lake.table_metadata(name)
         return self._planner(table, request, lambda: PlanHistory(self._memories(table).load())).health()
 
     def size_classes(self, name: str) -> list[SizeClass]:
         """Return the distribution of a table's file sizes, from metadata alone."""
-        with FileIndex(self.lake.table(name), self._duck) as index:
+        with FileIndex(self.lake.table_metadata(name), self._duck) as index:
             return index.size_classes()
 
     def history(self, name: str | None = None) -> list[CompactResult]:
@@ -154,7 +155,8 @@ class Compactor:
 
         Raises `LeaseTaken` while another process compacts the table.
         """
-        from neve.compact.execution.duplicate_search import find_clean_partitions  # noqa: PLC0415 - not for plans
+        from neve.compact import metrics  # noqa: PLC0415 - not for plans
+        from neve.compact.execution.duplicate_search import find_clean_partitions  # noqa: PLC0415 - as above
 
         self.lake.check_driver("compaction")
         full_name = ".".join(self.lake.table(name).name())
@@ -198,6 +200,7 @@ class Compactor:
         return DuplicateSearch(self.lake.spark, table, context, self._duck, limits, allowances).extend(plan)
 
     def _execute(self, name: str, table: Table, plan: Plan, lease: Lease, progress: Progress | None) -> list[Entry]:
+        from neve.compact import metrics  # noqa: PLC0415 - as above
         from neve.compact.execution.group_runner import GroupRunner, Publisher  # noqa: PLC0415 - as above
         from neve.compact.execution.verification import choose_hashed_columns  # noqa: PLC0415 - as above
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import suppress
-from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 PANDAS = "pandas"
 
 
-class PandasBlocker(MetaPathFinder):
+class PandasBlocker:
     """Import hook that reports pandas as not installed. Arrow then works without it."""
 
     def find_spec(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from neve.query.planning.tenancy import check_tenant, has_tenant
 from neve.query.sql.identifiers import tables_hint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     import pyarrow as pa
@@ -83,6 +84,29 @@ class CatalogView:
         return self._tables[name]
 
 
+class ArrowSchemas(Mapping[str, "pa.Schema"]):
+    """Columns of each table of a view. A statement names few of the tables, so each is loaded when it is named."""
+
+    def __init__(self, names: Iterable[str], look: CatalogView) -> None:
+        self._schemas: dict[str, pa.Schema | None] = dict.fromkeys(names)
+        self._look = look
+
+    def __getitem__(self, name: str) -> pa.Schema:
+        schema = self._schemas[name]
+        if schema is None:
+            schema = self._schemas[name] = to_arrow_schema(self._look.table(name).schema())
+        return schema
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._schemas
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._schemas)
+
+    def __len__(self) -> int:
+        return len(self._schemas)
+
+
 NAMES_SECONDS = 30  # columns and names change only with software
 
 
@@ -118,7 +142,7 @@ class LakeTables:
         self._lake = lake
         self._loader = TableLoader(lake)
         self._planner = planner
-        self._schemas: dict[str, pa.Schema] = {}
+        self._schemas: Mapping[str, pa.Schema] = {}
         self._until = 0.0
         self._lock = threading.Lock()
 
@@ -128,7 +152,7 @@ class LakeTables:
             if time.monotonic() > self._until:
                 names = self._lake.table_names()
                 look = self.look() if names else None
-                self._schemas = {name: to_arrow_schema(look.table(name).schema()) for name in names} if look else {}
+                self._schemas = ArrowSchemas(names, look) if look else {}
                 self._until = time.monotonic() + NAMES_SECONDS
             if not self._schemas:
                 self._until = 0.0

@@ -99,7 +99,7 @@ def run(context: Context, /, names: tuple[str, ...], dry_run: bool, steal: bool,
     Rows are counted and hashed before and after. Nothing is published unless they are equal. Files that another writer
     changed concurrently are left to the next run.
     """
-    compactor, request = _compactor(context), _request(**asked)
+    compactor, request = _compactor(context, is_short=dry_run), _request(**asked)
     chosen = names or tuple(context.lake.table_names())
     if dry_run:
         plans = [compactor.plan(name, request) for name in chosen]
@@ -231,10 +231,13 @@ def history(context: Context, name: str | None, limit: int, as_json: bool) -> No
     print_table(headers, rows, right=(2, 3, 4, 5, 6, 7, 8))
 
 
-def _compactor(context: Context) -> Compactor:
+def _compactor(context: Context, *, is_short: bool = True) -> Compactor:
     from neve.lake.pandas_import import defer_pandas
+    from neve.lake.pyiceberg_import import defer_models
 
     defer_pandas()
+    if is_short:
+        defer_models()
     from neve.app.wiring import build_compactor
 
     return build_compactor(context.settings, context.lake)

@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from neve.cli.output import escape_controls, print_note, print_text, screen_width, show_in_pager
+from neve.cli.output import (
+    GAP,
+    escape_controls,
+    print_note,
+    print_text,
+    print_unfolded,
+    screen_width,
+    show_in_pager,
+    text_width,
+)
 from neve.cli.terminal.cells import AS_IS, UNSHORTENED, CellFormat
 from neve.text import format_count
 
@@ -21,7 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-GAP = 2  # between two columns
 TEXT_WIDTHS = (36, 18)  # that a column of text gets at least, if it needs it; a UUID fits into the first
 TABLE_NESTED = 60  # characters of a nested value in a table
 VERTICAL_LINES = 5  # of a nested value below its name
@@ -74,7 +82,7 @@ class ResultView:
 
     def _print_vertical(self, columns: Columns, width: int) -> None:
         names = columns.names
-        label = max(map(_text_width, names), default=0)
+        label = max(map(text_width, names), default=0)
         room = max(width - label - GAP, NARROWEST)
         nested = UNSHORTENED if self.full else VERTICAL_LINES * room
         cells = columns.format(CellFormat(self.zone, nested))
@@ -119,12 +127,12 @@ class Columns:
             for chunks in self.chunks
         ]
 
-    def required_widths(self, cells: Sequence[Sequence[str]], text_width: int) -> list[int]:
+    def required_widths(self, cells: Sequence[Sequence[str]], least_width: int) -> list[int]:
         """Return the widths below which columns can't be read: text is folded, all else stays in one piece."""
         natural = natural_widths(self.names, cells)
-        least = [max(TEXT_WIDTHS), *[text_width] * len(natural)]  # the first column often names the row
+        least = [max(TEXT_WIDTHS), *[least_width] * len(natural)]  # the first column often names the row
         return [
-            max(_text_width(name), min(width, least[place])) if self._is_foldable(place) else width
+            max(text_width(name), min(width, least[place])) if self._is_foldable(place) else width
             for place, (name, width) in enumerate(zip(self.names, natural, strict=True))
         ]
 
@@ -190,23 +198,17 @@ def _has_values(column: pa.Array) -> bool:
     return True
 
 
-def _text_width(text: str) -> int:
-    from rich.cells import cell_len
-
-    return max(map(cell_len, text.split("\n")))
-
-
 def natural_widths(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
     """Return the width of the longest text of each column."""
-    return [max(map(_text_width, (name, *texts))) for name, texts in zip(names, cells, strict=True)]
+    return [max(map(text_width, (name, *texts))) for name, texts in zip(names, cells, strict=True)]
 
 
 def _fit_table(columns: Columns, cells: Sequence[Sequence[str]], width: int) -> list[int] | None:
     """Return the widths of columns side by side; None if they do not fit, or take more lines than vertical rows."""
     if len(cells) <= 1:
         return [min(width, one) for one in natural_widths(columns.names, cells)]
-    for number, text_width in enumerate(TEXT_WIDTHS):
-        required = columns.required_widths(cells, text_width)
+    for number, least_width in enumerate(TEXT_WIDTHS):
+        required = columns.required_widths(cells, least_width)
         room = width - sum(required) - GAP * (len(required) - 1)
         if room < 0:
             continue
@@ -234,12 +236,14 @@ def _share_room(required: Sequence[int], wanted: Sequence[int], room: int) -> li
 def _count_lines(cells: Sequence[Sequence[str]], widths: Sequence[int]) -> int:
     """Estimate the lines of a table."""
     return sum(
-        max(-(-_text_width(text) // max(1, width)) + text.count("\n") for text, width in zip(row, widths, strict=True))
+        max(-(-text_width(text) // max(1, width)) + text.count("\n") for text, width in zip(row, widths, strict=True))
         for row in zip(*cells, strict=True)
     )
 
 
 def _print_table(columns: Columns, cells: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
+    if print_unfolded([columns.names, *zip(*cells, strict=True)], widths, columns.numbers):
+        return
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -260,7 +264,7 @@ def _vertical_lines(names: Sequence[str], cells: Sequence[Sequence[str]], label:
         yield f"── row {number:,} ".ljust(label + GAP + min(room, 40), "─")
         for name, text in zip(names, row, strict=True):
             first, *others = _fold(text, room)
-            yield f"{name}{' ' * (label - _text_width(name) + GAP)}{first}".rstrip()
+            yield f"{name}{' ' * (label - text_width(name) + GAP)}{first}".rstrip()
             yield from (f"{'':<{label + GAP}}{line}" for line in others)
 
 

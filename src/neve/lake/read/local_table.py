@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
+    from pyiceberg.transforms import Transform
 
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, OverflowError)  # errors that leave a table to pyiceberg
 OLDEST_FORMAT = 2
@@ -66,6 +67,38 @@ class LocalSnapshot:
         return list(read_manifest_list(io.new_input(self.manifest_list)))
 
 
+class SortDirection(StrEnum):
+    """Direction of a sort field."""
+
+    ASC = "asc"
+    DESC = "desc"
+
+
+class NullOrder(StrEnum):
+    """Place of rows without a value."""
+
+    NULLS_FIRST = "nulls-first"
+    NULLS_LAST = "nulls-last"
+
+
+@dataclass(frozen=True)
+class LocalSortField:
+    """A field of a sort order."""
+
+    source_id: int
+    transform: Transform[Any, Any]
+    direction: SortDirection
+    null_order: NullOrder
+
+
+@dataclass(frozen=True)
+class LocalSortOrder:
+    """A sort order of a table."""
+
+    order_id: int
+    fields: tuple[LocalSortField, ...]
+
+
 @dataclass(frozen=True)
 class LocalMetadata:
     """The metadata of a table, as its last commit wrote it."""
@@ -92,6 +125,16 @@ class LocalMetadata:
     def current_schema_id(self) -> int:
         """The id of the current schema."""
         return int(self.document["current-schema-id"])
+
+    @property
+    def format_version(self) -> int:
+        """The version of the table format."""
+        return int(self.document["format-version"])
+
+    @property
+    def default_sort_order_id(self) -> int:
+        """The id of the sort order of new files."""
+        return int(self.document["default-sort-order-id"])
 
     @property
     def default_spec_id(self) -> int:
@@ -168,6 +211,26 @@ class LocalTable:
         """Return the current schema."""
         return self.metadata.schema()
 
+    def location(self) -> str:
+        """Return the folder of the table."""
+        return str(self.metadata.document["location"])
+
+    def specs(self) -> dict[int, PartitionSpec]:
+        """Return the partition specs that the table has had, by their ids."""
+        return self.metadata.specs()
+
+    def spec(self) -> PartitionSpec:
+        """Return the partition spec of new files."""
+        return self.specs()[self.metadata.default_spec_id]
+
+    def sort_order(self) -> LocalSortOrder:
+        """Return the sort order of new files."""
+        try:
+            orders = {int(one["order-id"]): one for one in self.metadata.document["sort-orders"]}
+            return _parse_sort_order(orders[self.metadata.default_sort_order_id])
+        except UNREADABLE:
+            return cast("LocalSortOrder", self.whole.sort_order())
+
     def schemas(self) -> dict[int, Schema]:
         """Return the schemas that the table has had, by their ids."""
         return {one.schema_id: one for one in self.metadata.schemas}
@@ -195,6 +258,21 @@ class LocalTable:
             if has_files and one.content != DELETES:
                 entries = _parse_avro(manifest.read_manifest_entries, one.manifest_path)
                 yield from (entry.data_file for entry in entries if entry.status != DELETED)
+
+
+def _parse_sort_order(document: Mapping[str, Any]) -> LocalSortOrder:
+    from pyiceberg.transforms import parse_transform  # noqa: PLC0415 - most readers of metadata need no sort order
+
+    fields = [
+        LocalSortField(
+            one["source-id"],
+            parse_transform(one["transform"]),
+            SortDirection(one["direction"]),
+            NullOrder(one["null-order"]),
+        )
+        for one in document["fields"]
+    ]
+    return LocalSortOrder(document["order-id"], tuple(fields))
 
 
 def _parse_snapshot(document: Mapping[str, Any]) -> LocalSnapshot:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyiceberg.avro.codecs import AVRO_CODEC_KEY, KNOWN_CODECS
-from pyiceberg.avro.file import AvroFileHeader
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, GreaterThanOrEqual, LessThan, Or, Reference
 from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntryStatus
 
 from neve.errors import LakeError
+from neve.lake.read.avro_reader_patch import patch_avro_readers
 from neve.lake.read.file_values import TIME, partition_values, read_time_bounds
 from neve.lake.storage.paths import strip_scheme
 from neve.lake.time_ranges import EVERYTHING, moment_of
@@ -22,7 +21,6 @@ from neve.lake.time_ranges import EVERYTHING, moment_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pyiceberg.avro.codecs.codec import Codec
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
     from pyiceberg.table import FileScanTask, Table
@@ -33,19 +31,7 @@ if TYPE_CHECKING:
 EVERY_ROW: BooleanExpression = AlwaysTrue()
 MAX_RANGES = 50  # separate time ranges in the filter of a scan
 
-_find_default_codec = AvroFileHeader.compression_codec
-
-
-def _find_codec(header: AvroFileHeader) -> type[Codec] | None:
-    """Return the codec that the file names. pyiceberg imports its tables for the name of its default first."""
-    for name, codec in KNOWN_CODECS.items():
-        if header.meta.get(AVRO_CODEC_KEY) == name:
-            return codec
-    return _find_default_codec(header)
-
-
-# The imports would take longer than the manifests.
-AvroFileHeader.compression_codec = _find_codec  # type: ignore[method-assign,assignment]
+patch_avro_readers()
 
 
 def list_manifests(table: Table, snapshot: Snapshot | None = None) -> list[ManifestFile]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyiceberg.table.sorting import NullOrder, SortDirection
 from pyiceberg.transforms import IdentityTransform
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table.sorting import SortOrder
+
+# The values of pyiceberg's `SortDirection.ASC` and `NullOrder.NULLS_FIRST`, whose import takes 0.2 CPU seconds.
+ASCENDING, NULLS_FIRST = "asc", "nulls-first"
 
 
 def find_sort_columns(schema: Schema, order: SortOrder) -> list[str]:
@@ -17,7 +19,7 @@ def find_sort_columns(schema: Schema, order: SortOrder) -> list[str]:
     names = []
     for field in order.fields:
         name = schema.find_column_name(field.source_id)
-        rising = field.direction is SortDirection.ASC and field.null_order is NullOrder.NULLS_FIRST
+        rising = field.direction.value == ASCENDING and field.null_order.value == NULLS_FIRST
         if name is None or "." in name or not rising or not isinstance(field.transform, IdentityTransform):
             break
         names.append(name)

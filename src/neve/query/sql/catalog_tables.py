@@ -46,7 +46,9 @@ Value = str | int | tuple[str, ...] | None
 
 def expand_catalog_tables(tree: exp.Expression, tables: Mapping[str, pa.Schema]) -> exp.Expression:
     """Replace references to the catalog in a tree. Raises `QueryError` for others than the known ones."""
-    own = {name: schema for name, schema in sorted(tables.items()) if TENANT in schema.names}
+    if not any(map(_is_catalog_node, tree.walk())):
+        return tree  # the columns of other tables are not read
+    own = _own_tables(tables)
     for node in list(tree.find_all(exp.Table)):
         if fold(node.db) == INFORMATION_SCHEMA:
             node.replace(_information_schema(node, own))
@@ -72,9 +74,19 @@ def show_catalog(words: Sequence[str], tables: Mapping[str, pa.Schema]) -> exp.S
         case ["SHOW", "SCHEMAS"]:
             return _values(("database_name", "schema_name"), [(CATALOG, NAMESPACE)])
         case ["SHOW", "ALL", "TABLES"]:
-            own = {name: schema for name, schema in sorted(tables.items()) if TENANT in schema.names}
-            return _list_with_columns(own)
+            return _list_with_columns(_own_tables(tables))
     return None
+
+
+def _is_catalog_node(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Table | exp.Column):
+        return fold(node.db) == INFORMATION_SCHEMA
+    return isinstance(node, exp.Describe | exp.Summarize)
+
+
+def _own_tables(tables: Mapping[str, pa.Schema]) -> dict[str, pa.Schema]:
+    """Return the tables whose rows name their organization, sorted by name."""
+    return {name: schema for name, schema in sorted(tables.items()) if TENANT in schema.names}
 
 
 def _list_with_columns(tables: Mapping[str, pa.Schema]) -> exp.Select:
