@@ -137,6 +137,24 @@ def test_an_unavailable_destination_waits(lake: Lake, tmp_path: Path, receiver: 
         assert len(receiver.alerts()) == 1
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_webhook_that_was_away_gets_the_end(
+    lake: Lake, tmp_path: Path, receiver: Receiver, *, is_restarted: bool
+) -> None:
+    """An alert that ended while a webhook was away arrives, also if its end was repeated meanwhile."""
+    room = Room(lake, tmp_path, webhook(receiver), resend_seconds=30)
+    receiver.status = 503
+    for value in (9, 1, 1, 1):
+        room.cycle(value)
+    receiver.status = 200
+    if is_restarted:
+        room.restart()
+    room.service.deliver()
+    assert [one["status"] for one in receiver.alerts()] == ["resolved"]
+    room.cycle(1)
+    assert len(receiver.alerts()) == 1
+
+
 @pytest.mark.parametrize("kind", [manager, webhook])
 def test_an_alert_survives_a_kill_before_its_delivery(
     lake: Lake, tmp_path: Path, receiver: Receiver, kind: Any

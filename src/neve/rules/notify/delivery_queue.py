@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from neve.logger import get_logger
@@ -76,7 +76,7 @@ class DeliveryQueue:
         with self._changed:
             for alert in alerts:
                 if self.destination.accepts(alert.organization):
-                    self._pending[alert.key] = alert
+                    self._pending[alert.key] = _replace_state(self._pending.get(alert.key), alert)
             self._drop_excess()
             self._cycle = max(self._cycle, cycle)
             self._changed.notify_all()
@@ -193,3 +193,9 @@ class DeliveryQueue:
         if self.error:
             log.warning("destination is available again", destination=self.destination.name)
         self.error = ""
+
+
+def _replace_state(before: OutgoingAlert | None, alert: OutgoingAlert) -> OutgoingAlert:
+    """Return the later state of an alert. A repetition of a change that was not delivered is still that change."""
+    is_change = before is not None and not before.is_repeated and before.is_resolved == alert.is_resolved
+    return replace(alert, is_repeated=False) if is_change else alert
