@@ -28,7 +28,9 @@ RUNBOOKS = ROOT / "docs" / "deploy" / "runbooks"
 # Labels that Prometheus or the supervisor adds, and metrics that the client library and Prometheus have.
 OUTSIDE_LABELS = {"job", "instance", "process"}
 OUTSIDE_METRICS = {"up", "process_resident_memory_bytes", "process_cpu_seconds_total"}
-SETTING = re.compile(r"`((?:serve|receiver|raw|ingest|compact|query|tail|rules|maintain|spark|catalog)\.[a-z_.]+)`")
+SETTING = re.compile(
+    r"`((?:serve|receiver|raw|ingest|kafka|compact|query|tail|rules|maintain|spark|catalog)\.[a-z_.]+)`"
+)
 
 
 @cache
