@@ -105,6 +105,7 @@ def test_catalog_has_registered_metrics() -> None:
     assert known["neve_receiver_requests_total"].labels == ("signal", "transport", "status")
     assert known["neve_store_calls_total"].labels == ("operation", "scheme")
     assert known["neve_serve_part_restarts_total"].labels == ("part",)
+    assert known["neve_traces_files_missing"].labels == ("table",)
 
 
 def test_dashboards_are_current(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
