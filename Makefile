@@ -13,6 +13,7 @@ RACE ?=
 SOAK ?=
 FUZZ ?=
 SIEGE ?=
+IMAGE ?=
 UP ?=
 PROFILE ?= quick
 REV ?= HEAD~1
@@ -30,7 +31,7 @@ E2E := tests/e2e tests/cli/test_up.py tests/compat tests/test_code_walk.py tests
 PYTEST := $(BIN)/python -m pytest -q --hypothesis-profile=$(PROFILE)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars page page-types check-page dist test-wheel demo test test-fast test-slow test-cpu test-spark test-e2e test-kills test-long test-outside chaos race soak fuzz siege up check format bench bench-compare screenshots docs lock parts parts-cheap clean
+.PHONY: help setup jars page page-types check-page dist image test-wheel demo test test-fast test-slow test-cpu test-spark test-e2e test-kills test-long test-outside chaos race soak fuzz siege up check format bench bench-compare screenshots docs lock parts parts-cheap clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +109,9 @@ dist: $(READY) $(PAGE) ## build the wheel in dist
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 	@rm -rf build && ls dist/*.whl
 
+image: dist ## build the container image, or its root file system in the cache where no builder is; IMAGE="--tag neve:1"
+	@$(BIN)/python -m deploy.image.build $(IMAGE)
+
 test-wheel: dist ## install the wheel in a clean environment of stock Python, then run `neve --version` and `neve demo` there
 	@rm -rf .make/wheel && $(PYTHON) -m venv .make/wheel/venv
 	@.make/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
@@ -167,6 +171,9 @@ lock: $(READY) ## compile the lock files from pyproject.toml
 		--group dev --all-extras -o requirements/dev.lock pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 		-o requirements/runtime.lock pyproject.toml
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+		--extra glue --extra kafka --extra redis --extra sqs --extra trino -c requirements/dev.lock \
+		-o requirements/image.lock pyproject.toml
 
 clean: ## remove the environment; the cache of jars and services stays
 	@rm -rf $(VENV) .make

@@ -7,7 +7,7 @@ checks of dashboards and rules use it.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -22,6 +22,7 @@ FAMILIES = {f"{name}MetricFamily": kind for name, kind in KINDS.items()}
 RECEIVER_PREFIX = "neve_receiver_"
 RECEIVER_KINDS = {"_counter": "counter", "gauge": "gauge"}  # methods of ReceiverMetrics, which add the prefix
 HISTOGRAM_SUFFIXES = ("_bucket", "_count", "_sum")
+PREFIX = "{prefix}"  # in names that several jobs share
 Constants = dict[str, ast.expr]
 
 
@@ -46,8 +47,29 @@ class DeclaredMetric:
 @cache
 def read_catalog(source: Path = SOURCE) -> tuple[DeclaredMetric, ...]:
     """Return all metrics of a source tree by name."""
-    found = chain.from_iterable(map(_read_file, sorted(source.rglob("*.py"))))
-    return tuple(sorted(found, key=lambda metric: metric.name))
+    trees = [(path, ast.parse(text)) for path in sorted(source.rglob("*.py")) if _may_declare(text := path.read_text())]
+    found = list(chain.from_iterable(_read_file(path, tree) for path, tree in trees))
+    prefixes = {pair for _path, tree in trees for node in ast.walk(tree) if (pair := _read_prefix(node))}
+    shared = [_fill_in(one, *pair) for one in found if one.name.startswith(PREFIX) for pair in prefixes]
+    return tuple(sorted([*shared, *(one for one in found if "{" not in one.name)], key=lambda metric: metric.name))
+
+
+def _may_declare(text: str) -> bool:
+    return any(word in text for word in ("prometheus_client", ".gauge(", "Metrics.create("))
+
+
+def _read_prefix(node: ast.AST) -> tuple[str, str] | None:
+    """Return the arguments of a call that registers the metrics of one kind of job."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "create":
+        match node.args:
+            case [ast.Constant(value=str(prefix)), ast.Constant(value=str(things))]:
+                return prefix, things
+    return None
+
+
+def _fill_in(metric: DeclaredMetric, prefix: str, things: str) -> DeclaredMetric:
+    name = metric.name.replace(PREFIX, prefix)
+    return replace(metric, name=name, help=metric.help.replace("{things}", things), package=prefix.rpartition("_")[2])
 
 
 def series_labels(catalog: tuple[DeclaredMetric, ...]) -> dict[str, frozenset[str]]:
@@ -59,14 +81,10 @@ def series_labels(catalog: tuple[DeclaredMetric, ...]) -> dict[str, frozenset[st
     }
 
 
-def _read_file(path: Path) -> Iterator[DeclaredMetric]:
-    text = path.read_text(encoding="utf-8")
-    if "prometheus_client" not in text and ".gauge(" not in text:
-        return
-    tree = ast.parse(text)
+def _read_file(path: Path, tree: ast.Module) -> Iterator[DeclaredMetric]:
     constants: Constants = {
         node.targets[0].id: node.value
-        for node in tree.body
+        for node in ast.walk(tree)
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     }
     package = path.relative_to(SOURCE).parts[0] if path.is_relative_to(SOURCE) else path.stem
@@ -98,9 +116,18 @@ def _texts(node: ast.expr, constants: Mapping[str, ast.expr]) -> tuple[str, ...]
         return (node.value,) if isinstance(node.value, str) else ()
     if isinstance(node, ast.Name):
         return _texts(constants[node.id], constants) if node.id in constants else ()
+    if isinstance(node, ast.JoinedStr):
+        return ("".join(_template(one) for one in node.values),)
     if isinstance(node, ast.List | ast.Tuple):
         return tuple(chain.from_iterable(_texts(one, constants) for one in node.elts))
     return ()
+
+
+def _template(node: ast.expr) -> str:
+    """Return a piece of a formatted text, a variable in braces."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    return f"{{{ast.unparse(node.value)}}}" if isinstance(node, ast.FormattedValue) else ""
 
 
 def _stored_name(name: str, kind: str) -> str:

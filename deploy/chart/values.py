@@ -141,7 +141,7 @@ class RolesValues(Values):
     )
     tend: RoleValues = Field(
         RoleValues(replicas=2, resources=resources("2", "6Gi")),
-        description="scheduler, compaction, rollups, search index and series; each job is claimed once",
+        description="scheduler, compaction, rollups, search index, series and traces; each job is claimed once",
     )
     tail: RoleValues = Field(
         RoleValues(enabled=False, replicas=2, resources=resources("1", "4Gi")), description="tail sampling"

@@ -28,7 +28,9 @@ RUNBOOKS = ROOT / "docs" / "deploy" / "runbooks"
 # Labels that Prometheus or the supervisor adds, and metrics that the client library and Prometheus have.
 OUTSIDE_LABELS = {"job", "instance", "process"}
 OUTSIDE_METRICS = {"up", "process_resident_memory_bytes", "process_cpu_seconds_total"}
-SETTING = re.compile(r"`((?:serve|receiver|raw|ingest|compact|query|tail|rules|maintain|spark|catalog)\.[a-z_.]+)`")
+SETTING = re.compile(
+    r"`((?:serve|receiver|raw|ingest|kafka|compact|query|tail|rules|maintain|spark|catalog)\.[a-z_.]+)`"
+)
 
 
 @cache
@@ -103,6 +105,7 @@ def test_catalog_has_registered_metrics() -> None:
     assert known["neve_receiver_requests_total"].labels == ("signal", "transport", "status")
     assert known["neve_store_calls_total"].labels == ("operation", "scheme")
     assert known["neve_serve_part_restarts_total"].labels == ("part",)
+    assert known["neve_traces_files_missing"].labels == ("table",)
 
 
 def test_dashboards_are_current(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

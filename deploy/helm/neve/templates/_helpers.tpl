@@ -42,7 +42,7 @@ capabilities: {drop: [ALL]}
 receiver: {parts: receiver, health: 4318, spark: false, kind: Deployment}
 api: {parts: api, health: 8480, spark: false, kind: Deployment}
 ingest: {parts: ingest, health: 9090, spark: true, kind: Deployment}
-tend: {parts: "scheduler,compact,rollup,search,series", health: 9090, spark: true, kind: Deployment}
+tend: {parts: "scheduler,compact,rollup,search,series,traces", health: 9090, spark: true, kind: Deployment}
 tail: {parts: tail, health: 9090, spark: true, kind: Deployment}
 rules: {parts: rules, health: 9090, spark: false, kind: Deployment}
 sweeper: {parts: maintain, health: 9090, spark: true, kind: StatefulSet}

@@ -1,0 +1,1 @@
+"""Container image, or its root file system where no image can be built."""
