@@ -153,3 +153,26 @@ def test_a_store_that_is_not_reachable_is_said(monkeypatch: pytest.MonkeyPatch) 
     assert ended.code == 1
     assert ended.errors.startswith("error: the state store (postgresql://127.0.0.1:9/neve) failed: OperationalError: ")
     assert "hunter2" not in ended.errors
+
+
+def test_a_key_is_rotated_with_a_grace_period() -> None:
+    """The new key has the same rights; the old one works until it ends, never longer than before."""
+    made = run("keys", "create", "--org", "acme", "--name", "n", "--scope", "read", "--expires", "2d", "--json").json
+    new = run("keys", "rotate", made["id"], "--grace", "30d", "--expires", "90d", "--json").json
+    assert [new[name] for name in ("organization", "name", "scopes")] == ["acme", "n", ["read"]]
+    assert new["replaces"]["expires_at"] == made["expires_at"]
+    assert new["key"] != made["key"]
+    assert organization_of(new["key"]) == organization_of(made["key"]) == "acme"
+    later = run("keys", "rotate", new["id"], "--grace", "1h", "--json").json["replaces"]["expires_at"]
+    assert later < made["expires_at"]
+    [entry] = run("audit", "--action", "key.rotate", "--limit", "1", "--json").json
+    assert (entry["subject"], entry["organization_id"]) == (new["id"], "acme")
+
+
+def test_a_key_that_ended_is_not_rotated() -> None:
+    """Nor one that never was."""
+    made = run("keys", "create", "--json").json
+    run("keys", "revoke", made["id"])
+    ended = run("keys", "rotate", made["id"])
+    assert (ended.code, f"the key {made['id']} is revoked, expected an active one" in ended.errors) == (1, True)
+    assert "there is no key with the id '000000000000'" in run("keys", "rotate", "000000000000").errors

@@ -33,6 +33,7 @@ COMMANDS = (
         "autopilot",
         "keys",
         "audit",
+        "erase",
         "serve",
         "status",
         "top",

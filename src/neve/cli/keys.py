@@ -1,4 +1,4 @@
-"""`neve keys`: create, list and revoke API keys."""
+"""`neve keys`: create, list, rotate and revoke API keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_SCOPES = ("write", "read")
 
 @click.group()
 def keys() -> None:
-    """Create, list and revoke API keys (each belongs to one organization)."""
+    """Create, list, rotate and revoke API keys (each belongs to one organization)."""
 
 
 @keys.command()
@@ -119,6 +119,33 @@ def revoke(context: Context, key_id: str, as_json: bool) -> None:
         return
     when = "is revoked" if was_alive else f"was revoked before, at {_format_time(key.revoked_at)} UTC"
     print_text(f"key {_format_key(key)} of organization {key.organization} {when}")
+
+
+@keys.command()
+@click.argument("key_id", metavar="ID")
+@click.option("--grace", type=UntilParam(), default="7d", metavar="WHEN", help="End of the old key.  [default: 7d]")
+@click.option("--expires", type=UntilParam(), metavar="WHEN", help="Expiry of the new key.  [default: never]")
+@json_option
+@click.pass_obj
+def rotate(context: Context, key_id: str, grace: datetime, expires: datetime | None, as_json: bool) -> None:
+    """Create a key with the organization, name and scopes of another one, which expires soon.
+
+    Both are accepted until then, so that clients can change to the new one. It is shown once.
+
+    \b
+    Examples:
+      neve keys rotate 0123456789ab
+      neve keys rotate 0123456789ab --grace 1h --expires 90d --json
+    """
+    with _open_keys(context) as store:
+        old, new, text = store.rotate(key_id, grace, expires)
+    facts = {"new_key": new.id, "ends_at": _format_iso(old.expires_at), "expires_at": _format_iso(new.expires_at)}
+    record_change(context, "key.rotate", old.id, old.organization, **facts)
+    if as_json:
+        print_json({**_key_document(new), "key": text, "replaces": _key_document(old)})
+        return
+    print_text(f"key {_format_key(new)} of organization {new.organization}, shown this once:\n\n   {text}\n")
+    print_text(f"it replaces {old.id}, which expires at {_format_time(old.expires_at)} UTC")
 
 
 @contextmanager

@@ -56,6 +56,7 @@ MODULES = {
     "autopilot": "neve.cli.maintenance.autopilot",
     "keys": "neve.cli.keys",
     "audit": "neve.cli.audit",
+    "erase": "neve.cli.erase",
     "serve": "neve.cli.serve",
     "status": "neve.cli.status",
     "top": "neve.cli.status",
@@ -148,6 +149,7 @@ NEXT_STEPS = {
     "reservoir": "run it again, it continues with the windows that are not done",
     "otap": "run it again to complete it",
     "autopilot": "no table is changed by half; run it again to continue",
+    "erase": "no table is changed by half; run it again to erase the rest",
     "demo": "run it again, steps that are done are quick",
     "setup": "run it again to fetch the other files",
 }

@@ -15,6 +15,8 @@ WINDOWS = "neve.windows"
 
 POSITIONS_PROPERTY = "neve.positions."  # followed by the name of the stream
 BATCHES_PROPERTY = "neve.batches"
+ERASED_PROPERTY = "neve.erased-at"  # milliseconds since 1970: when earlier snapshots were expired by an erasure
 
 SERIES = "series"  # name of the stream that keeps the tables of series current
 TRACES = "traces"  # name of the stream that keeps trace summaries and the service map current
+ERASE = "erase"  # operation of a commit that removes erased rows

@@ -11,7 +11,7 @@ import hmac
 import re
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -197,6 +197,26 @@ class Keys:
         if row is None:
             raise _unknown_key_error(key_id)
         return _row_to_key(row), ended.rowcount == 1
+
+    def rotate(self, key_id: str, ends_at: datetime, expires_at: datetime | None = None) -> tuple[Key, Key, str]:
+        """Create a key with the organization, name and scopes of another one, which expires at `ends_at` or earlier.
+
+        Return the old key, the new one and its text. Raises `LakeError` if the old key is unknown, revoked or expired.
+        """
+        key_id = _parse_key_id(key_id)
+        row = next(iter(self._read(select(KEYS).where(KEYS.c.id == key_id))), None)
+        if row is None:
+            raise _unknown_key_error(key_id)
+        old = _row_to_key(row)
+        is_over = old.expires_at is not None and old.expires_at <= datetime.now(UTC)
+        if old.revoked_at is not None or is_over:
+            state = "revoked" if old.revoked_at else "expired"
+            raise LakeError(f"the key {key_id} is {state}, expected an active one", hint="run `neve keys create`")
+        new, text = self.create(old.organization, old.name, old.scopes, expires_at)
+        until = min(ends_at, old.expires_at or ends_at)
+        with self._current().writing(KEYS) as connection:
+            connection.execute(update(KEYS).where(KEYS.c.id == key_id).values(expires_at=until))
+        return replace(old, expires_at=until), new, text
 
     def verify(self, text: str | bytes) -> Caller | None:
         """Return the caller of a key with its scopes; None for an unknown, revoked or malformed key.

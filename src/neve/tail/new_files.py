@@ -17,7 +17,7 @@ from neve.errors import LakeError
 from neve.lake.read.history import read_summary, walk_history
 from neve.lake.read.positions import NO_POSITION, find_changes
 from neve.lake.read.snapshot_files import EVERY_ROW, iterate_entries, list_changed_files, scan_files
-from neve.model.commits import BATCH_ID, OPERATION, REPEATS
+from neve.model.commits import BATCH_ID, ERASE, OPERATION, REPEATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NAME_MAPPING = "schema.name-mapping.default"  # exists if there may be files without column ids
 FIELD_ID = b"PARQUET:field_id"
 # Neve's own commits that change files and add no spans.
-MAINTENANCE_OPERATIONS = ("compact", "retention", "carry-positions", "deletes")
+MAINTENANCE_OPERATIONS = ("compact", "retention", "carry-positions", "deletes", ERASE)
 
 
 @dataclass(frozen=True)

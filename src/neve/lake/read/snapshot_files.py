@@ -17,6 +17,7 @@ from neve.lake.read.avro_reader_patch import patch_avro_readers
 from neve.lake.read.file_values import TIME, partition_values, read_time_bounds
 from neve.lake.storage.paths import strip_scheme
 from neve.lake.time_ranges import EVERYTHING, moment_of
+from neve.model.commits import ERASED_PROPERTY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -206,4 +207,6 @@ class RecentFiles:
 def _may_be_recent(table: Table, manifest: ManifestFile, oldest_us: int) -> bool:
     """Return whether a manifest may have an entry within the horizon, because it was not written before it."""
     written = table.metadata.snapshot_by_id(manifest.added_snapshot_id) if manifest.added_snapshot_id else None
-    return written is not None and written.timestamp_ms * 1000 >= oldest_us
+    if written is None:  # expired; an erasure expires young snapshots too
+        return int(table.metadata.properties.get(ERASED_PROPERTY, "0")) * 1000 >= oldest_us
+    return written.timestamp_ms * 1000 >= oldest_us
