@@ -127,10 +127,11 @@ def test_errors_have_a_place_and_a_hint(service: QueryService, sql: str, message
     ],
 )
 def test_another_language_is_recognized(service: QueryService, text: str, language: str) -> None:
-    """With a statement that is similar, and that works."""
+    """With the option that evaluates it, and with a statement that is similar and works."""
     error = refuse(service, text)
     assert error.message == f"this looks like {language}, expected SQL"
-    example = (error.hint or "").removeprefix("for example: ")
+    option, _, example = (error.hint or "").partition("for example: ")
+    assert f"`neve query --{language.lower()}`" in option
     assert parse(example, SCHEMAS).tables
 
 

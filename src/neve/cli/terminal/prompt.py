@@ -31,14 +31,16 @@ HELP = """\
 \\d TABLE      list the columns of a table
 \\e SQL        show the files that a statement would read, and why
 \\plot SQL     plot a result: a time column and numbers
-\\x            rows one below the other, on or off; \\x auto (the default): if the columns do not fit
+\\x            rows one below the other, on or off
+\\x auto       rows one below the other if the columns do not fit (the default)
 \\tz ZONE      show times in a zone, such as Europe/Berlin or local
 \\full         show nested values and empty columns completely, or no longer
 \\timing       show the duration of each query, or no longer
 \\q            quit (as does Ctrl+D)
-SET TimeZone = 'Europe/Berlin';  use a zone for days and for times without a zone; RESET TimeZone; is UTC
-A statement ends with ; and may have several lines. Tab completes names, the arrows go through the history.
-Ctrl+C cancels a running statement."""
+SET TimeZone = 'Europe/Berlin';  use a zone for days and for times without one
+RESET TimeZone;                  use UTC again
+A statement ends with ; and may have several lines. Ctrl+C cancels it.
+Tab completes names, the arrows go through the history."""
 KEYWORDS = """\
 SELECT FROM WHERE GROUP BY ORDER HAVING LIMIT WITH AS JOIN LEFT ON USING AND OR NOT IN IS NULL LIKE ILIKE BETWEEN
 CASE WHEN THEN ELSE END DISTINCT UNION ALL ASC DESC INTERVAL TIMESTAMP count sum min max avg date_trunc now

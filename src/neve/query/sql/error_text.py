@@ -75,10 +75,15 @@ def syntax_error(sql: str, error: SqlglotError) -> QueryError:
     return QueryError(f"syntax error near {word!r}{excerpt(sql, start)}", hint=hint or keyword_hint([word]))
 
 
+OWN_LANGUAGES = {"PromQL": "--promql", "LogQL": "--logql", "TraceQL": "--traceql"}  # with the options of the command
+
+
 def other_language(language: tuple[str, str]) -> QueryError:
     """Return the error of a text in another query language."""
     name, example = language
-    return QueryError(f"this looks like {name}, expected SQL", hint=f"for example: {example}")
+    own = OWN_LANGUAGES.get(name)
+    option = f"`neve query {own}` evaluates {name}; in SQL, " if own else ""
+    return QueryError(f"this looks like {name}, expected SQL", hint=f"{option}for example: {example}")
 
 
 def excerpt(sql: str, start: int) -> str:
