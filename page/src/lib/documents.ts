@@ -249,6 +249,7 @@ export interface EdgesDocument {
   spans: number;
   seconds: number;
   share: number;
+  source: "spans" | "service_edges";
   edges: EdgeDocument[];
   more_edges: boolean;
 }
@@ -544,7 +545,7 @@ export interface PastReport {
 }
 
 export interface Pause {
-  task?: "compact" | "maintain" | "rollup" | "search" | "series" | "autopilot" | "simulate" | "layout" | null;
+  task?: "compact" | "maintain" | "rollup" | "search" | "series" | "traces" | "autopilot" | "simulate" | "layout" | null;
   tables?: string;
   reason?: string;
   until?: string | null;
@@ -1068,7 +1069,7 @@ export interface SpansDocument {
 }
 
 export interface Start {
-  task: "compact" | "maintain" | "rollup" | "search" | "series" | "autopilot";
+  task: "compact" | "maintain" | "rollup" | "search" | "series" | "traces" | "autopilot";
   table?: string;
   window?: string;
   reason?: string;
@@ -1164,7 +1165,7 @@ export interface TailReport {
   destinations: string[];
 }
 
-export type Task = "compact" | "maintain" | "rollup" | "search" | "series" | "autopilot" | "simulate" | "layout";
+export type Task = "compact" | "maintain" | "rollup" | "search" | "series" | "traces" | "autopilot" | "simulate" | "layout";
 
 export interface TraceDecisionReport {
   state: string;
