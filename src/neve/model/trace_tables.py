@@ -76,7 +76,7 @@ SERVICE_EDGES = Table(
         Column("connection_type", pa.string(), "empty, database, messaging_system or virtual_node", required=True),
         Column("calls", pa.int64(), "calls", required=True),
         Column("errors", pa.int64(), "calls of which a span has the status error", required=True),
-        Column("estimated_calls", pa.float64(), "calls that these stand for, by their adjusted counts", required=True),
+        Column("estimated_calls", pa.float64(), "calls that these represent, by their adjusted counts", required=True),
         Column("estimated_errors", pa.float64(), "the same of failed calls", required=True),
         Column("server_seconds", pa.float64(), "sum of the seconds in the called service, by adjusted counts"),
         Column("client_seconds", pa.float64(), "sum of the seconds in the calling service, by adjusted counts"),
