@@ -95,6 +95,19 @@ def test_the_incident_raises_an_alert(place: Path) -> None:
     assert 0 < seconds < 120
 
 
+def test_three_questions_and_a_map_tell_the_incident(place: Path) -> None:
+    """TraceQL and the service map name the service, the minutes, the visits and the callers."""
+    facts = json.loads((place / "demo/telemetry.json").read_text())
+    printed = (place / "first.txt").read_text().split("== 5.")[1].split("== 6.")[0]
+    start, end = (
+        time.strftime("%H:%M", time.gmtime(facts[f"incident_{edge}_unix_nano"] // 10**9)) for edge in ("start", "end")
+    )
+    assert f"{facts['incident_service']}: " in printed
+    assert f"from {start} to {end}" in printed
+    assert "most of them frontend: " in printed
+    assert "checkout calls it" in printed
+
+
 def test_the_incident_is_kept_at_a_few_percent(place: Path) -> None:
     """Every trace of the incident is among the kept ones, which still tell how many there were."""
     printed = (place / "first.txt").read_text()
@@ -109,7 +122,7 @@ def test_the_incident_is_kept_at_a_few_percent(place: Path) -> None:
 
 def test_the_layout_followed_the_questions(place: Path) -> None:
     """Another order was promised, proven, merged and measured; every answer stayed, and a command takes it back."""
-    printed = (place / "first.txt").read_text().split("== 9.")[1]
+    printed = (place / "first.txt").read_text().split("== 10.")[1]
     assert "proposed for telemetry.logs" in printed
     assert "canary passed: 4 of 4 results are identical" in printed
     delivered = printed.split("measured: frequent queries read ")[1].split(" %")[0]

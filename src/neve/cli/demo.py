@@ -178,13 +178,12 @@ NEXT_QUERY = "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY 2 D
 def demo(folder: str, fresh: bool, is_open: bool, as_json: bool) -> None:
     """Generate an hour of a shop's telemetry with an incident, ingest it, find the cause, and maintain the lake.
 
-    The steps: generate, ingest, query, roll up, sample, compact, and change the layout. The demo has its own lake and
-    configuration in its folder and ignores yours. A second run reuses them and is quick.
+    The steps: generate, ingest, query, map, roll up, sample, compact, and change the layout. The demo has its own lake
+    and configuration in its folder and ignores yours. A second run reuses them and is quick.
     """
     from neve.app.demo.demo import Demo, clear_folder, make_telemetry
 
-    started = time.monotonic()
-    run = Demo.at(Path(folder))
+    started, run = time.monotonic(), Demo.at(Path(folder))
     if fresh:
         clear_folder(run.place)
     if as_json:
@@ -215,7 +214,9 @@ def demo(folder: str, fresh: bool, is_open: bool, as_json: bool) -> None:
         answers.append(answer)
     _show_alert(run.time_alert(facts), run.place)
 
-    _show_step(5, "Roll up the metrics by minute, five minutes, hour and day")
+    _show_traces(run, facts)
+
+    _show_step(6, "Roll up the metrics by minute, five minutes, hour and day")
     with progress_bar(True) as bar:
         levels = run.roll_up(facts, bar)
     for level in levels:
@@ -223,7 +224,7 @@ def demo(folder: str, fresh: bool, is_open: bool, as_json: bool) -> None:
     question, rolled, seconds = run.answer_from_rollup()
     _show_answer(question.words, rolled, seconds)
 
-    _show_step(6, "Sample whole traces by the policies of an OpenTelemetry collector")
+    _show_step(7, "Sample whole traces by the policies of an OpenTelemetry collector")
     with progress_bar(True) as bar:
         cycle, exports = run.sample(bar)
     show_cycle(cycle)
@@ -231,7 +232,7 @@ def demo(folder: str, fresh: bool, is_open: bool, as_json: bool) -> None:
     question, sample, seconds = run.answer_from_sample()
     _show_answer(question.words, sample, seconds)
 
-    _show_step(7, "Sample 100 logs of each service and hour, and estimate totals from them")
+    _show_step(8, "Sample 100 logs of each service and hour, and estimate totals from them")
     with progress_bar(True) as bar:
         sampled = run.reservoir(bar)
     if sampled.exported:
@@ -246,7 +247,7 @@ def demo(folder: str, fresh: bool, is_open: bool, as_json: bool) -> None:
 
 
 def _maintain_lake(run: Demo, facts: Facts, answers: list[pa.Table]) -> None:
-    _show_step(8, "Compact the lake: merge small files into few large ones")
+    _show_step(9, "Compact the lake: merge small files into few large ones")
     with progress_bar(True) as bar:
         tended = run.compact(bar)
     for compacted in tended.results:
@@ -258,7 +259,7 @@ def _maintain_lake(run: Demo, facts: Facts, answers: list[pa.Table]) -> None:
         f"now {now.files:,} of {format_bytes(now.bytes)}"
     )
 
-    _show_step(9, "Adapt the layout of the logs to the queries of the last hour")
+    _show_step(10, "Adapt the layout of the logs to the queries of the last hour")
     with progress_bar(True) as bar:
         tuned = run.tune(facts, bar)
     _show_tuning(tuned, run.place)
@@ -277,6 +278,12 @@ def _show_alert(found: AlertTiming | None, place: DemoFolder) -> None:
             f"\nIn a replay of the hour, the alert HighErrors of {place.rules} fires {found.seconds:.0f} s "
             f"after the first failed request of {found.service} ended ({clock})"
         )
+
+
+def _show_traces(run: Demo, facts: Facts) -> None:
+    _show_step(5, "Find it again with three TraceQL questions and one service map")
+    for number, found in enumerate(run.find_incident(facts), 1):
+        print_text(f"\n   {number}. {found.words}\n      {found.query}\n      {found.answer}")
 
 
 def _compare_answers(before: list[pa.Table], after: list[pa.Table]) -> None:
@@ -331,6 +338,7 @@ def _run_for_json(run: Demo) -> None:
     done |= {"reservoir": sampled.run.as_document(), "estimate": sampled.beside.as_document()}
     done |= {"compact": compacted, "answers": answers}
     done |= {"autopilot": {"reason": tuned} if isinstance(tuned, str) else tuned.as_document()}
+    done |= {"traces": [asdict(one) for one in run.find_incident(facts)]}
     raised = None if alert is None else {**asdict(alert), "seconds": alert.seconds}
     print_json({"telemetry": vars(facts), "alert": raised, **done})
 
@@ -341,11 +349,12 @@ PROOFS = {
     2: "one folder and one SQLite file are a complete lake, and no server is needed",
     3: "every record arrives exactly once, and running this step again adds nothing",
     4: "traces, metrics and logs are tables of one lake, and joins of them find the cause",
-    5: "rollups have few rows, and counters are right whether a service sends totals or differences",
-    6: "a few percent of the spans contain every trace of the incident, and give an estimate of all traces",
-    7: "a small sample gives the exact number of logs of each service, because each kept log has an adjusted count",
-    8: "queries open fewer and smaller files, and no result changes",
-    9: "Neve tests a layout on a branch, and merges it only if results are identical and queries read less",
+    5: "trace summaries and the service map answer in seconds, however many spans there are",
+    6: "rollups have few rows, and counters are right whether a service sends totals or differences",
+    7: "a few percent of the spans contain every trace of the incident, and give an estimate of all traces",
+    8: "a small sample gives the exact number of logs of each service, because each kept log has an adjusted count",
+    9: "queries open fewer and smaller files, and no result changes",
+    10: "Neve tests a layout on a branch, and merges it only if results are identical and queries read less",
 }
 
 

@@ -47,7 +47,7 @@ def write_calls(spans: str, keys: Sequence[str] = ("trace_id",)) -> str:
 
     `spans` is the FROM clause of rows with `SPAN_COLUMNS`, and `keys` identify a trace among them. Columns of `edges`
     are the keys, `began` (start of the called span, if there is one), `client`, `server`, `connection`, `failed`,
-    `client_ms`, `server_ms` and `weight` (calls that it stands for). Both latencies are that of the only span if the
+    `client_ms`, `server_ms` and `weight` (calls that it represents). Both latencies are that of the only span if the
     other side sends none.
     """
     key = ", ".join(keys)

@@ -18,7 +18,7 @@ from neve.lake.duckdb import to_duckdb_path
 from neve.lake.duckdb_sql import scan_tasks_sql
 from neve.lake.follower import TableChange
 from neve.lake.read.file_values import partition_values
-from neve.lake.read.snapshot_files import MAX_RANGES, filter_by_time, scan_files
+from neve.lake.read.snapshot_files import filter_by_time, scan_files
 from neve.lake.time_ranges import Ranges
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.critical_path import find_critical_paths
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 MERGED_ROWS = 200_000  # rows of files that are rewritten together
 HOUR_NANOS = 3_600_000_000_000
+TIME_RANGES, CLOSED_GAP_MICROS = 8, 600_000_000  # of filters: planning takes longer with each range and file
 COLUMNS = ("organization_id", *SPAN_COLUMNS, "operation_name", "start_time_unix_nano", "end_time_unix_nano")
 _START = "coalesce(start_time_unix_nano, epoch_us(timestamp) * 1000)"
 _STOP = f"greatest(coalesce(end_time_unix_nano, 0), {_START})"
@@ -214,14 +215,15 @@ class TraceAssembly:
 
     def _find_ranges(self, table: str) -> Ranges:
         """Return the times of all traces of a table, in microseconds."""
-        found = self.connection.execute(f"SELECT since // 1000, until // 1000 + 1 FROM {table} ORDER BY 1").fetchnumpy()
-        starts, ends = (np.asarray(one, np.int64) for one in found.values())
+        times = self.connection.execute(f"SELECT since // 1000, until // 1000 + 1 FROM {table} ORDER BY 1").fetchnumpy()
+        starts, ends = (np.asarray(one, np.int64) for one in times.values())
         if not len(starts):
             return Ranges()
         latest = np.maximum.accumulate(ends)
         begins = np.flatnonzero(np.concatenate(([True], starts[1:] > latest[:-1])))
         closes = np.append(begins[1:], len(starts)) - 1
-        return Ranges.of(zip(starts[begins].tolist(), latest[closes].tolist(), strict=True))
+        found = Ranges.of(zip(starts[begins].tolist(), latest[closes].tolist(), strict=True))
+        return found.close_gaps(CLOSED_GAP_MICROS).join_to(TIME_RANGES)
 
     @staticmethod
     def _scan(table: Table, tasks: Sequence[FileScanTask], names: Sequence[str]) -> str:
@@ -231,7 +233,7 @@ class TraceAssembly:
 def _overlap(ranges: Ranges, reach: int) -> Any:
     """Return the filter for traces that are within reach of some times."""
     found: Any = AlwaysFalse()
-    for since, until in ranges.join_to(MAX_RANGES):
+    for since, until in ranges:
         starts = LessThanOrEqual(term=Reference("start_time_unix_nano"), value=until * 1000 + reach)
         ends = GreaterThanOrEqual(term=Reference("end_time_unix_nano"), value=since * 1000 - reach)
         found = Or(found, And(starts, ends))

@@ -14,7 +14,7 @@ import pyarrow as pa
 from neve.lake.duckdb_sql import scan_tasks_sql
 from neve.lake.follower import TableChange
 from neve.lake.read.file_values import partition_values, read_time_bounds
-from neve.lake.read.snapshot_files import MAX_RANGES, filter_by_time, list_changed_files, scan_files
+from neve.lake.read.snapshot_files import filter_by_time, list_changed_files, scan_files
 from neve.lake.time_ranges import EVERYTHING, Ranges
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.trace_tables import BUCKET_SCALE, LOWEST_BUCKET, SERVICE_EDGES
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from neve.lake.follower import FollowStep
 
 MINUTE_MICROS = 60_000_000
+TIME_RANGES = 8  # of filters: planning takes longer with each range and file
 _KEYS = "organization_id, timestamp, trace_minute, client, server, connection_type"
 # ruff: noqa: S608 - statements are made of constants and quoted paths
 
@@ -73,7 +74,7 @@ class EdgeUpdate:
                 files += one.added
                 bounds = read_time_bounds(source, one.file)
                 found |= EVERYTHING if bounds is None else Ranges.of([(bounds[0], bounds[1] + 1)])
-        return files, found.align(MINUTE_MICROS).join_to(MAX_RANGES) if found.is_bounded else EVERYTHING
+        return files, found.align(MINUTE_MICROS).join_to(TIME_RANGES) if found.is_bounded else EVERYTHING
 
     def _count_calls(self, ranges: Ranges) -> pa.Table:
         """Return the rows of the traces that began in some minutes."""

@@ -14,6 +14,7 @@ import yaml
 
 from neve.app.demo.alert import RULES, AlertTiming, time_alert
 from neve.app.demo.autopilot import autopilot_settings, tune_layout
+from neve.app.demo.traces import find_incident
 from neve.app.otap import export_folder
 from neve.app.reservoir import build_sampler, load_sample
 from neve.app.rollup import build_rollup
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from neve.app.demo.autopilot import TuningResult
+    from neve.app.demo.traces import TraceFinding
     from neve.compact.result import CompactResult
     from neve.ingest.results import IngestResult
     from neve.lake.lake import Lake
@@ -300,6 +302,10 @@ class Demo:
         """Return when the incident raised the alert of the demo's rules."""
         where = facts.incident_service, facts.incident_start_unix_nano
         return time_alert(self.settings, self.lake, self.place.rules, *where)
+
+    def find_incident(self, facts: Facts) -> list[TraceFinding]:
+        """Return the answers to the questions about traces."""
+        return find_incident(self.settings, self.lake, facts.start_unix_nano)
 
     def answer_from_rollup(self) -> tuple[Question, pa.Table, float]:
         """Run a query on the rolled-up metrics."""
