@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,11 @@ from neve.otlp import encode
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy.typing as npt
+
     from neve.lake.lake import Lake
+
+    Ints = npt.NDArray[np.int64]
 
 ROWS = int(os.environ.get("BENCH_ROWS", "5000000"))
 SERVICES, PODS = 10, 10
@@ -38,14 +42,20 @@ SEVERITIES = ((9, "INFO"), (9, "INFO"), (9, "INFO"), (9, "INFO"), (13, "WARN"), 
 STATUSES = ("200", "200", "200", "201", "404", "500")
 
 
+def draw(numbers: Ints, salt: int, count: int) -> Ints:
+    """Return a value below `count` for each row: the same one, whatever rows it is made with."""
+    words = (numbers.astype(np.uint64) * np.uint64(8) + np.uint64(salt)) * np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return ((words ^ (words >> np.uint64(32))) % np.uint64(count)).astype(np.int64)
+
+
 def make_lines(first: int, last: int) -> pa.Table:
     """Return lines `[first, last)` in order of time: JSON in half of the services, logfmt in the others."""
-    chance = np.random.default_rng(first)
     numbers = np.arange(first, last)
     count = len(numbers)
     stream = numbers % STREAMS
     nanos = START_S * 10**9 + numbers * (SECONDS * 10**9 // ROWS)
-    kinds = chance.integers(0, len(SEVERITIES), count)
+    kinds = draw(numbers, 1, len(SEVERITIES))
     columns: dict[str, pa.Array] = {field.name: pa.nulls(count, field.type) for field in LOGS.schema}
     resources = pa.array(
         [
@@ -71,7 +81,7 @@ def make_lines(first: int, last: int) -> pa.Table:
         "stream_id": make_stream_ids(resources).take(places),
         "severity_number": pa.array([number for number, _ in SEVERITIES], pa.int32()).take(pa.array(kinds)),
         "severity_text": pa.array([text for _, text in SEVERITIES]).take(pa.array(kinds)),
-        "message": _write_texts(chance, numbers, stream),
+        "message": _write_texts(numbers, stream),
         "resource_attrs": resources.take(places),
         "record_id": pa.Array.from_buffers(pa.binary(16), count, [None, pa.py_buffer(ids)]).cast(pa.binary()),
     }
@@ -80,14 +90,13 @@ def make_lines(first: int, last: int) -> pa.Table:
     return pa.table([columns[one.name].cast(one.type) for one in LOGS.schema], LOGS.schema)
 
 
-def _write_texts(chance: np.random.Generator, numbers: Any, stream: Any) -> pa.Array:
-    count = len(numbers)
+def _write_texts(numbers: Ints, stream: Ints) -> pa.Array:
     parts = {
-        "method": pa.array(["GET", "POST", "PUT"]).take(pa.array(chance.integers(0, 3, count))),
-        "status": pa.array(STATUSES).take(pa.array(chance.integers(0, len(STATUSES), count))),
-        "took": pa.array(chance.integers(1, 900, count)).cast(pa.string()),
-        "route": pa.array([f"/api/v1/route-{one}" for one in range(20)]).take(pa.array(chance.integers(0, 20, count))),
-        "request": pa.array(chance.integers(0, 2**40, count)).cast(pa.string()),
+        "method": pa.array(["GET", "POST", "PUT"]).take(pa.array(draw(numbers, 2, 3))),
+        "status": pa.array(STATUSES).take(pa.array(draw(numbers, 3, len(STATUSES)))),
+        "took": pa.array(1 + draw(numbers, 4, 899)).cast(pa.string()),
+        "route": pa.array([f"/api/v1/route-{one}" for one in range(20)]).take(pa.array(draw(numbers, 5, 20))),
+        "request": pa.array(draw(numbers, 6, 2**40)).cast(pa.string()),
         "note": pc.if_else(pa.array(numbers % RARE_EVERY == 7), RARE, "connection accepted"),
     }
     json_text = pc.binary_join_element_wise(

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from neve.errors import LimitExceeded, TraceMissing
-from neve.explore.edges import USER, read_edges
+from neve.explore.edges import read_edges
 from neve.explore.source import RecordSource
 from neve.jaeger.documents import describe_traces
 from neve.jaeger.parameters import KIND_NAMES, NO_SERVICE, Parameters
+from neve.model.service_calls import USER
 from neve.model.signals import Signal
 from neve.otlp.json import to_json as to_otlp_json
 from neve.promql.http.documents import to_json

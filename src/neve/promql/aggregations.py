@@ -49,7 +49,8 @@ def group_series(labels: list[Labels], names: tuple[str, ...], *, is_without: bo
     """Return the groups of `by` or `without`, in order of their first series."""
     if is_without:
         dropped = frozenset((*names, METRIC_NAME))
-        keys = [without(one, dropped) for one in labels]
+        # Series of LogQL can have empty labels. As in Loki, groups don't.
+        keys = [tuple(pair for pair in without(one, dropped) if pair[1]) for one in labels]
     else:
         kept = frozenset(names)
         keys = [keep(one, kept) for one in labels]
