@@ -25,7 +25,6 @@ COLOURS = 256  # of a picture: half the bytes; every colour of a service stays i
 PICTURES = (
     ("logs", f"/logs?{RANGE}&q=severity>%3Dwarn", "all "),
     ("trace", f"/trace?{RANGE}&order=errors&service=payment&operation=HikariPool-1.getConnection", "payment"),
-    ("map", f"/services?{RANGE}&tab=map", "Dashed lines"),
     ("plan", "/lake/spans/plan", "To rewrite"),
 )
 
