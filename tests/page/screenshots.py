@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SIZE: Any = {"width": 1280, "height": 760}
-COLOURS = 256  # of a picture: half the bytes; every colour of a service stays its own
+COLOURS = 256  # the most frequent ones: a third of the bytes; marks of a few pixels may get a near colour
 # The name of a picture, its address, and the text that is there when it is complete.
 PICTURES = (
     ("logs", f"/logs?{RANGE}&q=severity>%3Dwarn", "all "),
