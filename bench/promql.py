@@ -194,15 +194,12 @@ def move(question: Question, seconds: int) -> Question:
 def measure_memory(other: Prometheus | None) -> float:
     """Return the memory of the query workers, in megabytes."""
     theirs = None if other is None else find_process(other).pid
-    children = psutil.Process().children(recursive=True)
-    workers = [one for one in children if one.pid != theirs and one.status() != psutil.STATUS_ZOMBIE]
-    return sum(one.memory_info().rss for one in workers) / 1e6
+    return sum(one.memory_info().rss for one in list_children() if one.pid != theirs) / 1e6
 
 
 def ask_ours(service: QueryService, questions: list[Question]) -> tuple[float, list[dict[str, Any]]]:
     """Return the CPU seconds and the answers of Neve."""
-    me = psutil.Process()
-    processes = [me, *(one for one in me.children(recursive=True) if WORKER in one.cmdline())]
+    processes = [psutil.Process(), *(one for one in list_children() if WORKER in one.cmdline())]
     before = sum_cpu(processes)
     bodies = [answer(service, question) for question in questions]
     return sum_cpu(processes) - before, [json.loads(body) for body in bodies]
@@ -226,6 +223,7 @@ def answer(service: QueryService, question: Question) -> bytes:
         "now_ms": END_S * 1000,
         "seconds": None,
         "max_rows": None,
+        "reads_ahead": True,
     }
     program = add_tables(service, Program(FUNCTION, arguments, TABLES))
     running = service.start_program(Request(path, OWNER, fresh=True), program)
@@ -248,9 +246,12 @@ def ask_theirs(other: Prometheus, questions: list[Question]) -> tuple[float, lis
 
 def find_process(other: Prometheus) -> psutil.Process:
     """Return the process that listens on the port."""
-    children = psutil.Process().children(recursive=True)
-    alive = [one for one in children if one.status() != psutil.STATUS_ZOMBIE]
-    return next(one for one in alive if f":{other.port}" in " ".join(one.cmdline()))
+    return next(one for one in list_children() if f":{other.port}" in " ".join(one.cmdline()))
+
+
+def list_children() -> list[psutil.Process]:
+    """Return the processes that this one has started and that have not ended."""
+    return [one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
 
 
 def count_items(document: dict[str, Any]) -> int:

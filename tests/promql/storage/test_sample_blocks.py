@@ -120,6 +120,24 @@ def test_second_selector() -> None:
 
 
 @pytest.mark.slow
+def test_nothing_ahead() -> None:
+    """A caller whose bytes are limited reads its own range and series, and later queries those that they lack."""
+    world, kept = make_world(), QueryValues()
+    windows: list[tuple[str, TimeWindow]] = []
+
+    def run(sql: str, parameters: Any, window: TimeWindow) -> Any:
+        windows.append((sql, window))
+        return world.run(sql, parameters, window)
+
+    for queue in "ab":
+        source = MetricSource(run, run_new=world.run_new, kept=kept, ahead_samples=0)
+        assert len(select(source, f'depth{{queue="{queue}"}}', 701, 3499))
+    assert ["series_id IN" in sql for sql, _ in windows] == [True, True]
+    [bounds] = {window for _, window in windows}
+    assert [one.timestamp() - BEGIN_S for one in bounds if one is not None] == pytest.approx([701, 3499.001])
+
+
+@pytest.mark.slow
 def test_bucket_label_of_gauge() -> None:
     """A matcher of the label `le` applies to gauges that have it as an attribute."""
     points = [make_point(60.0 + at, 1.0, attributes=[("le", bound)]) for at in range(2) for bound in ("1", "2")]

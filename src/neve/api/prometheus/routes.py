@@ -67,6 +67,7 @@ class PrometheusEndpoints(ProgramEndpoints):
             "now_ms": parameters.now_ms,
             "seconds": min(filter(None, (wanted, limits.seconds)), default=None),
             "max_rows": limits.rows,
+            "reads_ahead": not (limits.scan_bytes or limits.daily_bytes or limits.key_daily_bytes),
         }
         program = Program(FUNCTION, arguments, TABLES, _cache_text(path, parameters))
         request = QueryRequest(

@@ -61,7 +61,8 @@ def open_series(
     run_new = partial(run, only_new_files=True) if _has_series_table(service) else None
     rollups = [RolledLevel(*one) for one in service.list_rollups(organization)]
     has_recorded, has_edges = service.has_rows(RECORDED_TABLE), service.has_rows(SERVICE_EDGES_TABLE)
-    return MetricSource(run, lambda: check_deadline(deadline), run_new, has_recorded, has_edges, rollups=rollups)
+    check = partial(check_deadline, deadline)
+    return MetricSource(run, check, run_new, has_recorded, has_edges, rollups=rollups, ahead_samples=0)
 
 
 def add_tables(service: QueryService, program: Program) -> Program:

@@ -21,6 +21,7 @@ from neve.promql.http.answers import ANSWERS, Query
 from neve.promql.http.parameters import Parameters
 from neve.promql.storage.metric_source import MetricSource
 from neve.promql.storage.rolled_windows import RolledLevel
+from neve.promql.storage.sample_blocks import AHEAD_SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ PIECE_BYTES = 512 * 1024
 # Memory of one sample or cell with all intermediate values, of one point of the result, and of one series.
 SAMPLE_BYTES, POINT_BYTES, SERIES_BYTES = 100, 1000, 10_000
 READ_SHARE = 4  # of the memory is for the rows that statements return
+AHEAD_BYTES = 256  # of these rows for each sample that is read for later queries: an eighth of them
 
 
 @dataclass(slots=True)
@@ -104,8 +106,9 @@ def answer(arguments: Mapping[str, Any], context: Context) -> Iterator[pa.Record
 def open_series(arguments: Mapping[str, Any], context: Context) -> tuple[MetricSource, Options]:
     """Return the series of a program, and the limits of its expressions, which share one budget.
 
-    Arguments are `seconds` (timeout or `None`), `has_series_table` (whether the lake has the table of series) and
-    `has_recorded` and `has_service_edges` (whether it has results of rules, and the service map).
+    Arguments are `seconds` (timeout or `None`), `has_series_table` (whether the lake has the table of series),
+    `has_recorded` and `has_service_edges` (whether it has results of rules, and the service map), and `reads_ahead`
+    (whether a query may read more than it needs, for later ones).
     """
     deadline = None if arguments["seconds"] is None else time.monotonic() + arguments["seconds"]
     memory = context.memory_bytes
@@ -128,10 +131,12 @@ def open_series(arguments: Mapping[str, Any], context: Context) -> tuple[MetricS
 
     run_new = partial(run, only_new_files=True) if arguments["has_series_table"] else None
     rollups = [RolledLevel(*one) for one in context.rollups]
+    ahead = min(AHEAD_SAMPLES, memory // READ_SHARE // AHEAD_BYTES) if arguments.get("reads_ahead") else 0
     source = MetricSource(
         *(run, check, run_new, arguments["has_recorded"], arguments.get("has_service_edges", False)),
         kept=context.kept,
         rollups=rollups,
+        ahead_samples=ahead,
     )
     return source, options
 

@@ -28,7 +28,7 @@ from neve.promql.storage.rolled_windows import (
     join_windows,
     make_windows,
 )
-from neve.promql.storage.sample_blocks import SampleBlocks, Selection, make_window, measure_set
+from neve.promql.storage.sample_blocks import AHEAD_SAMPLES, SampleBlocks, Selection, make_window, measure_set
 from neve.promql.storage.series_catalog import (
     IDENTITY,
     KeptValues,
@@ -82,7 +82,7 @@ class MetricSource:
     `check` raises the reason to stop, for example a deadline. `run_new` is that of `SeriesCatalog`. `has_recorded` is
     whether the lake has results of rules, and `has_service_edges` whether it has the service map. `has_start_times` is
     whether samples get start times, which `Options.uses_start_times` needs. `rollups` are those that may be read
-    instead of points.
+    instead of points. `ahead_samples` is that of `SampleBlocks`.
     """
 
     run: RunSql
@@ -93,6 +93,7 @@ class MetricSource:
     has_start_times: bool = False
     kept: KeptValues = field(default_factory=QueryValues)
     rollups: Sequence[RolledLevel] = ()
+    ahead_samples: int = AHEAD_SAMPLES
 
     @cached_property
     def _catalog(self) -> SeriesCatalog:
@@ -144,7 +145,8 @@ class MetricSource:
         until = min(level.find_end(start_ms), end_ms + window_ms)
         if until - start_ms < (end_ms - start_ms) // 2:
             return None
-        reader = WindowReader(self.run, kind, sorted({row.metric.name for row, _ in named}), level, self.kept)
+        metrics = sorted({row.metric.name for row, _ in named})
+        reader = WindowReader(self.run, kind, metrics, level, self.kept, reads_ahead=self.ahead_samples > 0)
         rows = reader.read([row for row, _ in named], every, before, until)
         found_rows = None if rows is None else read_rolled(kind, rows, [labels for _, labels in named])
         if found_rows is None:
@@ -153,8 +155,7 @@ class MetricSource:
         parts = [windows]
         if until <= end_ms:
             samples = self.select(matchers, until - LOOKBACK_MS, end_ms)
-            numbers = {one: number for number, one in enumerate(labels)}
-            rest = make_windows(kind, samples, numbers, until, window_ms)
+            rest = make_windows(kind, samples, dict(zip(labels, range(len(labels)), strict=True)), until, window_ms)
             if rest is None:
                 return None
             parts.append(rest)
@@ -192,8 +193,7 @@ class MetricSource:
 
     def list_descriptions(self, start_ms: int, end_ms: int) -> Iterator[tuple[Metric, str]]:
         """Yield the metrics that have points from `start_ms` to `end_ms`, with each of their descriptions."""
-        window = make_window(start_ms, end_ms)
-        if window is not None:
+        if (window := make_window(start_ms, end_ms)) is not None:
             yield from self._catalog.list_descriptions(window)
 
     def list_series(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Iterator[Labels]:
@@ -292,9 +292,8 @@ class MetricSource:
         is_plain = kind in _PLAIN and not self.has_start_times and not any(metric.is_delta for metric in choices)
         if is_plain and self.run_new is not None:
             shown = {metric: parts[0].shown for metric, parts in choices.items()}
-            found = SampleBlocks(self.run, self._catalog, self.kept, self.check).read(
-                Selection(kind, shown, tuple(matchers)), *times_ms
-            )
+            blocks = SampleBlocks(self.run, self._catalog, self.kept, self.check, self.ahead_samples)
+            found = blocks.read(Selection(kind, shown, tuple(matchers)), *times_ms)
             if found is not None:
                 return found
         names = sorted({metric.name for metric in choices})

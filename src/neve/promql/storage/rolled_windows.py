@@ -140,6 +140,7 @@ class WindowReader:
     names: Sequence[str]
     level: RolledLevel
     kept: KeptValues
+    reads_ahead: bool = True
 
     def read(
         self, series: Sequence[SeriesRow], every: Sequence[SeriesRow], start_ms: int, until_ms: int
@@ -164,7 +165,7 @@ class WindowReader:
         return RolledRows(rows.keys, owner[wanted], starts, flat)
 
     def _load(self, start_ms: int, until_ms: int) -> RolledRows:
-        first, last = widen(start_ms, until_ms - 1)
+        first, last = widen(start_ms, until_ms - 1) if self.reads_ahead else (start_ms, until_ms - 1)
         last = min(last, max(until_ms, self.level.find_end(start_ms)) - 1)
         key = ("rolled", self.kind, tuple(self.names), self.level.table, first, last)
         found: RolledRows | None = self.kept.get(key)

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from neve.promql.storage.series_catalog import KeptValues, RunSql, SeriesCatalog, TimeWindow
     from neve.promql.storage.series_rows import SeriesRow
 
-__all__ = ["SampleBlocks", "Selection", "cut", "find_first", "make_window", "measure_set", "widen"]
+__all__ = ["AHEAD_SAMPLES", "SampleBlocks", "Selection", "cut", "find_first", "make_window", "measure_set", "widen"]
 
 MINUTE_MS = 60_000
 UNITS_MS = tuple(minutes * MINUTE_MS for minutes in (360, 60, 15, 5, 1))
 LEAST_UNITS = 8  # of a range: a block is longer by a quarter at most, or by two minutes
-WHOLE_SAMPLES = 1_500_000  # of all series, that are read for the second selector
+AHEAD_SAMPLES = 1_500_000  # of all series, that the second selector may read
 MAX_BLOCKS = 8  # of one set of metrics, that are searched for a range
 _SAMPLE_BYTES, _SERIES_BYTES = 16, 1000  # memory of series that are kept
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -95,12 +95,17 @@ class _KnownBlocks:
 
 @dataclass(frozen=True, slots=True)
 class SampleBlocks:
-    """Reader of blocks, through a table of series. `check` raises the reason to stop."""
+    """Reader of blocks, through a table of series. `check` raises the reason to stop.
+
+    `ahead_samples` are those that a query may read for later ones. 0 is for callers whose bytes are limited: they read
+    their own range and series, and nothing else.
+    """
 
     run: RunSql
     catalog: SeriesCatalog
     kept: KeptValues
     check: Callable[[], None]
+    ahead_samples: int = AHEAD_SAMPLES
 
     def read(self, wanted: Selection, start_ms: int, end_ms: int) -> SeriesSet | None:
         """Return the series that match, with their samples in a closed range.
@@ -111,7 +116,7 @@ class SampleBlocks:
         whole = self._find(wanted, known, start_ms, end_ms)
         if whole is not None and whole.series is not None:
             return self._choose(whole.series, wanted, start_ms, end_ms)
-        block = widen(start_ms, end_ms)
+        block = widen(start_ms, end_ms) if self.ahead_samples else (start_ms, end_ms)
         own: _Block | None = self.kept.get((wanted.key, block, wanted.matchers))
         if own is None:
             own = self._load(wanted, block, known, may_be_whole=whole is None)
@@ -145,7 +150,7 @@ class SampleBlocks:
         every = self.catalog.read_series(wanted.kind, wanted.names, window)
         series, labels = self._name(wanted, every, wanted.matchers)
         narrow = narrow_points(every, series)
-        if may_be_whole and (not narrow[1] or known.estimates.get(block, np.inf) <= WHOLE_SAMPLES):
+        if may_be_whole and (not narrow[1] or known.estimates.get(block, np.inf) <= self.ahead_samples):
             whole = self._read_block(wanted, window, block, *self._name(wanted, every, ()), ("", []))
             known.ranges[:] = [block, *(one for one in known.ranges if one != block)][:MAX_BLOCKS]
             self._keep((wanted.key, block, ()), whole)
