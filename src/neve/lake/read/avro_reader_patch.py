@@ -1,6 +1,6 @@
 """Patch pyiceberg so that it builds the reader of an Avro schema once, and not for each manifest.
 
-All manifests of a table have the same schema. Building its reader took 15 times as long as reading a manifest of one
+All manifests of a table have the same schema. Building its reader took ten times as long as reading a manifest of one
 file. Readers and schemas have no state that a file changes, so files and threads share them.
 """
 
