@@ -1,6 +1,7 @@
 """What the command line repeats, so that `--help` need not import it, is what the rooms say."""
 
-from neve.cli import ingest, query
+from neve.cli import ingest
+from neve.cli.querying import query
 from neve.ingest.files.formats import Format
 from neve.model.signals import Signal
 from neve.query import output

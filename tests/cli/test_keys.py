@@ -10,7 +10,7 @@ import pytest
 
 from neve.app.settings import load_settings
 from neve.app.wiring import build_state
-from neve.cli.keys import SCOPES
+from neve.cli.security.keys import SCOPES
 from neve.state.keys import Keys
 from neve.state.scopes import Scope
 from tests.cli.runner import run

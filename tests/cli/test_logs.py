@@ -11,8 +11,8 @@ from websockets.datastructures import Headers
 from websockets.exceptions import InvalidStatus
 from websockets.http11 import Response
 
-from neve.cli.logs import MAX_LINES, OVERLAP_NS, Batch, LogLine, Repeats, format_line
-from neve.cli.remote_logs import RemoteLogs
+from neve.cli.querying.logs import MAX_LINES, OVERLAP_NS, Batch, LogLine, Repeats, format_line
+from neve.cli.querying.remote_logs import RemoteLogs
 from neve.errors import QueryError
 from tests.cli.runner import run
 from tests.logql.otlp_logs import make_log_lake

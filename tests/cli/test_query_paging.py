@@ -19,7 +19,7 @@ from tests.cli.runner import run
 from tests.cli.terminals import ROWS, in_terminal
 
 if TYPE_CHECKING:
-    from neve.cli.query_target import Answer
+    from neve.cli.querying.query_target import Answer
 
 NEVE = str(Path(sys.executable).with_name("neve"))
 MARKS = "sed s/^/page:/"  # a pager that can be told from the terminal

@@ -17,7 +17,7 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from neve.cli.query_target import LocalTarget, wait_for
+from neve.cli.querying.query_target import LocalTarget, wait_for
 from neve.cli.terminal.prompt import Prompt
 from neve.query.config import QueryConfig
 from neve.query.request import Request

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from urllib3.exceptions import HTTPError
 
-from neve.cli.query_target import Answer
+from neve.cli.querying.query_target import Answer
 from neve.errors import QueryError
 from neve.http_client import HttpClient, NoReply, close_response
 from neve.query.request import UTC_ZONE

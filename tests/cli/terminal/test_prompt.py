@@ -12,7 +12,7 @@ from neve.errors import QueryError
 from neve.query.request import Request
 
 if TYPE_CHECKING:
-    from neve.cli.query_target import Answer
+    from neve.cli.querying.query_target import Answer
 
 NAMES = {"jobs": ["server", "service_key"], "logs": ["service_name", "message"], "spans": ["service_name", "span_id"]}
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import Completer
 
-    from neve.cli.query_target import QueryTarget
+    from neve.cli.querying.query_target import QueryTarget
     from neve.query.request import Request
 
 

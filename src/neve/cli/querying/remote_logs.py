@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
-from neve.cli.logs import MAX_LINES, OVERLAP_NS, RETRY_SECONDS, Batch, Repeats, read_streams
+from neve.cli.querying.logs import MAX_LINES, OVERLAP_NS, RETRY_SECONDS, Batch, Repeats, read_streams
 from neve.errors import QueryError
 from neve.http_client import HttpClient, NoReply
 

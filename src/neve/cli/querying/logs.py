@@ -122,7 +122,7 @@ def _complete(selector: str) -> str:
 
 def _open_source(context: Context, server: str | None, key: str | None, org: str | None) -> LogLines:
     if server:
-        from neve.cli.remote_logs import RemoteLogs
+        from neve.cli.querying.remote_logs import RemoteLogs
 
         return RemoteLogs(server, key, print_note)
     return LocalLogs(context, context.organization(org))

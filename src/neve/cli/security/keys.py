@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from neve.cli.audit import record_change
 from neve.cli.output import json_option, org_option, print_json, print_table, print_text
+from neve.cli.security.audit import record_change
 from neve.cli.time_options import UntilParam
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from neve.cli.audit import open_documents
 from neve.cli.output import json_option, org_option, print_json, print_note, print_table, print_text, progress_bar
+from neve.cli.security.audit import open_documents
 from neve.errors import LakeError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from neve.cli.output import org_option, print_note, print_text, screen_width
-from neve.cli.query_target import LocalTarget, PromQLTarget, TableTarget
+from neve.cli.querying.query_target import LocalTarget, PromQLTarget, TableTarget
 from neve.cli.terminal.cells import find_zone
 from neve.cli.terminal.result_view import ResultView
 from neve.cli.time_options import TimeParam
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from neve.cli.context import Context
-    from neve.cli.query_target import QueryTarget
+    from neve.cli.querying.query_target import QueryTarget
     from neve.query.request import Request
 
 

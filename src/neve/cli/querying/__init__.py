@@ -1,0 +1,1 @@
+"""Commands that query: `query` and `logs`."""
