@@ -163,6 +163,7 @@ _exit_codes: list[int] = []  # of the commands of this process
 def run() -> None:
     """Run the command as a program: `main`, and a quick end of the process."""
     atexit.register(_exit_at_once)  # handlers that are registered later run before it
+    _spare_collections()
     main()
 
 
@@ -178,7 +179,6 @@ def _exit_at_once() -> None:
 
 def main() -> None:
     """Run the command; print errors that a user can act on, and exit with 1."""
-    _spare_collections()
     with _watch_interrupts() as interrupted:
         try:
             code = neve(prog_name="neve", standalone_mode=False) or 0
@@ -200,9 +200,8 @@ def _spare_collections() -> None:
     Imported modules are no garbage, and at its end the process frees its memory anyway.
     """
     gc.set_threshold(START_THRESHOLD)
-    if _end_start not in gc.callbacks:  # several commands may run in one process
-        gc.callbacks.append(_end_start)
-        atexit.register(gc.freeze)
+    gc.callbacks.append(_end_start)
+    atexit.register(gc.freeze)
 
 
 def _end_start(phase: str, _info: object) -> None:
