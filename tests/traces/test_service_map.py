@@ -198,7 +198,7 @@ def test_text(config: str) -> None:
     assert lines[place + 1].startswith("  ✗ → cart ")
     assert "10 calls, 0.02/s, 30.0% failed, p95 99.6 ms" in lines[place + 1]
     assert any(line.endswith("(database)") for line in lines)
-    assert lines[-1] == "7 nodes, 6 edges in 11 min"
+    assert lines[-1] == "8 nodes, 6 edges in 11 min"
 
 
 def test_one_service_as_json(config: str) -> None:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from neve.explore.services import aggregate_calls, read_range, spread_latency
 from neve.explore.stored_edges import read_stored_edges
-from neve.model.service_calls import write_calls
+from neve.model.service_calls import USER, write_calls
 
 if TYPE_CHECKING:
     from neve.explore.source import RecordSource
 
-__all__ = ["MAX_EDGES", "MAX_JOINED_SPANS", "read_edges"]
+__all__ = ["MAX_EDGES", "MAX_JOINED_SPANS", "USER", "read_edges"]
 
 MAX_EDGES = 1000
 MAX_JOINED_SPANS = 2_000_000
