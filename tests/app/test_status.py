@@ -123,7 +123,7 @@ def test_what_can_not_be_looked_at_is_said(control: Control) -> None:
     assert (lags.tables, lags.rollups, lags.tail) == ([], [], None)
     assert len(lags.zones) == 2
     assert lags.unknown == [
-        "the tables: ingested_files can't be read",
+        "the tables: audit can't be read",
         "the rollups: metrics_1m can't be read",
         "tail sampling: trace_decisions can't be read",
     ]

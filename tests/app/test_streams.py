@@ -116,7 +116,7 @@ def test_a_query_is_well_when_it_is_through_with_a_trigger(
             return not self.status
 
     job = query_job.QueryJob(
-        cast("Any", SimpleNamespace(spark_config=SimpleNamespace(connect=""))),
+        cast("Any", SimpleNamespace(check_driver=lambda _work: None)),
         cast("Any", None),
         "raw",
         cast("Any", None),
@@ -144,7 +144,7 @@ def test_what_was_put_off_is_tried_between_batches(monkeypatch: pytest.MonkeyPat
         raise OSError("no answer")
 
     job = query_job.QueryJob(
-        cast("Any", SimpleNamespace(spark_config=SimpleNamespace(connect=""))),
+        cast("Any", SimpleNamespace(check_driver=lambda _work: None)),
         cast("Any", None),
         "raw",
         cast("Any", SimpleNamespace(retry=retry)),
