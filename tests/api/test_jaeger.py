@@ -13,13 +13,17 @@ from neve.query.config import QueryConfig
 from neve.query.engine.worker_pool import WorkerPool
 from neve.query.service import Ports, QueryService, no_limits
 from neve.receive.authentication import OpenGuard
+from neve.traces.config import TracesConfig
+from neve.traces.job import TraceAssembler
 from tests.api.querying import Client, serving
 from tests.api.test_tempo import make_span_lake
-from tests.query.lakes import ACME
+from tests.compact.tables import documents_in
+from tests.query.lakes import ACME, fork_lake
 from tests.traceql.plain_traces import BASE, trace_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from neve.lake.lake import Lake
     from neve.query.request import QueryLogEntry
@@ -180,6 +184,22 @@ def test_dependencies(client: Client) -> None:
     web_only = get(client, "/dependencies", **bounds, service="web")[1]["data"]
     assert web_only == [{"parent": "web", "child": "pay", "callCount": 1}]
     assert get(client, "/dependencies", **bounds, service="other")[1]["data"] == []
+
+
+def test_dependencies_of_the_service_map(lake: Lake, tmp_path: Path) -> None:
+    """They are the same from the stored service map, which is read if the lake has it."""
+    entries: list[QueryLogEntry] = []
+    mapped = fork_lake(lake, tmp_path)
+    TraceAssembler(mapped, TracesConfig(threads=1), documents_in(tmp_path)).run()
+    service, guard = QueryService(mapped, QueryConfig(), limits=no_limits, log=entries.append), OpenGuard(ACME)
+    with serving(service, guard, first=jaeger_routes(service, guard)) as client:
+        bounds = {"endTs": BASE // 10**6 + 60_000, "lookback": 120_000}
+        edges = get(client, "/dependencies", **bounds)[1]["data"]
+    assert {(one["parent"], one["child"]): one["callCount"] for one in edges} == {
+        ("web", "pay"): 1,
+        ("pay", "postgresql"): 1,
+    }
+    assert "service_edges" in entries[0].tables
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ class Request:
     reader: SpanReader
     context: RecordContext
     max_rows: int | None
+    has_service_edges: bool = False
 
     def check_count(self, count: int) -> None:
         """Raise `LimitExceeded` if an answer has more items than the caller may receive."""
@@ -63,12 +64,16 @@ class Request:
 
 
 def answer(arguments: Mapping[str, Any], context: Context) -> Iterator[pa.RecordBatch]:
-    """Answer a request: `path`, `pairs`, `now_ns`, `is_v3`, `seconds` (timeout) and `max_rows` (items)."""
+    """Answer a request: `path`, `pairs`, `now_ns`, `is_v3`, `seconds` (timeout) and `max_rows` (items).
+
+    `has_service_edges` is given if the lake has the service map.
+    """
     deadline = None if arguments["seconds"] is None else time.monotonic() + arguments["seconds"]
     pairs = [(name, text) for name, text in arguments["pairs"]]
     parameters = Parameters(pairs, arguments["now_ns"], arguments["is_v3"])
     source = cast("RecordContext", context)  # a worker's context takes parameters of both kinds
-    request = Request(parameters, open_spans(context, deadline), source, arguments["max_rows"])
+    has_edges = bool(arguments.get("has_service_edges"))
+    request = Request(parameters, open_spans(context, deadline), source, arguments["max_rows"], has_edges)
     yield from pack_pieces(ANSWERS[arguments["path"]](request))
 
 
@@ -157,7 +162,7 @@ def answer_dependencies(request: Request) -> Iterator[str]:
     since, until = request.parameters.dependency_window().to_times()
     wanted = request.parameters.text("service")
     calls: dict[tuple[str, str], int] = {}
-    for edge in read_edges(RecordSource(request.context, since, until))["edges"]:
+    for edge in read_edges(RecordSource(request.context, since, until, request.has_service_edges))["edges"]:
         ends = (edge["client"] or NO_SERVICE, edge["server"] or NO_SERVICE)
         is_entry = ends[0] == USER and edge["connection"] == "virtual_node"
         if ends[0] != ends[1] and not is_entry and wanted in {"", *ends}:

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from neve.api.loki.errors import error_response as plain_response
 from neve.api.query.endpoint import Endpoint
 from neve.api.query.program_response import ProgramEndpoints, ProgramResponse, handle_form
+from neve.app.query.service_map import add_service_edges
 from neve.errors import TraceMissing
 from neve.explore.program import TABLES as EXPLORE_TABLES
 from neve.jaeger.parameters import Parameters
@@ -85,6 +86,8 @@ class JaegerEndpoints(ProgramEndpoints):
         parameters = Parameters(pairs, now, is_v3)
         tables = EXPLORE_TABLES["edges"] if path == "dependencies" else TABLES
         program = Program(FUNCTION, arguments, tables, _cache_text(path, parameters))
+        if path == "dependencies":
+            program = add_service_edges(self.service, program)
         return QueryRequest(describe_request(path, parameters), caller.organization, key_id=caller.key_id), program
 
 
