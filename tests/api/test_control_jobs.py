@@ -101,7 +101,10 @@ def test_a_job_that_there_is_not(operator: Client, job_id: str) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"table": "spans"}, "task is missing, expected one of compact, maintain, rollup, search, series, autopilot"),
+        (
+            {"table": "spans"},
+            "task is missing, expected one of compact, maintain, rollup, search, series, traces, autopilot",
+        ),
         ({"task": "drop", "table": "spans"}, 'task is "drop", expected one of compact'),
         ({"task": "compact", "table": "nothing"}, "table is 'nothing', expected for compact "),
         ({"task": "compact", "table": "../spans"}, "table is '../spans', expected for compact "),

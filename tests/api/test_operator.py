@@ -312,7 +312,7 @@ def test_tasks_with_a_request_of_their_own_are_not_started_by_name(operator: Cli
     """They need a simulation, or an attempt."""
     for task in ("simulate", "layout"):
         status, _code, message = error_of(send(operator, "POST", "jobs", {"task": task}))
-        assert (status, "expected one of compact, maintain, rollup, search, series, autopilot" in message) == (
+        assert (status, "expected one of compact, maintain, rollup, search, series, traces, autopilot" in message) == (
             400,
             True,
         )

@@ -324,7 +324,7 @@ def test_limits_of_the_key(lake: Lake, pool: WorkerPool, limits: Limits, name: s
 
 def test_many_statements(client: Client) -> None:
     """Each time range is a statement that the server plans, so their number is limited."""
-    parts = [[f"sum(memory_bytes offset {first + second}s)" for second in range(20)] for first in range(0, 220, 20)]
+    parts = [[f"sum(memory_bytes offset {first + second}d)" for second in range(20)] for first in range(0, 220, 20)]
     text = " + ".join(f"({' + '.join(part)})" for part in parts)
     status, document = get(client, "/query", query=text, time=END)
     assert (status, document["errorType"]) == (422, "execution")

@@ -55,7 +55,15 @@ ADDED = {
     **dict.fromkeys(("logs", "logs_sample"), ("stream_id",)),
     "metrics": ("series_id",),
 }
-NEW_TABLES = {SPAN_REPEATS.name, METRIC_SERIES.name, LOG_STREAMS.name, RECORDED.name}
+NEW_TABLES = {
+    SPAN_REPEATS.name,
+    METRIC_SERIES.name,
+    LOG_STREAMS.name,
+    RECORDED.name,
+    "audit",
+    "service_edges",
+    "trace_summaries",
+}
 POLICIES = read_policies(
     {"policies": [{"name": "quick", "type": "latency", "latency": {"threshold_ms": 1, "upper_threshold_ms": 100}}]},
     Semantics.OTELCOL,

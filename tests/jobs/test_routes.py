@@ -55,7 +55,7 @@ def test_the_chain_from_ingestion_to_days() -> None:
 
 def test_what_was_added_is_to_be_compacted() -> None:
     """In its own window; a commit that added nothing leaves nothing to compact."""
-    assert asked("ingest-stream", "spans") == [(Task.COMPACT, "spans", DAY)]
+    assert asked("ingest-stream", "spans") == [(Task.COMPACT, "spans", DAY), (Task.TRACES, "trace_summaries", "")]
     assert asked("", "logs") == [
         (Task.COMPACT, "logs", DAY),
         (Task.SEARCH, "logs", ""),
