@@ -17,6 +17,7 @@ IMAGE ?=
 UP ?=
 PROFILE ?= quick
 REV ?= HEAD~1
+AUDIT_DATA ?=
 
 # Workers and the commands that tests start compile each module once, not each of them again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -31,7 +32,7 @@ E2E := tests/e2e tests/cli/test_up.py tests/compat tests/test_code_walk.py tests
 PYTEST := $(BIN)/python -m pytest -q --hypothesis-profile=$(PROFILE)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars page page-types check-page dist image test-wheel demo test test-fast test-slow test-cpu test-spark test-e2e test-kills test-long test-outside chaos race soak fuzz siege up check format bench bench-compare screenshots docs lock parts parts-cheap clean
+.PHONY: help setup jars page page-types check-page dist image test-wheel demo test test-fast test-slow test-cpu test-spark test-e2e test-kills test-long test-outside chaos race soak fuzz siege up check format bench bench-compare screenshots docs lock parts parts-cheap audit sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -174,6 +175,12 @@ lock: $(READY) ## compile the lock files from pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 		--extra glue --extra kafka --extra redis --extra sqs --extra trino -c requirements/dev.lock \
 		-o requirements/image.lock pyproject.toml
+
+audit: $(READY) ## compare locked packages and jars with known vulnerabilities; AUDIT_DATA=FOLDER searches OSV files offline
+	@$(BIN)/python -m tools.supply_chain audit $(AUDIT_DATA)
+
+sbom: $(READY) ## write the bill of materials in CycloneDX to .make/neve.cdx.json
+	@mkdir -p .make && $(BIN)/python -m tools.supply_chain sbom > .make/neve.cdx.json && echo .make/neve.cdx.json
 
 clean: ## remove the environment; the cache of jars and services stays
 	@rm -rf $(VENV) .make

@@ -6,7 +6,7 @@ import sys
 NAMES = (
     *("decode", "ingest", "receive", "stream", "compact", "plan", "rollup", "search", "query", "promql"),
     *("logql", "traceql"),
-    *("tail", "reservoir", "autopilot", "alerts", "replay", "log_lines", "serve_start", "start"),
+    *("tail", "reservoir", "autopilot", "alerts", "replay", "log_lines", "redact", "serve_start", "start"),
 )
 
 

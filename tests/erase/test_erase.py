@@ -122,6 +122,8 @@ def test_no_copy_of_a_marked_record_is_left(
     [segment] = zone.segments()
     zone.mark_consumed({segment.writer: segment.number + 1})
     documents.put("saved-views", "v1", {"sql": f"SELECT 1 WHERE x = '{MARKER}'", "at": [1, MARKER]})
+    for space in ("rules", "rules_cursors", "parts"):  # alerts, notifications that were sent, errors of processes
+        documents.put(space, "k", {"labels": {"user": MARKER}})
     assert len(find_marker(tmp_path)) > len(tables)
 
     refused = run(settings, lake, documents)

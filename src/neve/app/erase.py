@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 QUOTING_SPACES = (
     *("autopilot.attempts", "autopilot.stages", "autopilot.reports", "autopilot.outcomes", "tail.simulations"),
     *("saved-views", "silences", "rules", "jobs", "pauses", "maintain-history", "compact.history", "compact.proofs"),
-    *("quarantine.retries", "watch-retries"),
+    *("quarantine.retries", "watch-retries", "rules_cursors", "parts"),
 )
 BUSY_SECONDS = 30
 

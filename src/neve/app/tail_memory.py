@@ -121,7 +121,7 @@ async def memory_receiver(
     config = settings.receiver
     check_receiver(config)
     async with AsyncExitStack() as parts:
-        examiners, metrics, budget = await open_examiners(config, parts)
+        examiners, metrics, budget = await open_examiners(settings, parts)
         pressures = [HeldPressure(RawZone.of(settings.raw.location, settings.s3, zone), 0) for zone in (OTLP, EVENTS)]
         quotas = Quotas(config.limits)
         receiver = TraceReceiver(config, nanos, held, budget, pressures[0], examiners, metrics, quotas)

@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neve.errors import ConfigError
+from neve.errors import ConfigError, LakeError
 from neve.ingest.watch.places import Places
 from neve.lake.catalog import sqlite_path
 from neve.lake.lake import Lake
 from neve.lake.storage.paths import OwnFolders
 from neve.logger import get_logger
+from neve.model.properties import LAKE_FORMAT
 from neve.state.config import check_bus_config
 from neve.state.sqlite_documents import open_state_file
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 log = get_logger("neve.serve")
 SQLITE_BESIDE = ("-wal", "-shm", "-journal")
+STATE_FORMAT = ("release", "format")  # space and key of the document with the format of the store
 
 
 def build_lake(settings: Settings) -> Lake:
@@ -48,7 +50,28 @@ def build_state(settings: Settings) -> StateStore:
 
 
 def build_documents(settings: Settings) -> Documents:
-    """Open the documents that processes share, in the configured store; the caller closes them."""
+    """Open the documents that processes share, in the configured store; the caller closes them.
+
+    Raises `LakeError` for a file that a newer release has changed in a way that this one would misread.
+    """
+    documents = _open_documents(settings)
+    if settings.state.file is not None and not settings.state.documents:  # a server may not respond now
+        check_state_format(documents)
+    return documents
+
+
+def check_state_format(documents: Documents) -> None:
+    """Raise `LakeError` if a newer release has changed the state store in a way that this one would misread."""
+    found = documents.get(*STATE_FORMAT) or {}
+    if (stored := found.get("format", LAKE_FORMAT)) != LAKE_FORMAT:
+        documents.close()
+        raise LakeError(
+            f"the state store has format {stored} of release {found.get('release')}, expected at most {LAKE_FORMAT}",
+            hint="use the release that ran `neve init` on this lake last",
+        )
+
+
+def _open_documents(settings: Settings) -> Documents:
     config = settings.state
     if config.documents:
         from neve.state.redis_documents import RedisDocuments  # noqa: PLC0415 - for those who have a server

@@ -25,8 +25,12 @@ def init(context: Context, as_json: bool) -> None:
     Safe to repeat: existing tables stay, and new columns are added without rewriting files. Fails, naming the column,
     if data would have to be rewritten.
     """
+    from neve.app.wiring import build_documents, check_state_format
     from neve.lake.tables import init_tables
 
+    documents = build_documents(context.settings)
+    check_state_format(documents)
+    documents.close()
     outcomes = init_tables(context.lake)
     if as_json:
         print_json(

@@ -57,6 +57,8 @@ MODULES = {
     "keys": "neve.cli.security.keys",
     "audit": "neve.cli.security.audit",
     "erase": "neve.cli.security.erase",
+    "backup": "neve.cli.security.backup",
+    "restore": "neve.cli.security.backup",
     "serve": "neve.cli.serve",
     "status": "neve.cli.status",
     "top": "neve.cli.status",
@@ -150,6 +152,8 @@ NEXT_STEPS = {
     "otap": "run it again to complete it",
     "autopilot": "no table is changed by half; run it again to continue",
     "erase": "no table is changed by half; run it again to erase the rest",
+    "backup": "a backup without a manifest is not used; run it again with --force",
+    "restore": "run it again with --force",
     "demo": "run it again, steps that are done are quick",
     "setup": "run it again to fetch the other files",
 }

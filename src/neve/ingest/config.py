@@ -13,6 +13,7 @@ from neve.errors import ConfigError
 from neve.ingest.watch.places import parse_place
 from neve.model.settings import ORGANIZATION_PATTERN, Section, as_text, check_organization
 from neve.model.signals import Signal
+from neve.redaction.config import RedactionConfig
 
 if TYPE_CHECKING:
     from neve.otlp.bounds import Bounds
@@ -203,6 +204,7 @@ class IngestConfig(Section):
     )
     fields: FieldsConfig = Field(FieldsConfig(), description="fields of generic files")
     lines: LinesConfig = Field(LinesConfig(), description="records of log files of plain lines")
+    redaction: RedactionConfig = Field(RedactionConfig(), description="redaction of records before they are stored")
 
     @property
     def bounds(self) -> Bounds:

@@ -27,6 +27,8 @@ from neve.lake.write.layout import hash_partitions
 from neve.model.tables import BY_SIGNAL, QUARANTINE
 from neve.otlp import BoundsExceeded, Decoded, Intake, Rejected, decode
 from neve.otlp.bounds import TooMany, check_bounds, count_groups
+from neve.redaction.config import RedactionConfig
+from neve.redaction.messages import redact_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -115,6 +117,7 @@ def assign_writers(metadata: TableMetadata, rows: pa.Table, writers: int, fresh_
 Decode = Callable[["Signal", pa.BinaryArray, Intake], Decoded]
 PARCEL_BYTES = 32 * 1024 * 1024  # decoded bytes that are sent to the writers at once
 REPORT, TALLY = "report", "tally"
+WITHHELD_DETAIL = "withheld: rules of ingest.redaction apply, and this input could not be redacted"
 
 
 @dataclass(frozen=True)
@@ -138,11 +141,16 @@ class Batch:
 class Decoder:
     """Decodes the messages of one task.
 
-    `parcels` yields buffered rows when there are enough, `finish` the rest and a report.
+    `parcels` yields buffered rows when there are enough, `finish` the rest and a report. Messages are redacted first,
+    unless the receiver has done so (`is_redacted`). Rejected input that was never a message can't be redacted, so that
+    only the reason is stored where rules apply.
     """
 
-    def __init__(self, assignment: Assignment, decode_messages: Decode | None = None) -> None:
+    def __init__(
+        self, assignment: Assignment, decode_messages: Decode | None = None, *, is_redacted: bool = False
+    ) -> None:
         self.assignment = assignment
+        self._redaction = RedactionConfig() if is_redacted else assignment.config.redaction
         self._decode = decode_messages or decode_all
         self.tally = Tally()
         self._arrivals = ArrivalCounter()
@@ -151,12 +159,14 @@ class Decoder:
 
     def add(self, batch: Batch) -> Iterator[ExchangeBlock]:
         """Decode messages. A batch whose rows or rejections are in the lake already is decoded for the other only."""
-        self._reject(batch, batch.rejected)
+        organization = batch.intake.organization_id
+        self._reject(batch, self._withhold(organization, batch.rejected))
         self.tally.messages += len(batch.messages)
         for chunk in split_messages_into_chunks(batch.signal, batch.messages, batch.bounds):
-            rejected = chunk.rejected
+            rejected = self._withhold(organization, chunk.rejected)
             if len(chunk.messages):
-                decoded = self._decode(batch.signal, chunk.messages, batch.intake)
+                messages = redact_messages(self._redaction, organization, batch.signal, chunk.messages)
+                decoded = self._decode(batch.signal, messages, batch.intake)
                 self._accept(batch, chunk, decoded)
                 rejected = decoded.rejected
             self._reject(batch, [replace(bad, message=batch.positions[chunk.start + bad.message]) for bad in rejected])
@@ -165,7 +175,8 @@ class Decoder:
     def refuse(self, source: str, organization_id: str, bad: Rejected, signal: str = "") -> None:
         """Quarantine something that is not a message."""
         self.tally.rejected[bad.reason] += 1
-        self._buffer(QUARANTINE.name, quarantine_rows(self.assignment, organization_id, source, signal, [bad]))
+        rejected = self._withhold(organization_id, [bad])
+        self._buffer(QUARANTINE.name, quarantine_rows(self.assignment, organization_id, source, signal, rejected))
 
     def parcels(self) -> Iterator[ExchangeBlock]:
         """Yield the buffered rows if there are enough."""
@@ -205,6 +216,12 @@ class Decoder:
         organization = batch.intake.organization_id
         rows = quarantine_rows(self.assignment, organization, batch.source, batch.signal.value, rejected)
         self._buffer(QUARANTINE.name, rows)
+
+    def _withhold(self, organization: str, rejected: Sequence[Rejected]) -> Sequence[Rejected]:
+        """Return rejected input without content that can't be redacted: its bytes, and details that may quote them."""
+        if not self._redaction.concerns(organization):
+            return rejected
+        return [replace(bad, detail=WITHHELD_DETAIL, payload=b"") for bad in rejected]
 
     def _buffer(self, table: str, rows: pa.RecordBatch) -> None:
         if table in self.assignment.targets and rows.num_rows:

@@ -15,6 +15,7 @@ from neve.lake.pandas_import import load_pandas
 from neve.lake.read.local_table import UNREADABLE, LocalTable
 from neve.lake.sqlite_catalog import SqliteCatalog, is_plain_sqlite
 from neve.local_folders import make_private_folder, user_folder, warn_network_file_system
+from neve.model.properties import LAKE_FORMAT, LAKE_FORMAT_PROPERTY
 from neve.model.signals import NAMESPACE
 
 if TYPE_CHECKING:
@@ -172,7 +173,9 @@ class Lake:
         patch_snapshot_copies()
         identifier = parse_table_name(name)
         try:
-            return self.catalog.load_table(identifier)
+            found = self.catalog.load_table(identifier)
+            check_lake_format(".".join(identifier), found.metadata.properties)
+            return found
         except (NoSuchTableError, NoSuchNamespaceError) as error:
             raise TableMissing(
                 f"there is no table {'.'.join(identifier)} in the catalog",
@@ -242,6 +245,16 @@ def _creation_errors(key: str, path: Path) -> Iterator[None]:
             f"can't create {path} ({key}): {error.strerror or error}",
             hint=f"run `neve init` in a folder that you may write to, or set {key} in neve.yaml to a path in one",
         ) from error
+
+
+def check_lake_format(name: str, properties: Mapping[str, str]) -> None:
+    """Raise `LakeError` for a table that a newer release has changed in a way that this one would misread."""
+    found = properties.get(LAKE_FORMAT_PROPERTY, "1")
+    if not found.isdecimal() or int(found) > LAKE_FORMAT:
+        raise LakeError(
+            f"{name} has format {found} of a newer release, expected at most {LAKE_FORMAT}",
+            hint="use the release that ran `neve init` on this lake last",
+        )
 
 
 def parse_table_name(name: str) -> tuple[str, ...]:

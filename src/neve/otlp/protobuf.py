@@ -202,7 +202,7 @@ def parse_messages(name: str, column: pa.BinaryArray) -> Parsed:
 def find_unsafe(kind: type[Message], column: pa.BinaryArray) -> dict[int, str]:
     """Return long values, which may crash the reader into Arrow, that protobuf's own reader refuses."""
     lengths = pc.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False)
-    return _refused_by_protobuf(kind, column, np.flatnonzero(lengths > SAFE_BYTES).tolist())
+    return find_refused(kind, column, np.flatnonzero(lengths > SAFE_BYTES).tolist())
 
 
 def find_malformed(name: str, column: pa.BinaryArray) -> dict[int, str]:
@@ -215,7 +215,7 @@ def find_malformed(name: str, column: pa.BinaryArray) -> dict[int, str]:
     few = _halve(name, column)
     if few is not None:
         return few
-    bad = _refused_by_protobuf(message_class(name), column, range(len(column)))
+    bad = find_refused(message_class(name), column, range(len(column)))
     good = other_rows(len(column), bad)
     try:
         read_messages(handler(name), column.take(pa.array(good)))
@@ -249,7 +249,7 @@ def _halve(name: str, column: pa.BinaryArray) -> dict[int, str] | None:
     return bad if len(bad) <= FEW else None
 
 
-def _refused_by_protobuf(kind: type[Message], column: pa.BinaryArray, rows: Iterable[int]) -> dict[int, str]:
+def find_refused(kind: type[Message], column: pa.BinaryArray, rows: Iterable[int]) -> dict[int, str]:
     """Return the rows that protobuf's own reader can't read; it has a limit for everything that is nested."""
     bad: dict[int, str] = {}
     for row in rows:

@@ -12,14 +12,18 @@ from neve.otlp.bounds import TooMany, check_bounds
 from neve.otlp.json import check_json_bounds, measure_json, to_protobuf
 from neve.otlp.json_enums import UNKNOWN_ENUM
 from neve.raw.frame import Encoding
-from neve.receive.check import Checked, check_count, check_message
+from neve.receive.check import Checked, MalformedPart, check_count, check_message
 from neve.receive.refusal import Refusal, Verdict, malformed_error
+from neve.redaction.config import RedactionConfig
+from neve.redaction.messages import Malformed, redact_message
 
 if TYPE_CHECKING:
     from neve.lake.child_process import Header
     from neve.otlp.bounds import Bounds
     from neve.otlp.decode_result import Intake, Rejected
     from neve.receive.config import ReceiverConfig
+
+NO_REDACTION = RedactionConfig()
 
 
 @dataclass(frozen=True)
@@ -28,19 +32,20 @@ class Rules:
 
     bounds: Bounds
     max_nesting: int
+    redaction: RedactionConfig = NO_REDACTION
 
     @classmethod
-    def of(cls, config: ReceiverConfig) -> Rules:
+    def of(cls, config: ReceiverConfig, redaction: RedactionConfig = NO_REDACTION) -> Rules:
         """Return the configured rules."""
-        return cls(config.bounds, config.max_nesting)
+        return cls(config.bounds, config.max_nesting, redaction)
 
 
 @dataclass(frozen=True)
 class Examined:
-    """Result of the check of a message, and the message as protobuf if it was sent as JSON.
+    """Result of the check of a message, and the message as protobuf if it was sent as JSON or is redacted.
 
     There is no such message if JSON has records that protobuf can't represent: the body is stored as it was sent, and
-    ingestion quarantines these records.
+    ingestion quarantines these records. If rules of redaction apply, they are not stored: they can't be redacted.
     """
 
     checked: Checked
@@ -50,13 +55,18 @@ class Examined:
     def header(self) -> Header:
         """Return the header of a child's response; the message follows separately."""
         checked = self.checked
-        return {"records": checked.records, "rejected": dict(checked.rejected), "details": checked.details}
+        return {
+            "records": checked.records,
+            "rejected": dict(checked.rejected),
+            "details": checked.details,
+            "has_message": self.message is not None,
+        }
 
     @classmethod
     def of(cls, header: Header, message: bytes) -> Examined:
         """Return the result from a child's response."""
         checked = Checked(header["records"], Counter(header["rejected"]), header["details"])
-        return cls(checked, message or None)
+        return cls(checked, message if header["has_message"] else None)
 
 
 def examine(
@@ -73,14 +83,18 @@ def examine(
     except TooMany as error:
         message = f"{error.message} (receiver.{error.setting})"
         raise Refusal(Verdict.TOO_LARGE, f"too_many_{error.entry.name.lower()}s", message) from None
-    most = rules.bounds.records
-    checked = check_message(signal, plain, intake, most, is_quick=is_quick)
+    most, organization = rules.bounds.records, intake.organization_id
+    try:
+        redacted = redact_message(rules.redaction, organization, signal, plain, is_quick=is_quick)
+    except Malformed:
+        raise MalformedPart from None
+    checked = check_message(signal, redacted, intake, most, is_quick=is_quick)
     if found is None or not found.rejected:
-        return Examined(checked, None if found is None else found.message)
+        return Examined(checked, None if redacted is body else redacted)
     for bad in found.rejected:
         checked.add_rejected(bad.reason, bad.detail, bad.records)
     check_count(checked.records, most)
-    return Examined(checked)
+    return Examined(checked, redacted if rules.redaction.select(organization, signal) else None)
 
 
 @dataclass(frozen=True)

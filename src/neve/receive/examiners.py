@@ -23,8 +23,9 @@ from neve.otlp.bounds import Bounds, max_entries, max_objects
 from neve.otlp.decode_result import Intake
 from neve.raw.frame import Encoding
 from neve.receive.check import MalformedPart
-from neve.receive.examine import Examined, Rules, examine
+from neve.receive.examine import NO_REDACTION, Examined, Rules, examine
 from neve.receive.refusal import Refusal, Verdict
+from neve.redaction.config import RedactionConfig
 from neve.time_slices import DEFAULT, request_time_slices
 
 if TYPE_CHECKING:
@@ -82,12 +83,12 @@ class FairQueue:
 class Examiners:
     """The thread for small JSON bodies, and the processes for large bodies of both encodings."""
 
-    def __init__(self, config: ReceiverConfig) -> None:
+    def __init__(self, config: ReceiverConfig, redaction: RedactionConfig = NO_REDACTION) -> None:
         self._config = config
-        self._rules = Rules.of(config)
+        self._rules = Rules.of(config, redaction)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="otlp-json")
         self._turns = FairQueue(1)
-        self._children = ExaminerProcesses(config) if config.check_processes else None
+        self._children = ExaminerProcesses(config, redaction) if config.check_processes else None
 
     async def warm_up(self) -> None:
         """Create the JSON reader before the receiver accepts requests.
@@ -155,8 +156,12 @@ class Examiners:
 class ExaminerProcesses:
     """Processes that examine large bodies. If there are several, an organization never occupies all of them."""
 
-    def __init__(self, config: ReceiverConfig) -> None:
+    def __init__(self, config: ReceiverConfig, redaction: RedactionConfig = NO_REDACTION) -> None:
         self._config = config
+        self._redaction = {
+            "rules": redaction.model_dump(mode="json")["rules"],
+            "salt": redaction.salt.get_secret_value(),
+        }
         self._turns = FairQueue(max(1, config.check_processes - 1))
         self._threads = ThreadPoolExecutor(config.check_processes, thread_name_prefix="otlp-large")
         self._lock = threading.Lock()
@@ -189,12 +194,14 @@ class ExaminerProcesses:
 
     def _examine_in_child(self, signal: Signal, body: bytes, encoding: Encoding, intake: Intake) -> Examined:
         header = {
+            "organization": intake.organization_id,
             "signal": signal.value,
             "encoding": encoding.value,
             "received": intake.received_unix_nano,
             "max_future": intake.max_future_nanos,
             "bounds": vars(self._config.bounds),
             "max_nesting": self._config.max_nesting,
+            "redaction": self._redaction,
         }
         failure = ""
         for _attempt in range(ATTEMPTS):
@@ -248,8 +255,9 @@ def _start_refusal(error: ChildFailed) -> Refusal:
 
 def answer_request(header: Header, body: bytes) -> tuple[Header, bytes]:
     """Return the response of a child: the result of the check, or the reason of the refusal."""
-    intake = Intake("", header["received"], header["max_future"])
-    rules = Rules(Bounds(**header["bounds"]), header["max_nesting"])
+    intake = Intake(header["organization"], header["received"], header["max_future"])
+    redaction = RedactionConfig.model_validate(header["redaction"])
+    rules = Rules(Bounds(**header["bounds"]), header["max_nesting"], redaction)
     try:
         found = examine(Signal(header["signal"]), body, Encoding(header["encoding"]), intake, rules)
     except Refusal as refusal:

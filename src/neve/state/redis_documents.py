@@ -84,6 +84,21 @@ class RedisDocuments:
             changed: int = self._swap(keys=[_values_name(space), _keys_name(space)], args=[key, *texts])
         return changed == 1
 
+    def export(self) -> tuple[tuple[str, str, dict[str, object]], ...]:
+        """Return all documents with their spaces and keys, as they are at one moment."""
+        with self._wrap_errors():
+            prefix = _values_name("")
+            names = sorted(name.decode() for name in self._client.scan_iter(match=f"{prefix}*", count=1000))
+            with self._client.pipeline(transaction=True) as reads:
+                for name in names:
+                    reads.hgetall(name)
+                found: list[dict[bytes, bytes]] = reads.execute()
+        return tuple(
+            (name.removeprefix(prefix), key.decode(), load_document(value))
+            for name, values in zip(names, found, strict=True)
+            for key, value in sorted(values.items())
+        )
+
     def now(self) -> datetime:
         """Return the time of the server's clock."""
         with self._wrap_errors():

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from neve.raw.writer import GroupCommit
     from neve.raw.zone import Segment
     from neve.receive.authentication import Guard
-    from neve.receive.config import ReceiverConfig
 
 NANOS = 1_000_000_000
 
@@ -70,7 +69,7 @@ async def receiver_parts(settings: Settings) -> AsyncIterator[ReceiverParts]:
         )
         pressure, otlp = await _open_zone(settings, OTLP, parts, usage)
         event_pressure, events = await _open_zone(settings, EVENTS, parts, event_usage)
-        examiners, metrics, budget = await open_examiners(config, parts)
+        examiners, metrics, budget = await open_examiners(settings, parts)
         metrics.gauge("backlog_bytes", "Bytes that wait to be ingested", lambda: pressure.backlog_bytes)
         metrics.gauge(
             "largest_backlog_bytes",
@@ -132,9 +131,11 @@ def backlog_share_bytes(settings: Settings) -> int:
     return int(settings.raw.max_backlog_bytes * settings.receiver.backlog_share)
 
 
-async def open_examiners(config: ReceiverConfig, parts: AsyncExitStack) -> tuple[Examiners, ReceiverMetrics, Budget]:
+async def open_examiners(settings: Settings, parts: AsyncExitStack) -> tuple[Examiners, ReceiverMetrics, Budget]:
     """Start the processes that check large messages, and return them with the metrics and the memory budget."""
-    examiners, metrics, budget = Examiners(config), ReceiverMetrics(), Budget(config.max_inflight_bytes)
+    config = settings.receiver
+    examiners = Examiners(config, settings.ingest.redaction)
+    metrics, budget = ReceiverMetrics(), Budget(config.max_inflight_bytes)
     parts.callback(examiners.close)
     await examiners.warm_up()
     metrics.gauge("inflight_bytes", "Bytes of requests in flight", lambda: budget.used)

@@ -221,7 +221,7 @@ class _Tester:
         return self._child
 
     def _start(self) -> Child:
-        arguments = (self._name, self._config.model_dump_json())
+        arguments = (self._name, self._config.model_dump_json(exclude={"redaction"}))
         child = None
         try:
             # An executor's worker has import paths that only its own process knows.

@@ -108,7 +108,7 @@ class RawTask:
 
     def scatter(self, batches: Iterable[pa.RecordBatch]) -> Iterator[ExchangeBlock]:
         """Yield the rows of the task's groups. The report of the task has the time of the newest message."""
-        decoder = Decoder(self.assignment, self.decode)
+        decoder = Decoder(self.assignment, self.decode, is_redacted=True)
         newest = 0
         for batch in batches:
             for group in batch.column(0).to_pylist():

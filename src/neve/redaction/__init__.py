@@ -1,0 +1,1 @@
+"""Redaction of OTLP messages by rules, before their bytes are stored."""
