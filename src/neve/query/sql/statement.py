@@ -93,13 +93,10 @@ def pin_clock(statement: Statement, moment: datetime) -> Statement:
         query.set("expressions", [_name_column(one) if _reads_clock(one) else one for one in query.expressions])
     now = exp.cast(exp.Literal.string(moment.astimezone(UTC).isoformat()), "TIMESTAMPTZ")
 
-    def pin(node: exp.Expr) -> exp.Expr:
-        if not _is_clock(node):
-            return node
-        is_day = isinstance(node, exp.CurrentDate) or fold(node.name) == TODAY
-        return exp.cast(now.copy(), "DATE") if is_day else now.copy()  # the day of the session's time zone
-
-    return replace(statement, tree=tree.transform(pin, copy=False))
+    for clock in [node for node in tree.walk() if _is_clock(node)]:
+        is_day = isinstance(clock, exp.CurrentDate) or fold(clock.name) == TODAY
+        clock.replace(exp.cast(now.copy(), "DATE") if is_day else now.copy())  # the day of the session's time zone
+    return replace(statement, tree=tree)
 
 
 def _reads_clock(item: exp.Expr) -> bool:
