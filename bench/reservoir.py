@@ -13,24 +13,20 @@ again, and this one uses one core.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from bench.report import Report
 from bench.reservoir_data import SERVICES, fill, otap_bytes
 from bench.reservoir_way import K
+from bench.sizes import choose_number
+from bench.usage import run_apart
 
-ROWS = int(os.environ.get("NEVE_BENCH_ROWS", "20000000"))
+ROWS = choose_number("NEVE_BENCH_ROWS", whole=20_000_000, quick=2_000_000)
 WAYS = ("ours", "sample_by", "var_opt", "window", "sort")
 SAME = ("ours", "window", "sort", "var_opt")  # that keep exactly k of each group
-SAMPLE_SECONDS = 0.1
 
 
 def main() -> None:
@@ -94,21 +90,10 @@ def _exact(report: Report, tenth: Rows) -> None:
 
 
 def _apart(way: str, rows: Rows) -> dict[str, Any]:
-    """What a process of its own prints last, with the most memory that its whole tree held."""
+    """Return what a process of its own prints last, with the peak memory of its whole tree."""
     command = [sys.executable, "-m", "bench.reservoir_way", way, str(rows.folder), str(rows.counts)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    watched, most = psutil.Process(process.pid), 0.0
-    while process.poll() is None:
-        try:
-            tree = [watched, *watched.children(recursive=True)]
-            most = max(most, sum(one.memory_info().rss for one in tree) / 1e6)
-        except psutil.Error:
-            continue
-        time.sleep(SAMPLE_SECONDS)
-    output, _error = process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed")
-    return {**json.loads(output.splitlines()[-1]), "tree_mb": most}
+    printed, usage = run_apart(command)
+    return {**json.loads(printed), "tree_mb": usage.peak_mb}
 
 
 if __name__ == "__main__":
