@@ -65,6 +65,7 @@ def test_empty_screens_say_why_and_what_fills_them(visit: Callable[..., Visitor]
         "lake/tables/spans/runs": {"total": 0, "offset": 0, "runs": []},
         "quarantine/groups": {"total": 0, "groups": [], "left_out": 0, "step_seconds": 60, "bars": []},
         "layouts": {"total": 0, "offset": 0, "attempts": []},
+        "pauses": {"pauses": []},
         "ledger": {"since": None, "total": 0, "offset": 0, "batches": [], "days": [], "sums": sums},
     }
     for call, document in empty.items():
@@ -77,6 +78,10 @@ def test_empty_screens_say_why_and_what_fills_them(visit: Callable[..., Visitor]
         "/proof": "neve ingest FILE",
         "/proof/quarantine": "Nothing was refused in this range",
         "/layouts": "neve autopilot recommend",
+        "/jobs/pauses": "neve jobs pause",
+        "/lake/recorded": "neve ingest FILE",
+        "/lake/recorded/snapshots": "neve ingest FILE",
+        "/sql?view=history": "No statement of the last seven days",
     }
     for path, text in words.items():
         window.go(path)
