@@ -32,6 +32,7 @@ from neve.search.config import SearchConfig
 from neve.series.config import SeriesConfig
 from neve.state.config import BusConfig, StateConfig
 from neve.tail.config import TailConfig
+from neve.tls.config import ClientTlsConfig, TlsConfig
 from neve.traces.config import TracesConfig
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ class Settings(Section):
     s3: S3Config = Field(S3Config(), description="object storage")
     spark: SparkConfig = Field(SparkConfig(), description="Spark")
     state: StateConfig = Field(StateConfig(), description="state store: leases, jobs, keys and histories")
+    tls: TlsConfig = Field(TlsConfig(), description="TLS of all ports without settings of their own")
+    client: ClientTlsConfig = Field(ClientTlsConfig(), description="TLS of commands with --server")
     raw: RawConfig = Field(RawConfig(), description="raw zone: received messages until they are in the tables")
     receiver: ReceiverConfig = Field(ReceiverConfig(), description="OTLP receiver")
     ingest: IngestConfig = Field(IngestConfig(), description="ingestion of records")

@@ -50,15 +50,20 @@ class Guard(Protocol):
     async def organization(self, key: str | None) -> str:
         """Return the organization of a write request; raises `Refusal`."""
 
-    async def caller(self, key: str | None, scope: Scope, peer: str = "") -> Caller:
-        """Return the caller if it has a scope; raises `Refusal`. `peer` is the client's address, if it is known."""
+    async def caller(self, key: str | None, scope: Scope, peer: str = "", certificate: str = "") -> Caller:
+        """Return the caller if it has a scope; raises `Refusal`.
+
+        `peer` is the client's address, if it is known, and `certificate` the name in its certificate, if it has one.
+        """
 
 
 class RefusalCounter(Protocol):
     """Counter of refused logins. It never waits."""
 
-    def count(self, reason: str, network: str = "", organization: str = "", key_id: str = "") -> None:
-        """Count a refused login."""
+    def count(
+        self, reason: str, network: str = "", organization: str = "", key_id: str = "", certificate: str = ""
+    ) -> None:
+        """Count a refused login. `certificate` is the name in the client's certificate."""
 
 
 class OpenGuard:
@@ -75,7 +80,7 @@ class OpenGuard:
         """Return the configured organization."""
         return self._organization
 
-    async def caller(self, _key: str | None, _scope: Scope, _peer: str = "") -> Caller:
+    async def caller(self, _key: str | None, _scope: Scope, _peer: str = "", _certificate: str = "") -> Caller:
         """Return a caller of the configured organization, without a key.
 
         Handlers of admin requests check its scopes.
@@ -115,7 +120,7 @@ class KeyGuard:
         """Return the organization of a key that may write."""
         return (await self.caller(key, Scope.WRITE)).organization
 
-    async def caller(self, key: str | None, scope: Scope, peer: str = "") -> Caller:
+    async def caller(self, key: str | None, scope: Scope, peer: str = "", certificate: str = "") -> Caller:
         """Return the owner of a key that has a scope."""
         if not key:
             raise Refusal(
@@ -130,7 +135,7 @@ class KeyGuard:
         except Refusal as refusal:
             if self._refused is not None and refusal.verdict is not Verdict.UNAVAILABLE:
                 owner = (found.organization, found.key_id) if found else ("", "")
-                self._refused.count(refusal.reason, network, *owner)
+                self._refused.count(refusal.reason, network, *owner, certificate)
             raise
 
     def _check(self, found: Caller | None, scope: Scope) -> Caller:

@@ -31,6 +31,8 @@ SECTIONS = {
     "s3": "neve.lake.config:S3Config",
     "spark": "neve.lake.config:SparkConfig",
     "state": "neve.state.config:StateConfig",
+    "tls": "neve.tls.config:TlsConfig",
+    "client": "neve.tls.config:ClientTlsConfig",
     "raw": "neve.raw.config:RawConfig",
     "receiver": "neve.receive.config:ReceiverConfig",
     "ingest": "neve.ingest.config:IngestConfig",
