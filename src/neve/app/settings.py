@@ -17,6 +17,7 @@ from neve.app.telemetry.config import TelemetryConfig
 from neve.autopilot.config import AutopilotConfig
 from neve.compact.config import CompactConfig
 from neve.errors import ConfigError
+from neve.identity.config import OidcConfig
 from neve.ingest.config import IngestConfig, KafkaConfig, WatchConfig
 from neve.jobs.policy import Policy  # noqa: TC001 - pydantic reads it
 from neve.lake.config import CatalogConfig, LakeConfig, PricesConfig, S3Config, SparkConfig
@@ -130,6 +131,7 @@ class Settings(Section):
     state: StateConfig = Field(StateConfig(), description="state store: leases, jobs, keys and histories")
     tls: TlsConfig = Field(TlsConfig(), description="TLS of all ports without settings of their own")
     client: ClientTlsConfig = Field(ClientTlsConfig(), description="TLS of commands with --server")
+    oidc: OidcConfig = Field(OidcConfig(), description="tokens of an identity provider, beside API keys")
     raw: RawConfig = Field(RawConfig(), description="raw zone: received messages until they are in the tables")
     receiver: ReceiverConfig = Field(ReceiverConfig(), description="OTLP receiver")
     ingest: IngestConfig = Field(IngestConfig(), description="ingestion of records")

@@ -26,8 +26,9 @@ class LimitConfig(Section):
     )
     key: str = Field(
         "",
-        pattern=r"^$|^\*$|^[0-9a-f]{12}$",
-        description="key id as in `neve keys list`, or * for each key; empty: the organization as a whole",
+        pattern=r"^$|^\*$|^[0-9a-f]{12}$|^subject:.{1,255}$",
+        description="key id as in `neve keys list`, `subject:` and the subject of a token, or * for each key and "
+        "subject; empty: the organization as a whole",
     )
     bytes_per_second: int = Field(0, ge=0, description="decompressed bytes per second; 0: unlimited")
     records_per_second: int = Field(0, ge=0, description="records per second; 0: unlimited")

@@ -43,6 +43,11 @@ class Caller:
     scopes: tuple[Scope, ...] = ALL_SCOPES
     expires_at: datetime | None = None
 
+    @property
+    def is_subject(self) -> bool:
+        """True for the subject of a token."""
+        return self.key_id.startswith(SUBJECT_PREFIX)
+
     def may(self, scope: Scope) -> bool:
         """Return whether the key has a scope. `admin` includes `metrics`.
 

@@ -33,6 +33,7 @@ SECTIONS = {
     "state": "neve.state.config:StateConfig",
     "tls": "neve.tls.config:TlsConfig",
     "client": "neve.tls.config:ClientTlsConfig",
+    "oidc": "neve.identity.config:OidcConfig",
     "raw": "neve.raw.config:RawConfig",
     "receiver": "neve.receive.config:ReceiverConfig",
     "ingest": "neve.ingest.config:IngestConfig",
