@@ -98,7 +98,10 @@ class TokenVerifier:
 
     def _read_caller(self, claims: Mapping[str, Any]) -> Caller:
         subject = _check_subject(claims.get("sub"))
-        expires_at = datetime.fromtimestamp(float(claims["exp"]) + self._config.leeway_seconds, UTC)
+        try:
+            expires_at = datetime.fromtimestamp(float(claims["exp"]) + self._config.leeway_seconds, UTC)
+        except (ValueError, OverflowError, OSError):
+            raise TokenRejected("malformed_token", "the claim `exp` of the token is no time", subject=subject) from None
         return Caller(
             self._read_organization(claims, subject),
             SUBJECT_PREFIX + subject,
