@@ -126,6 +126,7 @@ def test_documents_that_can_not_be_trusted(issuer: Issuer, spoil: dict[str, Any]
         make_verifier(issuer, Clock()).verify(issuer.token())
 
 
+@pytest.mark.filterwarnings("ignore:The RSA key is 1024 bits long")
 def test_weak_and_other_keys_are_ignored(issuer: Issuer) -> None:
     """RSA keys under 2048 bits, and keys for encryption; a key for one algorithm verifies no other."""
     issuer.keys = [
