@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import ssl
 import subprocess
 import sys
 import threading
@@ -38,6 +37,7 @@ from tests.tls.authority import Authority
 from tests.tls.test_ports import wait_for_certificate
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -120,7 +120,7 @@ def test_a_group_with_mutual_tls(tmp_path: Path, authority: Authority, iceberg: 
         sent = {"content-type": "application/json", "x-api-key": text}
         with service.get(f"{service.said['query']}/api/v1/pauses", sent, pause) as reply:
             assert reply.status in {200, 201}
-        with pytest.raises(OSError, match="401|403"):
+        with pytest.raises(OSError, match=r"401|403"):
             service.get(f"{service.said['query']}/api/v1/tables", {"x-api-key": f"{text[:-1]}a"})
     entries = [entry for _space, entry in AuditLog(build_documents(service.settings)).waiting()]
     found = {(entry.action, entry.details.get("certificate"), entry.origin) for entry in entries}
@@ -156,7 +156,7 @@ def test_a_stock_collector_sends_while_certificates_are_renewed(
     collector_binary: Path,
     mutual: bool,
 ) -> None:
-    """Over gRPC and HTTP, with a retry switched off: what the collector accepts arrives twice, once for each exporter."""
+    """Over gRPC and HTTP, without retries: what the collector accepts arrives twice, once for each exporter."""
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExportResult
 
