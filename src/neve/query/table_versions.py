@@ -1,0 +1,60 @@
+"""Versions of tables: what a result was made from, and the earlier versions that a table has only grown from.
+
+A table has grown from a version if each commit since added rows or rewrote files without a change of rows. Then the
+rows of that version and those of the files that were added since are all rows of the table. Some come twice, if
+compaction has rewritten them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from neve.errors import QueryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+__all__ = ["find_version_sequence", "list_grown_versions", "table_version"]
+
+MOST_VERSIONS = 100  # commits that are looked back; older values are made anew
+_KEEPS_ROWS = frozenset({"append", "replace"})  # operations of snapshots
+
+
+def table_version(table: Table, snapshot_id: int | None = None) -> str:
+    """Return the version of a table's rows and columns, by default the current one.
+
+    Columns can change without a new snapshot, and a new table can be empty.
+    """
+    metadata = table.metadata
+    return f"{metadata.table_uuid} {metadata.current_schema_id} {snapshot_id or metadata.current_snapshot_id}"
+
+
+def list_grown_versions(table: Table) -> list[str]:
+    """Return the earlier versions from which a table has only grown, the newest first."""
+    return [table_version(table, one.snapshot_id) for one in _list_grown(table)]
+
+
+def find_version_sequence(table: Table, version: str) -> int:
+    """Return the sequence number of a version from which a table has only grown: later files have higher ones.
+
+    Raises `QueryError` if it has not.
+    """
+    current = table.metadata.current_snapshot()
+    for one in ([current] if current is not None else []) + list(_list_grown(table)):
+        if table_version(table, one.snapshot_id) == version:
+            return one.sequence_number or 0
+    raise QueryError(f"{table.name()[-1]} has lost rows since the version {version}")
+
+
+def _list_grown(table: Table) -> Iterator[Snapshot]:
+    """Yield the ancestors of the current snapshot, up to a commit that may have removed rows."""
+    one = table.metadata.current_snapshot()
+    for _ in range(MOST_VERSIONS):
+        if one is None or one.summary is None or one.summary.operation.value not in _KEEPS_ROWS:
+            return
+        one = None if one.parent_snapshot_id is None else table.metadata.snapshot_by_id(one.parent_snapshot_id)
+        if one is not None:
+            yield one
