@@ -7,9 +7,11 @@ compaction has rewritten them.
 
 from __future__ import annotations
 
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from neve.errors import QueryError
+from neve.lake.read.history import walk_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,10 +53,7 @@ def find_version_sequence(table: Table, version: str) -> int:
 
 def _list_grown(table: Table) -> Iterator[Snapshot]:
     """Yield the ancestors of the current snapshot, up to a commit that may have removed rows."""
-    one = table.metadata.current_snapshot()
-    for _ in range(MOST_VERSIONS):
-        if one is None or one.summary is None or one.summary.operation.value not in _KEEPS_ROWS:
+    for newer, older in islice(pairwise(walk_history(table)), MOST_VERSIONS):
+        if newer.summary is None or newer.summary.operation.value not in _KEEPS_ROWS:
             return
-        one = None if one.parent_snapshot_id is None else table.metadata.snapshot_by_id(one.parent_snapshot_id)
-        if one is not None:
-            yield one
+        yield older
