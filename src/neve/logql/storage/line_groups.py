@@ -122,7 +122,9 @@ class GroupPlan:
     def read_groups(self, batch: pa.RecordBatch) -> Iterator[LineGroup]:
         """Yield the groups of rows. Intervals of one group come as several."""
         columns = [f"{kind}{place}" for kind in "smp" for place in range(len(self.names))]
-        keys = list(zip(*(batch.column(name).to_pylist() for name in columns), strict=True)) or [()] * batch.num_rows
+        keys: list[tuple[Any, ...]] = (
+            list(zip(*(batch.column(name).to_pylist() for name in columns), strict=True)) or [()] * batch.num_rows
+        )
         times = batch.column("times")
         if self.measure.buckets is None:
             ends, flat = times.offsets.to_numpy(), times.values.to_numpy()
