@@ -67,7 +67,7 @@ def subjects(jobs: list[Job]) -> list[str]:
 
 
 def test_which_tables_a_task_is_about() -> None:
-    """Levels for rollups, logs and spans for search, their tables for series, all for the autopilot, each for others."""
+    """Levels for rollups, logs and spans for search, own tables for series, all for the autopilot, each for others."""
     every = [*TABLES, *(level.table for level in LEVELS[1:])]
     assert tables_for(Task.ROLLUP, every) == [level.table for level in LEVELS]
     assert sorted(tables_for(Task.SEARCH, every)) == ["logs", "spans"]
