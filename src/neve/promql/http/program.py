@@ -107,7 +107,8 @@ def open_series(arguments: Mapping[str, Any], context: Context) -> tuple[MetricS
     """Return the series of a program, and the limits of its expressions, which share one budget.
 
     Arguments are `seconds` (timeout or `None`), `has_series_table` (whether the lake has the table of series),
-    `has_recorded` and `has_service_edges` (whether it has results of rules, and the service map), and `reads_ahead`
+    `has_recorded`, `has_service_edges` and `has_spans` (whether it has results of rules, and the service map, and
+    whether the request names span metrics), and `reads_ahead`
     (whether a query may read more than it needs, for later ones).
     """
     deadline = None if arguments["seconds"] is None else time.monotonic() + arguments["seconds"]
@@ -137,6 +138,7 @@ def open_series(arguments: Mapping[str, Any], context: Context) -> tuple[MetricS
         kept=context.kept,
         rollups=rollups,
         ahead_samples=ahead,
+        has_spans=arguments.get("has_spans", False),
     )
     return source, options
 

@@ -13,7 +13,7 @@ from neve.lexical.matchers import Matcher
 from neve.promql.labels import Labels, keep, match_sets, set_label
 from neve.promql.language.syntax import METRIC_NAME
 from neve.promql.series import SeriesSet
-from neve.promql.storage import recorded_series, service_graph, target_info
+from neve.promql.storage import recorded_series, service_graph, span_metrics, target_info
 from neve.promql.storage.exemplars import MARGIN_MS, read_exemplars
 from neve.promql.storage.exemplars import PARTS as EXEMPLAR_PARTS
 from neve.promql.storage.otel_names import PARTS, Metric, translate_label, translate_name
@@ -80,7 +80,8 @@ class MetricSource:
     """Source of series for one caller. It reads the list of metrics once for each time range.
 
     `check` raises the reason to stop, for example a deadline. `run_new` is that of `SeriesCatalog`. `has_recorded` is
-    whether the lake has results of rules, and `has_service_edges` whether it has the service map. `has_start_times` is
+    whether the lake has results of rules, `has_service_edges` whether it has the service map, and `has_spans` whether
+    span metrics are counted. `has_start_times` is
     whether samples get start times, which `Options.uses_start_times` needs. `rollups` are those that may be read
     instead of points. `ahead_samples` is that of `SampleBlocks`.
     """
@@ -94,6 +95,7 @@ class MetricSource:
     kept: KeptValues = field(default_factory=QueryValues)
     rollups: Sequence[RolledLevel] = ()
     ahead_samples: int = AHEAD_SAMPLES
+    has_spans: bool = False
 
     @cached_property
     def _catalog(self) -> SeriesCatalog:
@@ -251,6 +253,8 @@ class MetricSource:
             yield recorded_series, self._reader(window)
         if self.has_service_edges:
             yield service_graph, self._reader(service_graph.widen(window))
+        if self.has_spans:
+            yield span_metrics, self._reader(span_metrics.widen(window))
 
     def _reader(self, window: TimeWindow) -> Callable[[str, Sequence[Any]], pa.Table]:
         return lambda sql, parameters: self.run(sql, parameters, window)
