@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from neve.api.slow_clients import find_client_name
 from neve.logger import get_logger
+from neve.state.audit import describe_actor
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -17,9 +19,9 @@ if TYPE_CHECKING:
 log = get_logger("neve.control")
 
 
-def describe_caller(caller: Caller) -> str:
-    """Return the caller's name for logs and records."""
-    return f"key {caller.key_id}" if caller.key_id else "anyone on this machine"
+def describe_caller(caller: Caller, certificate: str = "") -> str:
+    """Return the caller's name for logs and records; `certificate` is the name in the client's certificate."""
+    return describe_actor(caller.key_id, certificate) or "anyone on this machine"
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,14 @@ class ChangeRecorder:
 
     async def record(self, request: Request, caller: Caller, action: str, subject: str, **facts: object) -> None:
         """Store the entry before the client gets its response; raises `LakeError` if the store fails."""
-        actor, origin = describe_caller(caller), request.client.host if request.client else ""
+        certificate = find_client_name(request.scope)
+        actor, origin = describe_caller(caller, certificate), request.client.host if request.client else ""
         await self.threads.run(
             lambda: self.control.audit.record(
                 action,
                 actor=actor,
                 origin=origin,
                 subject=subject,
-                details={**facts, "by_organization": caller.organization},
+                details={**facts, "by_organization": caller.organization, "certificate": certificate},
             )
         )
