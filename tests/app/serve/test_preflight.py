@@ -13,7 +13,7 @@ from neve.app.serve import preflight
 from neve.app.serve.config import assign_processes
 from neve.app.serve.preflight import check_lake
 from neve.errors import ConfigError, LakeError, TableMissing
-from neve.lake.config import CatalogConfig
+from neve.lake.config import CatalogConfig, LakeConfig
 from neve.lake.lake import Lake
 from tests.empty_tables import create_empty_tables
 
@@ -44,7 +44,8 @@ def test_an_embedded_catalog_without_tables_is_refused(empty: Lake) -> None:
 
 def test_queries_read_an_embedded_catalog_while_a_commit_is_under_way(tmp_path: Path) -> None:
     """A server gives it a write-ahead log, and a reader does not wait for a writer."""
-    lake = Lake(catalog_config=CatalogConfig(path=str(tmp_path / "catalog.db")))
+    place = LakeConfig(warehouse=str(tmp_path / "warehouse"))
+    lake = Lake(place, CatalogConfig(path=str(tmp_path / "catalog.db")))
     create_empty_tables(lake)
     check_lake(lake, GROUP)
     with closing(sqlite3.connect(tmp_path / "catalog.db", isolation_level=None)) as writer:
