@@ -33,6 +33,7 @@ from neve.promql.storage.series_catalog import (
     IDENTITY,
     KeptValues,
     QueryValues,
+    RunAdded,
     RunSql,
     SeriesCatalog,
     TimeWindow,
@@ -83,7 +84,7 @@ class MetricSource:
     whether the lake has results of rules, `has_service_edges` whether it has the service map, and `has_spans` whether
     span metrics are counted. `has_start_times` is
     whether samples get start times, which `Options.uses_start_times` needs. `rollups` are those that may be read
-    instead of points. `ahead_samples` is that of `SampleBlocks`.
+    instead of points. `ahead_samples` is that of `SampleBlocks`, `run_added` that of `SeriesCatalog`.
     """
 
     run: RunSql
@@ -96,10 +97,11 @@ class MetricSource:
     rollups: Sequence[RolledLevel] = ()
     ahead_samples: int = AHEAD_SAMPLES
     has_spans: bool = False
+    run_added: RunAdded | None = None
 
     @cached_property
     def _catalog(self) -> SeriesCatalog:
-        return SeriesCatalog(self.run, self.run_new, self.kept, self.check)
+        return SeriesCatalog(self.run, self.run_new, self.kept, self.check, self.run_added)
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> SeriesSet:
         """Return the series that match, with their samples. Panels with the same selector share them."""
@@ -296,7 +298,7 @@ class MetricSource:
         is_plain = kind in _PLAIN and not self.has_start_times and not any(metric.is_delta for metric in choices)
         if is_plain and self.run_new is not None:
             shown = {metric: parts[0].shown for metric, parts in choices.items()}
-            blocks = SampleBlocks(self.run, self._catalog, self.kept, self.check, self.ahead_samples)
+            blocks = SampleBlocks(self.run, self._catalog, self.kept, self.check, self.ahead_samples, self.run_added)
             found = blocks.read(Selection(kind, shown, tuple(matchers)), *times_ms)
             if found is not None:
                 return found
