@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -127,9 +129,7 @@ def test_refusals_have_reasons(start: Callable[..., Any], provider: IdentityProv
             "the token is not a JSON web token": "a.b.c",
         }
     for message, token in cases.items():
-        reply = running.post("/v1/traces", b"{}", JSON | bearer(token))
-        if reply.status == 429:  # the keys were read a moment ago
-            reply = _retry(lambda token=token: running.post("/v1/traces", b"{}", JSON | bearer(token)))
+        reply = _retry(partial(running.post, "/v1/traces", b"{}", JSON | bearer(token)))
         assert (reply.status, reply.json["message"]) == (401, message)
         assert call(running.grpc_port, token) in {
             grpc.StatusCode.UNAUTHENTICATED,
@@ -139,8 +139,6 @@ def test_refusals_have_reasons(start: Callable[..., Any], provider: IdentityProv
 
 
 def _retry(send: Callable[[], Any]) -> Any:
-    import time
-
     reply = send()
     while reply.status == 429:
         time.sleep(0.2)

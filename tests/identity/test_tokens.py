@@ -180,9 +180,8 @@ def test_the_leeway_is_of_clocks_only(issuer: Issuer) -> None:
 def test_claims_may_be_nested_or_have_dots(issuer: Issuer) -> None:
     """As Keycloak's `realm_access.roles`, and as names that are addresses; roles may be one text."""
     config = issuer.config(organization_claim="https://neve.example/org", roles_claim="realm_access.roles")
-    token = issuer.token(
-        **{"https://neve.example/org": "beta", "realm_access": {"roles": "x reader"}, "organization": None}
-    )
+    claims: dict[str, Any] = {"https://neve.example/org": "beta", "realm_access": {"roles": "x reader"}}
+    token = issuer.token(organization=None, **claims)
     caller = TokenVerifier(config).verify(token)
     assert (caller.organization, caller.scopes) == ("beta", (Scope.READ,))
 

@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 import pytest
 import yaml
 
-from neve.api.page.sign_in import SESSION_COOKIES
+from neve.api.query.endpoint import SESSION_COOKIES
 from neve.app.settings import Settings
 from neve.app.wiring import build_documents, build_lake
 from neve.cli.remote_client import RemoteClient

@@ -35,8 +35,8 @@ class RemoteLogs:
     address: str
     key: str | None
     note: Callable[[str], None]
-    tls: ClientTlsConfig = NO_CERTIFICATES
     pause: Callable[[float], None] = time.sleep
+    tls: ClientTlsConfig = NO_CERTIFICATES
     repeats: Repeats = field(default_factory=Repeats)
 
     def read(self, query: str, start_ns: int, limit: int) -> Batch:
