@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from bench.sizes import choose_number
 from neve.lake.commit.append import append_once
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.series_identity import make_series_ids
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from neve.lake.lake import Lake
 
-ROWS = int(os.environ.get("BENCH_ROWS", "1440000"))
+ROWS = choose_number("BENCH_ROWS", whole=1_440_000, quick=120_000)
 SERVICES, PODS, ROUTES = 10, 10, 10
 SERIES = SERVICES * PODS * ROUTES
 POINTS = max(ROWS // SERIES, 120)  # of a series
@@ -36,7 +36,7 @@ COMMITS = 6
 OWNER = "acme"
 COUNTER = "http.server.requests"
 
-MONTH_SERIES, MONTH_GAP_S, MONTH_DAYS = 20, 60, 30
+MONTH_SERIES, MONTH_GAP_S, MONTH_DAYS = 20, GAP_S, 30
 MONTH_POINTS = MONTH_DAYS * 86_400 // MONTH_GAP_S if ROWS >= 1_000_000 else 3 * 86_400 // MONTH_GAP_S
 MONTH_START_S = START_S // 86_400 * 86_400 - MONTH_POINTS * MONTH_GAP_S
 GAUGE = "queue.depth"
@@ -61,7 +61,7 @@ def make_recent(first: int, last: int) -> pa.Table:
 
 
 def make_month(first: int, last: int) -> pa.Table:
-    """Return points `[first, last)` of a gauge, half a gap after whole minutes."""
+    """Return points `[first, last)` of a gauge, half a gap after multiples of it."""
     numbers = np.arange(MONTH_SERIES)
     series = build_series(
         GAUGE,
@@ -71,8 +71,8 @@ def make_month(first: int, last: int) -> pa.Table:
     )
     steps = np.repeat(np.arange(first, last), MONTH_SERIES)
     owner = np.tile(numbers, last - first)
-    values = 50.0 + owner + 40.0 * np.sin(steps / 700.0 + owner)
-    return build_points(series, owner, MONTH_START_S + steps * MONTH_GAP_S + MONTH_GAP_S // 2, values)
+    values = 50.0 + owner + 40.0 * np.sin(steps / 2800.0 + owner)
+    return build_points(series, owner, MONTH_START_S + steps * MONTH_GAP_S + MONTH_GAP_S // 2 + 1, values)
 
 
 def build_series(

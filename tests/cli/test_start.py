@@ -42,6 +42,7 @@ COMMANDS = (
         "plan",
         "jobs",
         "policies",
+        "size",
         "doctor",
         "demo",
         "up",

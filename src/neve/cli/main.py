@@ -65,6 +65,7 @@ MODULES = {
     "plan": "neve.cli.status",
     "jobs": "neve.cli.operator_commands",
     "policies": "neve.cli.operator_commands",
+    "size": "neve.cli.size",
     "doctor": "neve.cli.lake",
     "demo": "neve.cli.demo",
     "up": "neve.cli.demo",
