@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FILES = click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False))
 
 
-@click.group()
+@click.group(short_help="Check, test, replay and run rules of Prometheus.")
 def rules() -> None:
     """Check, test, replay and run recording and alerting rules in Prometheus' format.
 
@@ -106,7 +106,7 @@ def test(files: tuple[str, ...], as_json: bool) -> None:
         sys.exit(1)
 
 
-@rules.command(name="simulate")
+@rules.command(name="simulate", short_help="Replay rules over the past, and show alerts.")
 @FILES
 @click.option(
     "--since", type=SinceParam(), default="1d", show_default=True, metavar="TIME", help="Start of the replay."

@@ -34,7 +34,7 @@ STRATEGIES = ("adaptive", "small_files", "deletes", "time_series", "dimensional"
 SHOWN = 20
 
 
-@click.group()
+@click.group(short_help="Merge small files, apply deletes and sort rows.")
 def compact() -> None:
     """Merge small files, apply deletes and sort rows, with a proof that no row is lost.
 
@@ -126,7 +126,7 @@ def run(context: Context, /, names: tuple[str, ...], dry_run: bool, steal: bool,
         sys.exit(1)
 
 
-@compact.command()
+@compact.command(short_help="Show the health of tables, their files and the last run.")
 @click.argument("names", metavar="[TABLE]...", nargs=-1)
 @json_option
 @click.pass_obj
@@ -182,7 +182,7 @@ def _format_activity(line: dict[str, Any]) -> str:
     return f"{len(line['unfinished_runs'])} to finish" if line["unfinished_runs"] else ""
 
 
-@compact.command()
+@compact.command(short_help="Explain for each partition why it would be rewritten.")
 @click.argument("name", metavar="TABLE")
 @_plan_options
 @json_option

@@ -38,7 +38,7 @@ class TraceIdParam(click.ParamType["bytes"]):
         return bytes.fromhex(value)
 
 
-@click.command()
+@click.command(short_help="Explain the decision about a trace, policy by policy.")
 @click.argument("trace_id", type=TraceIdParam(), metavar="TRACE_ID")
 @org_option
 @click.option(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from neve.erase.job import Erasure
 
 
-@click.command()
+@click.command(short_help="Erase records of an organization from the whole lake.")
 @click.option("--where", default="", metavar="SQL", help="Condition on the columns of the tables, in DuckDB's SQL.")
 @click.option(
     "--text", "texts", multiple=True, metavar="TEXT", help="Also rows with this text in any column; repeatable."
