@@ -111,7 +111,7 @@ def test_kinds_of_statements(sql: str, kind: str, explain: str, described: str) 
         ("SELECT 'a' COLLATE nocase", "COLLATE is not allowed in queries", None),
         ("SELECT message.lower() FROM logs", "a function can't be called with a dot", "write f(x) instead of x.f()"),
         ("PIVOT spans ON * USING count(*)", "a PIVOT needs a column", "PIVOT … ON column IN ('a', 'b') USING …"),
-        ("DESCRIBE SELECT 1", "can't tell which table is to be described", "`SHOW TABLES` lists the tables"),
+        ("DESCRIBE SELECT 1", "DESCRIBE needs the name of one table", "`SHOW TABLES` lists the tables"),
         ("SELECT has_term(message, 'two words') FROM logs", "", None),
         ("SELECT has_term(message, service_name) FROM logs", "has_term takes a text and what to look for, as a literal",
          "has_term(message, 'timeout')"),
@@ -186,7 +186,7 @@ def test_parameters_are_bound_in_the_order_of_the_text(
         ("SELECT ?", ["a", "b"], "the statement has no parameter $2"),
         ("SELECT 1", {"x": 1}, "the statement has no parameter $x"),
         ("SELECT ?", [object()], "the parameter $1 is a object, expected text, a number, a boolean, bytes or a time"),
-        ("SELECT ?", ["\0"], "a parameter has a character that is no text"),
+        ("SELECT ?", ["\0"], "a parameter has a character that is not text"),
         ("SELECT ?", [10**40], "too large for an integer"),
     ],
 )

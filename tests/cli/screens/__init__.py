@@ -198,7 +198,14 @@ def _compact_plan() -> None:
 
 
 def _tables() -> None:
-    rows = {"logs": 9_388_120, "metrics": 1_204_000, "spans": 139_040, "metrics_1m": 60_000, "quarantine": 3, "audit": 0}
+    rows = {
+        "logs": 9_388_120,
+        "metrics": 1_204_000,
+        "spans": 139_040,
+        "metrics_1m": 60_000,
+        "quarantine": 3,
+        "audit": 0,
+    }
     found = [
         TableStatistics(
             *(name, number, number // 9_000, number * 31, number // 90_000),

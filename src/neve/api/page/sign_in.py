@@ -171,7 +171,9 @@ class SignInEndpoints:
         from neve.state.keys import parse_key  # noqa: PLC0415 - loads SQLAlchemy
 
         if parse_key(key) is None:
-            raise Failure(403, "wrong_key", "this is no API key", hint="a key begins with neve_ and has 58 characters")
+            raise Failure(
+                403, "wrong_key", "this is not an API key", hint="a key begins with neve_ and has 58 characters"
+            )
         caller = await self.guard.caller(key, Scope.READ, peer)
         bucket.take(-1, now)
         return caller

@@ -161,7 +161,7 @@ def _parse_interval(text: str) -> int:
     except LiteralError:
         milliseconds = 0
     if milliseconds < 1000:
-        raise click.BadParameter(f"{text!r} is no duration of at least 1s, expected one like 30s or 1m")
+        raise click.BadParameter(f"{text!r} is not a duration of at least 1s, expected one like 30s or 1m")
     return milliseconds
 
 

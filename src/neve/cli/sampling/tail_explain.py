@@ -127,7 +127,7 @@ def _show_decisions(explanation: TraceExplanation) -> None:
         return
     print_text()
     print_table(
-        ("decided at", "selector", "revision", "decision", "spans", "stands for", "reason"),
+        ("decided at", "selector", "revision", "decision", "spans", "represents", "reason"),
         [
             (
                 *(
