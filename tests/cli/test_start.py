@@ -120,7 +120,7 @@ def list_groups(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tup
             yield from list_groups(command, (*words, name))
 
 
-@pytest.mark.parametrize("words", list_groups(neve), ids=" ".join)
+@pytest.mark.parametrize("words", list(list_groups(neve)), ids=" ".join)
 def test_a_list_of_commands_fits_a_narrow_terminal(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command has one line, which is not cut off."""
     monkeypatch.setenv("COLUMNS", "80")
