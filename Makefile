@@ -8,6 +8,7 @@ PAGE := src/neve/page/index.html
 PAGE_MODULES := page/node_modules/.package-lock.json
 PAGE_SOURCES := $(shell find page -name node_modules -prune -o -type f -print)
 BENCH ?= all
+QUICK ?=
 CHAOS ?=
 RACE ?=
 SOAK ?=
@@ -146,11 +147,11 @@ format: $(READY) ## format the code
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: setup ## run the benchmarks; BENCH=decode runs one
-	@$(BIN)/python -m bench $(BENCH)
+bench: setup ## run the benchmarks; BENCH=decode runs one, QUICK=1 a small size within a minute
+	@$(BIN)/python -m bench $(BENCH) $(if $(QUICK),--quick)
 
 bench-compare: setup ## run a benchmark of this tree and of the commit REV in turn; BENCH=decode REV=v0.1.0
-	@$(BIN)/python -m bench.compare $(REV) $(BENCH)
+	@$(BIN)/python -m bench.compare $(REV) $(BENCH) $(if $(QUICK),--quick)
 
 screenshots: setup ## take the pictures of the documentation with Chromium
 	@$(BIN)/python -m tests.page.screenshots

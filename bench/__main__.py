@@ -1,22 +1,31 @@
-"""Run one benchmark, or all: `python -m bench decode`."""
+"""Run one benchmark, or all: `python -m bench decode --quick`."""
 
+import argparse
 import importlib
-import sys
+import os
+
+from bench.sizes import QUICK
 
 NAMES = (
-    *("decode", "ingest", "receive", "stream", "compact", "plan", "rollup", "search", "query", "promql"),
+    *("decode", "ingest", "records", "receive", "stream", "compact", "plan", "rollup", "search", "query", "promql"),
     *("logql", "traceql"),
     *("tail", "reservoir", "autopilot", "alerts", "replay", "log_lines", "serve_start", "start"),
 )
 
 
-def main(wanted: str) -> None:
-    """Run what was asked for."""
-    if wanted not in (*NAMES, "all"):
-        sys.exit(f"no benchmark {wanted!r}: expected all or one of {', '.join(NAMES)}")
-    for name in NAMES if wanted == "all" else (wanted,):
+def main() -> None:
+    """Run what the arguments select."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Run benchmarks.")
+    parser.add_argument("benchmark", nargs="?", default="all", help=f"all (the default), or one of {', '.join(NAMES)}")
+    parser.add_argument("--quick", action="store_true", help="small sizes, a minute each, for use while developing")
+    given = parser.parse_args()
+    if given.benchmark not in (*NAMES, "all"):
+        parser.error(f"no benchmark {given.benchmark!r}: expected all or one of {', '.join(NAMES)}")
+    if given.quick:
+        os.environ[QUICK] = "1"  # before the modules are imported: their sizes are constants
+    for name in NAMES if given.benchmark == "all" else (given.benchmark,):
         importlib.import_module(f"bench.{name}").main()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "all")
+    main()

@@ -24,11 +24,12 @@ from tests.rules.running.alert_receiver import open_receiver
 
 from bench.report import Report
 from bench.serve_start import NEVE, free_ports
+from bench.sizes import choose_number
 
 if TYPE_CHECKING:
     from tests.rules.running.alert_receiver import Receiver
 
-ALERTS = int(os.environ.get("BENCH_ALERTS", "100"))
+ALERTS = choose_number("BENCH_ALERTS", whole=100, quick=5)
 PAUSE_SECONDS = float(os.environ.get("BENCH_PAUSE_SECONDS", "2"))
 COMMIT_SECONDS, INTERVAL_SECONDS = 10, 10
 START_SECONDS, LAST_SECONDS, STOP_SECONDS = 600.0, 120.0, 120.0

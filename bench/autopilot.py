@@ -21,6 +21,7 @@ from bench.autopilot_own import OWN_TABLES, canaries, own_rounds
 from bench.autopilot_round import Place, Round, log_queries, round_on
 from bench.autopilot_truth import Errors, Scale
 from bench.report import Report
+from bench.sizes import choose
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 SEED = 3
 HELD_OUT = (2026, 41)
-SCALE = 0.1  # of the table of the round: 600,000 rows
+SIZE = choose(Scale(seeds=(SEED, *HELD_OUT)), Scale(0.05, 60, 50_000, 30, (SEED, *HELD_OUT)))
+SCALE = choose(0.1, 0.02)  # of the table of the round: 600,000 rows
 FILE_BYTES = 256 * 1024
 COMMITS = 12
 LOGGED = 120
@@ -40,7 +42,7 @@ def main() -> None:
     """Compare, then do rounds."""
     logging.disable(logging.ERROR)  # what a canary can't ask of Spark is in its report; Spark prints its stack as well
     report = Report("autopilot")
-    errors = layouts.estimate_errors(Scale(seeds=(SEED, *HELD_OUT)))
+    errors = layouts.estimate_errors(SIZE)
     known, held_out = _of(errors, (SEED,)), _of(errors, HELD_OUT)
     _print("TPC-H", errors)
     report.ours = {

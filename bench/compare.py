@@ -33,14 +33,16 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("revision", help="commit to compare with")
     parser.add_argument("benchmark", help="name of the benchmark")
     parser.add_argument("--rounds", type=int, default=2, help="runs of each tree")
+    parser.add_argument("--quick", action="store_true", help="small sizes; both commits must have them")
     given = parser.parse_args(arguments)
+    options = ("--quick",) if given.quick else ()
     rounds: dict[str, list[Numbers]] = {"new": [], "old": []}
     with other_tree(given.revision) as (tree, python):
         for number in range(given.rounds):
             for name, where, interpreter in (("old", tree, python), ("new", ROOT, Path(sys.executable))):
                 load = os.getloadavg()[0]
                 print(f"round {number + 1} of {given.rounds}, {name}: the load is {load:.1f}", flush=True)
-                rounds[name].append(run_benchmark(where, interpreter, given.benchmark))
+                rounds[name].append(run_benchmark(where, interpreter, given.benchmark, *options))
     summarize(given.benchmark, given.revision, best_of(rounds["new"]), best_of(rounds["old"])).show()
 
 
@@ -60,9 +62,9 @@ def other_tree(revision: str) -> Iterator[tuple[Path, Path]]:
             _git("worktree", "remove", "--force", str(tree))
 
 
-def run_benchmark(tree: Path, python: Path, name: str) -> Numbers:
+def run_benchmark(tree: Path, python: Path, name: str, *options: str) -> Numbers:
     """Run a benchmark and return the numbers of Neve's own way; its output goes on to standard error."""
-    command = [str(python), "-m", "bench", name]
+    command = [str(python), "-m", "bench", name, *options]
     with subprocess.Popen(command, cwd=tree, stdout=subprocess.PIPE, text=True) as running:
         last = ""
         for line in running.stdout or ():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from bench.report import Report
+from bench.sizes import choose
 from bench.telemetry import START_UNIX_NANO, hour, messages
 from bench.walk import walk
 from neve.model.signals import Signal
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SEED = 7
-ROUNDS = 3
+ROUNDS = choose(3, 1)
 UNITS = {Signal.TRACES: "spans", Signal.LOGS: "logs", Signal.METRICS: "points"}
 INTAKE = Intake("bench", START_UNIX_NANO + SEED * 10**13)
 

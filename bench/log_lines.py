@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from bench.report import Report
+from bench.sizes import choose
 from neve.ingest.config import FieldsConfig, LinesConfig
 from neve.ingest.files.formats import Format
 from neve.ingest.files.log_formats import BY_NAME
@@ -18,8 +19,8 @@ from neve.ingest.files.reader import ReadOptions, read_messages
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LINES = 200_000
-ROUNDS = 3
+LINES = choose(200_000, 20_000)
+ROUNDS = choose(3, 1)
 RULES = LineRules(LinesConfig(), 1_760_000_000_000_000_000)
 SAMPLES = {
     Format.SYSLOG_3164: "<34>Jun 14 15:16:{second:02} combo sshd[19939]: authentication failure; uid=0 rhost=10.2.{n}",

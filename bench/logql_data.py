@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bench.sizes import choose_number
 from neve.lake.commit.append import append_once
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.series_identity import make_stream_ids
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Ints = npt.NDArray[np.int64]
 
-ROWS = int(os.environ.get("BENCH_ROWS", "5000000"))
+ROWS = choose_number("BENCH_ROWS", whole=5_000_000, quick=50_000)
 SERVICES, PODS = 10, 10
 STREAMS = SERVICES * PODS
 START_S = int(datetime(2026, 2, 2, 9, tzinfo=UTC).timestamp())

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.metadata import MANY, NOW, WELL, lake_of
 from bench.report import Report
+from bench.sizes import choose
 from neve.compact.config import CompactConfig
 from neve.compact.planning.table_planning import TablePlanner
 from neve.lake.config import S3Config
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
 
     from neve.compact.plan import Plan
 
-SIZES = (10_000, 100_000, 1_000_000)
-NAMES = {10_000: "10k", 100_000: "100k", 1_000_000: "1m"}
+SIZES = choose((10_000, 100_000, 1_000_000), (10_000, 30_000))
+NAMES = {10_000: "10k", 30_000: "30k", 100_000: "100k", 1_000_000: "1m"}
 NOOP_FILES = 10_000
 NOOP_ROUNDS = 15
-ROUNDS = 3
+ROUNDS = choose(3, 1)
 
 
 def main() -> None:

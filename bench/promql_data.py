@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from bench.sizes import choose_number
 from neve.lake.commit.append import append_once
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.series_identity import make_series_ids
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from neve.lake.lake import Lake
 
-ROWS = int(os.environ.get("BENCH_ROWS", "1440000"))
+ROWS = choose_number("BENCH_ROWS", whole=1_440_000, quick=120_000)
 SERVICES, PODS, ROUTES = 10, 10, 10
 SERIES = SERVICES * PODS * ROUTES
 POINTS = max(ROWS // SERIES, 120)  # of a series

@@ -6,7 +6,6 @@ are random. One word is in five logs of all, one sentence in those of a quarter 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bench.sizes import choose_number
 from neve.lake.commit.append import append_once
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.columns import STRING_MAP
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Ints = npt.NDArray[np.int64]
 
-ROWS = int(os.environ.get("BENCH_ROWS", "20100000"))
+ROWS = choose_number("BENCH_ROWS", whole=20_100_000, quick=200_000)
 SPANS, LOGS, POINTS = (int(ROWS * share) for share in (0.45, 0.40, 0.15))
 DAYS, COMMITS = 3, 24
 START = datetime(2026, 2, 2, tzinfo=UTC)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import random
 import subprocess
 import sys
@@ -24,6 +23,7 @@ import yaml
 
 from bench.query_data import END, GAUGES, RARE, START
 from bench.query_questions import day_view, errors_between, logs_of_trace, p95_between, rare_term, trace_by_id
+from bench.sizes import choose_number
 from neve.query.config import QueryConfig
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from neve.app.settings import Settings
 
 CLIENTS = 32
-SECONDS = float(os.environ.get("BENCH_LOAD_SECONDS", "60"))
+SECONDS = choose_number("BENCH_LOAD_SECONDS", whole=60, quick=5)
 MEMORY_MB = 1_000  # of DuckDB
 CACHE_MB = 64  # results that are kept
 ALLOWANCE_MB = 600  # Python with its libraries, manifests and the search index that are kept, results on their way

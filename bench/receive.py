@@ -23,6 +23,7 @@ import psutil
 
 from bench.exports import Exports, exports
 from bench.report import Report
+from bench.sizes import choose
 from neve.lake.config import S3Config
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode
@@ -30,7 +31,7 @@ from neve.raw.frame import decode as read_segment
 from neve.raw.zone import OTLP, RawZone
 
 CLIENTS = 4
-SHORT_SECONDS = 4
+SHORT_SECONDS = choose(4.0, 1.0)
 LONG_FACTOR = 10
 SAMPLE_SECONDS = 0.1
 PATH = "/v1/traces"

@@ -8,7 +8,6 @@ process of its own. CPU seconds are those of all its processes, memory is the hi
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ import numpy as np
 
 from bench.promql_data import OWNER, build_points, build_series
 from bench.report import Report
+from bench.sizes import choose_number
 from neve.app.settings import load_settings
 from neve.app.wiring import build_lake
 from neve.lake.commit.append import append_once
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DAYS, GAP_S = 30, 60
-ROWS = int(os.environ.get("BENCH_ROWS", "8640000"))
+ROWS = choose_number("BENCH_ROWS", whole=8_640_000, quick=864_000)
 SERIES = max(20, ROWS // (DAYS * 86_400 // GAP_S) // 20 * 20)
 SERVICES = 10
 START_S = int(datetime(2026, 1, 5, tzinfo=UTC).timestamp())

@@ -1,11 +1,12 @@
 """Weighted reservoir sampling: twenty million logs of a thousand services, to a hundred of each.
 
-Every way runs in a process of its own, once, after a warm-up on the first million rows. The ratios `vs_...` are CPU
-seconds of ours / CPU seconds of theirs, of JVM and Python together: below 1 is better. `memory_10x` is the peak
-memory of ours at twenty million rows / that at two million. `decision_bytes` is what of OTAP Parquet has to be read
-to decide / all of it. What is compared is not the same: `sampleBy` knows no weights, gives no exact sizes and has to
-be told the groups' shares (which takes a count of its own, not counted here); a var_opt sketch can't be computed
-again, and this one uses one core.
+Ours cuts Arrow batches of Parquet files in Spark's tasks, `transform` is the DataFrame transform. Every way runs in a
+process of its own, once, after a warm-up on the first million rows. The ratios `vs_...` are CPU seconds of ours / CPU
+seconds of theirs, of JVM and Python together: below 1 is better. `memory_10x` is the peak memory of ours at twenty
+million rows / that at two million. Numbers of `lake_...` are of a table of the lake, and those of `lake_spark_...`
+without Arrow tasks. `decision_bytes` is what of OTAP Parquet has to be read to decide / all of it. What is compared is
+not the same: `sampleBy` knows no weights, gives no exact sizes and has to be told the groups' shares (which takes a
+count of its own, not counted here); a var_opt sketch can't be computed again, and this one uses one core.
 
 `NEVE_BENCH_ROWS` sets another number of rows.
 """
@@ -13,24 +14,20 @@ again, and this one uses one core.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from bench.report import Report
 from bench.reservoir_data import SERVICES, fill, otap_bytes
 from bench.reservoir_way import K
+from bench.sizes import choose, choose_number
+from bench.usage import run_apart
 
-ROWS = int(os.environ.get("NEVE_BENCH_ROWS", "20000000"))
-WAYS = ("ours", "sample_by", "var_opt", "window", "sort")
-SAME = ("ours", "window", "sort", "var_opt")  # that keep exactly k of each group
-SAMPLE_SECONDS = 0.1
+ROWS = choose_number("NEVE_BENCH_ROWS", whole=20_000_000, quick=2_000_000)
+WAYS = ("ours", "transform", "sample_by", "var_opt", *choose(("window", "sort"), ()))
+SAME = tuple(way for way in WAYS if way != "sample_by")  # that keep exactly k of each group
 
 
 def main() -> None:
@@ -45,6 +42,8 @@ def main() -> None:
         _compare(report, found)
         _memory(report, tenth, found["ours"])
         _exact(report, tenth)
+        printed, _usage = run_apart([sys.executable, "-m", "bench.reservoir_lake", str(folder)])
+        report.ours |= json.loads(printed)
         decision, full = otap_bytes(folder)
         report.ours |= {"decision_mb": decision / 1e6, "full_mb": full / 1e6}
         report.ratios["decision_bytes"] = decision / full
@@ -75,7 +74,8 @@ def _compare(report: Report, found: dict[str, dict[str, Any]]) -> None:
     for way, theirs in found.items():
         report.baselines[way] = {"rows_per_s_core": ROWS / theirs["cpu_s"], **theirs}
         report.ratios[f"vs_{way}"] = ours["cpu_s"] / theirs["cpu_s"]
-    report.ratios["shuffle_vs_sort"] = ours["shuffle_mb"] / found["sort"]["shuffle_mb"]
+    if "sort" in found:
+        report.ratios["shuffle_vs_sort"] = found["transform"]["shuffle_mb"] / found["sort"]["shuffle_mb"]
     found["ours"] = ours
 
 
@@ -94,21 +94,10 @@ def _exact(report: Report, tenth: Rows) -> None:
 
 
 def _apart(way: str, rows: Rows) -> dict[str, Any]:
-    """What a process of its own prints last, with the most memory that its whole tree held."""
+    """Return what a process of its own prints last, with the peak memory of its whole tree."""
     command = [sys.executable, "-m", "bench.reservoir_way", way, str(rows.folder), str(rows.counts)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    watched, most = psutil.Process(process.pid), 0.0
-    while process.poll() is None:
-        try:
-            tree = [watched, *watched.children(recursive=True)]
-            most = max(most, sum(one.memory_info().rss for one in tree) / 1e6)
-        except psutil.Error:
-            continue
-        time.sleep(SAMPLE_SECONDS)
-    output, _error = process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed")
-    return {**json.loads(output.splitlines()[-1]), "tree_mb": most}
+    printed, usage = run_apart(command)
+    return {**json.loads(printed), "tree_mb": usage.peak_mb}
 
 
 if __name__ == "__main__":

@@ -8,17 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from datasketches import var_opt_sketch  # type: ignore[import-untyped]
 
 from bench.usage import Meter
 from neve.lake.config import CatalogConfig, LakeConfig, S3Config, SparkConfig
 from neve.lake.spark.session import build_session
+from neve.lake.spark.tasks import run_tasks
 from neve.reservoir.sampling.methods import Draw, make_salt
 from neve.reservoir.sampling.transform import weighted_sample, windowed_sample
+from neve.reservoir.sampling.vector_cut import VectorDraw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -26,10 +29,11 @@ K = 100
 DRAW = Draw(("service",), "id", K, make_salt("bench"), "weight")
 EARLY_CUT = "spark.sql.optimizer.windowGroupLimitThreshold"
 BATCH_ROWS = 100_000
+TASKS = 2
 
 
-def ours(rows: DataFrame, _counts: dict[str, int]) -> DataFrame:
-    """Priority sampling by our transform."""
+def transform(rows: DataFrame, _counts: dict[str, int]) -> DataFrame:
+    """Priority sampling by our transform of DataFrames."""
     return weighted_sample(rows, DRAW)
 
 
@@ -56,7 +60,7 @@ def sample_by(rows: DataFrame, counts: dict[str, int]) -> DataFrame:
 
 
 WAYS: dict[str, Callable[[DataFrame, dict[str, int]], DataFrame]] = {
-    "ours": ours,
+    "transform": transform,
     "exact": exact,
     "window": window,
     "sort": sort,
@@ -66,7 +70,7 @@ WAYS: dict[str, Callable[[DataFrame, dict[str, int]], DataFrame]] = {
 
 def main(way: str, folder: Path, counts: dict[str, int]) -> None:
     """Warm up on the first file, measure all of them, and print what was found as JSON."""
-    found = _var_opt(folder) if way == "var_opt" else _spark(way, folder, counts)
+    found = APART[way](folder) if way in APART else _spark(way, folder, counts)
     print(json.dumps(found), flush=True)
 
 
@@ -110,6 +114,33 @@ def _shuffled(spark: SparkSession) -> int:
     return sum(stages.apply(number).shuffleWriteBytes() for number in range(stages.size()))
 
 
+def _ours(folder: Path) -> dict[str, float]:
+    """Priority sampling of the files' Arrow batches in Spark's tasks, as tables of the lake are sampled."""
+    spark = _session(folder.parent)
+    files = [str(path) for path in sorted(folder.glob("*.parquet"))]
+    draw = VectorDraw(("service",), "id", K, DRAW.salt)
+
+    def cut(paths: list[str]) -> pa.Table | None:
+        return draw.cut(_batches(paths))
+
+    def sample(paths: list[str]) -> pa.Table:
+        tasks = [paths[number::TASKS] for number in range(TASKS) if paths[number::TASKS]]
+        return draw.sample(one for one in run_tasks(spark, cut, tasks) if one is not None)
+
+    sample(files[:1])
+    with Meter(with_children=True) as usage:
+        kept = sample(files)
+    spark.stop()
+    assert kept.column("adjusted_weight").null_count == 0
+    return {**vars(usage), "kept": kept.num_rows, "shuffle_mb": 0.0}
+
+
+def _batches(paths: list[str]) -> Iterator[pa.Table]:
+    for path in paths:
+        for batch in pq.ParquetFile(path, read_dictionary=["service"]).iter_batches(BATCH_ROWS, use_threads=False):
+            yield pa.Table.from_batches([batch])
+
+
 def _var_opt(folder: Path) -> dict[str, float]:
     """Apache DataSketches: a sketch for each service, updated row by row."""
     sketches: dict[str, Any] = {}
@@ -123,6 +154,9 @@ def _var_opt(folder: Path) -> dict[str, float]:
                     sketch.update(key, weight)
         kept = sum(sketch.num_samples for sketch in sketches.values())
     return {**vars(usage), "kept": kept, "shuffle_mb": 0.0}
+
+
+APART: dict[str, Callable[[Path], dict[str, float]]] = {"ours": _ours, "var_opt": _var_opt}
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from pyiceberg.expressions import And, EqualTo, Reference
 
 from bench.report import Report
+from bench.sizes import choose
 from bench.usage import Meter, Usage
 from neve.lake.commit.append import append_once
 from neve.lake.config import CatalogConfig, LakeConfig, SparkConfig
@@ -52,17 +53,17 @@ METRIC = "app.gauge.13"
 OWNERS = ("acme", "acme", "globex")
 
 START = datetime(2026, 2, 2, 9, tzinfo=UTC)
-HOURS = 3
-PODS = 150
+HOURS = choose(3, 1)
+PODS = choose(150, 15)
 COMMIT_SECONDS = 600
 
 LAST_DAY = datetime(2026, 4, 10, tzinfo=UTC)
-DAYS = (1, 10, 100)
+DAYS = choose((1, 10, 100), (1,))
 DAY_SECONDS = 86_400
 DAY_PODS = 5
 BURSTS = 10  # a day, of five minutes each
 BURST = np.arange(0.0, 300, STEP)
-CHANGES = 5  # to each table in turns; the first is for warming up
+CHANGES = choose(5, 2)  # to each table in turns; the first is for warming up
 
 SIMPLE = """
 SELECT organization_id, metric_name, array_sort(map_entries(attributes)) AS attributes,
@@ -71,7 +72,7 @@ SELECT organization_id, metric_name, array_sort(map_entries(attributes)) AS attr
        percentile_approx(value, array(0.5, 0.95, 0.99)) AS quantiles
 FROM {table} GROUP BY 1, 2, 3, 4, 5
 """
-SIMPLE_ROUNDS = 2  # the better one counts: Java is quicker the second time
+SIMPLE_ROUNDS = choose(2, 1)  # the better one counts: Java is quicker the second time
 WHERE = f"WHERE organization_id = '{OWNERS[0]}' AND metric_name = '{METRIC}'"
 RAW_VIEW = f"""
 SELECT service_name, epoch(date_trunc('hour', timestamp)) AS hour, avg(value), quantile_disc(value, 0.95)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench.report import Report
+from bench.sizes import choose
 from bench.usage import Meter
 from neve.lake.commit.append import append_once
 from neve.lake.config import CatalogConfig, LakeConfig, SparkConfig
@@ -37,7 +38,7 @@ from neve.state.store import StateStore
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FILES = 50
+FILES = choose(50, 10)
 ROWS = 10_000  # of a file
 OWNER = "acme"
 START = datetime(2026, 2, 2, 9, tzinfo=UTC)
@@ -49,9 +50,9 @@ PARTS = (
     ("payment of ", " EUR accepted, transaction ", " by visa"),
     ("cache miss for product ", ", key ", ", loading it"),
 )
-NEEDLES = 200
-ROUNDS = 9
-ABSENT = 2_000
+NEEDLES = choose(200, 40)
+ROUNDS = choose(9, 3)
+ABSENT = choose(2_000, 200)
 
 
 def main() -> None:

@@ -24,13 +24,15 @@ import psutil
 import urllib3
 
 from bench.report import Report
+from bench.sizes import choose_number
+from bench.usage import read_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-IDLE_SECONDS = float(os.environ.get("BENCH_IDLE_SECONDS", "120"))
+IDLE_SECONDS = choose_number("BENCH_IDLE_SECONDS", whole=120, quick=5)
 # Commits request jobs that start after two minutes, and Spark ends idle Python workers after another one.
-SETTLE_SECONDS = float(os.environ.get("BENCH_SETTLE_SECONDS", "200"))
+SETTLE_SECONDS = choose_number("BENCH_SETTLE_SECONDS", whole=200, quick=5)
 START_SECONDS, STOP_SECONDS = 600.0, 120.0
 POLL_SECONDS = 0.1
 NEVE = [sys.executable, "-m", "neve"]
@@ -101,9 +103,9 @@ def _idle(service: psutil.Popen, prefix: str) -> dict[str, float]:
     for process in processes:
         with suppress(psutil.Error):
             words = " ".join(process.cmdline()[1:])
-            print(f"  {_memory(process) / 1e6:6.0f} MB {_cpu(process):6.1f} CPU s  {process.name()} {words[-90:]}")
+            print(f"  {read_memory(process) / 1e6:6.0f} MB {_cpu(process):6.1f} CPU s  {process.name()} {words[-90:]}")
     return {
-        f"{prefix}idle_mb": sum(map(_memory, processes)) / 1e6,
+        f"{prefix}idle_mb": sum(map(read_memory, processes)) / 1e6,
         f"{prefix}idle_rss_mb": sum(process.memory_info().rss for process in processes) / 1e6,
         f"{prefix}idle_cpu_pct": percent,
         f"{prefix}processes": len(processes),
@@ -218,14 +220,6 @@ def _cpu_of_each(service: psutil.Popen) -> dict[int, float]:
 
 def _tree_cpu(service: psutil.Popen) -> float:
     return sum(map(_cpu, _tree(service)))
-
-
-def _memory(process: psutil.Process) -> int:
-    """Return the bytes of a process: pages that several share are counted in parts (PSS)."""
-    try:
-        return int(process.memory_full_info().pss)
-    except (psutil.Error, AttributeError):
-        return int(process.memory_info().rss) if process.is_running() else 0
 
 
 def free_ports(count: int) -> list[int]:

@@ -16,9 +16,10 @@ import yaml
 
 from bench.report import Report
 from bench.search import lake_of
+from bench.sizes import choose_number
 
 NAME, COMMITS = "start", 24
-ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
+ROUNDS = choose_number("BENCH_ROUNDS", whole=3, quick=1)
 COUNT = "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY ALL"
 COMMANDS = {
     "help": ("--help",),

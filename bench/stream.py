@@ -18,9 +18,11 @@ import psutil
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from tests.parts import kafka as broker_part
+from tests.parts.build import main as build_parts
 
 from bench.exports import Exports, exports
 from bench.report import Report
+from bench.sizes import choose
 from bench.usage import tree_cpu
 from neve.ingest.batch_writer import Publisher
 from neve.ingest.config import IngestConfig, KafkaConfig
@@ -50,14 +52,16 @@ if TYPE_CHECKING:
     from neve.ingest.results import StreamResult
     from neve.ingest.stream.job import StreamJob
 
-SEEDS = (7, 8, 9)
-ROUNDS = 3
+SEEDS = choose((7, 8, 9), (7,))
+ROUNDS = choose(3, 1)
 PARTITIONS = 2
 KINDS = {Signal.TRACES: Kind.TRACES, Signal.LOGS: Kind.LOGS, Signal.METRICS: Kind.METRICS}
 
 
 def main() -> None:
     """A round to warm up, then the best of some."""
+    if broker_part.missing():
+        build_parts(["kafka"])
     if reason := broker_part.missing():
         raise SystemExit(reason)
     sent = [exports(signal, SEEDS) for signal in Signal]

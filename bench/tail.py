@@ -8,25 +8,20 @@ alone, which is also what the decisions are checked against.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import psutil
 
 from bench.report import Report
 from bench.tail_cycle import SLOW_MS, lake_in
 from bench.tail_data import COMMIT_TRACES, TRACE_SPANS, TRACES, fill
-from bench.usage import Meter
+from bench.usage import Meter, run_apart
 from neve.lake.tables import init_tables
 
 if TYPE_CHECKING:
     from neve.lake.lake import Lake
 
-SAMPLE_SECONDS = 0.02
 MINUTES = TRACES / COMMIT_TRACES
 LATER = MINUTES + 60  # when every trace is ready
 BOUND_MB = 500
@@ -119,20 +114,7 @@ def _kept_by(lake: Lake, policy: str) -> int:
 
 
 def _apart(kind: str, folder: Path, name: str, *rest: object) -> tuple[dict[str, Any], float, float]:
-    """What a process of its own prints last, the most memory of its tree, and its CPU seconds."""
+    """Return what a process of its own prints last, the peak memory of its tree, and its CPU seconds."""
     command = [sys.executable, "-m", "bench.tail_cycle", kind, str(folder), name, *map(str, rest)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    watched, most, cpu = psutil.Process(process.pid), 0.0, 0.0
-    while process.poll() is None:
-        try:
-            tree = [watched, *watched.children(recursive=True)]
-            most = max(most, sum(one.memory_info().rss for one in tree) / 1e6)
-            times = [one.cpu_times() for one in tree]
-            cpu = max(cpu, sum(one.user + one.system for one in times))
-        except psutil.Error:
-            continue
-        time.sleep(SAMPLE_SECONDS)
-    output, _error = process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed")
-    return json.loads(output.splitlines()[-1]), most, cpu
+    printed, usage = run_apart(command)
+    return json.loads(printed), usage.peak_mb, usage.cpu_s

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from bench.sizes import choose_number
 from neve.lake.commit.append import append_once
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.columns import STRING_MAP, TIMESTAMP
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Ints = npt.NDArray[np.int64]
 
-TRACES = int(os.environ.get("BENCH_TRACES", "1000000"))
+TRACES = choose_number("BENCH_TRACES", whole=1_000_000, quick=20_000)
 TRACE_SPANS = 25
 COMMIT_TRACES = 20_000
 START = datetime(2026, 2, 2, 9, tzinfo=UTC)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from bench.sizes import choose_number
 from neve.lake.commit.append import append_once
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import SPANS
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Words = npt.NDArray[np.uint64]
 
-ROWS = int(os.environ.get("BENCH_ROWS", "5000000"))
+ROWS = choose_number("BENCH_ROWS", whole=5_000_000, quick=60_000)
 TRACE_SPANS = 6
 DAYS = 90
 OLD_SHARE = 0.2  # of the spans, over the days before

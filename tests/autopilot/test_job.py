@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
-import pyarrow as pa
 import pytest
 
 from neve.app.autopilot import run_nightly
@@ -33,16 +32,13 @@ from neve.autopilot.workload.queries import Query, TableUse
 from neve.autopilot.workload_scan import WorkloadScan, list_layout_changes, matches_table
 from neve.errors import Cancelled, ConfigError, LakeError, LeaseTaken
 from neve.jobs.queue import JobQueue
-from neve.lake.commit.append import append_once
 from neve.lake.tables import init_tables
-from neve.lake.write.table_writer import Target, write_files
-from neve.model.query_log import QUERIES
 from neve.predicate.filters import Test
 from neve.state.config import StateConfig
 from neve.state.leases import hold_worker_lease
 from neve.state.sql_documents import SqlDocuments
 from neve.state.store import StateStore
-from tests.autopilot.rollout.orders import TABLE, TARGET_BYTES, ids, make_orders, rollout_in
+from tests.autopilot.rollout.orders import TABLE, TARGET_BYTES, ids, make_orders, put_queries, rollout_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,28 +53,6 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 3, 1, 2, tzinfo=UTC)
 SECRET = 987654321  # a customer that nobody else asks for
 BEFORE, AFTER = Layout(), Layout(sort=("customer",))
-
-
-def put_queries(lake: Lake, statements: list[str]) -> None:
-    """Rows of Neve's own table of queries."""
-    table = lake.table(QUERIES.name)
-    rows: list[dict[str, Any]] = [
-        {
-            "organization_id": "acme",
-            "timestamp": NOW - timedelta(hours=1 + number % 100),
-            "query_id": f"{number:032x}",
-            "sql": sql,
-            "scans": [],
-            "bytes": 50_000_000_000,
-            "seconds": 0.5,
-            "cache": "miss",
-            "rollup": "",
-            "state": "done",
-        }
-        for number, sql in enumerate(statements)
-    ]
-    files = write_files(Target.of(table), pa.Table.from_pylist(rows, schema=QUERIES.schema))
-    append_once(table, files, batch_id="queries", operation="test")
 
 
 def pilot_in(lake: Lake, folder: Path, **config: Any) -> tuple[AttemptRunner, SqlDocuments]:
@@ -122,7 +96,7 @@ def shop(make_lake: Callable[..., Lake]) -> Lake:
         f"SELECT count(*) AS n, sum(price) FROM shop.orders WHERE customer = {number % 97}" for number in range(60)
     ]
     asked += [f"SELECT id FROM shop.orders WHERE customer = {SECRET}", "SELECT FROM WHERE 'oops"]
-    put_queries(lake, asked)
+    put_queries(lake, asked, NOW)
     return lake
 
 

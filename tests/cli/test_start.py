@@ -22,7 +22,7 @@ COMMANDS = (  # in the order of their sections
     *("query", "logs", "trace", "map", "tables"),
     *("rules", "tail", "reservoir"),
     *("compact", "maintain", "rollup", "search", "series", "traces", "autopilot"),
-    *("status", "top", "plan", "jobs", "policies"),
+    *("status", "top", "plan", "jobs", "policies", "size"),
     *("keys", "audit", "erase"),
 )
 ASK = f"""

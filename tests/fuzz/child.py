@@ -7,6 +7,7 @@ ends. An input that raises what its target does not document is printed as one l
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import gc
 import json
 import mmap
@@ -243,6 +244,7 @@ def load_target(module: str, name: str, guided: bool) -> Target:
 
 def main() -> None:
     """Run what the command line says."""
+    faulthandler.enable()  # a crash in native code says where Python was
     options = _options()
     runner = Runner(
         load_target(options.module, options.target, options.guided > 0),

@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 LOOK_SECONDS = 0.25
 BLOCKED_SECONDS = 120.0  # without a new input and without work of the processor: nothing will come any more
 BLOCKED_CPU_SECONDS = 0.05
+PAUSED_SECONDS = 10.0  # between two looks: this process was stopped meanwhile, and so was the other one
 MOST_FINDINGS = 20  # of one target; then it is clear that there is work to do
 OUT_OF_MEMORY = ("memory allocation of", "bad_alloc", "MemoryError", "out of memory", "Cannot allocate memory")
 TAIL_BYTES = 4000
@@ -57,6 +58,7 @@ class Ended:
     running: bytes
     tail: str
     blocked: bool = False
+    paused: float = 0.0  # seconds in which the fuzzer itself was stopped
 
     @property
     def tried(self) -> int:
@@ -110,9 +112,9 @@ def repeat(target: Target, plan: Plan, path: Path, tell: Callable[[str], None]) 
 
 def _run_inputs(target: Target, plan: Plan, outcome: Outcome, tell: Callable[[str], None], guided: bool) -> None:
     """Start processes, one after the other, until the time is over or all inputs ran."""
-    began, done, lives = time.monotonic(), 0, 0
+    began, paused, done, lives = time.monotonic(), 0.0, 0, 0
     while len(outcome.findings) < MOST_FINDINGS:
-        left = plan.seconds - (time.monotonic() - began)
+        left = plan.seconds - (time.monotonic() - began - paused)
         if done >= plan.inputs if plan.inputs else left < 1:
             return
         arguments = ["--first", str(done), "--count", str(plan.inputs - done if plan.inputs else 10**9)]
@@ -124,6 +126,7 @@ def _run_inputs(target: Target, plan: Plan, outcome: Outcome, tell: Callable[[st
             target, plan, [*arguments, "--seed", str(plan.seed + lives * guided)], None if plan.inputs else left
         )
         done += ended.tried
+        paused += ended.paused
         lives += 1
         _note(outcome, ended, tell, plan, confirm=partial(_repeats, target, plan))
 
@@ -182,33 +185,40 @@ def _run(target: Target, plan: Plan, arguments: Sequence[str], seconds: float | 
             process = subprocess.Popen(
                 [*command, *limits, *arguments], cwd=ROOT, env=environment, stdout=printed, stderr=errors
             )
-            how = _watch(process, note, seconds)
+            how, paused = _watch(process, note, seconds)
         inputs, peak_kb, cpu, running = Note.at(note).read()
         code = 0 if how == "stopped" else process.returncode
         lines = [json.loads(line) for line in out.read_text().splitlines() if line.startswith("{")]
         tail = log.read_bytes()[-TAIL_BYTES:].decode(errors="replace")
-        return Ended(code, lines, inputs, peak_kb / 1024, cpu, running if code else b"", tail, how == "blocked")
+        return Ended(code, lines, inputs, peak_kb / 1024, cpu, running if code else b"", tail, how == "blocked", paused)
 
 
-def _watch(process: subprocess.Popen[bytes], note: Path, seconds: float | None) -> str:
-    """Wait for the end; a process that neither works nor gets on is ended."""
-    began = changed = time.monotonic()
+def _watch(process: subprocess.Popen[bytes], note: Path, seconds: float | None) -> tuple[str, float]:
+    """Wait for the end, and tell how it came and for how long both were stopped meanwhile.
+
+    A process that neither works nor gets on is ended.
+    """
+    began = changed = looked = time.monotonic()
+    paused = 0.0
     state: tuple[int, float] = (-1, 0.0)
     while process.poll() is None:
         time.sleep(LOOK_SECONDS)
         now = time.monotonic()
-        if seconds is not None and now - began > seconds + 5:
+        if now - looked > PAUSED_SECONDS:  # a pause is no hang
+            changed, paused = now, paused + now - looked
+        looked = now
+        if seconds is not None and now - began - paused > seconds + 5:
             process.kill()
             process.wait()
-            return "stopped"
+            return "stopped", paused
         cpu, inputs = _cpu_seconds(process.pid), Note.at(note).read()[0] if note.exists() else 0
         if inputs != state[0] or cpu - state[1] > BLOCKED_CPU_SECONDS or waits_for_processor(process.pid):
             state, changed = (inputs, cpu), now
         elif now - changed > BLOCKED_SECONDS:
             process.kill()
             process.wait()
-            return "blocked"
-    return "ended"
+            return "blocked", paused
+    return "ended", paused
 
 
 def waits_for_processor(pid: int) -> bool:

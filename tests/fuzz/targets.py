@@ -31,7 +31,7 @@ from neve.query.engine.worker import RECURSION
 from neve.query.sql.duckdb_statement import DuckDBStatement, check_duckdb_statement, draw_source_names
 from neve.query.sql.statement import parse, write_for_duckdb
 from neve.raw.frame import Encoding
-from neve.raw.zone import Segment
+from neve.raw.segments import Segment
 from neve.receive.check import check_message
 from neve.receive.receiver import Export
 from neve.receive.refusal import Refusal

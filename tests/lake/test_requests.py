@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import pickle
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
@@ -14,33 +11,14 @@ import pytest
 from neve.lake.config import S3Config
 from neve.lake.storage.arrow_file_io import ArrowFileIO
 from neve.lake.storage.filesystem import resolve_filesystem
+from tests.parts.s3 import recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.parts.s3 import S3
 
 pytestmark = pytest.mark.parts
 
 SMALL, LARGE = b"x" * 1000, b"x" * 12_000_000
-
-
-def post(s3: S3, action: str) -> bytes:
-    """Send a command to the recorder of requests."""
-    connection = http.client.HTTPConnection(s3.host, s3.port, timeout=60)
-    connection.request("GET" if action.startswith("download") else "POST", f"/moto-api/recorder/{action}")
-    return connection.getresponse().read()
-
-
-@contextmanager
-def recorded(s3: S3) -> Iterator[list[str]]:
-    """Yield a list that has the methods of all requests after the block."""
-    methods: list[str] = []
-    post(s3, "reset-recording")
-    post(s3, "start-recording")
-    yield methods
-    post(s3, "stop-recording")
-    methods += [json.loads(line)["method"] for line in post(s3, "download-recording").splitlines()]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Operators work with the page: jobs, layouts, what-if and rejected records, against a real server and state store."""
+"""Operators work with the page: dead jobs, what-if and rejected records; `test_workers.py` has jobs that run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from neve.autopilot.attempt import Stage
-from neve.autopilot.history import History
-from neve.jobs.job import JobState, Progress, Task
+from neve.jobs.job import JobState, Task
 from neve.jobs.queue import JobQueue
 from tests.page.demo_lake import ORGANIZATION, serve_api
-from tests.page.operator_lake import HOSTILE, LEASE_SECONDS, TABLE, begin_attempt
+from tests.page.operator_lake import HOSTILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,32 +44,6 @@ def confirm(page: Page, name: str, reason: str = "", typed: str = "") -> None:
     expect(dialog).to_be_hidden()
 
 
-def test_a_job_is_started_watched_and_cancelled(window: Visitor, operated: Operated) -> None:
-    """Its progress appears without a reload, and its end has the reason that was given."""
-    page = window.open("/jobs")
-    page.get_by_role("button", name="Start job").click()
-    dialog = page.get_by_role("dialog", name="Start job")
-    dialog.get_by_role("combobox").nth(1).select_option("logs")
-    dialog.get_by_label("Reason, for the log").fill("before the review")
-    assert window.violations() == []
-    dialog.get_by_role("button", name="Start job").click()
-    beside = page.get_by_role("complementary", name="Job")
-    expect(beside).to_contain_text("before the review")
-    job_id = page.url.partition("job=")[2].partition("&")[0]
-    jobs = JobQueue(operated.documents)
-    job = jobs.claim("w:1:1", [Task.COMPACT], LEASE_SECONDS, allowed=lambda one: None if one.id == job_id else "no")
-    assert job is not None
-    jobs.renew(job, LEASE_SECONDS, Progress("groups", 2, 5))
-    expect(beside).to_contain_text("2 of 5 groups")
-    confirm(page, "Cancel job", "wrong day")
-    expect(beside.get_by_text("ending")).to_be_visible()
-    assert window.violations() == []
-    assert jobs.renew(job, LEASE_SECONDS, Progress("groups", 3, 5)).cancel
-    jobs.release(job)
-    expect(beside.get_by_text("cancelled", exact=True)).to_be_visible()
-    expect(beside).to_contain_text("cancelled: wrong day")
-
-
 def test_a_dead_job_is_replayed(window: Visitor, operated: Operated) -> None:
     """The list of dead jobs shows its error; afterwards it waits again."""
     page = window.open("/jobs?state=dead")
@@ -82,27 +54,6 @@ def test_a_dead_job_is_replayed(window: Visitor, operated: Operated) -> None:
     confirm(page, "Replay job", "index removed")
     expect(beside.get_by_text("queued", exact=True)).to_be_visible()
     assert JobQueue(operated.documents).list(states=(JobState.QUEUED,), task=Task.SEARCH)
-
-
-def test_a_layout_is_approved_and_rolled_back(window: Visitor, operated: Operated) -> None:
-    """Both are jobs that need the name of the table; the page follows them to their end."""
-    attempt_id = "20260203020000-aaaaaa"
-    begin_attempt(operated.documents, attempt_id, Stage.STAGED, Stage.CANARY)
-    page = window.open(f"/layouts/{attempt_id}")
-    for name, stage, words in (
-        ("Approve and merge", Stage.MERGED, "approve"),
-        ("Roll back", Stage.ROLLED_BACK, "rollback"),
-    ):
-        confirm(page, name, "reviewed", typed=TABLE)
-        expect(page.get_by_role("status").filter(has_text="reviewed")).to_be_visible()
-        jobs = JobQueue(operated.documents)
-        job = jobs.claim("w:1:1", [Task.LAYOUT], LEASE_SECONDS)
-        assert job is not None
-        assert job.window == f"{words}:{attempt_id}"
-        History(operated.documents).note(TABLE, attempt_id, stage, job.reason)
-        jobs.finish(job, "done", {})
-        expect(page.get_by_role("main").get_by_text(stage.value.replace("_", " ")).first).to_be_visible()
-    expect(page.get_by_role("region", name="Stages")).to_contain_text("rolled back by anyone on this machine: reviewed")
 
 
 def test_what_if_of_a_policy_file(window: Visitor, operated: Operated) -> None:

@@ -1,5 +1,7 @@
 """S3: moto, which keeps objects in memory, and versitygw, which keeps them as files."""
 
+import http.client
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -85,3 +87,21 @@ def versitygw() -> Iterator[S3]:
 def versitygw_program() -> Path:
     """Return where the cache keeps versitygw."""
     return cache.place(VERSITYGW, VERSITYGW_VERSION) / VERSITYGW
+
+
+@contextmanager
+def recorded(s3: S3) -> Iterator[list[str]]:
+    """Yield a list that has the methods of all requests to moto after the block."""
+    methods: list[str] = []
+    _post(s3, "reset-recording")
+    _post(s3, "start-recording")
+    yield methods
+    _post(s3, "stop-recording")
+    methods += [json.loads(line)["method"] for line in _post(s3, "download-recording").splitlines()]
+
+
+def _post(s3: S3, action: str) -> bytes:
+    """Send a command to moto's recorder of requests."""
+    connection = http.client.HTTPConnection(s3.host, s3.port, timeout=60)
+    connection.request("GET" if action.startswith("download") else "POST", f"/moto-api/recorder/{action}")
+    return connection.getresponse().read()

@@ -65,7 +65,7 @@ def erase_records(  # noqa: PLR0913 - the parts of a lake, and what to erase
         if zone.backlog()
     ]
     tables = eraser.erase()
-    removed = sum(zone.clean(0) for zone in _zones(settings))
+    removed = sum(zone.purge() for zone in _zones(settings))
     old = eraser.search_old()
     touched = {one.table for one in tables if one.matched} | set(old)
     snapshots = eraser.expire(sorted(touched))

@@ -305,7 +305,7 @@ def _ingest(context: Context, request: FileRequest, as_json: bool) -> int:
 
 def _preview(context: Context, request: FileRequest, as_json: bool) -> int:
     from neve.app.wiring import build_own_folders
-    from neve.ingest.files.preview import preview_files
+    from neve.ingest.preview import preview_files
 
     settings = context.settings
     own = build_own_folders(settings, context.lake)

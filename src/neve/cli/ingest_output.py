@@ -10,7 +10,7 @@ from neve.text import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from neve.ingest.files.preview import FilePreview, PartPreview, Preview
+    from neve.ingest.preview import FilePreview, PartPreview, Preview
     from neve.ingest.results import IngestResult
 
 MOST_PATHS = 20

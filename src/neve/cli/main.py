@@ -77,6 +77,7 @@ SECTIONS = {  # of `neve --help`: the module of each command
         "plan": "neve.cli.status",
         "jobs": "neve.cli.operator_commands",
         "policies": "neve.cli.operator_commands",
+        "size": "neve.cli.size",
     },
     "Security": {
         "keys": "neve.cli.security.keys",

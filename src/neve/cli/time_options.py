@@ -25,7 +25,7 @@ class TimeParam(click.ParamType["datetime"]):
         from datetime import UTC, datetime
 
         try:
-            if self._ago and (ago := _parse_duration(value)) is not None:
+            if self._ago and (ago := parse_duration(value)) is not None:
                 return datetime.now(UTC) - ago
             moment = datetime.fromisoformat(str(value))
         except OverflowError:
@@ -54,7 +54,7 @@ class SinceParam(click.ParamType["datetime"]):
         if isinstance(value, datetime):
             return value
         try:
-            if (ago := _parse_duration(value)) is not None:
+            if (ago := parse_duration(value)) is not None:
                 return datetime.now(UTC) - ago
             datetime.fromisoformat(str(value))
         except OverflowError:
@@ -79,7 +79,7 @@ class UntilParam(click.ParamType["datetime"]):
             return value
         now = datetime.now(UTC)
         try:
-            ahead = _parse_duration(value)
+            ahead = parse_duration(value)
             moment = now + ahead if ahead is not None else TimeParam().convert(value, param, ctx)
         except OverflowError:
             self.fail(f"{value!r} is too far in the future", param, ctx)
@@ -88,7 +88,7 @@ class UntilParam(click.ParamType["datetime"]):
         return moment
 
 
-def _parse_duration(value: Any) -> timedelta | None:
+def parse_duration(value: Any) -> timedelta | None:
     """Parse a number and a unit; return None for any other text."""
     from datetime import timedelta
 

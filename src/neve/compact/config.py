@@ -52,7 +52,7 @@ class CompactConfig(Section):
 
     time_column: str = Field("", description="column with the record time; empty: detected by name and partitioning")
     hot_seconds: int = Field(
-        900,
+        30,
         ge=0,
         description="files with records younger than this are not rewritten: writers still add to their partition",
     )

@@ -58,7 +58,8 @@ class QueryConfig(Section):
     spill_bytes: int = Field(
         10_000_000_000,
         ge=0,
-        description="disk space for spilling, over all queries; 0: none",
+        description="disk space for spilling, over all queries; a query with less memory gets less in proportion; "
+        "0: none",
     )
     max_rows: int = Field(
         1000, ge=1, description="maximum number of rows printed to a terminal; files contain all rows"

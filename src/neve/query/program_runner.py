@@ -17,6 +17,7 @@ from neve.query.engine_errors import FilesMissing, planning_errors
 from neve.query.execution import CollectingRun, StoredRun
 from neve.query.query_plan import plan_query, table_version
 from neve.query.request import Statistics, TimeRange
+from neve.query.sql.statement import pin_clock
 from neve.query.statement_runner import ATTEMPTS
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class ProgramRunner:
     def _plan_within(self, running: RunningQuery, request: Request, look: CatalogView) -> QueryPlan:
         """Plan a statement of a running program, whose planner measures the CPU time of all of them together."""
         with planning_errors():
-            statement = self.statements.parse(running, request)
+            statement = pin_clock(self.statements.parse(running, request), running.started)
             return plan_query(request, statement, self.statements.config, self.statements.sources, running.check, look)
 
     def _list_versions(self, program: Program, look: CatalogView) -> TableVersions:

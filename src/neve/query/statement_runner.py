@@ -22,7 +22,7 @@ from neve.query.query_plan import (
 )
 from neve.query.request import UTC_ZONE, Statistics
 from neve.query.sql.pivots import fill_pivots, values_statement
-from neve.query.sql.statement import parse
+from neve.query.sql.statement import parse, pin_clock
 
 if TYPE_CHECKING:
     from neve.query.cache import ResultCache
@@ -98,6 +98,7 @@ class StatementRunner:
             return parse(request.sql, self.sources.tables.schemas(), request.parameters)
 
     def _plan(self, running: RunningQuery, statement: Statement, look: CatalogView | None = None) -> QueryPlan:
+        statement = pin_clock(statement, running.started)
         return plan_query(running.request, statement, self.config, self.sources, running.check, look)
 
     def _plan_pivots(self, running: RunningQuery, statement: Statement, limits: Limits) -> QueryPlan:

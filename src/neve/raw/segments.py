@@ -11,8 +11,10 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import threading
 import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from neve.errors import RawZoneError
 from neve.lake.storage.call_counters import CALLS, Operation
@@ -21,7 +23,7 @@ from neve.raw.frame import MAGIC, decode
 from neve.raw.segment_files import OPEN, SEALED, SegmentFiles, format_segment_name, seal_file, sync_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Executor
     from pathlib import Path
 
@@ -30,6 +32,58 @@ if TYPE_CHECKING:
 
 LOCK = ".lock"
 PIECES_AT_ONCE = 512  # below every system's limit for one writev
+PAGE_SEGMENTS = 1000  # as many objects as one request lists
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A sealed segment: its writer, its number and its path."""
+
+    writer: str
+    number: int
+    path: str
+    size: int
+    modified: float = 0.0
+
+
+class StoredFile(NamedTuple):
+    """A file of a zone."""
+
+    path: str
+    size: int
+    modified: float
+
+
+def format_page_name(number: int) -> str:
+    """Return the name of the folder that holds a segment in object storage."""
+    return f"{number // PAGE_SEGMENTS:09d}"
+
+
+def format_object_name(number: int) -> str:
+    """Return the name of a segment below its writer.
+
+    >>> format_object_name(12345)
+    '000000012/000000012345.raw'
+    """
+    return f"{format_page_name(number)}/{format_segment_name(number)}{SEALED}"
+
+
+def parse_segment(file: StoredFile) -> Segment | None:
+    """Return the segment that a file holds, None for other files.
+
+    >>> for path in ("zone/w-1/000000000007.raw", "zone/w-1/000000002/000000002001.raw", "zone/w-1/000000000008.open"):
+    ...     found = parse_segment(StoredFile(path, 1, 0.0))
+    ...     print(found and (found.writer, found.number))
+    ('w-1', 7)
+    ('w-1', 2001)
+    None
+    """
+    *above, name = file.path.split("/")
+    number = name.removesuffix(SEALED)
+    if number == name or not number.isdecimal() or not above:
+        return None
+    writer = above[-2] if above[-1].isdecimal() and len(above) > 1 else above[-1]
+    return None if writer.startswith(".") else Segment(writer, int(number), *file)
 
 
 def make_writer_name() -> str:
@@ -216,25 +270,33 @@ def find_free_bytes(folder: Path) -> int:
 
 
 MIN_LINGER_SECONDS = 0.2  # one object per request would make many small objects
+IDLE_SECONDS = 600.0  # a writer in object storage that wrote nothing for so long never writes again
 
 
 class ObjectSink:
     """Segments of one writer in object storage. They are written in order, so none exists before its predecessor."""
 
-    def __init__(self, zone: str, s3: S3Config) -> None:
+    def __init__(self, zone: str, s3: S3Config, clock: Callable[[], float] = time.monotonic) -> None:
         from neve.lake.storage.filesystem import resolve_filesystem  # noqa: PLC0415 - Arrow, not for the status
 
         self._filesystem, self._prefix = resolve_filesystem(zone, s3)
         self.writer = make_writer_name()
         self.open_bytes = 0
-        self._number = 0
+        self.number = 0
+        self._clock = clock
+        self._last_write = clock()
+        self._written: list[Segment] = []
+        self._lock = threading.Lock()
 
     def write(self, pieces: Sequence[bytes]) -> None:
         """Put one object that holds the pieces."""
-        path = f"{self._prefix.rstrip('/')}/{self.writer}/{format_segment_name(self._number)}{SEALED}"
+        self._change_writer_if_idle()
+        path = f"{self._prefix.rstrip('/')}/{self.writer}/{format_object_name(self.number)}"
         try:
             with self._filesystem.open_output_stream(path, compression=None) as stream:
-                stream.write(b"".join([MAGIC, *pieces]))
+                size = stream.write(b"".join([MAGIC, *pieces]))
+            with self._lock:
+                self._written.append(Segment(self.writer, self.number, f"s3://{path}", size))
         except OSError as error:
             # It is unknown whether the object exists. If it does, its frames were sent again by clients, and ingestion
             # removes the duplicates.
@@ -244,7 +306,21 @@ class ObjectSink:
                 public="writing to its object storage failed",
             ) from error
         finally:
-            self._number += 1  # the number is never reused
+            self.number += 1  # the number is never reused
+            self._last_write = self._clock()
+
+    def _change_writer_if_idle(self) -> None:
+        """Begin a new writer after a pause: the folder of the earlier one may be deleted at any moment."""
+        if self._clock() - self._last_write < IDLE_SECONDS:
+            return
+        with self._lock:
+            self.writer, self.number, self._written = make_writer_name(), 0, []
+
+    def waiting(self, position: int) -> list[Segment]:
+        """Return the segments that this sink wrote at and behind a position, and forget the others."""
+        with self._lock:
+            self._written = [segment for segment in self._written if segment.number >= position]
+            return list(self._written)
 
     def tick(self) -> None:
         """Do nothing: no segment is ever open."""

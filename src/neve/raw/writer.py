@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from neve.errors import RawZoneError
+from neve.raw.backlog_report import ReportedBacklog
 from neve.raw.frame import encode
 from neve.raw.segments import MIN_LINGER_SECONDS, LocalSink, ObjectSink
 from neve.raw.zone import RawZone
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from neve.lake.config import S3Config
     from neve.raw.config import RawConfig
     from neve.raw.frame import Frame
-    from neve.raw.zone import Segment
+    from neve.raw.segments import Segment
 
 
 IDLE_SECONDS = 0.25  # interval of ticks of a sink that gets no frames
@@ -66,7 +67,7 @@ class GroupCommit:
     """Group commit of frames for the requests of one event loop."""
 
     def __init__(self, sink: Sink, *, linger_seconds: float = 0.0) -> None:
-        self._sink = sink
+        self.sink = sink
         self._linger = linger_seconds
         self._loop = asyncio.get_running_loop()
         self._group = Group()
@@ -79,7 +80,7 @@ class GroupCommit:
 
     def own_backlog(self, segments: Sequence[Segment]) -> int:
         """Return the durable bytes of this writer that are not in the tables yet, given the waiting segments."""
-        return self._sink.open_bytes + sum(segment.size for segment in segments if segment.writer == self._sink.writer)
+        return self.sink.open_bytes + sum(segment.size for segment in segments if segment.writer == self.sink.writer)
 
     @property
     def waiting_bytes(self) -> int:
@@ -116,8 +117,8 @@ class GroupCommit:
                 self._commit(group)
             elif closed:
                 break
-            self._run_safely(self._sink.tick)
-        self._run_safely(self._sink.close)
+            self._run_safely(self.sink.tick)
+        self._run_safely(self.sink.close)
 
     def _take(self) -> tuple[Group, bool]:
         """Return the next group that is due, or an empty one after an idle interval."""
@@ -132,7 +133,7 @@ class GroupCommit:
 
     def _commit(self, group: Group) -> None:
         started = time.monotonic()
-        error = self._run_safely(lambda: self._sink.write(group.pieces))
+        error = self._run_safely(lambda: self.sink.write(group.pieces))
         self.groups += 1
         self.seconds += time.monotonic() - started
         try:
@@ -159,6 +160,12 @@ def _resolve_futures(waiting: list[asyncio.Future[None]], error: RawZoneError | 
             future.set_result(None)
         else:
             future.set_exception(error)
+
+
+def find_backlog_reader(zone: RawZone, writer: GroupCommit) -> Callable[[], list[Segment]]:
+    """Return the function that finds what waits in a zone: by a listing on a disk, by reports in object storage."""
+    sink = writer.sink
+    return ReportedBacklog(zone, sink).read if isinstance(sink, ObjectSink) else zone.backlog
 
 
 def open_writer(config: RawConfig, s3: S3Config, name: str) -> GroupCommit:

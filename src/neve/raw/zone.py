@@ -9,36 +9,27 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from neve.lake.storage.call_counters import CALLS, Operation
 from neve.local_folders import make_private_folder
-from neve.raw.segment_files import OPEN, SEALED, sync_path
-from neve.raw.segments import LOCK, find_free_bytes, recover_writers, take_lock
+from neve.raw.object_pages import ObjectPages
+from neve.raw.segment_files import sync_path
+from neve.raw.segments import LOCK, StoredFile, find_free_bytes, parse_segment, recover_writers, take_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import pyarrow.fs as pafs
 
     from neve.lake.config import S3Config
+    from neve.raw.segments import Segment
 
 OTLP, EVENTS = "otlp", "events"
 CONSUMED = "consumed.json"
 BEGUN = "begun.json"
 
 Numbers = dict[str, int]
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A sealed segment: its writer, its number and its path."""
-
-    writer: str
-    number: int
-    path: str
-    size: int
-    modified: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -68,10 +59,27 @@ class RawZone:
         """Seal the open segments of dead writers, so that they can be read."""
         return recover_writers(Path(self.location)) if self.is_local else []
 
-    def segments(self) -> list[Segment]:
-        """List the sealed segments by writer and number."""
-        found = (_parse_segment(file) for file in self._list_files() if file.path.endswith(SEALED))
-        return sorted((segment for segment in found if segment), key=lambda segment: (segment.writer, segment.number))
+    def writers(self) -> set[str]:
+        """List the writers that may have segments."""
+        if not self.is_local:
+            return set(self._pages.writers())
+        folder = Path(self.location)
+        with CALLS.time_call(Operation.LIST, "file"):
+            return {path.name for path in folder.glob("*-*/")} if folder.is_dir() else set()
+
+    def segments(self, since: Mapping[str, int] | None = None) -> list[Segment]:
+        """List the sealed segments by writer and number, from the positions in `since` on.
+
+        In object storage that takes a few requests for each writer, however many segments are below the positions.
+        """
+        start = since or {}
+        if self.is_local:
+            with CALLS.time_call(Operation.LIST, "file"):
+                found = [segment for file in _list_local_files(self.location) if (segment := parse_segment(file))]
+        else:
+            found = self._pages.segments(start)
+        waiting = (segment for segment in found if segment.number >= start.get(segment.writer, 0))
+        return sorted(waiting, key=lambda segment: (segment.writer, segment.number))
 
     def read(self, path: str) -> bytes:
         """Read the bytes of a segment."""
@@ -91,7 +99,7 @@ class RawZone:
 
     def mark_consumed(self, positions: Numbers) -> None:
         """Record the positions up to which segments are in the tables."""
-        self._write_numbers(CONSUMED, positions)
+        self.write_document(CONSUMED, positions)
 
     def begin(self, segments: Iterable[Segment]) -> int:
         """Record the start of a batch of segments. Return the number of starts of the segment that started most often.
@@ -101,36 +109,50 @@ class RawZone:
         before = self._read_numbers(BEGUN)
         names = [f"{segment.writer}/{segment.number}" for segment in segments]
         begun = {name: before.get(name, 0) + 1 for name in names}
-        self._write_numbers(BEGUN, begun)
+        self.write_document(BEGUN, begun)
         return max(begun.values(), default=0)
 
     def backlog(self) -> list[Segment]:
         """List the segments that are not in the tables yet."""
-        consumed = self.read_consumed()
-        return [segment for segment in self.segments() if segment.number >= consumed.get(segment.writer, 0)]
+        return self.segments(self.read_consumed())
 
     def clean(self, keep_seconds: float) -> int:
-        """Delete segments that were consumed long enough ago, and dead writers without segments.
+        """Delete segments that were consumed long enough ago, and dead writers. Return the number of segments deleted.
 
-        Return the number deleted.
+        In object storage, segments are deleted by pages: some of them live longer.
         """
         consumed, before = self.read_consumed(), time.time() - keep_seconds
+        if not self.is_local:
+            return self._pages.clean(consumed, keep_seconds)
         gone = [
             segment
             for segment in self.segments()
             if segment.number < consumed.get(segment.writer, 0) and segment.modified < before
         ]
-        self._remove(gone)
-        if self.is_local:
-            self._remove_dead_writers()
+        for segment in gone:
+            with suppress(FileNotFoundError), CALLS.time_call(Operation.DELETE, "file"):  # another one was faster
+                os.unlink(segment.path)
+        self._remove_dead_writers()
         return len(gone)
 
-    def _read_numbers(self, name: str) -> Numbers:
+    def purge(self) -> int:
+        """Delete every segment that is in the tables, whatever its age. Return the number deleted."""
+        return self.clean(0) if self.is_local else self._pages.purge(self.read_consumed())
+
+    def read_document(self, name: str) -> Any:
+        """Read a JSON document of the zone. Return None if there is none, or an unreadable one."""
         try:
-            numbers: Numbers = json.loads(self._read_small(f"{self.location}/{name}"))
+            return json.loads(self._read_small(f"{self.location}/{name}"))
         except (FileNotFoundError, ValueError):
-            return {}
+            return None
+
+    def _read_numbers(self, name: str) -> Numbers:
+        numbers: Numbers = self.read_document(name) or {}
         return numbers
+
+    @property
+    def _pages(self) -> ObjectPages:
+        return ObjectPages(self.location, self.s3)
 
     def _read_small(self, path: str) -> bytes:
         if self.is_local:
@@ -141,13 +163,14 @@ class RawZone:
             data: bytes = stream.read()
             return data
 
-    def _write_numbers(self, name: str, numbers: Numbers) -> None:
+    def write_document(self, name: str, document: Mapping[str, Any]) -> None:
+        """Replace a JSON document of the zone, durably and as a whole."""
         filesystem, inner = self._resolve(f"{self.location}/{name}")
         if self.is_local:
             make_private_folder(Path(self.location))
         written = f"{inner}.new" if self.is_local else inner  # an object is replaced atomically, a file is not
         with filesystem.open_output_stream(written) as stream:
-            stream.write(json.dumps(numbers, sort_keys=True).encode())
+            stream.write(json.dumps(document, sort_keys=True).encode())
         if written != inner:
             sync_path(Path(written))
             filesystem.move(written, inner)
@@ -157,23 +180,6 @@ class RawZone:
         from neve.lake.storage.filesystem import resolve_filesystem  # noqa: PLC0415 - Arrow, not for the status
 
         return resolve_filesystem(path, self.s3)
-
-    def _list_files(self) -> list[_File]:
-        if self.is_local:
-            with CALLS.time_call(Operation.LIST, "file"):
-                return _list_local_files(self.location)
-        import pyarrow.fs as pafs  # noqa: PLC0415 - as above
-
-        filesystem, inner = self._resolve(self.location)
-        selector = pafs.FileSelector(inner, recursive=True, allow_not_found=True)
-        entries = [entry for entry in filesystem.get_file_info(selector) if entry.type == pafs.FileType.File]
-        return [_File(f"s3://{entry.path}", entry.size, (entry.mtime_ns or 0) / 1e9) for entry in entries]
-
-    def _remove(self, segments: Iterable[Segment]) -> None:
-        for segment in segments:
-            filesystem, inner = self._resolve(segment.path)
-            with suppress(FileNotFoundError):  # another cleaner was faster
-                filesystem.delete_file(inner)
 
     def _remove_dead_writers(self) -> None:
         for folder in Path(self.location).glob("*-*/"):
@@ -186,15 +192,7 @@ class RawZone:
                 os.close(lock)
 
 
-class _File(NamedTuple):
-    """A file of a zone."""
-
-    path: str
-    size: int
-    modified: float
-
-
-def _list_local_files(folder: str) -> list[_File]:
+def _list_local_files(folder: str) -> list[StoredFile]:
     """List the files in a folder and below it. None if there is no such folder."""
     found = []
     for above, _folders, names in os.walk(folder):
@@ -202,13 +200,5 @@ def _list_local_files(folder: str) -> list[_File]:
             path = f"{above}/{name}"
             with suppress(FileNotFoundError):  # deleted or renamed in between
                 status = os.stat(path)
-                found.append(_File(path, status.st_size, status.st_mtime_ns / 1e9))
+                found.append(StoredFile(path, status.st_size, status.st_mtime_ns / 1e9))
     return found
-
-
-def _parse_segment(file: _File) -> Segment | None:
-    *_above, writer, name = file.path.split("/")
-    number = name.removesuffix(SEALED)
-    if writer.startswith(".") or not number.isdecimal() or name.endswith(OPEN):
-        return None
-    return Segment(writer, int(number), file.path, file.size, file.modified)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from neve.errors import RawZoneError
-    from neve.raw.zone import RawZone, Segment
+    from neve.raw.segments import Segment
+    from neve.raw.zone import RawZone
 
 
 MEASURE_SECONDS = 2.0
@@ -40,8 +41,10 @@ class Backpressure:
         min_free_bytes: int = 0,
         settle: Callable[[Sequence[Segment], int], None] = lambda _segments, _mark: None,
         mark: Callable[[], int] = lambda: 0,
+        backlog: Callable[[], Sequence[Segment]] | None = None,
     ) -> None:
         self._zone = zone
+        self._find_backlog = backlog or zone.backlog
         self._limit = max_backlog_bytes
         self._min_free_bytes = min_free_bytes
         self._settle, self._mark = settle, mark
@@ -87,7 +90,7 @@ class Backpressure:
         mark = self._mark()
         try:
             self._free_bytes = await asyncio.to_thread(self._zone.free_bytes)
-            segments = await asyncio.to_thread(self._zone.backlog)
+            segments = await asyncio.to_thread(self._find_backlog)
         except (OSError, ValueError) as error:
             log.warning("measuring the backlog failed", zone=self._zone.location, error=str(error))
             return

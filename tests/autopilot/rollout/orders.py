@@ -13,6 +13,7 @@ from neve.autopilot.rollout.rollout import Rollout
 from neve.compact.execution.spark_rewriter import place_on_curve
 from neve.lake.commit.append import append_once
 from neve.lake.write.table_writer import Target, write_files
+from neve.model.query_log import QUERIES
 from neve.state.config import StateConfig
 from neve.state.sql_documents import SqlDocuments
 from neve.state.store import StateStore
@@ -69,6 +70,28 @@ def append(lake: Lake, first: int, count: int) -> None:
     """More orders, in a commit of their own."""
     table = lake.table(TABLE)
     append_once(table, write_files(Target.of(table), rows(first, count)), batch_id=f"test:{first}", operation="test")
+
+
+def put_queries(lake: Lake, statements: list[str], now: datetime) -> None:
+    """Rows of Neve's own table of queries, of the hours before a time."""
+    table = lake.table(QUERIES.name)
+    found: list[dict[str, Any]] = [
+        {
+            "organization_id": "acme",
+            "timestamp": now - timedelta(hours=1 + number % 100),
+            "query_id": f"{number:032x}",
+            "sql": sql,
+            "scans": [],
+            "bytes": 50_000_000_000,
+            "seconds": 0.5,
+            "cache": "miss",
+            "rollup": "",
+            "state": "done",
+        }
+        for number, sql in enumerate(statements)
+    ]
+    files = write_files(Target.of(table), pa.Table.from_pylist(found, schema=QUERIES.schema))
+    append_once(table, files, batch_id="queries", operation="test")
 
 
 def ids(lake: Lake, **where: Any) -> list[int]:

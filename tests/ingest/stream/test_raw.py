@@ -24,7 +24,7 @@ from neve.lake.commit.append import append_once
 from neve.lake.lake import Lake
 from neve.model.commits import REPEATS
 from neve.raw.frame import Kind, Packing
-from neve.raw.zone import Segment
+from neve.raw.segments import Segment
 from tests.ingest.stream.frames import frame, raw_config, receive, zone_of
 from tests.receive.doubles import field
 from tests.telemetry import logs, metrics, traces
@@ -314,6 +314,14 @@ def test_a_batch_has_whole_segments_and_at_least_one() -> None:
         taken.append([segment.size for segment in batch])
         backlog = backlog[len(batch) :]
     assert taken == [[50], [10, 10], [10, 5]]
+
+
+def test_writers_take_turns() -> None:
+    """A writer with a large backlog does not delay the others, and each writer's segments stay in order."""
+    backlog = [Segment(writer, number, "", 10) for writer, most in (("a", 9), ("b", 2)) for number in range(most)]
+    assert [(one.writer, one.number) for one in select_batch(backlog, 50)] == [
+        *(("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2)),
+    ]
 
 
 def test_a_stop_does_not_wait_for_the_start_of_spark(

@@ -22,7 +22,7 @@ from neve.lake.duckdb import find_link_path
 from neve.query.config import QueryConfig
 from neve.query.engine.worker import PART_BYTES, split_batch
 from neve.query.engine.worker_pool import WorkerPool
-from neve.query.engine.worker_process import WorkerProcess
+from neve.query.engine.worker_process import WorkerProcess, share_spill_bytes
 from neve.query.engine.worker_run import WorkerStatement
 from neve.query.limits import Limits
 from neve.query.request import Request
@@ -373,6 +373,15 @@ def test_the_processor_is_bounded_by_the_system(pool: WorkerPool) -> None:
             limits=Limits(cpu_seconds=1),
         )
     assert caught.value.limit == "cpu_seconds"
+
+
+@pytest.mark.parametrize(
+    ("memory", "spill"), [("2GB", 1_250_000_000), ("500MB", 312_500_000), ("8GB", 1_250_000_000), ("1MB", 625_000)]
+)
+def test_less_memory_has_less_spill(memory: str, spill: int) -> None:
+    """In proportion, so that a limited organization does not fill the disk; more memory than usual has no more."""
+    assert share_spill_bytes(QueryConfig(), memory) == spill
+    assert share_spill_bytes(QueryConfig(spill_bytes=0), memory) == 0
 
 
 def test_statements_of_one_query_share_the_processor(pool: WorkerPool) -> None:

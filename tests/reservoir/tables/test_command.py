@@ -51,7 +51,7 @@ def test_a_run_is_told(spark_lake: Lake, sampler: Callable[..., Sampler], monkey
     assert "logs_sample: 1 file of " in told.output
     other = run(spark_lake, "logs", "--k", "6")
     assert "0 windows of logs sampled" in other.output
-    assert "note: windows that did not change were sampled in another way before" in other.output
+    assert "note: unchanged windows were sampled with other setting" in other.output
     again = json.loads(run(spark_lake, "logs", "--k", "6", "--again", "--org", "acme", "--json").stdout)
     assert [window["kept"] for window in again["windows"]] == [18, 18]
 

@@ -108,7 +108,6 @@ def _parse_line(line: str) -> dict[str, Any]:
 
 SERVER_MARK = "# created by `neve up`\n"
 STOP_SECONDS = 60.0
-HOT_SECONDS = 120  # a commit arrives every few seconds, and its files are soon worth compacting
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def service_settings(place: DemoFolder) -> dict[str, Any]:
         **settings,
         "raw": {"location": str(lake / "raw")},
         "ingest": {"checkpoints": str(lake / "checkpoints")},
-        "compact": {"hot_seconds": HOT_SECONDS},
+        "compact": {},  # by default: the demo alone has no writer that still adds to a partition
         "rules": {"files": {settings["organization"]: [str(place.rules.resolve())]}},
     }
 

@@ -12,7 +12,7 @@ from neve.app.wiring import build_lake, build_places
 from neve.errors import ConfigError
 from neve.ingest.watch.events import read_event
 from neve.logger import get_logger
-from neve.raw.writer import open_writer
+from neve.raw.writer import find_backlog_reader, open_writer
 from neve.raw.zone import EVENTS, OTLP, RawZone
 from neve.receive.backpressure import Backpressure, Usage
 from neve.receive.budget import Budget
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from neve.app.settings import Settings
     from neve.ingest.watch.places import Places
+    from neve.raw.segments import Segment
     from neve.raw.writer import GroupCommit
-    from neve.raw.zone import Segment
     from neve.receive.authentication import Guard
     from neve.receive.config import ReceiverConfig
 
@@ -154,7 +154,8 @@ async def _open_zone(
 
     zone = RawZone.of(raw.location, settings.s3, name)
     min_free_bytes = raw.min_free_bytes if name == OTLP else 0  # the zones share one disk, which is monitored once
-    pressure = Backpressure(zone, raw.max_backlog_bytes, min_free_bytes, settle, lambda: usage.added)
+    backlog = find_backlog_reader(zone, writer)
+    pressure = Backpressure(zone, raw.max_backlog_bytes, min_free_bytes, settle, lambda: usage.added, backlog)
     await pressure.measure()
     if pressure.space_problem is not None:
         log.warning(

@@ -52,7 +52,7 @@ def build_mapping_query(names: FieldMap, fields: FieldsConfig, shape: str, *, ke
     A field without a meaning for the signal becomes an attribute. The query fails if an object has a key twice.
     """
     meanings = MEANINGS[names.signal]
-    texts = [meaning for meaning in meanings if meaning not in (*OBJECTS, *LISTS)]
+    texts = list_texts(meanings)
     return f"""{_find_fields(names, shape, keep_nulls=keep_nulls)}
 SELECT position, document,
   {_lines(_columns(texts, names, fields))},
@@ -63,6 +63,42 @@ SELECT position, document,
        ELSE {merge_maps(SERVICE, _drop_service("given_resource"))} END AS resource
 FROM found ORDER BY service NULLS FIRST, position
 """  # noqa: S608 - names are quoted as literals
+
+
+def build_flat_query(names: FieldMap, fields: FieldsConfig) -> str:
+    """Build the query over texts of each meaning, for records without nested fields.
+
+    The columns `is_…` return whether the field of a meaning has it. Otherwise the field is an attribute.
+    """
+    meanings = MEANINGS[names.signal]
+    texts, ids, conditions = list_texts(meanings), _list_ids(meanings), _conditions(names.signal)
+    known = [name for name in texts if names.names[name]]
+    absent = [f'NULL::VARCHAR AS "{name}"' for name in texts if not names.names[name]]
+    questions = [f"{conditions.get(name, 'true')} AS is_{name}" for name in known]
+    return f"""
+WITH texts AS (SELECT {_lines(["row", *map(_quote, known), *absent])} FROM given_flat),
+ids AS (SELECT *, {_lines(_hex_columns(ids))} FROM texts),
+found AS (SELECT {_lines(["row", *questions])},
+  {_lines([f'{_when(conditions, text, _quote(text))} AS "{text}"' for text in texts])},
+  {_lines([f"{name}_hex" for name in ids] or ["no_ids"])}
+FROM ids)
+SELECT {_lines(["row", *(f"is_{name}" for name in known), *_columns(texts, names, fields)])},
+  {_lines(_list_columns(meanings, names))}
+FROM found ORDER BY service NULLS FIRST, row
+"""  # noqa: S608 - names are quoted as literals
+
+
+def list_texts(meanings: Sequence[str]) -> list[str]:
+    """Return the meanings that are texts: neither objects nor lists."""
+    return [meaning for meaning in meanings if meaning not in (*OBJECTS, *LISTS)]
+
+
+def _list_ids(meanings: Sequence[str]) -> list[str]:
+    return [name for name in IDS if name in meanings]
+
+
+def _hex_columns(ids: Sequence[str]) -> list[str]:
+    return [f"{normal_id(name, IDS[name])} AS {name}_hex" for name in ids] or ["NULL AS no_ids"]
 
 
 def build_repeated_keys_query(names: FieldMap, shape: str, *, keep_nulls: bool) -> str:
@@ -90,8 +126,7 @@ def _find_fields(names: FieldMap, shape: str, *, keep_nulls: bool) -> str:
     """Return the WITH clause that finds the field of each meaning, the nested objects and all other fields."""
     meanings = MEANINGS[names.signal]
     conditions = _conditions(names.signal)
-    texts = [meaning for meaning in meanings if meaning not in (*OBJECTS, *LISTS)]
-    ids = [name for name in IDS if name in meanings]
+    texts, ids = list_texts(meanings), _list_ids(meanings)
     structures = [
         *(f"{first_map(names.names[name])} AS given_{name}" for name in OBJECTS),
         *(f"{first_list(names.names[name])} AS given_{name}" for name in LISTS if names.names.get(name)),
@@ -104,7 +139,7 @@ WITH maps AS (SELECT position, document, {shape} AS fields FROM given_documents)
 texts AS (SELECT position, document, fields,
   {_lines([f'{first_text(names.names[text])} AS "{text}"' for text in texts])}
 FROM maps),
-ids AS (SELECT *, {_lines([f"{normal_id(name, IDS[name])} AS {name}_hex" for name in ids] or ["NULL AS no_ids"])}
+ids AS (SELECT *, {_lines(_hex_columns(ids))}
 FROM texts),
 documents AS (SELECT *, [{", ".join(chosen)}] AS used FROM ids),
 found AS (SELECT position, document,
@@ -128,7 +163,10 @@ def _columns(texts: Sequence[str], names: FieldMap, fields: FieldsConfig) -> lis
         if name in TIMES:
             columns += [f"{text} AS {name}_text", f"{parse_time(text, fields) if given else NO_NUMBER} AS {name}_nanos"]
         elif name in IDS:
-            columns += [f"CASE WHEN NOT {is_no_id(text)} THEN {text} END AS {name}_text", f"{name}_hex AS {name}"]
+            columns += [
+                f"CASE WHEN {name}_hex IS NOT NULL OR NOT {is_no_id(text)} THEN {text} END AS {name}_text",
+                f"{name}_hex AS {name}",
+            ]
         elif name in NUMBERS:
             columns += [f"{text} AS {name}_text", f"TRY_CAST({text} AS {NUMBERS[name]}) AS {name}"]
         else:

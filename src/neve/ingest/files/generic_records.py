@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from neve.errors import FileTooLarge, InputError, UnknownFields, UnknownSignal
 from neve.ingest.files.document_shapes import Shape, build_expansion, build_fields, detect_shape
 from neve.ingest.files.field_mapping import IDS, NUMBERS, build_mapping_query, build_repeated_keys_query
+from neve.ingest.files.flat_records import FlatRecords, is_flat, map_flat_fields
 from neve.ingest.files.foreign_schemas import (
     LISTS,
     MEANINGS,
@@ -28,6 +29,8 @@ from neve.ingest.files.json_documents import (
     ERRORS,
     MAX_UNPACKED_BYTES,
     JsonDocuments,
+    TableRows,
+    read_csv_rows,
     read_documents,
     reject_deep_documents,
 )
@@ -37,6 +40,8 @@ from neve.model.signals import Signal
 from neve.otlp import Rejected, encode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from neve.ingest.config import FieldsConfig
 
 MAX_NAMES = 40  # in an error
@@ -51,6 +56,19 @@ class GenericMessages:
     messages: pa.BinaryArray
     rejected: tuple[Rejected, ...]
     names: FieldMap | None = None
+
+
+Location = tuple[int, bytes]  # position in the file, and the document
+
+
+@dataclass(frozen=True)
+class FoundRecords:
+    """Columns of the fields of records, the records that could not be read, and the location of the record of a row."""
+
+    names: FieldMap
+    columns: pa.Table
+    rejected: tuple[Rejected, ...]
+    locate: Callable[[int], Location]
 
 
 @dataclass(frozen=True)
@@ -73,26 +91,59 @@ class GenericReader:
             ) from error
 
     def _read(self, form: Format, data: bytes, engine: duckdb.DuckDBPyConnection) -> GenericMessages:
-        documents = reject_deep_documents(self._read_documents(form, data, engine))
-        if len(documents.texts) == 0:
-            return GenericMessages(self._signal(form, None), pa.array([], pa.binary()), documents.rejected)
+        source = self._open(form, data, engine)
+        found = self._find_flat(form, source, engine)
+        if found is None:
+            documents = source.to_documents(engine) if isinstance(source, TableRows) else source
+            documents = reject_deep_documents(documents)
+            if len(documents.texts) == 0:
+                return GenericMessages(self._signal(form, None), pa.array([], pa.binary()), documents.rejected)
+            found = self._find_nested(form, documents, engine)
+        refused = _Checks(found.names, self.fields, found.columns).run()
+        keep = np.setdiff1d(np.arange(found.columns.num_rows), np.array([row for row, *_ in refused], dtype=np.int64))
+        rejected = [Rejected(reason, detail, *found.locate(row), Format.JSON_LINES) for row, reason, detail in refused]
+        columns = found.columns.take(pa.array(keep)) if refused else found.columns
+        message = encode(found.names.signal, to_rows(found.names, columns, engine, self.fields))
+        messages = pa.array([message] if message else [], pa.binary())
+        return GenericMessages(found.names.signal, messages, (*found.rejected, *rejected), found.names)
+
+    def _find_flat(
+        self, form: Format, source: JsonDocuments | TableRows, engine: duckdb.DuckDBPyConnection
+    ) -> FoundRecords | None:
+        """Return the fields of records that are flat."""
+        records = _read_flat(source, engine)
+        if records is None:
+            return None
+        names = self._match_names(form, sorted(records.names))
+        if not is_flat(names):
+            return None
+        columns = map_flat_fields(records, names, self.fields, engine)
+
+        def locate(row: int) -> Location:
+            place = columns.column("row")[row].as_py()
+            text = source.get_document(place, engine)
+            return source.positions[place].as_py(), text.encode()
+
+        return FoundRecords(names, columns, source.rejected, locate)
+
+    def _find_nested(self, form: Format, documents: JsonDocuments, engine: duckdb.DuckDBPyConnection) -> FoundRecords:
+        """Return the fields of documents of any shape."""
         documents = _expand_answers(documents, engine)
         shape, present = _find_fields(engine)
+        names = self._match_names(form, present)
+        documents, columns = self._map_fields(names, shape, documents, engine, keep_nulls=form is Format.JSON_LINES)
+        positions, texts = columns.column("position"), columns.column("document")
+        return FoundRecords(
+            names, columns, documents.rejected, lambda row: (positions[row].as_py(), texts[row].as_py().encode())
+        )
+
+    def _match_names(self, form: Format, present: list[str]) -> FieldMap:
+        """Return the fields that have a meaning. Raises `UnknownFields` if those that the signal needs are missing."""
         schema = self.schema or detect_schema(present, self.signal, self.guess)
         names = map_fields(self._signal(form, schema), self.fields, present, schema)
         if names.missing:
             raise _unknown_fields(names, present)
-        documents, found = self._map_fields(names, shape, documents, engine, keep_nulls=form is Format.JSON_LINES)
-        refused = _Checks(names, self.fields, found).run()
-        keep = np.setdiff1d(np.arange(found.num_rows), np.array([row for row, *_ in refused], dtype=np.int64))
-        positions, texts = found.column("position"), found.column("document")
-        rejected = [
-            Rejected(reason, detail, positions[row].as_py(), texts[row].as_py().encode(), Format.JSON_LINES)
-            for row, reason, detail in refused
-        ]
-        message = encode(names.signal, to_rows(names, found.take(pa.array(keep)), engine, self.fields))
-        messages = pa.array([message] if message else [], pa.binary())
-        return GenericMessages(names.signal, messages, (*documents.rejected, *rejected), names)
+        return names
 
     def _map_fields(
         self,
@@ -120,8 +171,10 @@ class GenericReader:
             _register(documents, engine)
             return documents, engine.execute(query).to_arrow_table().combine_chunks()
 
-    def _read_documents(self, form: Format, data: bytes, engine: duckdb.DuckDBPyConnection) -> JsonDocuments:
+    def _open(self, form: Format, data: bytes, engine: duckdb.DuckDBPyConnection) -> JsonDocuments | TableRows:
         try:
+            if form is Format.CSV:
+                return read_csv_rows(data, self.most)
             return read_documents(form, data, engine, self.most)
         except FileTooLarge:
             raise
@@ -148,6 +201,14 @@ def _unknown_fields(names: FieldMap, present: list[str]) -> UnknownFields:
         f"found {needed} for {names.signal} among its fields {shown}",
         hint="map them in the section ingest.fields of the configuration, and check with --dry-run",
     )
+
+
+def _read_flat(source: JsonDocuments | TableRows, engine: duckdb.DuckDBPyConnection) -> FlatRecords | None:
+    if isinstance(source, TableRows):
+        return FlatRecords.of_table(source.table)
+    records = FlatRecords.of_documents(source.texts, source.key_lists, engine) if source.key_lists else None
+    is_deep = records is not None and records.has_nested and reject_deep_documents(source) is not source
+    return None if is_deep else records
 
 
 def _expand_answers(documents: JsonDocuments, engine: duckdb.DuckDBPyConnection) -> JsonDocuments:

@@ -46,9 +46,12 @@ ID_WIDTHS = {
     "parentid": SPAN_ID_BYTES,
 }
 HEADER_AND_ONE = 2  # pyarrow counts lines from 1 and the header with them
+MAX_KEY_LISTS = 256  # sets of keys of the records of one file; with more, records are searched one by one
+BLANK = b" \t\n\r\x0b\x0c"
 OBJECTS = "SELECT CASE WHEN json_valid(line) THEN json_type(line) = 'OBJECT' END FROM given_lines"
 # Only a map that is made from entries is checked for duplicate keys.
 ALL_MAPS = "SELECT sum(cardinality(map_from_entries(map_entries(line::JSON::MAP(VARCHAR, JSON))))) FROM given_lines"
+KEY_LISTS = f"SELECT DISTINCT json_keys(line) FROM given_lines LIMIT {MAX_KEY_LISTS + 1}"  # noqa: S608 - constant
 ELEMENTS = """
 SELECT place, unnest(CASE WHEN json_valid(line) AND json_type(line) = 'ARRAY'
   THEN from_json(line, '["JSON"]')::VARCHAR[] ELSE [line] END) FROM given_lines"""
@@ -60,11 +63,15 @@ END FROM given_lines"""
 
 @dataclass(frozen=True)
 class JsonDocuments:
-    """JSON texts with their positions in the file, and the records that could not be read."""
+    """JSON texts with their positions in the file, and the records that could not be read.
+
+    `key_lists` are the different lists of keys of the records, each in its order, if there are few and no key is twice.
+    """
 
     texts: pa.StringArray
     positions: pa.Int64Array
     rejected: tuple[Rejected, ...] = ()
+    key_lists: tuple[tuple[str, ...], ...] = ()
 
     def reject(self, reasons: Mapping[int, str]) -> JsonDocuments:
         """Reject the documents at some positions of the file, each with its reason."""
@@ -76,6 +83,11 @@ class JsonDocuments:
             if position in reasons
         )
         return JsonDocuments(self.texts.filter(keep), self.positions.filter(keep), (*self.rejected, *rejected))
+
+    def get_document(self, row: int, _engine: duckdb.DuckDBPyConnection) -> str:
+        """Return the text of one document."""
+        text: str = self.texts[row].as_py()
+        return text
 
 
 def check_size(size: int, most: int, share: int = 1) -> None:
@@ -94,14 +106,42 @@ def read_documents(
     """Return the records of a generic file. Raises `InputError` if the file as a whole can't be read."""
     if form is Format.JSON_LINES:
         return _read_json_lines(data, engine)
-    table, rejected = _read_csv(data) if form is Format.CSV else (_read_parquet(data, most), ())
-    # Every record repeats the names of its columns.
-    check_size(table.nbytes + table.num_rows * sum(len(name) for name in table.column_names), most)
-    if table.num_columns == 0 or table.num_rows == 0:
-        return JsonDocuments(pa.array([], pa.string()), pa.array([], pa.int64()), rejected)
-    bad = [row.message for row in rejected]
-    positions = np.setdiff1d(np.arange(table.num_rows + len(bad)), bad)
-    return JsonDocuments(_as_json(table, engine), pa.array(positions), rejected)
+    rows = read_csv_rows(data, most) if form is Format.CSV else TableRows.of(_read_parquet(data, most), (), most)
+    return rows.to_documents(engine)
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Rows of a file of columns, with their positions in it, and the rows that could not be read."""
+
+    table: pa.Table
+    positions: pa.Int64Array
+    rejected: tuple[Rejected, ...]
+
+    @classmethod
+    def of(cls, table: pa.Table, rejected: tuple[Rejected, ...], most: int) -> TableRows:
+        """Return the rows of a table. Raises `FileTooLarge` if they are too large as documents."""
+        # Every record repeats the names of its columns.
+        check_size(table.nbytes + table.num_rows * sum(len(name) for name in table.column_names), most)
+        bad = [row.message for row in rejected]
+        positions = np.setdiff1d(np.arange(table.num_rows + len(bad)), bad)
+        return cls(table, pa.array(positions), rejected)
+
+    def to_documents(self, engine: duckdb.DuckDBPyConnection) -> JsonDocuments:
+        """Return the rows as JSON objects."""
+        if self.table.num_columns == 0 or self.table.num_rows == 0:
+            return JsonDocuments(pa.array([], pa.string()), pa.array([], pa.int64()), self.rejected)
+        return JsonDocuments(_as_json(self.table, engine), self.positions, self.rejected)
+
+    def get_document(self, row: int, engine: duckdb.DuckDBPyConnection) -> str:
+        """Return one row as a JSON object."""
+        text: str = _as_json(self.table.slice(row, 1), engine)[0].as_py()
+        return text
+
+
+def read_csv_rows(data: bytes, most: int = MAX_UNPACKED_BYTES) -> TableRows:
+    """Return the rows of a CSV file. Raises `InputError` if the file as a whole can't be read."""
+    return TableRows.of(*_read_csv(data), most)
 
 
 def _as_json(table: pa.Table, engine: duckdb.DuckDBPyConnection) -> pa.StringArray:
@@ -123,7 +163,24 @@ def _as_json(table: pa.Table, engine: duckdb.DuckDBPyConnection) -> pa.StringArr
 def _read_json_lines(data: bytes, engine: duckdb.DuckDBPyConnection) -> JsonDocuments:
     if spans_lines(data):
         return _read_spanning(data, engine)
-    return _check_lines([(at, line) for at, line in enumerate(data.split(b"\n")) if line.strip()], engine)
+    return _check_lines(*_split_lines(data), engine)
+
+
+def _split_lines(data: bytes) -> tuple[pa.BinaryArray, pa.Int64Array]:
+    """Return the lines that are not blank, with their numbers from 0."""
+    octets = np.frombuffer(data, dtype=np.uint8)
+    ends = np.append(np.flatnonzero(octets == ord("\n")), len(data))
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    first = octets[np.minimum(starts, len(data) - 1)] if len(data) else np.zeros(1, dtype=np.uint8)
+    doubtful = np.flatnonzero((starts == ends) | np.isin(first, list(BLANK)))
+    blank = [at for at in doubtful.tolist() if not data[starts[at] : ends[at]].strip(BLANK)]
+    places = np.delete(np.arange(len(ends)), blank)
+    # Lines and line ends are neighbours in the data, so that both are values over the same bytes.
+    offsets = np.column_stack((starts, ends)).astype(np.int32).ravel()
+    both = pa.Array.from_buffers(
+        pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(data)]
+    )
+    return both.take(pa.array(places * 2)), pa.array(places, pa.int64())
 
 
 def _read_spanning(data: bytes, engine: duckdb.DuckDBPyConnection) -> JsonDocuments:
@@ -132,27 +189,46 @@ def _read_spanning(data: bytes, engine: duckdb.DuckDBPyConnection) -> JsonDocume
     texts, places = pa.array(found.texts, pa.string()), pa.array(found.lines, pa.int64())
     engine.register("given_lines", pa.table({"line": texts, "place": places}))
     rows = engine.execute(ELEMENTS).fetchall()
-    documents = _check_lines([(at, text.encode()) for at, text in rows], engine)
+    lines = pa.array([text.encode() for _at, text in rows], pa.binary())
+    documents = _check_lines(lines, pa.array([at for at, _text in rows], pa.int64()), engine)
     return replace(documents, rejected=(*found.rejected, *documents.rejected))
 
 
-def _check_lines(lines: list[tuple[int, bytes]], engine: duckdb.DuckDBPyConnection) -> JsonDocuments:
+def _check_lines(lines: pa.BinaryArray, positions: pa.Int64Array, engine: duckdb.DuckDBPyConnection) -> JsonDocuments:
     """Return the lines that are objects with unique keys, and reject the others."""
-    texts = pa.array([line.decode(errors="replace") for _at, line in lines], pa.string())
-    positions = pa.array([at for at, _line in lines], pa.int64())
+    texts = _decode_lines(lines)
     engine.register("given_lines", pa.table({"line": texts}))
-    is_object = _query_column(engine, OBJECTS)
+    is_object = pc.fill_null(_query_column(engine, OBJECTS), False)
+    key_lists = _list_keys(engine) if pc.all(is_object, min_count=0).as_py() else ()
+    if key_lists:
+        return JsonDocuments(texts, positions, key_lists=key_lists)
     if not _have_unique_keys(engine):  # the lines with duplicate keys are searched only if there are any
-        is_object = _query_column(engine, EACH_KEY_ONCE)
-    is_object = pc.fill_null(is_object, False)
+        is_object = pc.fill_null(_query_column(engine, EACH_KEY_ONCE), False)
     if pc.all(is_object, min_count=0).as_py():
         return JsonDocuments(texts, positions)
+    detail = "the line is not a JSON object with each key once"
     rejected = tuple(
-        Rejected("malformed_line", "the line is not a JSON object with each key once", at, line, Format.JSON_LINES)
-        for (at, line), good in zip(lines, is_object.to_pylist(), strict=True)
-        if not good
+        Rejected("malformed_line", detail, positions[row].as_py(), lines[row].as_py(), Format.JSON_LINES)
+        for row in np.flatnonzero(~is_object.to_numpy(zero_copy_only=False)).tolist()
     )
-    return JsonDocuments(texts.filter(is_object), positions.filter(is_object), rejected)
+    texts = texts.filter(is_object)
+    engine.register("given_lines", pa.table({"line": texts}))
+    return JsonDocuments(texts, positions.filter(is_object), rejected, _list_keys(engine))
+
+
+def _decode_lines(lines: pa.BinaryArray) -> pa.StringArray:
+    """Return lines as texts. Bytes that are not UTF-8 are replaced."""
+    try:
+        return lines.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([line.decode(errors="replace") for line in lines.to_pylist()], pa.string())
+
+
+def _list_keys(engine: duckdb.DuckDBPyConnection) -> tuple[tuple[str, ...], ...]:
+    """Return the different lists of keys of lines that are objects; none if there are many, or one has a key twice."""
+    found = [tuple(keys) for (keys,) in engine.execute(KEY_LISTS).fetchall()]
+    is_few = len(found) <= MAX_KEY_LISTS and all(len(set(keys)) == len(keys) for keys in found)
+    return tuple(sorted(found)) if is_few else ()
 
 
 def _have_unique_keys(engine: duckdb.DuckDBPyConnection) -> bool:

@@ -80,8 +80,12 @@ def combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def _shared_columns(found: pa.Table, engine: duckdb.DuckDBPyConnection) -> Columns:
-    attributes, attribute_types = to_maps(combine(found.column("attributes")), engine)
-    resource, resource_types = to_maps(combine(found.column("resource")), engine)
+    if "attribute_types" in found.column_names:
+        attributes, attribute_types = found.column("attributes"), found.column("attribute_types")
+        resource, resource_types = found.column("resource"), found.column("resource_types")
+    else:
+        attributes, attribute_types = to_maps(combine(found.column("attributes")), engine)
+        resource, resource_types = to_maps(combine(found.column("resource")), engine)
     columns = {
         "attributes": attributes,
         "attribute_types": attribute_types,
@@ -257,7 +261,7 @@ def to_maps(maps: pa.MapArray, engine: duckdb.DuckDBPyConnection) -> tuple[pa.Ma
     typed = engine.execute(
         "SELECT json_type(value) AS kind, value::JSON->>'$' AS text FROM given_values"
     ).to_arrow_table()
-    text, kinds = combine(typed.column("text")), _to_kinds(combine(typed.column("kind")), combine(typed.column("text")))
+    text, kinds = combine(typed.column("text")), to_kinds(combine(typed.column("kind")), combine(typed.column("text")))
     offsets = maps.offsets
     if maps.null_count:
         offsets = pa.array(offsets.to_numpy(), mask=np.append(maps.is_null().to_numpy(zero_copy_only=False), False))
@@ -268,7 +272,7 @@ def to_maps(maps: pa.MapArray, engine: duckdb.DuckDBPyConnection) -> tuple[pa.Ma
     return pa.MapArray.from_arrays(offsets, keys, text), types
 
 
-def _to_kinds(json_types: pa.StringArray, text: pa.StringArray) -> pa.StringArray:
+def to_kinds(json_types: pa.StringArray, text: pa.StringArray) -> pa.StringArray:
     """Return the tables' names for JSON's types. An integer that does not fit in 64 bits is a double."""
     encoded = json_types.dictionary_encode()
     names = pa.array([KINDS.get(name, "double") for name in encoded.dictionary.to_pylist()], pa.string())

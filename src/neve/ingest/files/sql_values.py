@@ -116,7 +116,8 @@ def normal_id(text: str, width: int) -> str:
     padded = f"[A-Za-z0-9+/_-]{{{-(-width * 4 // 3)}}}{'=' * (-width % 3)}"
     from_base64 = f"lower(hex(TRY(from_base64(translate(trim({text}), '-_', '+/')))))"
     return (
-        f"CASE WHEN {is_no_id(text)} THEN NULL "
+        f"CASE WHEN regexp_full_match({text}, '[0-9a-f]{{{width * 2}}}') AND trim({text}, '0') <> '' THEN {text} "
+        f"WHEN {is_no_id(text)} THEN NULL "
         f"WHEN regexp_full_match({digits}, '[0-9a-fA-F]{{{width * 2}}}') THEN lower({digits}) "
         f"WHEN regexp_full_match(trim({text}), '{padded}') THEN {from_base64} END"
     )
@@ -124,7 +125,7 @@ def normal_id(text: str, width: int) -> str:
 
 def is_no_id(text: str) -> str:
     """Return the condition that a text stands for a missing id."""
-    return f"(trim({text}, '0- ') = '' OR lower(trim({text})) IN ({', '.join(map(quote_literal, NO_IDS))}))"
+    return rf"regexp_full_match({text}, '[0 -]*|\p{{Zs}}*(?i:{'|'.join(NO_IDS)})\p{{Zs}}*')"
 
 
 def join_date(time: str, date: str) -> str:

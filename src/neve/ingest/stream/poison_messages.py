@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from neve.ingest.decoder import Decode
     from neve.lake.child_process import Header
     from neve.otlp import Decoded
-    from neve.raw.zone import RawZone, Segment
+    from neve.raw.segments import Segment
+    from neve.raw.zone import RawZone
 
 MODULE = "neve.ingest.stream.poison_messages"
 START_SECONDS = 300.0

@@ -7,6 +7,7 @@ source, which are visible in plans, in events and on Spark's page.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -21,10 +22,11 @@ from neve.lake.spark.tasks import find_parallelism
 from neve.logger import get_logger
 from neve.model.tables import BY_SIGNAL, QUARANTINE
 from neve.otlp import Rejected
+from neve.raw.backlog_report import write_report
 from neve.raw.frame import Frame, Kind, decode
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -36,7 +38,11 @@ if TYPE_CHECKING:
     from neve.ingest.stream.writer import StreamWriter
     from neve.lake.spark.exchange import ExchangeBlock
     from neve.model.signals import Signal
-    from neve.raw.zone import RawZone, Segment
+    from neve.raw.segments import Segment
+    from neve.raw.zone import RawZone
+
+
+CLEAN_SECONDS = 60.0  # between two removals of segments in object storage, each of which lists pages
 
 
 @dataclass
@@ -46,43 +52,71 @@ class RawFeed:
     zone: RawZone
     batch_bytes: int
     keep_seconds: float
-    _initial: set[str] = field(default_factory=set)
+    clock: Callable[[], float] = time.time
+    _initial: Positions = field(default_factory=dict)
+    _reached: Positions = field(default_factory=dict)
+    _backlog: list[Segment] = field(default_factory=list)
+    _cleaned_at: float = float("-inf")
 
     def open(self, *, anew: bool) -> None:
         """Seal the segments of dead writers, and remember the backlog. With `anew`, all segments are new."""
         self.zone.recover()
         if anew and self.zone.read_consumed():
             self.zone.mark_consumed({})
-        self._initial = self._initial or {segment.path for segment in self.zone.backlog()}
+        self._look()
+        self._initial = self._initial or positions_after(self._backlog)
 
     def find(self) -> list[Segment]:
         """Return the segments of the next batch: those that are not in the tables yet, up to `batch_bytes`."""
         self.zone.recover()  # a receiver may have crashed since the stream started
-        return select_batch(self.zone.backlog(), self.batch_bytes)
+        self._look()
+        return select_batch(self._backlog, self.batch_bytes)
 
     def finish(self, positions: Positions) -> None:
         """Record the positions of the tables, and remove segments that are no longer needed."""
-        existing = {segment.writer for segment in self.zone.segments()}
+        existing = self.zone.writers()
         consumed = merge_positions(self.zone.read_consumed(), positions)
+        self._reached = consumed
         self.zone.mark_consumed({writer: position for writer, position in consumed.items() if writer in existing})
-        self.zone.clean(self.keep_seconds)
+        if self.zone.is_local or self.clock() - self._cleaned_at >= CLEAN_SECONDS:
+            self._cleaned_at = self.clock()
+            self.zone.clean(self.keep_seconds)
 
     def caught_up(self) -> bool:
         """Return whether everything that existed when the stream began was ingested. More may have arrived since."""
-        return self._initial.isdisjoint(segment.path for segment in self.zone.backlog())
+        return not any(segment.number < self._initial.get(segment.writer, 0) for segment in self._waiting())
 
     def waiting(self) -> tuple[int, float]:
-        """Return the bytes that wait, and the age of the oldest in seconds."""
-        backlog = self.zone.backlog()
+        """Return the bytes that wait, and the age of the oldest in seconds, in object storage as of the last look."""
+        backlog = self.zone.backlog() if self.zone.is_local else self._waiting()
         oldest = min((segment.modified for segment in backlog), default=time.time())
         return sum(segment.size for segment in backlog), max(0.0, time.time() - oldest)
 
+    def _waiting(self) -> list[Segment]:
+        """Return the segments of the last look that were not ingested since."""
+        return [segment for segment in self._backlog if segment.number >= self._reached.get(segment.writer, 0)]
+
+    def _look(self) -> None:
+        """List what waits. In object storage, receivers read the result instead of listing the zone themselves."""
+        self._reached = self.zone.read_consumed()
+        self._backlog = self.zone.segments(self._reached)
+        if not self.zone.is_local:
+            write_report(self.zone, self._backlog, self._reached, self.clock())
+
 
 def select_batch(backlog: Sequence[Segment], batch_bytes: int) -> list[Segment]:
-    """Return the first segments of a backlog, at least one, of about `batch_bytes` in total."""
+    """Return the first segments of each writer in turn, at least one, of about `batch_bytes` in total.
+
+    So no writer waits until the backlog of another one is ingested.
+    """
+    turns: Counter[str] = Counter()
+    in_turn = []
+    for segment in backlog:
+        turns[segment.writer] += 1
+        in_turn.append((turns[segment.writer], segment))
     batch: list[Segment] = []
     size = 0
-    for segment in backlog:
+    for _turn, segment in sorted(in_turn, key=lambda entry: (entry[0], entry[1].writer)):
         if size and size + segment.size > batch_bytes:
             break
         size += segment.size
@@ -216,7 +250,7 @@ class RawMicroBatch:
 
     def prune(self, positions: Positions) -> Positions:
         """Drop writers without segments: their names are never used again."""
-        existing = {segment.writer for segment in self.zone.segments()}
+        existing = self.zone.writers()
         return {writer: position for writer, position in positions.items() if writer in existing}
 
     def read(self, written: Written) -> tuple[Positions, int]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from neve.ingest.results import BatchResult
-    from neve.raw.zone import Segment
+    from neve.raw.segments import Segment
 
 STARTED = "segments.json"  # in the checkpoint of a stream that has started on this lake
 

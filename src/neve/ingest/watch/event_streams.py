@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from neve.ingest.stream.job import StartEngine
     from neve.ingest.stream.raw_zone import RawFeed
     from neve.ingest.watch.event_ingest import EventIngester
-    from neve.raw.zone import Segment
+    from neve.raw.segments import Segment
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,19 @@ def parse_memory(memory: str) -> int:
     return int(memory[:-2]) * UNITS[memory[-2:]]
 
 
+def share_spill_bytes(config: QueryConfig, memory: str) -> int:
+    """Return the disk space for one statement: an equal share, and less in proportion if its memory is limited.
+
+    A statement that spills fills the disk's queue, and the acknowledgements of all organizations wait for that disk.
+
+    >>> from neve.query.config import QueryConfig
+    >>> share_spill_bytes(QueryConfig(spill_bytes=8_000_000_000, concurrency=8, memory_limit="2GB"), "500MB")
+    250000000
+    """
+    share = config.spill_bytes // config.concurrency
+    return min(share, share * parse_memory(memory) // max(1, parse_memory(config.memory_limit)))
+
+
 class WorkerProcess:
     """One worker process, as its server sees it."""
 
@@ -109,7 +122,7 @@ class WorkerProcess:
 
     def _open(self, place: WorkerContext) -> None:
         folders = [self.root] if self.root else [place.lake.lake.location]
-        spill = SpillFolder(self.spill, place.config.spill_bytes // place.config.concurrency)
+        spill = SpillFolder(self.spill, share_spill_bytes(place.config, self.memory))
         recipe = make_instance_settings(place.lake, place.config, self.memory, spill, folders)
         self.channel.send_json(
             Frame.REQUEST,

@@ -8,7 +8,8 @@ from both engines.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -41,6 +42,7 @@ from neve.query.sql.type_inference import NotPortable, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     import pyarrow as pa
 
@@ -77,6 +79,34 @@ def _name_column(item: exp.Expr) -> exp.Expr:
 
 def _gives_many_columns(item: exp.Expr) -> bool:
     return item.is_star or item.find(exp.Columns, exp.Explode) is not None
+
+
+def pin_clock(statement: Statement, moment: datetime) -> Statement:
+    """Return the statement with the clock stopped at a moment, so that planning and every engine use the same time.
+
+    Pruning would otherwise have to allow for the difference of two clocks, and read minutes of files more.
+    """
+    if not _reads_clock(statement.tree):
+        return statement
+    tree = statement.tree.copy()
+    for query in tree.find_all(exp.Select):  # the names of its columns stay those of the clock
+        query.set("expressions", [_name_column(one) if _reads_clock(one) else one for one in query.expressions])
+    now = exp.cast(exp.Literal.string(moment.astimezone(UTC).isoformat()), "TIMESTAMPTZ")
+
+    for clock in [node for node in tree.walk() if _is_clock(node)]:
+        is_day = isinstance(clock, exp.CurrentDate) or fold(clock.name) == TODAY
+        clock.replace(exp.cast(now.copy(), "DATE") if is_day else now.copy())  # the day of the session's time zone
+    return replace(statement, tree=tree)
+
+
+def _reads_clock(item: exp.Expr) -> bool:
+    return any(map(_is_clock, item.walk()))
+
+
+def _is_clock(node: exp.Expr) -> bool:
+    if isinstance(node, CLOCKS):
+        return not node.this
+    return isinstance(node, exp.Anonymous) and fold(node.name) in CLOCK_FUNCTIONS and not node.expressions
 
 
 def write_for_duckdb(statement: Statement, sources: Mapping[int, str]) -> str:
@@ -165,6 +195,8 @@ OTHER_STATEMENTS = frozenset(
 ZONE_HINT = "send `timezone` with the request, set it at the prompt, or write x AT TIME ZONE 'Europe/Berlin'"
 SHOWN = {"tables", CATALOG, *SCHEMAS}  # last words of SHOW TABLES [FROM …]
 CLOCKS = (exp.CurrentDate, exp.CurrentTimestamp)
+TODAY = "today"
+CLOCK_FUNCTIONS = ("now", "get_current_timestamp", "transaction_timestamp", TODAY)
 
 
 @dataclass(frozen=True)

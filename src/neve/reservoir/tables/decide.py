@@ -12,6 +12,7 @@ from neve.lake.calendar import micros_of
 from neve.lake.time_ranges import moment_of
 from neve.reservoir.sampling.methods import Draw, hash_sql, make_salt, uniform_sql
 from neve.reservoir.sampling.transform import weighted_sample
+from neve.reservoir.tables.arrow_decide import GROUP, WINDOW, ArrowDecider, can_group
 from neve.reservoir.tables.expressions import group_sql, invalid_weight_sql, key_sql, weight_sql
 from neve.reservoir.windows import window_sql
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from neve.reservoir.config import LakeSampling
     from neve.reservoir.tables.plan import Counts, Plan
 
-WINDOW = ("organization_id", "sampling_window")
-GROUP = (*WINDOW, "sampling_group")
 DECIDED = (*GROUP, "record_id", "weight", "adjusted_count")
 FILE = "_file"  # Iceberg's metadata column: the file that stores a row
 
@@ -48,8 +47,18 @@ class Decider:
     source: Table
     snapshot: int
 
+    @property
+    def arrow(self) -> ArrowDecider | None:
+        """The decider with Arrow tasks, if it gives the same sample: by priority, of groups whose text is the same."""
+        config = self.config
+        if config.k is None or config.method != "priority" or not can_group(self.source.schema(), config.by):
+            return None
+        return ArrowDecider(self.lake.spark, config, self.source, self.snapshot, salt_for(config, self.table))
+
     def counts(self, time: Ranges, owner: str | None) -> tuple[Counts, Counts]:
         """Count the records of every window of a time range, and those that count as 1 because of an invalid weight."""
+        if arrow := self.arrow:
+            return arrow.count(time, owner)
         window = f"{window_sql('timestamp', self.config.micros)} AS sampling_window"
         wrong = invalid_weight_sql(self.config)
         rows = self._rows(time, owner).selectExpr("organization_id", window, f"{wrong or 'false'} AS wrong")

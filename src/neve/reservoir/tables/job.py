@@ -21,6 +21,7 @@ from neve.lake.spark.tasks import count_slices, run_tasks
 from neve.lake.write.table_writer import Target
 from neve.reservoir.metrics import count_failure, count_run
 from neve.reservoir.results import TableRunResult, list_window_results
+from neve.reservoir.tables.arrow_decide import count_kept
 from neve.reservoir.tables.decide import DECIDED, FILE, Decider
 from neve.reservoir.tables.expressions import explain_refusal
 from neve.reservoir.tables.plan import Plan, Scope, plan_windows
@@ -98,6 +99,15 @@ class SampleWriter:
 
     def _write_kept(self) -> tuple[tuple[DataFileJson, ...], Counts]:
         self.report("deciding")
+        arrow = self.decider.arrow
+        decisions = arrow.decide(self.plan) if arrow else None
+        if decisions is not None:
+            self.report("writing")
+            placed = self.lake.spark.createDataFrame(decisions.select([*DECIDED, FILE]))
+            return self._copy_records(placed, decisions.num_rows), count_kept(decisions)
+        return self._write_kept_by_spark()
+
+    def _write_kept_by_spark(self) -> tuple[tuple[DataFileJson, ...], Counts]:
         decided = self._coalesce(self.decider.decide(self.plan)).persist()
         try:
             kept, doubled = self.decider.count_kept(decided)
@@ -106,12 +116,13 @@ class SampleWriter:
                 decided = self._coalesce(self.decider.decide_once(self.plan)).persist()
                 kept, _doubled = self.decider.count_kept(decided)
             self.report("writing")
-            return self._copy_records(decided, sum(kept.values())), kept
+            placed = self.decider.locate(self.plan, decided).select(*DECIDED, FILE)
+            return self._copy_records(placed, sum(kept.values())), kept
         finally:
             decided.unpersist()
 
-    def _copy_records(self, decided: DataFrame, expected: int) -> tuple[DataFileJson, ...]:
-        """Write the complete records of decisions to new files."""
+    def _copy_records(self, placed: DataFrame, expected: int) -> tuple[DataFileJson, ...]:
+        """Write the complete records of decisions, which have the files of the records, to new files."""
         context, config = self.context, self.context.config
         tasks = scan_files(context.source, filter_by_time(self.plan.time(config.micros)), snapshot_id=context.snapshot)
         fetch = FetchTask(
@@ -121,7 +132,6 @@ class SampleWriter:
             config=config,
         )
         slices = max(1, min(len(tasks), self._slices))
-        placed = self.decider.locate(self.plan, decided).select(*DECIDED, FILE)
         ordered = placed.repartition(slices, FILE).sortWithinPartitions(FILE)
         found = [parse_task_row((row.rows, row.files)) for row in ordered.mapInArrow(fetch, SCHEMA).collect()]
         rows = sum(number for number, _files in found)

@@ -11,7 +11,7 @@ from neve.cli.ingest_output import find_exit_code, show_ingest, show_preview
 from neve.ingest.config import IngestConfig
 from neve.ingest.files.job import FileRequest
 from neve.ingest.files.ledger import Skipped
-from neve.ingest.files.preview import MAX_FILES, preview_files
+from neve.ingest.preview import MAX_FILES, preview_files
 from neve.ingest.results import IngestResult, combine_results
 from neve.lake.config import S3Config
 from neve.lake.storage.paths import OwnFolders
@@ -20,7 +20,7 @@ from tests.ingest.samples import NOW, lines
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from neve.ingest.files.preview import Preview
+    from neve.ingest.preview import Preview
 
 LOG = {"Timestamp": "2025-01-01T00:00:00Z", "Body": "m\x1b[2J", "SeverityText": "warn", "ServiceName": "cart", "x": 1}
 
