@@ -66,7 +66,7 @@ def keys(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple[t
 def parse(arguments: list[str]) -> None:
     """Hold a command line against the click tree; raises `click.UsageError` where it does not fit."""
     command: click.Command = neve
-    context = click.Context(neve, info_name="neve")
+    context = click.Context(neve, info_name="neve", help_option_names=["-h", "--help"])
     while isinstance(command, click.Group):
         _given, arguments, _order = command.make_parser(context).parse_args(arguments)
         if not arguments:

@@ -162,7 +162,7 @@ OPERATOR_OPERATIONS = (
     _read(
         "/lake/tables/{name}/plan",
         "planTable",
-        "The compaction plan of a table with reasons: groups, partitions that stay as they are, and work that a limit postponed",
+        "The compaction plan of a table with reasons: groups, partitions that stay, and work that a limit postponed",
         PlanPage,
         failures=(BAD_REQUEST, NO_TABLE),
         query=PlanQuery,
