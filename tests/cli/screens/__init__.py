@@ -197,6 +197,11 @@ def _compact_plan() -> None:
         _run(compact_plan, "logs")
 
 
+def _help() -> None:
+    with patch.object(neve, "_help_option", None):  # Click keeps the option of the first context, also of other tests
+        _run(neve, "--help")
+
+
 def _tables() -> None:
     rows = {
         "logs": 9_388_120,
@@ -225,7 +230,7 @@ SCREENS: dict[str, Callable[[], None]] = {
     "query_plot": _query_plot,
     "query_tables": _query_tables,
     "query_columns": _query_columns,
-    "help": lambda: _run(neve, "--help"),
+    "help": _help,
     "tables": _tables,
     "status": _status,
     "top": _top,
