@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from functools import reduce
 
 import click
 import pytest
@@ -112,19 +111,22 @@ def test_every_command_is_listed_and_explained() -> None:
     assert "NEVE_SPARK__MASTER" in page.text
 
 
-def list_groups(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the words of every group of commands, the empty ones of `neve` first."""
-    yield words
+def list_groups(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Group]]:
+    """Yield every group of commands with the words that name it, `neve` first."""
+    yield words, group
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
             yield from list_groups(command, (*words, name))
 
 
-@pytest.mark.parametrize("words", list(list_groups(neve)), ids=" ".join)
+GROUPS = dict(list_groups(neve))
+
+
+@pytest.mark.parametrize("words", list(GROUPS), ids=" ".join)
 def test_a_list_of_commands_fits_a_narrow_terminal(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command has one line, which is not cut off."""
     monkeypatch.setenv("COLUMNS", "80")
-    commands = reduce(lambda group, word: group.commands[word], words, neve).commands
+    commands = GROUPS[words].commands
     lines = run(*words, "--help").text.splitlines()
     described = [line for line in lines if line.startswith("  ") and line.split()[0] in commands]
     assert len(described) == len(commands)
