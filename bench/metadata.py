@@ -58,10 +58,18 @@ def _lake(folder: Path) -> Lake:
 def _fill(table: Table, files: int, sizes: str) -> None:
     source = random.Random(files)
     for start in range(0, files, COMMIT_FILES):
-        added = _files(table, source, range(start, min(start + COMMIT_FILES, files)), sizes)
-        with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
-            for file in added:
-                append.append_data_file(file)
+        _append(table, _files(table, source, range(start, min(start + COMMIT_FILES, files)), sizes))
+
+
+def append_files(table: Table, numbers: range, sizes: str) -> None:
+    """Commit some more files."""
+    _append(table, _files(table, random.Random(1), numbers, sizes))
+
+
+def _append(table: Table, files: Iterator[DataFile]) -> None:
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+        for file in files:
+            append.append_data_file(file)
 
 
 def _files(table: Table, source: random.Random, numbers: range, sizes: str) -> Iterator[DataFile]:

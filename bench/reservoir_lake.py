@@ -1,7 +1,8 @@
 """Sampling of a table of the lake, in a process of its own: `neve reservoir lake` by Arrow tasks, and by Spark alone.
 
-The rows are logs of a hundred services in windows of five minutes, with short messages and few attributes, in files of
-some hundred thousand rows. The first run of each way, on other windows, warms Spark up.
+The rows are logs of a hundred services in windows of five minutes, with short messages and few attributes. Commits
+follow each other in time, with some hundred thousand rows in the file of each. The first run of each way, on other
+windows, warms Spark up.
 """
 
 from __future__ import annotations
@@ -86,14 +87,15 @@ def put(lake: Lake, rows: int, files: int, *, seed: int, begin: datetime) -> Non
     table = lake.table("logs")
     for number in range(files):
         count = rows * (number + 1) // files - rows * number // files
-        written = write_files(Target.of(table), make_logs(count, seed * 1000 + number, begin))
+        slot = timedelta(microseconds=HOUR_MICROS / files)
+        written = write_files(Target.of(table), make_logs(count, seed * 1000 + number, begin + number * slot, slot))
         append_once(table, written, batch_id=f"{seed} {number}", operation="bench")
 
 
-def make_logs(count: int, seed: int, begin: datetime) -> pa.Table:
-    """Return logs at random moments of an hour."""
+def make_logs(count: int, seed: int, begin: datetime, slot: timedelta) -> pa.Table:
+    """Return logs at random moments of some time."""
     chance = np.random.default_rng(seed)
-    micros = int(begin.timestamp() * 1e6) + np.sort(chance.integers(0, HOUR_MICROS, count))
+    micros = int(begin.timestamp() * 1e6) + np.sort(chance.integers(0, int(slot.total_seconds() * 1e6), count))
     moments = pa.array(micros).cast(pa.timestamp("us", tz="UTC"))
     attributes = [[("http.route", f"/api/{number % 40}"), ("user", f"u{number % 997}")] for number in range(1000)]
     maps = pa.array(attributes, pa.map_(pa.string(), pa.string()))

@@ -162,14 +162,16 @@ def test_refusals_have_the_words_of_spark(lake: Lake) -> None:
     put(lake, [record(1, weight="-1")], "one")
     table = lake.table("logs")
     reader = RecordReader(Target.of(table), CONFIG, EVERY_ROW)
-    task = DecideTask(reader, VectorDraw(GROUP, "record_id", 4, 1), {"acme": frozenset({BEGIN})})
+    numbers = {one.file.file_path: 0 for one in scan_files(table)}
+    task = DecideTask(reader, VectorDraw(GROUP, "record_id", 4, 1), {"acme": frozenset({BEGIN})}, numbers)
     with pytest.raises(ValueError, match=r"neve: weight of item [0-9A-F]{32} is double -1"):
         task(scan_files(table))
     lenient = RecordReader(Target.of(table), CONFIG.model_copy(update={"invalid_weights": "one"}), EVERY_ROW)
     assert CountTask(lenient)(scan_files(table)) == [("acme", BEGIN, 1, 1)]
     put(lake, [record(2, record_id=None)], "two")
     table = lake.table("logs")
-    task = DecideTask(lenient, task.draw, task.windows)
+    numbers |= {one.file.file_path: 1 for one in scan_files(table)}
+    task = DecideTask(lenient, task.draw, task.windows, numbers)
     with pytest.raises(ValueError, match="without a record_id"):
         task(scan_files(table))
 

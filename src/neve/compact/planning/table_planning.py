@@ -20,7 +20,7 @@ from neve.compact.planning.plan_builder import MAX_FILES, make_empty_plan, make_
 from neve.compact.strategies import strategy_of
 from neve.errors import ConfigError
 from neve.lake.config import PricesConfig
-from neve.lake.read.file_index import FileIndex
+from neve.lake.read.file_index import FileIndex, shared_indexes
 from neve.lake.read.history import commit_time, read_summary
 from neve.lake.read.partition_stats import FileCriteria
 from neve.lake.read.statistics import find_time_column
@@ -169,7 +169,7 @@ class TablePlanner:
             return idle
         past, wanted = self.past(), PartitionFilter.of(self.table, self.request.partitions)
         context, limits = self.context(past), Limits.of(self.config, past.spent_dollars)
-        with FileIndex(self.table, self.duck, time=self.time_column) as index:
+        with FileIndex(self.table, self.duck, time=self.time_column, store=shared_indexes()) as index:
             criteria = make_criteria(index, context, self.strategy.name)
             measures = [Measure(stats, context.table.sizes) for stats in index.stats(criteria) if wanted.matches(stats)]
 
@@ -184,7 +184,7 @@ class TablePlanner:
         name, sizes = context.table.name, context.table.sizes
         if self.table.current_snapshot() is None:
             return TableHealth(name, sizes.target, _measure_snapshots(self.table, 0), ())
-        with FileIndex(self.table, self.duck, time=self.time_column) as index:
+        with FileIndex(self.table, self.duck, time=self.time_column, store=shared_indexes()) as index:
             stats = index.stats(make_criteria(index, context, self.config.strategy))
             return TableHealth(
                 table=name,

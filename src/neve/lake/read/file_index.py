@@ -2,13 +2,18 @@
 
 One pass over the manifests fills it. After that, counts and lists are SQL. So a table of a million files needs no
 Python object per file, and no more memory than DuckDB's limit.
+
+Manifests are immutable. A process can keep the index of a large table on disk (`IndexStore`): the next one reads only
+the manifests that are new, and removes the files of those that are gone.
 """
 
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,23 +78,95 @@ class SizeClass:
     rows: int
 
 
+IndexKey = tuple[object, ...]  # table, place and time column
+
+
+@dataclass(frozen=True)
+class StoredIndex:
+    """Index on disk: the manifests that it has, the snapshots that were known, and whether all files have a time."""
+
+    folder: tempfile.TemporaryDirectory[str]
+    manifests: frozenset[str]
+    snapshots: frozenset[int]
+    is_timed: bool
+
+    def can_follow(self, snapshots: Iterable[int]) -> bool:
+        """Return whether the index of later snapshots can start from this one.
+
+        A file without a time has that of its snapshot, which is unknown after it has expired.
+        """
+        return self.is_timed or self.snapshots.issubset(snapshots)
+
+
+@dataclass
+class IndexStore:
+    """Indexes of large tables without delete files, that a process keeps on disk from one plan to the next."""
+
+    most: int = 8  # tables
+    least_files: int = 10_000  # smaller tables are read in less than a second
+    _stored: dict[IndexKey, StoredIndex] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, key: IndexKey) -> StoredIndex | None:
+        """Take an index out: nobody else uses it meanwhile."""
+        with self._lock:
+            return self._stored.pop(key, None)
+
+    def put(self, key: IndexKey, index: StoredIndex) -> None:
+        """Keep an index, and remove the one that was kept first if there are too many."""
+        with self._lock:
+            removed = [one for one in (self._stored.pop(key, None),) if one]
+            self._stored[key] = index
+            while len(self._stored) > self.most:
+                removed.append(self._stored.pop(next(iter(self._stored))))
+        for one in removed:
+            one.folder.cleanup()
+
+    def clear(self) -> None:
+        """Remove all indexes."""
+        with self._lock:
+            removed, self._stored = list(self._stored.values()), {}
+        for one in removed:
+            one.folder.cleanup()
+
+
+@cache
+def shared_indexes() -> IndexStore:
+    """Return the store of this process."""
+    return IndexStore()
+
+
 class FileIndex:
     """Index of a table's current snapshot, or of another one. A context manager, because it uses disk space."""
 
     def __init__(
-        self, table: Table, connect: Connect, *, snapshot: Snapshot | None = None, time: TimeColumn | None = None
+        self,
+        table: Table,
+        connect: Connect,
+        *,
+        snapshot: Snapshot | None = None,
+        time: TimeColumn | None = None,
+        store: IndexStore | None = None,
     ) -> None:
         self._table = table
         self._connect = connect
         self._snapshot = snapshot or table.current_snapshot()
         self._time = time
+        self._store = store
+        self._has_deletes = False
+        self._paths: frozenset[str] = frozenset()
         self.manifests = 0
+        self.manifests_read = 0
 
     def __enter__(self) -> FileIndex:
-        self._folder = tempfile.TemporaryDirectory(prefix="neve-index-")
+        batches = batch_manifests(self._table, self._snapshot) if self._snapshot else []
+        self._paths = frozenset(source.path for batch in batches for source in batch.sources)
+        self._has_deletes = any(batch.holds_deletes for batch in batches)
+        stored = self._take_stored()
+        self._folder = stored.folder if stored else tempfile.TemporaryDirectory(prefix="neve-index-")
         self._duck = self._connect()
         try:
-            self._fill()
+            self._fill(batches, stored)
         except duckdb.Error as error:
             self._close()
             raise LakeError(
@@ -102,9 +179,33 @@ class FileIndex:
         return self
 
     def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
+        if kind is None and self._store is not None and not self._has_deletes:
+            files, timeless = self._duck.execute(sql.count_files()).fetchall()[0]
+            if files >= self._store.least_files:
+                self._duck.execute("USE memory")
+                self._duck.execute("DETACH index_db")
+                self._duck.close()
+                self._store.put(self._key, StoredIndex(self._folder, self._paths, self._snapshots, timeless == 0))
+                return
         self._close()
+
+    @property
+    def _key(self) -> IndexKey:
+        return self._table.metadata.table_uuid, self._table.location(), self._time
+
+    @property
+    def _snapshots(self) -> frozenset[int]:
+        return frozenset(snapshot.snapshot_id for snapshot in self._table.metadata.snapshots)
+
+    def _take_stored(self) -> StoredIndex | None:
+        """Return the index to start from. Which deletes apply to a file depends on all of them: it is made anew."""
+        stored = self._store.take(self._key) if self._store is not None else None
+        if stored is None or (not self._has_deletes and stored.can_follow(self._snapshots)):
+            return stored
+        stored.folder.cleanup()
+        return None
 
     def _close(self) -> None:
         self._duck.close()
@@ -138,13 +239,16 @@ class FileIndex:
         rows = self._duck.execute("SELECT DISTINCT spec_id, partition FROM files ORDER BY ALL").fetchall()
         return {(spec_id, text): make_partition_id(spec_id, parse_partition_values(text)) for spec_id, text in rows}
 
-    def _fill(self) -> None:
+    def _fill(self, batches: Sequence[ManifestBatch], stored: StoredIndex | None) -> None:
         self._duck.execute(f"ATTACH {quote_literal(str(Path(self._folder.name) / 'index.db'))} AS index_db")
         self._duck.execute("USE index_db")
         self._duck.execute(f"SET temp_directory = {quote_literal(self._folder.name)}")
         self._duck.execute("SET enable_external_file_cache = false")  # every manifest is read once
         self._duck.execute("SET preserve_insertion_order = false")  # otherwise rows wait in memory for earlier ones
-        self._duck.execute(sql.TABLES)
+        if stored is None:
+            self._duck.execute(sql.TABLES)
+        elif gone := stored.manifests - self._paths:
+            self._duck.execute(sql.remove_manifests(), [sorted(gone)])
         self._replace(
             "commits",
             [
@@ -152,13 +256,13 @@ class FileIndex:
                 for snapshot in self._table.metadata.snapshots
             ],
         )
-        batches = batch_manifests(self._table, self._snapshot) if self._snapshot else []
+        self.manifests = len(self._paths)
         for batch in batches:
-            self.manifests += len(batch.sources)
-            self._read(batch)
-        has_deletes = any(batch.holds_deletes for batch in batches)
-        self._has_deletes = has_deletes
-        self._duck.execute(sql.data(has_deletes=has_deletes))
+            new = tuple(one for one in batch.sources if stored is None or one.path not in stored.manifests)
+            self.manifests_read += len(new)
+            if new:
+                self._read(replace(batch, sources=new))
+        self._duck.execute(sql.data(has_deletes=self._has_deletes))
 
     def _read(self, batch: ManifestBatch) -> None:
         """Add the files of a batch. A batch with manifests of different shapes is read manifest by manifest."""

@@ -26,7 +26,8 @@ CREATE TABLE commits (id BIGINT, sequence BIGINT, micros BIGINT);
 CREATE TABLE manifests (filename VARCHAR, sequence BIGINT, snapshot_id BIGINT);
 CREATE TABLE files (
     spec_id INTEGER, partition VARCHAR, path VARCHAR, bytes BIGINT, row_count BIGINT, sequence BIGINT,
-    file_sequence BIGINT, format VARCHAR, sort_order_id INTEGER, time_low BIGINT, time_high BIGINT, moment BIGINT
+    file_sequence BIGINT, format VARCHAR, sort_order_id INTEGER, time_low BIGINT, time_high BIGINT, moment BIGINT,
+    manifest VARCHAR
 );
 CREATE TABLE deletes (
     spec_id INTEGER, partition VARCHAR, kind VARCHAR, bytes BIGINT, row_count BIGINT, sequence BIGINT, data_path VARCHAR
@@ -39,6 +40,16 @@ SIZE_CLASSES = """
 SELECT floor(log2(greatest(bytes, 1)))::INTEGER AS power, count(*), sum(bytes)::BIGINT, sum(row_count)::BIGINT
 FROM files GROUP BY power ORDER BY power
 """
+
+
+def remove_manifests() -> str:
+    """Return the SQL that removes the files of manifests."""
+    return "DELETE FROM files WHERE manifest IN (SELECT unnest(?::VARCHAR[]))"
+
+
+def count_files() -> str:
+    """Return the SQL for the number of data files, and of those without a time."""
+    return "SELECT count(*), count(*) FILTER (time_high IS NULL) FROM files"
 
 
 def files(batch: ManifestBatch, values: str, time: TimeColumn | None, columns: Collection[str]) -> str:
@@ -54,7 +65,7 @@ def files(batch: ManifestBatch, values: str, time: TimeColumn | None, columns: C
     SELECT {batch.spec_id}, {values}, data_file.file_path, data_file.file_size_in_bytes, data_file.record_count,
         {sequence}, coalesce({own_file}, {INHERITED}, {own}, 0), lower(data_file.file_format),
         data_file.sort_order_id, {lowest_time_sql(time)} AS low, {highest_time_sql(time)} AS high,
-        coalesce(high, c.micros)
+        coalesce(high, c.micros), e.filename
     FROM read_avro(?, filename = true) e
     JOIN manifests m ON m.filename = e.filename
     LEFT JOIN commits c ON {by_sequence if batch.has_sequences else by_id}
@@ -99,8 +110,10 @@ def data(*, has_deletes: bool) -> str:
     the sequence number of the rows.
     """
     if not has_deletes:
-        return """CREATE VIEW data AS SELECT *, 0 AS position_files, 0 AS own_files, 0 AS own_rows, 0 AS equality_files
-                  FROM files"""
+        return """
+    CREATE OR REPLACE VIEW data AS
+    SELECT *, 0 AS position_files, 0 AS own_files, 0 AS own_rows, 0 AS equality_files FROM files
+    """
     return f"""
     CREATE TABLE data AS
     WITH positions AS ({_count_later(f"kind = '{POSITION}' AND data_path IS NULL")}),

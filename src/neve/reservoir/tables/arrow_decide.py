@@ -203,20 +203,22 @@ class DecideTask:
     reader: RecordReader
     draw: VectorDraw
     windows: Mapping[str, frozenset[int]]
+    numbers: Mapping[str, int]  # of files, by their paths, which are long
 
     def __call__(self, tasks: Sequence[FileScanTask]) -> pa.Table | None:
-        """Return `GROUP`, `record_id`, `weight` and `_file` of the records."""
+        """Return `GROUP`, `record_id`, `weight` and the number of the `file` of the records."""
         return self.draw.cut(self._records(tasks))
 
     def _records(self, tasks: Sequence[FileScanTask]) -> Iterator[pa.Table]:
         for task in tasks:
+            number = pa.scalar(self.numbers[task.file.file_path], pa.int32())
             for rows in self.reader.read(task, with_groups=True):
                 wanted = rows.filter(pa.array(self._is_planned(rows)))
                 if wanted.column("record_id").null_count:
                     raise ValueError(NAMELESS)
                 weights, _wrong = find_weights(wanted, refuse=self.reader.config.invalid_weights == "refuse")
                 found = wanted.select([*GROUP, "record_id"]).append_column("weight", pa.array(weights))
-                yield found.append_column("_file", pa.repeat(pa.scalar(task.file.file_path), wanted.num_rows))
+                yield found.append_column("file", pa.repeat(number, wanted.num_rows))
 
     def _is_planned(self, rows: pa.Table) -> Mask:
         numbers = GroupNumbers()
@@ -258,12 +260,14 @@ class ArrowDecider:
             owned = by_owner((planned.owner, planned.start) for planned in windows)
             time = Plan(tuple(windows)).time(self.config.micros)
             reader, groups = self._plan_tasks(time, next(iter(owned)) if len(owned) == 1 else None)
-            task = DecideTask(reader, draw, {owner: frozenset(starts) for owner, starts in owned.items()})
+            paths = [task.file.file_path for group in groups for task in group]
+            numbers = {path: number for number, path in enumerate(paths)}
+            task = DecideTask(reader, draw, {owner: frozenset(starts) for owner, starts in owned.items()}, numbers)
             cuts = [cut for cut in run_tasks(self.spark, task, groups) if cut is not None]
             sample = draw.sample(cuts)
             if sample is not None and self._has_repeats(sample):
                 return None
-            found += [sample] if sample is not None else []
+            found += [_name_files(sample, paths)] if sample is not None else []
         if not found:
             return None
         return pa.concat_tables(found).rename_columns({"adjusted_weight": "adjusted_count"})
@@ -288,6 +292,12 @@ class ArrowDecider:
         weights, adjusted = (sample.column(name).to_numpy() for name in ("weight", "adjusted_weight"))
         priorities = weights / to_uniform(hash_columns(self.salt, [sample.column("record_id").combine_chunks()]))
         return bool(np.any((adjusted > weights) & (priorities == adjusted)))
+
+
+def _name_files(sample: pa.Table, paths: Sequence[str]) -> pa.Table:
+    """Replace the numbers of files by their paths."""
+    files = pa.array(paths, pa.string()).take(sample.column("file").combine_chunks())
+    return sample.drop_columns("file").append_column("_file", files)
 
 
 def count_kept(decisions: pa.Table) -> Counts:
