@@ -3,13 +3,15 @@
 CPU seconds are those of the server and all of its processes: planning, reading, evaluation and the JSON of the answer.
 The time range differs from round to round. Loki is measured if the part is in the cache (`make parts`); its lines are
 flushed to chunks before. The scan reads the lines of all streams once, as SQL of the same service. `BENCH_ROWS` makes a
-smaller lake.
+smaller lake. `BENCH_FOLDER` keeps the lake and Loki's storage in a folder: a first run with `BENCH_PREPARE=1` fills
+both, later ones measure.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import os
 import statistics
 import tempfile
 from contextlib import ExitStack
@@ -23,8 +25,10 @@ from tests.parts import loki
 from bench.logql_data import END_S, OWNER, RARE, ROWS, START_S, fill_lake, write_messages
 from bench.report import Report
 from bench.usage import tree_cpu
-from neve.api.loki.routes import FUNCTION, TABLES
+from neve.api.loki.routes import FUNCTION, LISTS, TABLES
+from neve.app.query.logql import add_log_streams
 from neve.app.query.service import build_query_service
+from neve.app.series import build_series
 from neve.app.settings import Settings
 from neve.app.wiring import build_lake
 from neve.lake.tables import init_tables
@@ -34,6 +38,8 @@ from neve.query.request import Request
 from neve.query.service import Ports, no_limits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.parts.loki import Loki
 
     from neve.lake.lake import Lake
@@ -71,33 +77,53 @@ SCAN = "SELECT count(*), sum(length(message)), max(severity_number), max(map_key
 def main() -> None:
     """Fill the lake and Loki, then measure both in turns."""
     report = Report("logql", ours={"rows": ROWS}, baselines={"loki": {}, "scan": {}})
-    with tempfile.TemporaryDirectory(prefix="neve-bench-") as folder, ExitStack() as stack:
-        settings, lake = make_settings(Path(folder))
-        fill_lake(lake)
+    with ExitStack() as stack:
+        folder = open_folder(stack)
+        settings, lake = prepare_lake(folder, fill_lake, lambda settings, lake: build_series(settings, lake).run())
+        other = None
+        if not loki.missing():
+            other = stack.enter_context(loki.loki(folder / "loki"))
+            if not (folder / "loki_filled").exists():
+                fill_loki(other, report)
+                (folder / "loki_filled").touch()
+        if "BENCH_PREPARE" in os.environ:
+            return
         service = build_query_service(
             settings, lake, limits=no_limits, ports=Ports(engine=WorkerPool(lake, settings.query))
         )
         stack.callback(service.close)
-        other = None if loki.missing() else stack.enter_context(loki.loki())
-        if other is not None:
-            fill_loki(other, report)
         measure_questions(service, other, report)
         measure_scan(service, report)
     report.show()
 
 
-def make_settings(folder: Path) -> tuple[Settings, Lake]:
-    """Return settings without a cache of results, and an empty lake."""
+def open_folder(stack: ExitStack) -> Path:
+    """Return the folder of the data: `BENCH_FOLDER`, or one that is removed afterwards."""
+    kept = os.environ.get("BENCH_FOLDER")
+    if kept:
+        Path(kept).mkdir(parents=True, exist_ok=True)
+    return Path(kept or stack.enter_context(tempfile.TemporaryDirectory(prefix="neve-bench-")))
+
+
+def prepare_lake(
+    folder: Path, fill: Callable[[Lake], None], index: Callable[[Settings, Lake], object]
+) -> tuple[Settings, Lake]:
+    """Return settings without a cache of results, and a lake that is filled and indexed once."""
     settings = Settings.model_validate(
         {
             "organization": OWNER,
             "lake": {"warehouse": str(folder / "lake")},
             "catalog": {"path": str(folder / "catalog.db")},
+            "state": {"path": str(folder / "state.db")},
             "query": {"cache_bytes": 0, "log": False},
         }
     )
-    lake = build_lake(settings)
-    init_tables(lake)
+    lake, done = build_lake(settings), folder / "filled"
+    if not done.exists():
+        init_tables(lake)
+        fill(lake)
+        index(settings, lake)
+        done.touch()
     return settings, lake
 
 
@@ -181,7 +207,10 @@ def ask_ours(service: QueryService, question: Question) -> tuple[float, Any]:
         "seconds": None,
         "max_rows": None,
     }
-    running = service.start_program(Request(path, OWNER, fresh=True), Program(FUNCTION, arguments, TABLES))
+    program = Program(FUNCTION, arguments, TABLES)
+    if arguments["path"] in LISTS:
+        program = add_log_streams(service, program)
+    running = service.start_program(Request(path, OWNER, fresh=True), program)
     body = b"".join(piece for batch in running.batches() for piece in batch.column("body").to_pylist())
     return tree_cpu() - before, json.loads(body)
 

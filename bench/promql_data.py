@@ -36,7 +36,7 @@ COMMITS = 6
 OWNER = "acme"
 COUNTER = "http.server.requests"
 
-MONTH_SERIES, MONTH_GAP_S, MONTH_DAYS = 20, 60, 30
+MONTH_SERIES, MONTH_GAP_S, MONTH_DAYS = 20, GAP_S, 30
 MONTH_POINTS = MONTH_DAYS * 86_400 // MONTH_GAP_S if ROWS >= 1_000_000 else 3 * 86_400 // MONTH_GAP_S
 MONTH_START_S = START_S // 86_400 * 86_400 - MONTH_POINTS * MONTH_GAP_S
 GAUGE = "queue.depth"
@@ -61,7 +61,7 @@ def make_recent(first: int, last: int) -> pa.Table:
 
 
 def make_month(first: int, last: int) -> pa.Table:
-    """Return points `[first, last)` of a gauge, half a gap after whole minutes."""
+    """Return points `[first, last)` of a gauge, half a gap after multiples of it."""
     numbers = np.arange(MONTH_SERIES)
     series = build_series(
         GAUGE,
@@ -71,8 +71,8 @@ def make_month(first: int, last: int) -> pa.Table:
     )
     steps = np.repeat(np.arange(first, last), MONTH_SERIES)
     owner = np.tile(numbers, last - first)
-    values = 50.0 + owner + 40.0 * np.sin(steps / 700.0 + owner)
-    return build_points(series, owner, MONTH_START_S + steps * MONTH_GAP_S + MONTH_GAP_S // 2, values)
+    values = 50.0 + owner + 40.0 * np.sin(steps / 2800.0 + owner)
+    return build_points(series, owner, MONTH_START_S + steps * MONTH_GAP_S + MONTH_GAP_S // 2 + 1, values)
 
 
 def build_series(

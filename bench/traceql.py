@@ -2,31 +2,37 @@
 
 CPU seconds are those of the server and all of its processes. The scan is SQL of the same service that joins every span
 of the range with its parent, without a condition that prunes, as a system without an index of traces must.
-The time range differs from round to round. `BENCH_ROWS` makes a smaller lake.
+The time range differs from round to round. `BENCH_ROWS` makes a smaller lake, `BENCH_FOLDER` keeps it, and
+`BENCH_PREPARE=1` only fills it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import statistics
-import tempfile
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.logql import make_settings
+from bench.logql import open_folder, prepare_lake
 from bench.report import Report
 from bench.traceql_data import DAYS, END_S, OWNER, ROWS, START_S, fill_lake, find_trace
 from bench.usage import tree_cpu
 from neve.api.tempo.routes import FUNCTION, TABLES
 from neve.app.query.service import build_query_service
+from neve.app.query.traceql import add_trace_summaries
+from neve.app.search import build_search
+from neve.app.traces import build_traces
 from neve.query.engine.program import Program
 from neve.query.engine.worker_pool import WorkerPool
 from neve.query.request import Request, TimeRange
 from neve.query.service import Ports, no_limits
 
 if TYPE_CHECKING:
+    from neve.app.settings import Settings
+    from neve.lake.lake import Lake
     from neve.query.service import QueryService
 
 ROUNDS = 3
@@ -58,16 +64,23 @@ FROM spans AS child JOIN spans AS parent ON child.trace_id = parent.trace_id AND
 def main() -> None:
     """Fill the lake, then measure."""
     report = Report("traceql", ours={"rows": ROWS}, baselines={"scan": {}})
-    with tempfile.TemporaryDirectory(prefix="neve-bench-") as folder:
-        settings, lake = make_settings(Path(folder))
-        fill_lake(lake)
+    with ExitStack() as stack:
+        settings, lake = prepare_lake(open_folder(stack), fill_lake, index_traces)
+        if "BENCH_PREPARE" in os.environ:
+            return
         ports = Ports(engine=WorkerPool(lake, settings.query))
         service = build_query_service(settings, lake, limits=no_limits, ports=ports)
+        stack.callback(service.close)
         measure_questions(service, report)
         measure_scan(service, report)
         measure_traces(service, report)
-        service.close()
     report.show()
+
+
+def index_traces(settings: Settings, lake: Lake) -> None:
+    """Index the ids of traces, and summarize traces, as the worker of a server does."""
+    build_search(settings, lake).build("spans")
+    build_traces(settings, lake).run()
 
 
 def measure_questions(service: QueryService, report: Report) -> None:
@@ -120,5 +133,8 @@ def answer(service: QueryService, path: str, parameters: dict[str, Any]) -> byte
         "seconds": None,
         "max_rows": None,
     }
-    running = service.start_program(Request(path, OWNER, fresh=True), Program(FUNCTION, arguments, TABLES))
+    program = Program(FUNCTION, arguments, TABLES)
+    if path == "search":
+        program = add_trace_summaries(service, program)
+    running = service.start_program(Request(path, OWNER, fresh=True), program)
     return b"".join(piece for batch in running.batches() for piece in batch.column("body").to_pylist())

@@ -85,19 +85,26 @@ class HttpReply:
 class HttpClient:
     """HTTP client with connections that are kept; threads can share it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - timeouts, limits and certificates of one server
         self,
         *,
         timeout_seconds: float,
         max_reply_bytes: int,
         headers: Mapping[str, str] | None = None,
         ca_file: str = "",
+        client_certificate: str = "",
+        client_key: str = "",
         connections: int = 1,
     ) -> None:
         self._headers = dict(headers or {})
         self._timeout, self._most = timeout_seconds, max_reply_bytes
         self._pool = urllib3.PoolManager(
-            num_pools=max(1, connections), maxsize=max(1, connections), retries=False, ca_certs=ca_file or None
+            num_pools=max(1, connections),
+            maxsize=max(1, connections),
+            retries=False,
+            ca_certs=ca_file or None,
+            cert_file=client_certificate or None,
+            key_file=client_key or None,
         )
 
     def request(

@@ -124,6 +124,9 @@ def test_a_second_attempt_reaches_the_raw_zone_once(tenants: Tenants, control: C
     frames = [frame for segment in zone.segments() for frame in frame_format.decode(zone.read(segment.path)).frames]
     assert [(frame.organization_id, frame.payload) for frame in frames] == [(ACME, GOOD)]
     assert tenants.get(f"quarantine/{record}").json["retried"]
+    [entry] = [entry for _space, entry in control.audit.waiting()]
+    assert (entry.action, entry.subject, entry.organization) == ("quarantine.retry", record, ACME)
+    assert entry.actor.startswith("key ")
     assert error_of(tenants.post(f"quarantine/{record}/retry"))[:2] == (409, "conflict")
 
 

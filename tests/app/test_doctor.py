@@ -134,3 +134,18 @@ def test_a_folder_with_a_space_in_its_name_holds_the_lake(tmp_path: Path) -> Non
     init_tables(lake, TABLES[:1])
     assert look(settings, lake)["warehouse"].detail.startswith(f"{tmp_path}/my lake, ")
     assert list((tmp_path / "my lake").rglob("*.metadata.json"))
+
+
+@pytest.mark.parametrize(
+    ("days", "status", "words"),
+    [(90, "ok", "certificate of neve"), (5, "note", "in 4 days"), (-0.5, "wrong", "expired")],
+)
+def test_certificates_are_examined(tmp_path: Path, days: float, status: str, words: str) -> None:
+    """The shared one once, with its end; one that expires soon is worth a note, an expired one is wrong."""
+    from tests.tls.authority import Authority
+
+    tls = Authority(tmp_path).issue("neve", days=days).settings()
+    found = look(Settings.model_validate({"tls": tls, "serve": {"tls": {"enabled": False}}}))
+    assert list(found) == [*CHECKS, "tls"]
+    assert found["tls"].status == status
+    assert words in found["tls"].detail

@@ -106,7 +106,7 @@ def test_variables_may_hold_lists_and_maps() -> None:
         ("lake: {warehose: x}", "neve.yaml: lake.warehose: unknown key 'warehose', did you mean 'warehouse'?"),
         ("spork: {}", "neve.yaml: spork: unknown key 'spork', did you mean 'spark'?"),
         ("ingest: {fields: {mesage: [m]}}", "unknown key 'mesage', did you mean 'message'?"),
-        ("query: {zzz: 1}", "unknown key 'zzz', expected one of host, port, auth, allowed_hosts, origin,"),
+        ("query: {zzz: 1}", "unknown key 'zzz', expected one of host, port, auth, tls, allowed_hosts, origin,"),
     ],
 )
 def test_an_unknown_key_is_refused_with_the_nearest(text: str, words: str) -> None:

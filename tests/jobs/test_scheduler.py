@@ -67,10 +67,10 @@ def subjects(jobs: list[Job]) -> list[str]:
 
 
 def test_which_tables_a_task_is_about() -> None:
-    """Levels for rollups, logs for search, their tables for series, all for the autopilot, and each for others."""
+    """Levels for rollups, logs and spans for search, own tables for series, all for the autopilot, each for others."""
     every = [*TABLES, *(level.table for level in LEVELS[1:])]
     assert tables_for(Task.ROLLUP, every) == [level.table for level in LEVELS]
-    assert tables_for(Task.SEARCH, every) == ["logs"]
+    assert sorted(tables_for(Task.SEARCH, every)) == ["logs", "spans"]
     assert tables_for(Task.SERIES, [*every, "metric_series"]) == ["metric_series"]
     assert tables_for(Task.AUTOPILOT, every) == [""]
     assert tables_for(Task.COMPACT, every) == tables_for(Task.MAINTAIN, every) == every
@@ -79,7 +79,7 @@ def test_which_tables_a_task_is_about() -> None:
 
 def test_an_interval(tmp_path: Path) -> None:
     """At once, and then every so often, with the reason."""
-    house = House(tmp_path, {"search": {"every": "15m"}})
+    house = House(tmp_path, {"search": {"every": "15m"}}, tables=["logs"])
     [job] = house.turn()
     assert (job.task, job.table, job.window, job.state) == (Task.SEARCH, "logs", "", JobState.QUEUED)
     assert job.reason == "every 15m: never run before"
@@ -120,7 +120,7 @@ def test_a_changed_expression_counts_from_the_change(tmp_path: Path) -> None:
 
 def test_quiet_hours_hold_up_what_is_due(tmp_path: Path) -> None:
     """Until they end; the work is done then, once."""
-    house = House(tmp_path, {"search": {"every": "15m"}}, [{"start": "08:00", "end": "17:00"}])
+    house = House(tmp_path, {"search": {"every": "15m"}}, [{"start": "08:00", "end": "17:00"}], tables=["logs"])
     assert house.turn() == []
     assert house.turn(hours=4) == []
     assert len(house.turn(hours=1)) == 1
@@ -137,7 +137,7 @@ def test_cron_within_quiet_hours_is_due_at_their_end(tmp_path: Path) -> None:
 
 def test_what_is_open_is_not_doubled(tmp_path: Path) -> None:
     """A job that waits for longer than the interval takes the next one in."""
-    house = House(tmp_path, {"search": {"every": "1m"}})
+    house = House(tmp_path, {"search": {"every": "1m"}}, tables=["logs"])
     for _minute in range(5):
         house.turn(minutes=1)
     [job] = house.jobs.list(states=[JobState.QUEUED])
@@ -154,7 +154,7 @@ def test_a_new_table_has_its_turn(tmp_path: Path) -> None:
 
 def test_the_clock_of_the_store_is_the_default(tmp_path: Path) -> None:
     """Which all who share it go by."""
-    house = House(tmp_path, {"search": {"every": "1h"}})
+    house = House(tmp_path, {"search": {"every": "1h"}}, tables=["logs"])
     before = house.documents.now()
     Scheduler(house.documents, house.jobs, lambda: house.policies, lambda: TABLES).turn()
     last = load_marks(house.documents)[schedule_key(Task.SEARCH, "logs")].last
@@ -172,7 +172,7 @@ def test_every_turn_wants_what_is_due_and_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, rule: dict[str, str], steps: list[int]
 ) -> None:
     """After any turn nothing is due any more, however long nobody looked."""
-    house = House(tmp_path_factory.mktemp("s"), {"search": rule})
+    house = House(tmp_path_factory.mktemp("s"), {"search": rule}, tables=["logs"])
     for minutes in steps:
         before = load_marks(house.documents).get("search/logs")
         jobs = house.turn(minutes=minutes)

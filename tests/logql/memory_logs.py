@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from neve.logql.engine import LogWindow
     from neve.logql.language.syntax import LogQuery
-    from neve.logql.pipeline.entry import Hints
 
 
 @dataclass
@@ -26,7 +25,7 @@ class MemoryLogs:
         stream = {name: value for name, value in labels.items() if value}
         self.rows.append((time_ns, stream, line, dict(metadata)))
 
-    def read_groups(self, _query: LogQuery, _hints: Hints, _window: LogWindow) -> None:
+    def read_groups(self, *_arguments: object) -> None:
         """Group no lines."""
 
     def read(self, query: LogQuery, window: LogWindow, limit: int | None) -> Iterator[list[Entry]]:

@@ -13,6 +13,7 @@ from tests.parts import (
     cache,
     collector,
     golang,
+    grafana,
     jars,
     kafka,
     kubernetes,
@@ -64,6 +65,7 @@ def recipes() -> tuple[Recipe, ...]:
         Recipe("prometheus", prometheus.program().parent, golang.missing, prometheus.make, "a Go build, minutes"),
         Recipe("promtool", promtool.program().parent, golang.missing, promtool.make, "a Go build, minutes"),
         Recipe("loki", loki.program().parent, golang.missing, loki.make, "a Go build, 11 minutes"),
+        Recipe(grafana.NAME, grafana.program().parent, golang.missing, grafana.make, "a Go build, minutes"),
         Recipe("alertmanager", alertmanager.program().parent, golang.missing, alertmanager.make, "a Go build, minutes"),
         Recipe("collector", collector.program().parent, golang.missing, build_collector, "a Go build, minutes"),
     )

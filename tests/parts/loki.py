@@ -2,7 +2,7 @@
 
 import http.client
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,9 +129,11 @@ class Loki:
 
 
 @contextmanager
-def loki() -> Iterator[Loki]:
-    """Run a server with an empty store."""
-    with scratch(NAME) as folder:
+def loki(kept: Path | None = None) -> Iterator[Loki]:
+    """Run a server with an empty store, or with that of a folder, which is kept."""
+    with ExitStack() as stack:
+        folder = kept or stack.enter_context(scratch(NAME))
+        folder.mkdir(parents=True, exist_ok=True)
         port, grpc_port = free_ports(2)
         (folder / "loki.yaml").write_text(write_config(folder, port, grpc_port))
         command = [str(program()), f"-config.file={folder / 'loki.yaml'}", "-target=all"]

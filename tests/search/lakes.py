@@ -6,6 +6,8 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
 from neve.lake.calendar import now_utc
 from neve.lake.commit.append import append_once
@@ -42,17 +44,29 @@ def with_index(lake: Lake) -> Lake:
     return lake
 
 
-def assignment_of(lake: Lake, range_rows: int = 1) -> TaskRunner:
+def put_span(lake: Lake, trace_id: bytes, number: int) -> None:
+    """One more commit, and data file, of a span."""
+    span = Span(trace_id=trace_id, span_id=number.to_bytes(8, "big"), name="x", start_time_unix_nano=NOW)
+    request = ExportTraceServiceRequest(resource_spans=[ResourceSpans(scope_spans=[ScopeSpans(spans=[span])])])
+    decoded = decode(Signal.TRACES, [request.SerializeToString()], Intake(ACME, NOW))
+    table = lake.table("spans")
+    files = write_files(Target.of(table), pa.Table.from_batches([decoded.batch]))
+    append_once(table, files, batch_id=f"span {next(_numbers)}", operation="test")
+
+
+def assignment_of(lake: Lake, range_rows: int = 1, table: str = "logs") -> TaskRunner:
     """What the tasks of a run are told."""
-    source, index = (Target.of(lake.table(name)) for name in ("logs", SEARCH_INDEX.name))
-    return TaskRunner(source, index, "logs", 0.01, range_rows, now_utc())
+    source, index = (Target.of(lake.table(name)) for name in (table, SEARCH_INDEX.name))
+    return TaskRunner(source, index, table, 0.01, range_rows, now_utc())
 
 
-def index_here(lake: Lake, range_rows: int = 1) -> list[TaskResult]:
+def index_here(
+    lake: Lake, range_rows: int = 1, table: str = "logs", columns: tuple[str, ...] = ("message",)
+) -> list[TaskResult]:
     """Index what is missing, as a run would, and commit it."""
     index = lake.table(SEARCH_INDEX.name)
-    planned = plan_build(live_files(lake.table("logs")), load_index_files(index, "logs"), ("message",))
-    done = [assignment_of(lake, range_rows)(task) for task in planned.tasks]
+    planned = plan_build(live_files(lake.table(table)), load_index_files(index, table), columns)
+    done = [assignment_of(lake, range_rows, table)(task) for task in planned.tasks]
     paths = [str(file["file-path"]) for one in done for file in one.added]
     if paths:
         index.add_files(paths)

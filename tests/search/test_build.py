@@ -180,7 +180,7 @@ def test_another_column_is_added_to_files_that_are_indexed(spark_lake: Lake, tmp
 
 @pytest.mark.parametrize(
     ("table", "columns", "words"),
-    [("spans", None, "'spans' has no indexed columns"), ("logs", ("flags",), "no text column 'flags'")],
+    [("metrics", None, "'metrics' has no indexed columns"), ("logs", ("flags",), "no text column 'flags'")],
 )
 def test_what_has_no_texts_is_refused(
     lake: Lake, tmp_path: Path, table: str, columns: tuple[str, ...] | None, words: str

@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
+from neve.app.query.service import SearchIndexFilter
 from neve.model.tables import SEARCH_INDEX
+from neve.query.config import QueryConfig
+from neve.query.planning import file_planner
+from neve.query.planning.file_planner import FilePlanner
+from neve.query.request import Request
+from neve.query.service import Ports, QueryService, no_limits
 from neve.search import lookup
+from neve.search.config import SearchConfig
 from neve.search.lookup import FilterCache, RangeFilter, SearchIndex
 from tests.query.lakes import ACME, OTHER
-from tests.search.lakes import index_here, put, with_index, words_by_file
+from tests.search.lakes import index_here, put, put_span, with_index, words_by_file
 
 if TYPE_CHECKING:
     from neve.lake.lake import Lake
@@ -151,3 +158,22 @@ def test_the_least_recently_used_filters_are_forgotten() -> None:
     memory.store(("d", "message"), (RangeFilter(0, 1, bytes(30)),))
     assert memory.get(("d", "message")) is None
     assert memory.bytes == 0
+
+
+def test_ids(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace is found by its id in few of the files, also in those that the index has not seen."""
+    monkeypatch.setattr(file_planner, "READ_AT_ONCE", 0)
+    with_index(lake)
+    ids = [bytes([number]) * 16 for number in range(1, 30)]
+    for number, one in enumerate(ids, 1):
+        put_span(lake, one, number)
+    index_here(lake, table="spans", columns=("trace_id",))
+    put_span(lake, ids[3], 99)
+    planner = FilePlanner(SearchIndexFilter(lambda: SearchIndex(lake), SearchConfig()))
+    service = QueryService(lake, QueryConfig(), limits=no_limits, ports=Ports(planner=planner))
+    for one, spans in ((ids[0], 1), (ids[3], 2), (b"\x77" * 16, 0)):
+        sql = f"SELECT count(*) AS spans FROM spans WHERE trace_id = unhex('{one.hex()}')"
+        running = service.start(Request(sql, ACME))
+        assert [row["spans"] for batch in running.batches() for row in batch.to_pylist()] == [spans]
+        assert running.statistics.scans[0].files <= 4
+    service.close()

@@ -235,3 +235,27 @@ def test_errors(config: str) -> None:
     ended = run("-c", config, "map", "--since", "1h", "--until", "2h")
     assert "--until is not after --since" in ended.errors
     assert "the key selects the organization" in run("map", "--server", "x", "--org", "y").errors
+
+
+def test_span_metrics(service: QueryService) -> None:
+    """Tempo's names of span metrics have the rates of spans and their latency, for queries that name them."""
+    source = Engine(open_series(service, ACME))
+    end = int(START.timestamp() * 1000) + 10 * MINUTE_MS
+    chosen = '{service="cart",span_kind="SPAN_KIND_SERVER"}'
+
+    def ask_by(query: str, label: str) -> dict[str, float]:
+        return {dict(one.labels)[label]: one.floats[0][1] for one in source.query(query, end).series}
+
+    calls = ask_by(f"sum by (status_code) (increase(traces_spanmetrics_calls_total{chosen}[5m]))", "status_code")
+    assert calls == pytest.approx({"STATUS_CODE_UNSET": 3.75, "STATUS_CODE_ERROR": 1.25})  # four minutes, extrapolated
+    mean = (
+        f"sum by (service) (increase(traces_spanmetrics_latency_sum{chosen}[5m])) / "
+        f"sum by (service) (increase(traces_spanmetrics_latency_count{chosen}[5m]))"
+    )
+    assert ask_by(mean, "service") == pytest.approx({"cart": 0.085})
+    within = ask_by(f"sum by (le) (increase(traces_spanmetrics_latency_bucket{chosen}[5m]))", "le")
+    assert [within[bound] for bound in ("0.0625", "0.125", "+Inf")] == pytest.approx([0, 5, 5])
+    others = Engine(open_series(service, OTHER)).query("traces_spanmetrics_calls_total", end).series
+    assert {dict(one.labels)["service"] for one in others} <= {"vault"}
+    everything = {dict(one.labels)["__name__"] for one in source.query('{__name__=~".+"}', end).series}
+    assert not any("spanmetrics" in name for name in everything)

@@ -17,6 +17,7 @@ from starlette.middleware import Middleware
 
 from neve.model.settings import is_loopback, parse_host_header
 from neve.receive.refusal import Refusal, Verdict
+from neve.tls.config import TlsConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -34,6 +35,7 @@ LONGEST_SHOWN = 100
 LONGEST_HOST = 260  # a name has at most 253 characters, and a port 6
 # Kubernetes and load balancers probe by address, and get a one-word response from a port with keys.
 PROBES = ("/livez", "/healthz", "/readyz")
+PLAIN = TlsConfig()
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 SESSION_COOKIE = b"neve-session="  # behind TLS with the prefix `__Host-`
 FORWARDED = frozenset({b"forwarded", b"via", b"x-real-ip"})
@@ -48,6 +50,7 @@ class AccessRules:
     is_open: bool
     allowed_hosts: Sequence[str] = ()
     origin: str = ""  # of the web page behind a proxy
+    tls: TlsConfig = PLAIN
 
     def check(self, path: str, headers: RawHeaders, method: str = "GET") -> None:
         """Raise `Refusal` for a request that no rule allows; header names are in lower case, as in ASGI."""
@@ -70,7 +73,7 @@ class AccessRules:
         if site == "same-origin" or not (site or SESSION_COOKIE in found.get(b"cookie", b"")):
             return
         origin = found.get(b"origin", b"").decode("latin-1")
-        own = self.origin or f"http://{_host_header(headers) or ''}"
+        own = self.origin or f"{self.tls.scheme}://{_host_header(headers) or ''}"
         if site or origin.strip().lower() != own.strip().lower():
             message = f"changes must come from the page of this server, got {origin[:LONGEST_SHOWN] or site!r}"
             raise Refusal(
@@ -95,14 +98,15 @@ class AccessRules:
 
     def _check_open(self, headers: RawHeaders) -> None:
         host = _host_header(headers)
-        if host is None or not _is_local(host):
+        # A client that verifies our certificate, and has one of its own, was not redirected here by a name server.
+        if host is None or not (self.tls.verifies_clients or _is_local(host)):
             shown = _header_text(b", ".join(value for name, value in headers if name == b"host"))
             message = (
                 f"the host is {shown!r}, expected localhost or a loopback address on a port that requires no API key"
             )
             raise Refusal(Verdict.MISDIRECTED, "wrong_host", f"{message}: {self._remedy}")
         for name, value in headers:
-            if name == b"origin" and not is_own_origin(value.decode("latin-1"), host):
+            if name == b"origin" and not is_own_origin(value.decode("latin-1"), host, self.tls.scheme):
                 message = f"pages of {_header_text(value)!r} may not call a port that requires no API key"
                 raise Refusal(Verdict.FORBIDDEN, "wrong_origin", f"{message}: {self._remedy}")
         self.check_forwarded(name for name, _value in headers)
@@ -120,13 +124,13 @@ class AccessRules:
         return f"set {self.section}.auth to keys, and create one with `neve keys create`"
 
 
-def is_own_origin(origin: str, host: str) -> bool:
+def is_own_origin(origin: str, host: str, scheme: str = "http") -> bool:
     """Return whether an origin is that of the server itself, by the host of the request.
 
     >>> is_own_origin("http://localhost:8480", "localhost:8480"), is_own_origin("null", "localhost:8480")
     (True, False)
     """
-    return origin.strip().lower() == f"http://{host.strip().lower()}"
+    return origin.strip().lower() == f"{scheme}://{host.strip().lower()}"
 
 
 def build_guarded_application(

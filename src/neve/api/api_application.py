@@ -97,7 +97,7 @@ def build_api_application(  # noqa: PLR0913 - the parts of the application
         *tenant_routes(service, control, guard),
         *live_routes(service, guard, streams),
         *view_routes(control, guard),
-        *sign_in_routes(guard, sessions, is_secure=rules.origin.startswith(HTTPS)),
+        *sign_in_routes(guard, sessions, is_secure=rules.tls.is_on or rules.origin.startswith(HTTPS)),
         *explore_routes(service, guard),
         *(prometheus_routes(service, guard) if "promql" in languages else ()),
         *(alerting_routes(alerting, guard) if "promql" in languages and alerting is not None else ()),

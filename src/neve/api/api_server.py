@@ -9,12 +9,16 @@ import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
+from prometheus_client import REGISTRY
 from starlette.responses import JSONResponse
 
 from neve.api.access import AccessRules
 from neve.api.embedded_uvicorn import serve_application
+from neve.api.health import TrustedCallers, build_probe_routes, health_application
 from neve.api.ports import Addresses, format_address, listen
 from neve.api.slow_clients import ConnectionLimits, build_protocol
+from neve.app.serve.guards import health_guard
+from neve.app.serve.process_group import group_token
 from neve.app.telemetry.tracing import TracingMiddleware
 from neve.receive.refusal import Refusal
 
@@ -36,8 +40,23 @@ UNAVAILABLE = 503
 @asynccontextmanager
 async def open_api(settings: Settings, lake: Lake) -> AsyncIterator[Addresses]:
     """Open the query API while the block runs."""
-    async with open_query_api(settings, lake) as place:
-        yield Addresses(query=place, health=place)
+    async with AsyncExitStack() as opened:
+        place = await opened.enter_async_context(open_query_api(settings, lake))
+        health = place
+        if settings.query.tls.is_on and group_token():
+            health = await opened.enter_async_context(_open_probes(settings, opened))
+        yield Addresses(query=place, health=health)
+
+
+@asynccontextmanager
+async def _open_probes(settings: Settings, opened: AsyncExitStack) -> AsyncIterator[str]:
+    """Open a port on loopback for the group, which has no certificate for the API's port."""
+    viewers = TrustedCallers(health_guard(settings, opened), group_token())
+    routes = build_probe_routes(viewers, lambda: None, lambda: None, REGISTRY)
+    config, sock = settings.serve, listen(settings.serve.host, 0, "serve.port")
+    application = health_application(routes, config)
+    async with serve_application(application, sock, "serve", config.tls, timeout_graceful_shutdown=1):
+        yield f"{config.tls.scheme}://{format_address(config.host, sock.getsockname()[1])}"
 
 
 @asynccontextmanager
@@ -53,6 +72,8 @@ async def open_query_api(settings: Settings, lake: Lake) -> AsyncIterator[str]:
         serve_application(
             TracingMiddleware(starting),
             sock,
+            "query",
+            config.tls,
             web_sockets=WEBSOCKETS,
             http=bounds,
             timeout_graceful_shutdown=DRAIN_SECONDS,
@@ -68,7 +89,7 @@ async def open_query_api(settings: Settings, lake: Lake) -> AsyncIterator[str]:
             starting.start(JSONResponse({"error": "the server did not start"}, UNAVAILABLE))
             raise
         try:
-            yield f"http://{format_address(config.host, sock.getsockname()[1])}"
+            yield f"{config.tls.scheme}://{format_address(config.host, sock.getsockname()[1])}"
         finally:
             whole.state.streams.close()  # live streams have no end of their own
 
@@ -111,4 +132,4 @@ class StartingApplication:
 
 def query_rules(config: QueryConfig) -> AccessRules:
     """Return the access rules of the API's port."""
-    return AccessRules("query", config.auth == "open", config.allowed_hosts, config.origin)
+    return AccessRules("query", config.auth == "open", config.allowed_hosts, config.origin, config.tls)

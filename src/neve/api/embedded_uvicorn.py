@@ -9,14 +9,21 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from neve.app.serve.tls import count_failed_handshake, open_certificates
+from neve.tls.handshake import TlsDoor
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncIterator, Iterator
 
     from neve.app.telemetry.tracing import Application
+    from neve.tls.config import TlsConfig
 
 
+HANDSHAKE_SECONDS = 10.0
+MAX_HANDSHAKES = 512  # unfinished ones of a port
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -53,9 +60,21 @@ class _EmbeddedServer(uvicorn.Server):
 
 @asynccontextmanager
 async def serve_application(
-    application: Application, sock: socket.socket, *, web_sockets: Any = "none", **options: Any
+    application: Application,
+    sock: socket.socket,
+    port: str,
+    tls: TlsConfig,
+    *,
+    web_sockets: Any = "none",
+    **options: Any,
 ) -> AsyncIterator[None]:
-    """Serve an application while the block runs, then finish the requests in flight."""
+    """Serve an application while the block runs, then finish the requests in flight.
+
+    `port` names the port in metrics, and with `tls` in errors.
+    """
+    door = _open_tls(port, tls, options.get("http", HttpToolsProtocol))
+    if door is not None:
+        options["http"] = door.protocol
     config = uvicorn.Config(
         application,
         loop="asyncio",
@@ -77,4 +96,17 @@ async def serve_application(
         yield
     finally:
         server.should_exit = True
+        if door is not None:
+            door.close()
         await task
+
+
+def _open_tls(port: str, tls: TlsConfig, protocol: Any) -> TlsDoor | None:
+    certificates = open_certificates(tls, port)
+    if certificates is None:
+        return None
+
+    def refuse(reason: str, _peer: str) -> None:
+        count_failed_handshake(port, reason)
+
+    return TlsDoor(certificates, protocol, HANDSHAKE_SECONDS, MAX_HANDSHAKES, refuse)

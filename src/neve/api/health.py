@@ -19,6 +19,7 @@ from starlette.routing import Route
 from neve.api.access import LONGEST_SHOWN, AccessRules, build_guarded_application
 from neve.api.embedded_uvicorn import serve_application
 from neve.api.ports import format_address, listen
+from neve.api.slow_clients import find_client_name
 from neve.app.serve.process_group import GROUP_HEADER
 from neve.errors import ConfigError
 from neve.model.settings import is_loopback
@@ -54,7 +55,8 @@ class TrustedCallers:
         if self.group_token and hmac.compare_digest(token.encode(), self.group_token.encode()):
             return
         key = extract_key(request.headers.get("authorization"), request.headers.get("x-api-key"))
-        await self.guard.caller(key, Scope.METRICS, request.client.host if request.client else "")
+        peer = request.client.host if request.client else ""
+        await self.guard.caller(key, Scope.METRICS, peer, find_client_name(request.scope))
 
     async def include(self, request: Request) -> bool:
         """Return whether the caller of a request is trusted."""
@@ -197,13 +199,13 @@ async def serve_health(watched: HealthSource, config: ServeConfig, guard: Guard 
         )
     sock = listen(config.host, config.port, "serve.port")
     application = health_application(source_health_routes(watched, TrustedCallers(guard or OpenGuard(""))), config)
-    async with serve_application(application, sock, timeout_graceful_shutdown=1):
-        yield f"http://{format_address(config.host, sock.getsockname()[1])}"
+    async with serve_application(application, sock, "serve", config.tls, timeout_graceful_shutdown=1):
+        yield f"{config.tls.scheme}://{format_address(config.host, sock.getsockname()[1])}"
 
 
 def health_application(routes: Sequence[Route], config: ServeConfig) -> Starlette:
     """Build an application of health checks and metrics alone, with the access rules of `serve.host`."""
-    rules = AccessRules("serve", is_open=is_loopback(config.host))
+    rules = AccessRules("serve", is_open=is_loopback(config.host), tls=config.tls)
     return build_guarded_application(routes, rules, lambda refusal, _scope: refusal_response(refusal), _not_found)
 
 

@@ -27,11 +27,14 @@ from neve.receive.response import encode_answer, encode_refusal
 from neve.state.scopes import Scope
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from neve.receive.authentication import Guard
     from neve.receive.budget import Hold
     from neve.receive.config import ReceiverConfig
     from neve.receive.receiver import Receiver
     from neve.state.scopes import Caller
+    from neve.tls.certificates import ServerCertificates
 
 GRPC = "grpc"
 METHODS = {
@@ -91,7 +94,7 @@ class GrpcService(grpc.GenericRpcHandler):  # type: ignore[misc]
             # gRPC does not expose the requested host. Browsers can't reach this: none supports HTTP/2 without TLS.
             receiver_rules(self.receiver.config).check_forwarded(name.encode() for name in metadata)
             key = extract_key(metadata.get("authorization"), metadata.get("x-api-key"))
-            caller = await self.guard.caller(key, Scope.WRITE, context.peer())
+            caller = await self.guard.caller(key, Scope.WRITE, context.peer(), read_client_name(context))
             self.receiver.admit(caller)
         except Refusal as refusal:
             return refusal.strip_traceback()
@@ -165,6 +168,32 @@ def detect_packing(message: bytes) -> Packing:
 def max_message_bytes(config: ReceiverConfig) -> int:
     """Return the size limit of a message as sent; a compressed one may be no larger than an uncompressed one."""
     return min(config.max_grpc_bytes, config.max_message_bytes)
+
+
+def build_credentials(certificates: ServerCertificates) -> grpc.ServerCredentials:
+    """Return credentials that give each new connection the newest certificate."""
+
+    def configure() -> grpc.ServerCertificateConfiguration:
+        loaded = certificates.current()
+        return grpc.ssl_server_certificate_configuration([(loaded.key, loaded.chain)], loaded.client_ca or None)
+
+    last = certificates.current()
+
+    def fetch() -> grpc.ServerCertificateConfiguration | None:
+        nonlocal last
+        if certificates.current() is last:
+            return None  # gRPC keeps the configuration that it has
+        last = certificates.current()
+        return configure()
+
+    return grpc.dynamic_ssl_server_credentials(configure(), fetch, certificates.config.verifies_clients)
+
+
+def read_client_name(context: aio.ServicerContext) -> str:
+    """Return the name in the client's certificate; empty without one."""
+    found: Mapping[str, Sequence[bytes]] = context.auth_context() or {}
+    names = [*found.get("x509_common_name", ()), *found.get("x509_subject_alternative_name", ())]
+    return names[0].decode(errors="replace") if names else ""
 
 
 def build_grpc_server(receiver: Receiver, guard: Guard) -> aio.Server:

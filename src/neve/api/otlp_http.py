@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from neve.api.access import LONGEST_SHOWN, AccessRules, build_guarded_application
 from neve.api.health import TrustedCallers, receiver_probe_routes
+from neve.api.slow_clients import find_client_name
 from neve.logger import get_logger
 from neve.model.signals import Signal
 from neve.raw.frame import Encoding, Packing
@@ -235,7 +236,7 @@ class HttpEndpoint:
         headers: Headers = dict(scope["headers"])
         body = RequestBody(headers, receive)
         try:
-            reply = await self._serve(headers, body, (scope.get("client") or ("",))[0])
+            reply = await self._serve(headers, body, (scope.get("client") or ("",))[0], find_client_name(scope))
         except ClientDisconnected:
             self.metrics.count_abandoned(HTTP)
             return
@@ -249,10 +250,10 @@ class HttpEndpoint:
         self.metrics.count_response(self.desk.signal, HTTP, str(reply.status))
         await reply.send(send)
 
-    async def _serve(self, headers: Headers, body: RequestBody, peer: str) -> HttpResponse:
+    async def _serve(self, headers: Headers, body: RequestBody, peer: str, certificate: str) -> HttpResponse:
         try:
             key = extract_key(_header_text(headers, b"authorization"), _header_text(headers, b"x-api-key"))
-            caller = await self.guard.caller(key, self.desk.scope, peer)
+            caller = await self.guard.caller(key, self.desk.scope, peer, certificate)
             with self.budget.hold() as hold:
                 return await self.desk.take(caller, headers, body, hold)
         except (Refusal, ClientDisconnected):
@@ -340,4 +341,4 @@ def build_application(receiver: Receiver, events: EventReceiver, guard: Guard, g
 
 def receiver_rules(config: ReceiverConfig) -> AccessRules:
     """Return the access rules of the receiver's ports."""
-    return AccessRules("receiver", config.auth == "open", config.allowed_hosts)
+    return AccessRules("receiver", config.auth == "open", config.allowed_hosts, tls=config.tls)

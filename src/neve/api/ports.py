@@ -20,7 +20,7 @@ from neve.logger import get_logger
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from grpc import aio  # type: ignore[import-untyped]
+    from grpc import ServerCredentials, aio  # type: ignore[import-untyped]
     from tenacity import RetryCallState
 
     from neve.app.settings import Settings
@@ -48,11 +48,14 @@ def listen(host: str, port: int, setting: str) -> socket.socket:
         raise _listen_error(host, port, setting, error.strerror or str(error)) from None
 
 
-def listen_grpc(server: aio.Server, host: str, port: int) -> int:
-    """Make a gRPC server listen, and return its port."""
+def listen_grpc(server: aio.Server, host: str, port: int, credentials: ServerCredentials | None = None) -> int:
+    """Make a gRPC server listen, with TLS if it has credentials, and return its port."""
     listen(host, port, "receiver.grpc_port").close()  # gRPC would only log the error, and not return it
     try:
-        bound: int = server.add_insecure_port(format_address(host, port))
+        address = format_address(host, port)
+        bound: int = (
+            server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
+        )
     except RuntimeError as error:
         raise _listen_error(host, port, "receiver.grpc_port", str(error)) from None
     return bound
@@ -112,7 +115,8 @@ def claim_ports(settings: Settings, processes: Collection[str]) -> dict[str, str
             for setting, host, port in _list_listeners(settings, processes)
         }
     hosts = {"receiver.host": settings.receiver.host, "query.host": settings.query.host, "serve.host": LOOPBACK}
-    return {setting_variable(setting): str(value) for setting, value in {**hosts, **bound}.items()}
+    plain = {"serve.tls.enabled": "false"}  # the group reads the health of its processes over loopback
+    return {setting_variable(setting): str(value) for setting, value in {**hosts, **plain, **bound}.items()}
 
 
 def find_free_port() -> int:

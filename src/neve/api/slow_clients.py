@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from neve.tls.certificates import describe_peer
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from neve.receive.config import ReceiverConfig
 
+CLIENT_NAME = "neve.client_name"  # ASGI extension: the name in the client's certificate
 CUT_OFF = "neve.cut_off"  # ASGI extension: a function that closes the connection in the middle of a response
 GRACE_SECONDS = 5.0  # the application rejects a slow client first; this is for a client that goes on
 REASONS = {
@@ -56,6 +59,7 @@ class LimitedProtocol(HttpToolsProtocol):
     _ended = False
     _upgraded = False
     _header_bytes = 0
+    _client_name = ""
     _timer: asyncio.TimerHandle | None = None
     _timed: Phase | None = None
 
@@ -63,6 +67,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """Accept a client, unless there are too many connections."""
         full = len(self.connections) >= self.limits.config.max_connections
         super().connection_made(transport)
+        self._client_name = describe_peer(transport.get_extra_info("peercert"))
         if full:
             self._end(503, "too_many_connections")
         else:
@@ -109,7 +114,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.cycle is not None:
             # The cycle of this request, also if another request arrives before it ends.
             scope = cast("dict[str, Any]", self.cycle.scope)
-            scope["extensions"] = {CUT_OFF: partial(_close_cycle, self.cycle)}
+            scope["extensions"] = {CUT_OFF: partial(_close_cycle, self.cycle), CLIENT_NAME: self._client_name}
 
     def on_body(self, body: bytes) -> None:
         """Process a part of the body."""
@@ -185,6 +190,11 @@ def cut_off_response(scope: Scope, *, flush_seconds: float) -> None:
     close = scope.get("extensions", {}).get(CUT_OFF)
     if close is not None:
         close(flush_seconds)
+
+
+def find_client_name(scope: Scope) -> str:
+    """Return the name in the certificate of a request's client; empty without one."""
+    return str(scope.get("extensions", {}).get(CLIENT_NAME, ""))
 
 
 def _close_cycle(cycle: RequestResponseCycle, flush_seconds: float) -> None:

@@ -6,10 +6,13 @@ import importlib.metadata
 import os
 import platform
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from uuid import uuid4
 
+from neve.app.serve.tls import apply_shared_tls, list_certificates
 from neve.app.wiring import build_documents, build_state
 from neve.errors import IncompatibleTable, LakeError, NeveError
 from neve.lake.catalog import pyiceberg_properties, sqlite_path
@@ -30,8 +33,11 @@ if TYPE_CHECKING:
 
     from neve.app.settings import Settings
     from neve.lake.lake import Lake
+    from neve.tls.config import TlsConfig
 
 Status = Literal["ok", "note", "wrong"]
+
+RENEWAL_TIME = timedelta(days=21)  # a certificate that expires sooner is reported
 
 PACKAGES = ("neve", "pyspark", "pyiceberg", "pyarrow", "duckdb", "ptars", "opentelemetry-proto")
 
@@ -61,6 +67,10 @@ def examine(settings: Settings, lake: Lake, *, config_file: str, start_spark: bo
         ("streams", lambda: _streams(lake)),
         ("state", lambda: _state(settings)),
     ]
+    checks += [
+        (section, partial(_certificate, section, config))
+        for section, config in list_certificates(apply_shared_tls(settings)).items()
+    ]
     if settings.state.documents:
         checks.append(("documents", lambda: _documents(settings)))
     if start_spark:
@@ -76,6 +86,19 @@ def _run_check(what: str, check: Callable[[], Finding]) -> Finding:
         return Finding(what, "wrong", error.message, error.hint)
     except Exception as error:
         return Finding(what, "wrong", f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+
+
+def _certificate(section: str, config: TlsConfig) -> Finding:
+    from neve.tls.certificates import has_public_key_file, load_certificate  # noqa: PLC0415 - for those who use TLS
+
+    loaded = load_certificate(config, section)
+    left = loaded.expires_at - datetime.now(UTC)
+    detail = f"certificate of {loaded.name}, expires at {loaded.expires_at:%Y-%m-%dT%H:%M:%SZ}"
+    if left < RENEWAL_TIME:
+        return Finding(section, "note", f"{detail}, in {left.days} days", "renew it; the ports read the new files")
+    if has_public_key_file(config):
+        return Finding(section, "note", f"{detail}; every user may read {config.key}", f"run `chmod o-r {config.key}`")
+    return Finding(section, "ok", detail)
 
 
 def _config(config_file: str) -> str:

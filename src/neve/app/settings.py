@@ -17,6 +17,7 @@ from neve.app.telemetry.config import TelemetryConfig
 from neve.autopilot.config import AutopilotConfig
 from neve.compact.config import CompactConfig
 from neve.errors import ConfigError
+from neve.identity.config import OidcConfig
 from neve.ingest.config import IngestConfig, KafkaConfig, WatchConfig
 from neve.jobs.policy import Policy  # noqa: TC001 - pydantic reads it
 from neve.lake.config import CatalogConfig, LakeConfig, PricesConfig, S3Config, SparkConfig
@@ -32,6 +33,7 @@ from neve.search.config import SearchConfig
 from neve.series.config import SeriesConfig
 from neve.state.config import BusConfig, StateConfig
 from neve.tail.config import TailConfig
+from neve.tls.config import ClientTlsConfig, TlsConfig
 from neve.traces.config import TracesConfig
 
 if TYPE_CHECKING:
@@ -127,6 +129,9 @@ class Settings(Section):
     s3: S3Config = Field(S3Config(), description="object storage")
     spark: SparkConfig = Field(SparkConfig(), description="Spark")
     state: StateConfig = Field(StateConfig(), description="state store: leases, jobs, keys and histories")
+    tls: TlsConfig = Field(TlsConfig(), description="TLS of all ports without settings of their own")
+    client: ClientTlsConfig = Field(ClientTlsConfig(), description="TLS of commands with --server")
+    oidc: OidcConfig = Field(OidcConfig(), description="tokens of an identity provider, beside API keys")
     raw: RawConfig = Field(RawConfig(), description="raw zone: received messages until they are in the tables")
     receiver: ReceiverConfig = Field(ReceiverConfig(), description="OTLP receiver")
     ingest: IngestConfig = Field(IngestConfig(), description="ingestion of records")

@@ -13,8 +13,9 @@ from urllib3.exceptions import HTTPError
 
 from neve.cli.querying.query_target import Answer
 from neve.errors import QueryError
-from neve.http_client import HttpClient, NoReply, close_response
+from neve.http_client import HttpClient, NoReply, ServerUntrusted, close_response
 from neve.query.request import UTC_ZONE
+from neve.tls.config import ClientTlsConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from neve.query.request import Request
 
 CONNECT_SECONDS = 30.0  # to connect to a server; the timeout of the query limits the answer
+NO_CERTIFICATES = ClientTlsConfig()
+UNTRUSTED_HINT = "set client.ca_file, and client.certificate and client.key if the server requires a certificate"
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024  # bytes of a JSON document; rows have no limit
 
 
@@ -34,6 +37,7 @@ class RemoteClient:
 
     address: str
     key: str | None
+    tls: ClientTlsConfig = NO_CERTIFICATES
 
     def ask(self, request: Request) -> Answer:
         """Return the answer to a request, streamed as Arrow."""
@@ -94,11 +98,19 @@ class RemoteClient:
         base = _parse_address(self.address)
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
         sent = json.dumps(body).encode() if body else None
-        client = HttpClient(timeout_seconds=CONNECT_SECONDS, max_reply_bytes=MAX_DOCUMENT_BYTES)
+        client = HttpClient(
+            timeout_seconds=CONNECT_SECONDS,
+            max_reply_bytes=MAX_DOCUMENT_BYTES,
+            ca_file=self.tls.ca_file,
+            client_certificate=self.tls.certificate,
+            client_key=self.tls.key,
+        )
         try:
             response = client.open(
                 method, base + path, sent, headers, connect_seconds=CONNECT_SECONDS, read_seconds=None
             )
+        except ServerUntrusted as error:
+            raise QueryError(f"can't reach {self.address}: {error}", hint=UNTRUSTED_HINT) from error
         except NoReply as error:
             hint = "check --server and --key" if error.is_sent else "`neve serve` starts a server"
             raise QueryError(f"can't reach {self.address}: {error}", hint=hint) from error

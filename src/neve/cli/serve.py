@@ -95,10 +95,13 @@ def serve(
     from neve.app.serve.config import assign_processes
     from neve.app.serve.preflight import check_lake
     from neve.app.serve.process_group import new_instance, stop_with_parent
+    from neve.app.serve.tls import apply_shared_tls
     from neve.lake.pandas_import import defer_pandas
 
     defer_pandas()
-    settings = _override(context.settings, "receiver", host=host, http_port=http_port, grpc_port=grpc_port)
+    settings = _override(
+        apply_shared_tls(context.settings), "receiver", host=host, http_port=http_port, grpc_port=grpc_port
+    )
     settings = _override(settings, "query", host=host, port=query_port)
     settings = _override(settings, "serve", port=health_port)  # its host can only be set in the configuration
     processes = assign_processes(_selected_parts(only, receiver, query) or settings.serve.only)
@@ -127,11 +130,13 @@ def _selected_parts(only: str | None, receiver: bool, query: bool) -> list[str]:
 def _check_settings(settings: Settings, processes: Mapping[str, Sequence[str]]) -> None:
     """Reject settings that contradict each other before anything is opened or started."""
     from neve.app.serve.config import API, RECEIVER, WORKER
+    from neve.app.serve.tls import check_certificates
     from neve.app.wiring import load_configured_policies
     from neve.query.config import check_query
     from neve.receive.config import check_receiver
     from neve.state.config import check_bus_config
 
+    check_certificates(settings, processes)
     if RECEIVER in processes:
         check_receiver(settings.receiver)
     if API in processes:

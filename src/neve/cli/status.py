@@ -38,7 +38,7 @@ def open_status(context: Context, server: str | None, key: str | None) -> Iterat
     if server:
         from neve.cli.remote_client import RemoteClient
 
-        yield lambda: StatusReport.model_validate(RemoteClient(server, key).status())
+        yield lambda: StatusReport.model_validate(RemoteClient(server, key, context.settings.client).status())
         return
     with open_lake_control(context) as control:
         yield control.status

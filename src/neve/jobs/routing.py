@@ -43,7 +43,7 @@ class Announcement:
         return cls(**{**known, "snapshot_id": int(known["snapshot_id"])})
 
 
-SEARCHED_TABLES = ("logs",)
+SEARCHED_TABLES = ("logs", "spans")
 ALL_TABLES = ""  # in the place of a table, for a task of all tables at once
 
 
@@ -79,7 +79,7 @@ MAINTENANCE_OPERATIONS = frozenset(
 SUBJECTS = {"logs": "logs", "metrics": "metrics", "spans": "traces"}
 LEVEL_OF = {level.table: level for level in LEVELS}
 NEXT_OF = {level.source: level for level in LEVELS}
-SEARCHED_TABLE = "logs"
+SEARCHED_TABLE = "logs"  # whose commits request a job; the ids of others wait for the interval
 NOT_IN_TOPICS = re.compile(
     r"[^A-Za-z0-9._-]"
 )  # characters that topic names can't have; the announcement has the table's own name

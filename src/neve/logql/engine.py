@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,6 +14,7 @@ from neve.logql.language.syntax import Grouping, LogQuery, Query, RangeAggregati
 from neve.logql.pipeline.compilation import compile_stages, run_stages
 from neve.logql.range_aggregations import aggregate_ranges
 from neve.logql.samples import extract_samples
+from neve.logql.storage.line_groups import Buckets
 from neve.promql.annotations import Annotations
 from neve.promql.engine import Result, finish_matrix, finish_vector
 from neve.promql.evaluator import Evaluator, Options, QueryTimes
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from neve.logql.pipeline.entry import Entry, Hints
+    from neve.logql.storage.line_groups import Measure
     from neve.logql.storage.log_source import GroupedLines
     from neve.promql.series import Integers
 
 __all__ = ["Engine", "LogSource", "LogWindow", "run_log_query"]
 
 MAX_LINES = 5000  # of one answer, as Loki
+MIN_BUCKET_NS = 1_000_000_000  # lines of shorter intervals are not counted together
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class LogSource(Protocol):
         `limit` is the number of lines that the caller needs. A source that can't run all stages yields more.
         """
 
-    def read_groups(self, query: LogQuery, hints: Hints, window: LogWindow) -> GroupedLines | None:
+    def read_groups(self, query: LogQuery, hints: Hints, window: LogWindow, measure: Measure) -> GroupedLines | None:
         """Return lines by the labels that a metric query needs, or `None` if the source does not group them."""
 
 
@@ -136,8 +140,12 @@ class Engine:
     ) -> Matrix:
         log_range = node.log_range
         first, last = int(times_ns[0]), int(times_ns[-1])
-        window = LogWindow(first - log_range.offset_ns - log_range.range_ns + 1, last - log_range.offset_ns + 1)
-        found = extract_samples(node, outer, self.source, window, evaluator.budget)
+        origin = first - log_range.offset_ns - log_range.range_ns
+        window = LogWindow(origin + 1, last - log_range.offset_ns + 1)
+        step = int(times_ns[1]) - first if len(times_ns) > 1 else 0
+        width = math.gcd(log_range.range_ns, step)  # the range itself at one time
+        buckets = Buckets(origin, width) if width >= MIN_BUCKET_NS else None
+        found = extract_samples(node, outer, self.source, window, evaluator.budget, buckets)
         return aggregate_ranges(node, found, times_ns, evaluator.budget)
 
 

@@ -40,7 +40,7 @@ def aggregate_ranges(node: RangeAggregation, found: SampleSet, times_ns: Integer
         return _absent(node, present, len(times_ns))
     if not len(found.labels):
         return empty_matrix(len(times_ns))
-    values = _compute(node, windows, ends)
+    values = _compute(node, windows, ends, has_amounts=found.has_amounts)
     return Matrix(found.labels, values, present, None, np.zeros(len(found.labels), np.bool_)).mask(present)
 
 
@@ -56,13 +56,11 @@ def _absent(node: RangeAggregation, present: Bools, steps: int) -> Matrix:
     return result.mask(result.present)
 
 
-def _compute(node: RangeAggregation, windows: Windows, ends: Integers) -> Floats:
+def _compute(node: RangeAggregation, windows: Windows, ends: Integers, *, has_amounts: bool) -> Floats:
     seconds = node.log_range.range_ns / _NANOS
-    counts = windows.counts.astype(np.float64)
-    if node.operator == "count_over_time":
-        return counts
-    if node.operator == "rate" and node.log_range.unwrap is None:
-        return counts / seconds
+    if node.operator == "count_over_time" or (node.operator == "rate" and node.log_range.unwrap is None):
+        counts = sum_windows(windows) if has_amounts else windows.counts.astype(np.float64)
+        return counts if node.operator == "count_over_time" else counts / seconds
     if node.operator in {"rate", "bytes_rate"}:
         return sum_windows(windows) / seconds
     if node.operator == "rate_counter":

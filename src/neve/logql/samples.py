@@ -12,6 +12,7 @@ from neve.lexical.units import UnitError, parse_bytes, parse_float, parse_go_dur
 from neve.logql.pipeline.compilation import compile_stages, make_hints, run_stages
 from neve.logql.pipeline.entry import ERROR, PRESERVE_ERROR
 from neve.logql.pipeline.label_filters import match_labels
+from neve.logql.storage.line_groups import Measure
 from neve.promql.labels import format_labels, get
 from neve.promql.series import Samples
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from neve.logql.language.syntax import Grouping, RangeAggregation, Unwrap
     from neve.logql.pipeline.compilation import RunnableStage
     from neve.logql.pipeline.entry import Entry
-    from neve.logql.storage.line_groups import LineGroup
+    from neve.logql.storage.line_groups import Buckets, LineGroup
     from neve.promql.budget import Budget
     from neve.promql.labels import Labels
     from neve.promql.series import Floats, Integers
@@ -31,6 +32,7 @@ __all__ = ["SampleSet", "check_errors", "extract_samples"]
 
 SAMPLE_ERROR = "SampleExtractionErr"
 _BYTES = frozenset({"bytes_over_time", "bytes_rate"})
+_SUMS = frozenset({*_BYTES, "count_over_time", "rate"})
 _CONVERSIONS: dict[str, Callable[[str], float]] = {
     "": parse_float,
     "bytes": lambda text: float(parse_bytes(text)),
@@ -45,6 +47,7 @@ class SampleSet:
 
     labels: list[Labels]
     samples: Samples
+    has_amounts: bool = False  # of the lines of an interval, and not of single lines
 
 
 @dataclass(slots=True)
@@ -78,7 +81,7 @@ class SeriesBuilder:
             self.budget.charge_labels(sum(len(name) + len(text) for name, text in labels))
         return place
 
-    def build(self) -> SampleSet:
+    def build(self, *, has_amounts: bool = False) -> SampleSet:
         """Return series in order of their labels, with samples in order of time."""
         owners = np.concatenate([part[0] for part in self.parts] or [np.empty(0, np.int64)])
         times = np.concatenate([part[1] for part in self.parts] or [np.empty(0, np.int64)])
@@ -90,7 +93,7 @@ class SeriesBuilder:
         owners = ranks[owners]
         order = np.lexsort((times, owners))
         bounds = np.searchsorted(owners[order], np.arange(len(ordered) + 1)).astype(np.int64)
-        return SampleSet(ordered, Samples(bounds, times[order], values[order]))
+        return SampleSet(ordered, Samples(bounds, times[order], values[order]), has_amounts)
 
 
 def find_grouping(node: RangeAggregation, outer: Grouping | None) -> Grouping | None:
@@ -138,26 +141,43 @@ class Extraction:
         entries = run_stages(stages, [group.entry])
         found = _unwrap(self.unwrap, entries) if self.unwrap is not None else [(one, 1.0) for one in entries]
         for entry, value in found:
-            values = group.sizes.astype(np.float64) if self.operator in _BYTES else np.full(len(group.sizes), value)
+            amounts = group.amounts
+            values = np.full(len(group.times_ns), value) if amounts is None else amounts.astype(np.float64)
             builder.add_series(self.group(entry), group.times_ns, values)
 
 
 def extract_samples(
-    node: RangeAggregation, outer: Grouping | None, source: LogSource, window: LogWindow, budget: Budget
+    node: RangeAggregation,
+    outer: Grouping | None,
+    source: LogSource,
+    window: LogWindow,
+    budget: Budget,
+    buckets: Buckets | None = None,
 ) -> SampleSet:
-    """Return the samples of a range aggregation within a window."""
+    """Return the samples of a range aggregation within a window.
+
+    Lines are counted by intervals, if there are some, and if the aggregation only adds up lines or their bytes.
+    """
     query, grouping = node.log_range.query, find_grouping(node, outer)
     hints = make_hints(query.stages, grouping, node.log_range.unwrap)
     rules, builder = Extraction.make(node, grouping), SeriesBuilder(budget)
     stages = compile_stages(query.stages, hints)
-    grouped = source.read_groups(query, hints, window)
+    measure = _choose_measure(node, buckets)
+    grouped = None if measure is None else source.read_groups(query, hints, window, measure)
     if grouped is not None:
         later = compile_stages(grouped.stages, hints)
         for group in grouped.groups:
             rules.add_group(group, later, builder)
     for batch in source.read(query, window, None) if grouped is None else grouped.rest:
         rules.add_lines(run_stages(stages, batch), builder)
-    return builder.build()
+    return builder.build(has_amounts=grouped is not None and measure is not None and measure.buckets is not None)
+
+
+def _choose_measure(node: RangeAggregation, buckets: Buckets | None) -> Measure | None:
+    """Return the values of groups of lines, or `None` if lines must be read one by one."""
+    if node.log_range.unwrap is None and node.operator in _SUMS:
+        return Measure(buckets, node.operator in _BYTES) if buckets or node.operator not in _BYTES else None
+    return Measure()
 
 
 def _unwrap(unwrap: Unwrap, entries: list[Entry]) -> list[tuple[Entry, float]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ADJUSTED_COUNT", "NAME_CHARACTERS", "SPAN_COLUMNS", "USER", "write_calls"]
+__all__ = ["ADJUSTED_COUNT", "NAME_CHARACTERS", "SPAN_COLUMNS", "USER", "WEIGHT", "write_calls"]
 
 NAME_CHARACTERS = 200
 USER = "user"
@@ -28,7 +28,7 @@ MAX_WEIGHT = 1e12
 _THRESHOLD = "regexp_extract(trace_state, '(?:^|[,;])\\s*(?:ot=)?(?:[^,]*;)?th:([0-9a-f]{1,14})(?:[;,]|$)', 1)"
 _DROPPED = f"CAST('0x' || rpad(nullif({_THRESHOLD}, ''), 14, '0') AS UBIGINT) / 72057594037927936.0"  # of 2^56
 _STATED = f"coalesce(TRY_CAST(attributes['{ADJUSTED_COUNT}'] AS DOUBLE), 1 / (1 - {_DROPPED}))"
-_WEIGHT = f"CASE WHEN {_STATED} BETWEEN 1 AND {MAX_WEIGHT} THEN {_STATED} ELSE 1.0 END"
+WEIGHT = f"CASE WHEN {_STATED} BETWEEN 1 AND {MAX_WEIGHT} THEN {_STATED} ELSE 1.0 END"
 SPAN_COLUMNS = (
     *("timestamp", "trace_id", "span_id", "parent_span_id", "service_name", "span_kind", "status_code", "duration_ms"),
     *("trace_state", "attributes"),
@@ -59,7 +59,7 @@ def write_calls(spans: str, keys: Sequence[str] = ("trace_id",)) -> str:
     calls AS (
         SELECT {key}, span_id, parent_span_id, timestamp AS began,
             left(coalesce(service_name, ''), {NAME_CHARACTERS}) AS service,
-            span_kind AS kind, coalesce(status_code = {ERROR}, false) AS failed, duration_ms, {_WEIGHT} AS weight,
+            span_kind AS kind, coalesce(status_code = {ERROR}, false) AS failed, duration_ms, {WEIGHT} AS weight,
             {_first_attribute(_PEER)} AS peer, {_first_attribute(_DATABASE)} AS database,
             {_first_attribute(_QUEUE)} AS queue
         FROM {spans}

@@ -68,6 +68,15 @@ def parse_host_header(header: str) -> str | None:
     return (match[1] or match[2]) if match else None
 
 
+def check_open_host(section: str, host: str, remedy: str) -> None:
+    """Raise `ConfigError` for a port without keys and client certificates that other machines can reach."""
+    if not is_loopback(host):
+        raise ConfigError(
+            f"{section}.auth is 'open' and {section}.host is {host!r}, expected a loopback address or auth 'keys'",
+            hint=f"set {section}.auth to keys, and {remedy}; or require client certificates with {section}.tls",
+        )
+
+
 def check_hosts(section: str, auth: str, allowed: Hosts) -> None:
     """Raise `ConfigError` for allowed hosts on a port without keys, which responds to loopback names only."""
     if auth == "open" and allowed:

@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from neve.errors import ConfigError
-from neve.model.settings import Hosts, Section, check_hosts, is_loopback
+from neve.model.settings import Hosts, Section, check_hosts, check_open_host
+from neve.tls.config import TlsConfig
 
 MEMORY = r"^\d+(MB|GB)$"
 
@@ -33,16 +33,19 @@ class QueryConfig(Section):
     host: str = Field("127.0.0.1", min_length=1, description="listen address of the query API")
     port: int = Field(8480, ge=0, le=65_535, description="port of the query API; 0: any free port")
     auth: Literal["open", "keys"] = Field(
-        "open", description="open: no authentication, for `organization`, on loopback only; keys: API keys are required"
+        "open",
+        description="open: no authentication, for `organization`, on loopback or with client certificates only; keys: "
+        "API keys are required",
     )
+    tls: TlsConfig = Field(TlsConfig(), description="TLS of the query API and the page")
     allowed_hosts: Hosts = Field(
         (), description="host names that requests may use if `auth` is keys; empty: any. Loopback is always allowed"
     )
     origin: str = Field(
         "",
         pattern=r"^(https?://[^/\s]+)?$",
-        description="address of the web page behind a proxy, such as https://neve.example.com; empty: http and the "
-        "host of the request",
+        description="address of the web page behind a proxy, such as https://neve.example.com; empty: http, or https "
+        "with `tls`, and the host of the request",
     )
     session_hours: float = Field(
         12, gt=0, le=720, description="hours without a request after which a browser must sign in again"
@@ -104,9 +107,6 @@ class QueryConfig(Section):
 
 def check_query(config: QueryConfig) -> None:
     """Raise `ConfigError` if settings of a server contradict each other."""
-    if config.auth == "open" and not is_loopback(config.host):
-        raise ConfigError(
-            f"query.auth is 'open' and query.host is {config.host!r}, expected a loopback address or auth 'keys'",
-            hint="set query.auth to keys, and make a key with `neve keys create --scope read`",
-        )
+    if config.auth == "open" and not config.tls.verifies_clients:
+        check_open_host("query", config.host, "make a key with `neve keys create --scope read`")
     check_hosts("query", config.auth, config.allowed_hosts)

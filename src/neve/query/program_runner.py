@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 from neve.errors import LimitExceeded, QueryError
 from neve.query.cache import CacheKey
 from neve.query.engine.duckdb import DUCKDB
+from neve.query.engine.program import GROWING
 from neve.query.engine_errors import FilesMissing, planning_errors
 from neve.query.execution import CollectingRun, StoredRun
-from neve.query.query_plan import plan_query, table_version
+from neve.query.query_plan import plan_query
 from neve.query.request import Statistics, TimeRange
 from neve.query.sql.statement import pin_clock
 from neve.query.statement_runner import ATTEMPTS
+from neve.query.table_versions import list_grown_versions, table_version
 
 if TYPE_CHECKING:
     from neve.query.engine.duckdb import Write
@@ -70,6 +72,7 @@ class ProgramPlanner:
             parameters=wanted.parameters,
             time=TimeRange(wanted.since, wanted.until),
             only_new_files=wanted.only_new_files,
+            added_since=wanted.added_since,
         )
         began = time.thread_time()
         try:
@@ -112,7 +115,8 @@ class ProgramRunner:
         with self.statements.turns.measure(running.organization), planning_errors():
             look = self.statements.sources.tables.look()
             rollups = self.list_rollups(look, running.organization) if "metrics" in program.tables else []
-            program = replace(program, versions=self._list_versions(program, look), rollups=rollups)
+            grown = {name: list_grown_versions(look.table(name)) for name in GROWING.intersection(program.tables)}
+            program = replace(program, versions=self._list_versions(program, look), rollups=rollups, grown_from=grown)
             asked = self._program_key(running, program)
         kept = self.statements.cache.get(asked) if asked is not None else None
         if kept is not None:
@@ -150,7 +154,7 @@ class ProgramRunner:
     def list_rollups(self, look: CatalogView, organization: str) -> list[CurrentRollup]:
         """Return the rollups of an organization that are current."""
         found = self.statements.sources.coverages(look, organization)
-        return [(one.table, one.seconds, one.ranges) for one in found]
+        return [(one.table, one.seconds, one.ranges, table_version(look.table(one.table))) for one in found]
 
     def _program_key(self, running: RunningQuery, program: Program) -> CacheKey | None:
         if running.request.fresh or not self.statements.config.cache_bytes or program.cache_text is None:

@@ -33,6 +33,7 @@ from neve.query.rollup_routing.router import route
 from neve.query.sql.catalog_tables import format_type
 from neve.query.sql.duckdb_statement import DuckDBStatement, draw_source_names
 from neve.query.sql.statement import find_lake_tables, write_for_duckdb, write_for_spark
+from neve.query.table_versions import find_version_sequence, table_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -76,11 +77,17 @@ class QueryPlan:
         time = self.request.time
         return CacheKey(
             self.request.organization,
-            f"{self.request.time_zone} {'new files: ' * self.request.only_new_files}{self.statement.normalised_sql}",
+            f"{self.request.time_zone} {self._restriction}{self.statement.normalised_sql}",
             tuple(sorted(versions.items())),
             (str(time.since), str(time.until)),
             self.request.limit,
         )
+
+    @property
+    def _restriction(self) -> str:
+        """Return what the request leaves out, for the key."""
+        since = "".join(f"{name} since {version}: " for name, version in sorted(self.request.added_since.items()))
+        return f"{'new files: ' * self.request.only_new_files}{since}"
 
     def after(self, earlier: Statistics) -> QueryPlan:
         """Return the plan with the statistics of an earlier statement of the same query."""
@@ -129,14 +136,6 @@ class QueryPlan:
         return conditions + (_time_conditions(self.request.time) if TIME in table.schema().column_names else [])
 
 
-def table_version(table: Table) -> str:
-    """Return the version of a table's rows and columns.
-
-    Columns can change without a new snapshot, and a new table can be empty.
-    """
-    return f"{table.metadata.table_uuid} {table.metadata.current_schema_id} {table.metadata.current_snapshot_id}"
-
-
 def _time_conditions(time: TimeRange) -> list[str]:
     sides = ((">=", time.since), ("<", time.until))
     return [f"{TIME} {how} TIMESTAMP {quote_literal(at.isoformat())}" for how, at in sides if at is not None]
@@ -183,7 +182,7 @@ def plan_query(
     plans: dict[int, FilePlan] = {}
     for number, table in of_number.items():
         check()
-        since = find_seen_sequence(table, look) if request.only_new_files else 0
+        since = _find_first_sequence(table, look, request)
         plans[number] = sources.planner.plan(table, scans[number], request.organization, request.time, since)
     check()
     statistics = Statistics(
@@ -199,6 +198,13 @@ def plan_query(
         planning_seconds=time.monotonic() - began,
     )
     return QueryPlan(request, statement, of_number, scans, plans, statistics)
+
+
+def _find_first_sequence(table: Table, look: CatalogView, request: Request) -> int:
+    """Return the sequence number of commits whose files a request leaves out, and those of earlier ones; 0: none."""
+    seen = find_seen_sequence(table, look) if request.only_new_files else 0
+    version = request.added_since.get(table.name()[-1])
+    return seen if version is None else max(seen, find_version_sequence(table, version))
 
 
 def find_seen_sequence(table: Table, look: CatalogView) -> int:

@@ -31,6 +31,7 @@ class Request:
     `partial` requests the readable part of the result if some files can't be read. `fresh` bypasses the cache.
     `time_zone` is the zone of the session: of times without a zone, of days, and of times in the result.
     `only_new_files` reads only those files of a table that its table of series, or of traces, has not seen yet.
+    `added_since` reads only those files of the tables named in it that were added after the version given for each.
     `is_from_page` marks a query of a screen, from which no layout should be learned.
     """
 
@@ -45,6 +46,7 @@ class Request:
     key_id: str = ""
     time_zone: str = UTC_ZONE
     only_new_files: bool = False
+    added_since: Mapping[str, str] = field(default_factory=dict)
     is_from_page: bool = False
     id: str = field(default_factory=lambda: uuid4().hex)
 

@@ -1,4 +1,4 @@
-"""Authentication of requests: extract and verify the API key, and determine the caller's organization and scopes."""
+"""Authentication of requests: verify the API key or token, and determine the caller's organization and scopes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
 from neve.errors import NeveError
+from neve.identity.signing_keys import TokenRejected
+from neve.identity.tokens import is_token
 from neve.logger import get_logger
 from neve.receive.quotas import Bucket
 from neve.receive.refusal import Refusal, Verdict
-from neve.state.scopes import ALL_SCOPES, Caller, Scope
+from neve.state.scopes import ALL_SCOPES, SUBJECT_PREFIX, Caller, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 LOOK_UPS = 4  # concurrent lookups; a slow key store must not occupy the threads of other work
+TOKEN_LOOK_UPS = 2  # of tokens, which may wait for the identity provider
 MAX_KNOWN = 10_000  # cached results, of valid and of unknown keys; a client that guesses keys must not fill the memory
 # Lookups a second of new keys, and the burst in seconds. Only keys that turn out to be unknown count. A store with many
 # valid keys is therefore soon cached, and a client that guesses keys is limited.
@@ -50,15 +53,20 @@ class Guard(Protocol):
     async def organization(self, key: str | None) -> str:
         """Return the organization of a write request; raises `Refusal`."""
 
-    async def caller(self, key: str | None, scope: Scope, peer: str = "") -> Caller:
-        """Return the caller if it has a scope; raises `Refusal`. `peer` is the client's address, if it is known."""
+    async def caller(self, key: str | None, scope: Scope, peer: str = "", certificate: str = "") -> Caller:
+        """Return the caller if it has a scope; raises `Refusal`.
+
+        `peer` is the client's address, if it is known, and `certificate` the name in its certificate, if it has one.
+        """
 
 
 class RefusalCounter(Protocol):
     """Counter of refused logins. It never waits."""
 
-    def count(self, reason: str, network: str = "", organization: str = "", key_id: str = "") -> None:
-        """Count a refused login."""
+    def count(
+        self, reason: str, network: str = "", organization: str = "", key_id: str = "", certificate: str = ""
+    ) -> None:
+        """Count a refused login. `certificate` is the name in the client's certificate."""
 
 
 class OpenGuard:
@@ -75,7 +83,7 @@ class OpenGuard:
         """Return the configured organization."""
         return self._organization
 
-    async def caller(self, _key: str | None, _scope: Scope, _peer: str = "") -> Caller:
+    async def caller(self, _key: str | None, _scope: Scope, _peer: str = "", _certificate: str = "") -> Caller:
         """Return a caller of the configured organization, without a key.
 
         Handlers of admin requests check its scopes.
@@ -94,6 +102,7 @@ class KeyGuard:
         keys: KeyVerifier,
         seconds: float,
         *,
+        tokens: KeyVerifier | None = None,
         refused: RefusalCounter | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -104,9 +113,11 @@ class KeyGuard:
         self._clock = clock
         self._now = now
         self._threads = ThreadPoolExecutor(LOOK_UPS, thread_name_prefix="api-keys")
+        self._tokens = tokens
+        self._token_threads = ThreadPoolExecutor(TOKEN_LOOK_UPS, thread_name_prefix="tokens")
         # Two caches: the number of unknown keys is unlimited, and they must not evict valid keys.
         self._known: OrderedDict[bytes, tuple[float, Caller]] = OrderedDict()
-        self._unknown: OrderedDict[bytes, float] = OrderedDict()
+        self._unknown: OrderedDict[bytes, tuple[float, TokenRejected | None]] = OrderedDict()
         self._refreshing: dict[bytes, asyncio.Task[None]] = {}
         self._new = Bucket.full(NEW_PER_SECOND, NEW_BURST_SECONDS, clock())
         self._new_of: OrderedDict[str, Bucket] = OrderedDict()
@@ -115,7 +126,7 @@ class KeyGuard:
         """Return the organization of a key that may write."""
         return (await self.caller(key, Scope.WRITE)).organization
 
-    async def caller(self, key: str | None, scope: Scope, peer: str = "") -> Caller:
+    async def caller(self, key: str | None, scope: Scope, peer: str = "", certificate: str = "") -> Caller:
         """Return the owner of a key that has a scope."""
         if not key:
             raise Refusal(
@@ -123,21 +134,36 @@ class KeyGuard:
                 "missing_key",
                 "an API key is required, as `Authorization: Bearer` or as `X-Api-Key`",
             )
-        network, found = network_of(peer), None
+        network, owner = network_of(peer), ("", "")
         try:
             found = await self._look_up(key, network)
+            owner = (found.organization, found.key_id) if found else owner
             return self._check(found, scope)
+        except TokenRejected as rejected:
+            owner = ("", SUBJECT_PREFIX + rejected.subject if rejected.subject else "")
+            self._count(rejected.reason, network, owner, certificate)
+            raise _refuse_token(rejected) from None
         except Refusal as refusal:
-            if self._refused is not None and refusal.verdict is not Verdict.UNAVAILABLE:
-                owner = (found.organization, found.key_id) if found else ("", "")
-                self._refused.count(refusal.reason, network, *owner)
+            if refusal.verdict is not Verdict.UNAVAILABLE:
+                self._count(refusal.reason, network, owner, certificate)
             raise
+
+    @property
+    def accepts_tokens(self) -> bool:
+        """True if tokens of an identity provider are accepted."""
+        return self._tokens is not None
+
+    def _count(self, reason: str, network: str, owner: tuple[str, str], certificate: str) -> None:
+        if self._refused is not None:
+            self._refused.count(reason, network, *owner, certificate)
 
     def _check(self, found: Caller | None, scope: Scope) -> Caller:
         """Return a caller that may do this now; raises `Refusal`."""
         if found is None:
             raise Refusal(Verdict.WRONG_KEY, "wrong_key", "the API key is unknown or revoked")
         if found.expires_at is not None and found.expires_at <= self._now():
+            if found.is_subject:
+                raise Refusal(Verdict.NO_KEY, "expired_token", "the token has expired")
             raise Refusal(
                 Verdict.WRONG_KEY,
                 "expired_key",
@@ -145,7 +171,8 @@ class KeyGuard:
             )
         if not found.may(scope):
             has = ", ".join(found.scopes) or "none"
-            raise Refusal(Verdict.WRONG_KEY, "wrong_scope", f"this key lacks the scope `{scope}` (it has: {has})")
+            kind = "token" if found.is_subject else "key"
+            raise Refusal(Verdict.WRONG_KEY, "wrong_scope", f"this {kind} lacks the scope `{scope}` (it has: {has})")
         return found
 
     def forget(self, key: str) -> None:
@@ -162,11 +189,18 @@ class KeyGuard:
             if known[0] - now < self._seconds / 2:
                 self._refresh(name, key)
             return known[1]
-        if self._unknown.get(name, 0.0) > now:
+        until, rejected = self._unknown.get(name, (0.0, None))
+        if until > now:
+            if rejected is not None:
+                raise TokenRejected(rejected.reason, rejected.message, subject=rejected.subject)
             return None
         paid = [] if known else self._pay(network, now)
         try:
-            caller = await asyncio.get_running_loop().run_in_executor(self._threads, self._keys.verify, key)
+            caller = await self._verify(key)
+        except TokenRejected as error:
+            if error.retry_seconds is None:
+                self._remember(name, None, error)
+            raise
         except NeveError as error:
             # The store's error names its host and user. A client without a valid key gets only the id of the log line.
             incident = secrets.token_hex(4)
@@ -182,6 +216,12 @@ class KeyGuard:
                 bucket.take(-1, now)
         return caller
 
+    async def _verify(self, key: str) -> Caller | None:
+        loop = asyncio.get_running_loop()
+        if self._tokens is not None and is_token(key):
+            return await loop.run_in_executor(self._token_threads, self._tokens.verify, key)
+        return await loop.run_in_executor(self._threads, self._keys.verify, key)
+
     def _refresh(self, name: bytes, key: str) -> None:
         """Verify a cached key again in the background before it expires, so that no request waits for the store."""
         if name not in self._refreshing:
@@ -189,9 +229,9 @@ class KeyGuard:
 
     async def _verify_again(self, name: bytes, key: str) -> None:
         try:
-            self._remember(
-                name, await asyncio.get_running_loop().run_in_executor(self._threads, self._keys.verify, key)
-            )
+            self._remember(name, await self._verify(key))
+        except TokenRejected as error:
+            self._remember(name, None, error)
         except NeveError as error:
             log.warning("API key check in the background failed", reason=error.message)  # valid until it expires
         finally:
@@ -223,17 +263,25 @@ class KeyGuard:
             self._new_of.popitem(last=False)
         return bucket
 
-    def _remember(self, name: bytes, caller: Caller | None) -> None:
+    def _remember(self, name: bytes, caller: Caller | None, rejected: TokenRejected | None = None) -> None:
         until = self._clock() + self._seconds
         self._known.pop(name, None)
         self._unknown.pop(name, None)
         if caller is None:
-            self._unknown[name] = until
+            self._unknown[name] = (until, rejected)
         else:
             self._known[name] = (until, caller)
+        answers: OrderedDict[bytes, tuple[float, Caller]] | OrderedDict[bytes, tuple[float, TokenRejected | None]]
         for answers in (self._known, self._unknown):
             if len(answers) > MAX_KNOWN:
                 answers.popitem(last=False)
+
+
+def _refuse_token(rejected: TokenRejected) -> Refusal:
+    """Return the refusal of a token; one that may be accepted soon is worth a retry."""
+    if rejected.retry_seconds is not None:
+        return Refusal(Verdict.BUSY, rejected.reason, rejected.message, retry_after_seconds=rejected.retry_seconds)
+    return Refusal(Verdict.NO_KEY, rejected.reason, rejected.message)
 
 
 def _hash_key(key: str) -> bytes:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, field_validator
 
 from neve.errors import ConfigError
-from neve.model.settings import ORGANIZATION_PATTERN, Hosts, Section, check_hosts, is_loopback
+from neve.model.settings import ORGANIZATION_PATTERN, Hosts, Section, check_hosts, check_open_host
+from neve.tls.config import TlsConfig
 
 if TYPE_CHECKING:
     from neve.otlp.bounds import Bounds
@@ -25,8 +26,9 @@ class LimitConfig(Section):
     )
     key: str = Field(
         "",
-        pattern=r"^$|^\*$|^[0-9a-f]{12}$",
-        description="key id as in `neve keys list`, or * for each key; empty: the organization as a whole",
+        pattern=r"^$|^\*$|^[0-9a-f]{12}$|^subject:.{1,255}$",
+        description="key id as in `neve keys list`, `subject:` and the subject of a token, or * for each key and "
+        "subject; empty: the organization as a whole",
     )
     bytes_per_second: int = Field(0, ge=0, description="decompressed bytes per second; 0: unlimited")
     records_per_second: int = Field(0, ge=0, description="records per second; 0: unlimited")
@@ -42,8 +44,11 @@ class ReceiverConfig(Section):
     grpc: bool = Field(True, description="serve OTLP/gRPC")
     grpc_port: int = Field(4317, ge=0, le=65_535, description="port of OTLP/gRPC; 0: any free port")
     auth: Literal["open", "keys"] = Field(
-        "open", description="open: no authentication, for `organization`, on loopback only; keys: API keys are required"
+        "open",
+        description="open: no authentication, for `organization`, on loopback or with client certificates only; keys: "
+        "API keys are required",
     )
+    tls: TlsConfig = Field(TlsConfig(), description="TLS of OTLP/HTTP and OTLP/gRPC")
     allowed_hosts: Hosts = Field(
         (), description="host names that requests may use if `auth` is keys; empty: any. Loopback is always allowed"
     )
@@ -136,12 +141,14 @@ class ReceiverConfig(Section):
 
 def check_receiver(config: ReceiverConfig) -> None:
     """Raise `ConfigError` if settings conflict. It runs at the start, when all settings are known."""
-    if config.auth == "open" and not is_loopback(config.host):
-        raise ConfigError(
-            f"receiver.auth is 'open' and receiver.host is {config.host!r}, expected a loopback address or auth 'keys'",
-            hint="set receiver.auth to keys, and create a key with `neve keys create`",
-        )
+    if config.auth == "open" and not config.tls.verifies_clients:
+        check_open_host("receiver", config.host, "create a key with `neve keys create`")
     check_hosts("receiver", config.auth, config.allowed_hosts)
+    if config.grpc and config.tls.is_on and config.tls.min_version != "1.2":
+        raise ConfigError(
+            f"receiver.tls.min_version is {config.tls.min_version} and receiver.grpc is true, expected 1.2 or no gRPC",
+            hint="gRPC accepts TLS 1.2 and 1.3, and can't be limited to one of them",
+        )
     if config.max_inflight_bytes < 2 * config.max_message_bytes:
         raise ConfigError(
             f"receiver.max_inflight_bytes is {config.max_inflight_bytes}, expected at least twice "

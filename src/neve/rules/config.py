@@ -27,6 +27,8 @@ class NotifierConfig(Section):
     url: str = Field(description="address: of an Alertmanager without /api/v2/alerts, of a webhook in full")
     headers: dict[str, SecretStr] = Field({}, description="headers of each request, for example authorization")
     ca_file: str = Field("", description="PEM file with trusted certificates; empty: those of the system")
+    client_certificate: str = Field("", description="PEM file of the certificate to present; empty: none")
+    client_key: str = Field("", description="PEM file of the private key of `client_certificate`")
     timeout_seconds: float = Field(10, gt=0, le=300, description="seconds to wait for a response")
     organizations: tuple[str, ...] = Field((), description="organizations whose alerts are sent; empty: all")
     send_resolved: bool = Field(True, description="whether resolved alerts are sent")

@@ -10,7 +10,10 @@ from neve.model.settings import Section
 class SearchConfig(Section):
     """Indexed columns and accuracy of the index."""
 
-    tables: dict[str, tuple[str, ...]] = Field({"logs": ("message",)}, description="text columns to index, by table")
+    tables: dict[str, tuple[str, ...]] = Field(
+        {"logs": ("message",), "spans": ("trace_id",)},
+        description="columns to index, by table: texts by their words, bytes such as ids as they are",
+    )
     false_positive_rate: float = Field(
         0.01,
         ge=0.0001,

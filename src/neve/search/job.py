@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from prometheus_client import Counter, Gauge, Histogram
-from pyiceberg.types import StringType
+from pyiceberg.types import BinaryType, StringType
 
 from neve.errors import ConfigError
 from neve.lake.calendar import now_utc
@@ -240,8 +240,8 @@ def _make_change(index: Table, planned: BuildPlan, done: Sequence[TaskResult]) -
 
 
 def _check_columns(table: Table, columns: Sequence[str]) -> None:
-    """Reject columns that have no texts."""
-    texts = [one.name for one in table.schema().fields if isinstance(one.field_type, StringType)]
+    """Reject columns that have neither texts nor bytes."""
+    texts = [one.name for one in table.schema().fields if isinstance(one.field_type, StringType | BinaryType)]
     wrong = [name for name in columns if name not in texts]
     if wrong:
         raise ConfigError(

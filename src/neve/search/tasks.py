@@ -102,8 +102,15 @@ def _read_words(file: pq.ParquetFile, part: Range, name: str) -> Hashes:
         _piece_rows(file, part, name), row_groups=list(part.groups), columns=[name], use_threads=False
     )
     for piece in pieces:
-        found = np.union1d(found, hash_words(tokenize_for_index(piece.column(0).unique())))
+        found = np.union1d(found, hash_words(list_index_words(piece.column(0).unique())))
     return found
+
+
+def list_index_words(values: pa.Array) -> pa.Array:
+    """Return the words of distinct values: those of texts, and bytes as one word of hexadecimal digits each."""
+    if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
+        return pa.array([value.hex() for value in values.drop_null().to_pylist()], pa.string())
+    return tokenize_for_index(values)
 
 
 def _piece_rows(file: pq.ParquetFile, part: Range, name: str) -> int:

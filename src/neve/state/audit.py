@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from neve.errors import LakeError
 from neve.logger import get_logger
 from neve.model.settings import LAKE_OWNER
+from neve.state.scopes import SUBJECT_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -144,7 +145,20 @@ def record_command(
     )
 
 
-Group = tuple[str, str, str, str]  # organization, key id, network, reason
+def describe_actor(key_id: str, certificate: str = "") -> str:
+    """Return who made a request: the key or the subject of a token, else the client's certificate, else nothing.
+
+    >>> describe_actor("0123456789ab"), describe_actor("subject:alice", "laptop"), describe_actor("", "billing")
+    ('key 0123456789ab', 'subject alice', 'certificate billing')
+    """
+    if key_id.startswith(SUBJECT_PREFIX):
+        return f"subject {truncate_value(key_id.removeprefix(SUBJECT_PREFIX))}"
+    if key_id:
+        return f"key {key_id}"
+    return f"certificate {truncate_value(certificate)}" if certificate else ""
+
+
+Group = tuple[str, str, str, str, str]  # organization, key id, network, reason, name of the client's certificate
 
 
 class RefusedLogins:
@@ -167,12 +181,14 @@ class RefusedLogins:
         self._thread = threading.Thread(target=self._run, args=(seconds,), name="refused-logins", daemon=True)
         self._thread.start()
 
-    def count(self, reason: str, network: str = "", organization: str = "", key_id: str = "") -> None:
+    def count(
+        self, reason: str, network: str = "", organization: str = "", key_id: str = "", certificate: str = ""
+    ) -> None:
         """Count a refused login. Never waits for the store."""
-        group = (organization or LAKE_OWNER, key_id, network, reason)
+        group = (organization or LAKE_OWNER, key_id, network, reason, certificate[:MAX_TEXT])
         with self._lock:
             if group not in self._groups and len(self._groups) >= MAX_GROUPS:
-                group = (LAKE_OWNER, "", "", reason)
+                group = (LAKE_OWNER, "", "", reason, "")
             number, _last = self._groups.get(group, (0, None))
             self._groups[group] = (number + 1, self._now())
 
@@ -204,17 +220,17 @@ class RefusedLogins:
             log.warning("refused logins are not in the audit log: too many wait for their commit", logins=lost)
 
     def _entry(self, group: Group, number: int, last: datetime) -> AuditEntry:
-        organization, key_id, network, reason = group
+        organization, key_id, network, reason, certificate = group
         return AuditEntry(
             new_entry_id(last),
             last,
             REFUSED,
-            actor=f"key {key_id}" if key_id else "",
+            actor=describe_actor(key_id, certificate),
             origin=network,
             subject=self._place,
             organization=organization,
             occurrences=number,
-            details={"reason": reason},
+            details={"reason": reason, **({"certificate": certificate} if certificate else {})},
         )
 
     def _put_back(self, groups: dict[Group, tuple[int, datetime]]) -> None:

@@ -28,14 +28,25 @@ ALL_SCOPES = (Scope.WRITE, Scope.READ)
 LEGACY_SCOPES = (Scope.WRITE,)
 
 
+SUBJECT_PREFIX = "subject:"  # of the key id of a caller with a token
+
+
 @dataclass(frozen=True)
 class Caller:
-    """Caller of a request: organization, key and scopes. There is no key if none is required."""
+    """Caller of a request: organization, key and scopes. There is no key if none is required.
+
+    The key id of a token is `subject:` and its subject, so that limits and records of keys hold for subjects too.
+    """
 
     organization: str
     key_id: str = ""
     scopes: tuple[Scope, ...] = ALL_SCOPES
     expires_at: datetime | None = None
+
+    @property
+    def is_subject(self) -> bool:
+        """True for the subject of a token."""
+        return self.key_id.startswith(SUBJECT_PREFIX)
 
     def may(self, scope: Scope) -> bool:
         """Return whether the key has a scope. `admin` includes `metrics`.

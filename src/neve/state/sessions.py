@@ -1,22 +1,24 @@
 """Sessions of browsers: a random token in the place of an API key, which is typed once and never stored.
 
 The store keeps a hash of the token, the ids of the keys that it stands for, and the time of the last use. A session
-ends when it is idle, by signing out, and with its key: each use looks the key up again.
+ends when it is idle, by signing out, and with its key: each use looks the key up again. Of a token of an identity
+provider the session has the caller, because there is nothing to look up; it ends with the token.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from neve.state.scopes import SUBJECT_PREFIX, Caller, format_scopes, parse_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from neve.state.documents import Documents
-    from neve.state.scopes import Caller
 
 SPACE = "browser-sessions"
 TOKEN_PREFIX = "neve-session-"  # noqa: S105 - a prefix, not a token
@@ -44,11 +46,13 @@ class Session:
     keys: tuple[str, ...]
     active: str
     used: datetime
+    callers: tuple[Caller, ...] = ()  # of tokens
 
     @property
     def document(self) -> dict[str, Any]:
         """Return the session as it is stored."""
-        return {"keys": list(self.keys), "active": self.active, "used": self.used.isoformat()}
+        stored = {"callers": [_write_caller(caller) for caller in self.callers]} if self.callers else {}
+        return {"keys": list(self.keys), "active": self.active, "used": self.used.isoformat(), **stored}
 
 
 class Sessions:
@@ -69,15 +73,16 @@ class Sessions:
             return None
         now = self._documents.now()
         if now - session.used > USED_EVERY:
-            touched = Session(session.keys, session.active, now)
+            touched = replace(session, used=now)
             self._documents.swap(SPACE, hash_token(text), session.document, touched.document)
-        return self._keys.find_caller(session.active)
+        return self.find_caller(session, session.active)
 
-    def start(self, key_ids: Sequence[str], active: str) -> str:
-        """Start a session and return its token, which can't be retrieved again."""
+    def start(self, key_ids: Sequence[str], active: str, callers: Sequence[Caller] = ()) -> str:
+        """Start a session and return its token, which can't be retrieved again. `callers` are those of tokens."""
         token = TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
         now = self._documents.now()
-        session = Session(tuple(dict.fromkeys(key_ids))[-MAX_KEYS:], active, now)
+        latest = {caller.key_id: caller for caller in callers}
+        session = Session(tuple(dict.fromkeys(key_ids))[-MAX_KEYS:], active, now, tuple(latest.values())[-MAX_KEYS:])
         self._documents.put(SPACE, hash_token(token), session.document)
         self._sweep(now)
         return token
@@ -97,13 +102,17 @@ class Sessions:
         if token:
             self._documents.delete(SPACE, hash_token(token))
 
-    def find_caller(self, key_id: str) -> Caller | None:
-        """Return the caller of a key by its id; None if it is unknown or revoked."""
-        return self._keys.find_caller(key_id)
+    def find_caller(self, session: Session, key_id: str) -> Caller | None:
+        """Return the caller of a key of a session by its id; None if it is unknown, revoked, or of an expired token."""
+        if not key_id.startswith(SUBJECT_PREFIX):
+            return self._keys.find_caller(key_id)
+        found = next((caller for caller in session.callers if caller.key_id == key_id), None)
+        is_over = found is not None and found.expires_at is not None and found.expires_at <= self._documents.now()
+        return None if is_over else found
 
     def callers(self, session: Session) -> list[Caller]:
         """Return the callers of all keys of a session that are still valid."""
-        found = (self._keys.find_caller(key_id) for key_id in session.keys)
+        found = (self.find_caller(session, key_id) for key_id in session.keys)
         return [caller for caller in found if caller is not None]
 
     def _sweep(self, now: datetime) -> None:
@@ -127,4 +136,20 @@ def hash_token(token: str) -> str:
 
 def _read_session(stored: dict[str, object]) -> Session:
     keys = tuple(cast("list[str]", stored["keys"]))
-    return Session(keys, str(stored["active"]), datetime.fromisoformat(str(stored["used"])))
+    callers = tuple(_read_caller(one) for one in cast("list[dict[str, str]]", stored.get("callers", [])))
+    return Session(keys, str(stored["active"]), datetime.fromisoformat(str(stored["used"])), callers)
+
+
+def _write_caller(caller: Caller) -> dict[str, str]:
+    ends = {"expires_at": caller.expires_at.isoformat()} if caller.expires_at else {}
+    return {
+        "organization": caller.organization,
+        "key_id": caller.key_id,
+        "scopes": format_scopes(caller.scopes),
+        **ends,
+    }
+
+
+def _read_caller(stored: dict[str, str]) -> Caller:
+    ends = datetime.fromisoformat(stored["expires_at"]) if "expires_at" in stored else None
+    return Caller(stored["organization"], stored["key_id"], parse_scopes(stored["scopes"]), ends)

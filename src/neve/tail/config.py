@@ -58,7 +58,8 @@ class DestinationKind(StrEnum):
     ICEBERG = "iceberg"
 
 
-_NETWORK_KEYS = ("endpoint", "headers", "compression", "timeout_seconds", "retry_seconds", "batch_spans", "ca_file")
+_TLS_KEYS = ("ca_file", "client_certificate", "client_key")
+_NETWORK_KEYS = ("endpoint", "headers", "compression", "timeout_seconds", "retry_seconds", "batch_spans", *_TLS_KEYS)
 # The keys of each kind. NEEDED lists the required ones.
 KEYS_BY_KIND: dict[DestinationKind, tuple[str, ...]] = {
     DestinationKind.OTLP_HTTP: _NETWORK_KEYS,
@@ -108,6 +109,8 @@ class DestinationConfig(Section):
         5000, ge=1, le=1_000_000, description="maximum number of spans per request or OTLP message"
     )
     ca_file: str = Field("", description="PEM file with trusted certificates; empty: the system's")
+    client_certificate: str = Field("", description="PEM file of the certificate to present; empty: none")
+    client_key: str = Field("", description="PEM file of the private key of `client_certificate`")
 
     _plain_headers = field_validator("headers", mode="before")(as_text)
 

@@ -13,8 +13,12 @@ from neve.logql.follow import begin, poll
 from neve.logql.language.parser import parse_selector
 from neve.logql.storage import log_source
 from neve.logql.storage.conditions import list_inner_words, write_conditions
+from neve.logql.storage.stream_catalog import list_sizes, list_streams
 from neve.query.config import QueryConfig
 from neve.query.service import QueryService, no_limits
+from neve.series.config import SeriesConfig
+from neve.series.job import SeriesIndexer
+from tests.compact.tables import documents_in
 from tests.logql.otlp_logs import COUNT, END, GAP, START, TRACE, ingest, make_log_lake, message, record
 from tests.query.lakes import ACME, fork_lake
 
@@ -142,3 +146,64 @@ def test_follow(lake: Lake, tmp_path: Path) -> None:
     state = type(found.state).from_document(found.state.as_document())
     assert poll(lines, query, state, 2).entries == []
     service.close()
+
+
+def list_labels(service: QueryService, text: str, window: LogWindow = WINDOW) -> set[tuple[tuple[str, str], ...]]:
+    """Return the streams of a selector."""
+    return set(list_streams(open_logs(service, ACME), parse_selector(text), window))
+
+
+def test_stream_table(lake: Lake, tmp_path: Path) -> None:
+    """Streams come from their table and from later commits, and are those of the lines themselves."""
+    forked = fork_lake(lake, tmp_path)
+    service = QueryService(forked, QueryConfig(cache_bytes=0), limits=no_limits)
+    selectors = ['{service_name=~".+"}', '{service_name="pay"}', '{k8s_pod_name="pod-1"}', '{service_name="none"}']
+    from_lines = [list_labels(service, one) for one in selectors]
+    SeriesIndexer(forked, SeriesConfig(), documents_in(tmp_path)).run()
+    service.close()
+    service = QueryService(forked, QueryConfig(cache_bytes=0), limits=no_limits)
+    assert open_logs(service, ACME).run_new is not None
+    assert [list_labels(service, one) for one in selectors] == from_lines
+    assert list_labels(service, selectors[0], LogWindow(START - 10**15, START - 9 * 10**14)) == set()
+    ingest(forked, ACME, message("late", [record(3, "x")]))
+    assert list_labels(service, selectors[0]) == from_lines[0] | {(("service_name", "late"),)}
+    service.close()
+
+
+@pytest.mark.parametrize("is_forward", [True, False])
+def test_slices(reader: LogReader, monkeypatch: pytest.MonkeyPatch, is_forward: bool) -> None:
+    """Parts of a time range give the lines of the whole range, once and in order."""
+    window = LogWindow(START - 10**9, END + 7, is_forward)
+    for text in ('{service_name="cart"}', '{service_name=~".+"} | json | status >= 500'):
+        query = parse_selector(text)
+        whole = run_log_query(reader, query, window, 1000)
+        monkeypatch.setattr(log_source, "_MIN_SLICED_NS", 1)
+        for limit in (1, 3, 1000):
+            found = run_log_query(reader, query, window, limit)
+            assert [(one.time_ns, one.line) for one in found] == [(one.time_ns, one.line) for one in whole[:limit]]
+        monkeypatch.undo()
+
+
+def test_sizes(reader: LogReader) -> None:
+    """Sizes of streams are the lines and bytes of their streams."""
+    query = parse_selector('{service_name=~".+"}')
+    lines = run_log_query(reader, query, WINDOW, 1000)
+    found = list(list_sizes(reader, query, WINDOW))
+    assert sum(one.entries for one in found) == len(lines)
+    assert sum(one.bytes for one in found) == sum(len(one.line.encode()) for one in lines)
+    steps = list(list_sizes(reader, query, WINDOW, 30 * 10**9))
+    assert sum(one.bytes for one in steps) == sum(one.bytes for one in found)
+    assert len({one.start_ns for one in steps}) > 1
+
+
+@pytest.mark.parametrize("step_s", [7, 60, 90])
+def test_buckets(reader: LogReader, step_s: int) -> None:
+    """Lines that SQL counts by intervals give the values of single lines, for any step and offset."""
+    for text in (
+        'sum by (status) (count_over_time({service_name="cart"} | json | __error__="" [70s] offset 13s))',
+        'sum by (service_name) (bytes_rate({service_name=~".+"}[1m]))',
+    ):
+        fast = Engine(reader).query_range(text, START + 3, END, step_s * 10**9)
+        slow = Engine(LineByLine(reader)).query_range(text, START + 3, END, step_s * 10**9)
+        assert round_values(fast) == round_values(slow)
+        assert fast.series

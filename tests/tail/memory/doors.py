@@ -27,7 +27,9 @@ async def open_doors(parts: ReceiverParts) -> AsyncIterator[tuple[int, int]]:
             sock = listen(HOST, 0, "receiver.http_port")
             ports[0] = sock.getsockname()[1]
             await doors.enter_async_context(
-                serve_application(build_application(parts.receiver, parts.events, parts.guard), sock)
+                serve_application(
+                    build_application(parts.receiver, parts.events, parts.guard), sock, "receiver", config.tls
+                )
             )
         if config.grpc:
             server = build_grpc_server(parts.receiver, parts.guard)

@@ -179,7 +179,11 @@ def _unknown_silence(silence_id: str) -> Failure:
 def _check_origin(request: Request, caller: Caller) -> None:
     """Reject changes by other web pages on a port without keys."""
     origin = request.headers.get("origin")
-    if not caller.key_id and origin is not None and not is_own_origin(origin, request.headers.get("host", "")):
+    if (
+        not caller.key_id
+        and origin is not None
+        and not is_own_origin(origin, request.headers.get("host", ""), request.url.scheme)
+    ):
         message = f"pages of {origin[:LONGEST_SHOWN]!r} may not change silences on a port that requires no API key"
         raise Failure(403, "wrong_origin", message, hint="set query.auth to keys")
 

@@ -98,7 +98,7 @@ def _check_keyless_change(request: Request, caller: Caller) -> None:
     if caller.key_id or request.method in SAFE_METHODS:
         return
     origin = request.headers.get("origin")
-    if origin is not None and not is_own_origin(origin, request.headers.get("host", "")):
+    if origin is not None and not is_own_origin(origin, request.headers.get("host", ""), request.url.scheme):
         message = f"pages of {origin[:LONGEST_SHOWN]!r} may not control a lake that requires no API key"
         raise Failure(403, "wrong_origin", message, hint="set query.auth to keys")
     if not caller.may(Scope.ADMIN):

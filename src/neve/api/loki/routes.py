@@ -12,6 +12,7 @@ from neve.api.loki.errors import error_response
 from neve.api.loki.tail import TailEndpoint
 from neve.api.query.endpoint import Endpoint
 from neve.api.query.program_response import ProgramEndpoints, ProgramResponse, describe_build, handle_form
+from neve.app.query.logql import add_log_streams
 from neve.lake.calendar import now_utc
 from neve.logql.http.documents import CATEGORIES
 from neve.logql.http.parameters import Parameters
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from neve.api.query.endpoint import Handler
+    from neve.query.execution import RunningQuery
     from neve.query.service import QueryService
     from neve.receive.authentication import Guard
     from neve.state.scopes import Caller
@@ -32,8 +34,20 @@ __all__ = ["FUNCTION", "PREFIX", "TABLES", "loki_routes"]
 PREFIX = "/loki/api/v1"
 FUNCTION = "neve.logql.http.program:answer"
 TABLES = ("logs",)
+LISTS = frozenset({"labels", "values", "series", "detected_labels"})
 ENCODING_FLAGS = "x-loki-response-encoding-flags"
 VERSION = "3.5.0"  # of Loki, by which Grafana chooses its features
+
+
+class LokiResponse(ProgramResponse):
+    """Response with JSON."""
+
+    def start(self) -> RunningQuery:
+        """Start the program. Lists of labels also read the table of streams, where the lake has it."""
+        program = self._program
+        if program.arguments["path"] in LISTS:
+            program = add_log_streams(self._service, program)
+        return self._service.start_program(self._request, program)
 
 
 class LokiEndpoints(ProgramEndpoints):
@@ -45,7 +59,7 @@ class LokiEndpoints(ProgramEndpoints):
         def respond(request: Request, pairs: list[tuple[str, str]], caller: Caller) -> ASGIApp:
             flags = [one.strip() for one in request.headers.get(ENCODING_FLAGS, "").split(",")]
             asked, program = self.prepare(path, pairs, caller, has_categories=CATEGORIES in flags)
-            return ProgramResponse(self.service, self.threads, asked, program, self.turns, error_response)
+            return LokiResponse(self.service, self.threads, asked, program, self.turns, error_response)
 
         return handle_form(respond, error_response)
 

@@ -21,6 +21,8 @@ from neve.api.query.endpoint import SESSION_COOKIES, Endpoint, authenticate, rea
 from neve.api.query.errors import Failure, json_response
 from neve.api.query.models import Document, bad_request, read_model
 from neve.api.query.operations import PREFIX, Operation
+from neve.api.slow_clients import find_client_name
+from neve.identity.tokens import is_token
 from neve.logger import get_logger
 from neve.receive.authentication import KeyGuard, network_of
 from neve.receive.quotas import Bucket
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
     from neve.receive.authentication import Guard
     from neve.state.scopes import Caller
-    from neve.state.sessions import Sessions
+    from neve.state.sessions import Session, Sessions
 
 # Attempts of one network a second, and the burst in seconds: ten at once, then one in six seconds.
 ATTEMPTS_PER_SECOND, ATTEMPTS_BURST_SECONDS = 1 / 6, 60
@@ -48,8 +50,12 @@ class SignIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    key: str | None = Field(None, max_length=200, description="an API key with the scope `read`, as text")
-    key_id: str | None = Field(None, max_length=64, description="the id of a key that this browser has signed in with")
+    key: str | None = Field(
+        None,
+        max_length=65_536,
+        description="an API key with the scope `read`, or a token of the identity provider, as text",
+    )
+    key_id: str | None = Field(None, max_length=300, description="the id of a key that this browser has signed in with")
 
 
 class HeldKey(Document):
@@ -141,8 +147,9 @@ class SignInEndpoints:
         if query.key is not None:
             caller = await self._verify(request, query.key.strip())
         else:
-            caller = await self._switch(query.key_id or "", held)
-        token = await to_thread.run_sync(sessions.start, [*held, caller.key_id], caller.key_id)
+            caller = await self._switch(query.key_id or "", session)
+        callers = [*(session.callers if session else ()), *([caller] if caller.is_subject else [])]
+        token = await to_thread.run_sync(sessions.start, [*held, caller.key_id], caller.key_id, callers)
         await self._end(old)
         log.info("browser signed in", key=caller.key_id, organization=caller.organization)
         reply = json_response(describe_caller(caller, await self._list_callers(token)).plain)
@@ -170,14 +177,17 @@ class SignInEndpoints:
         bucket.take(1, now)
         from neve.state.keys import parse_key  # noqa: PLC0415 - loads SQLAlchemy
 
-        if parse_key(key) is None:
+        accepts_token = isinstance(self.guard, KeyGuard) and self.guard.accepts_tokens and is_token(key)
+        if parse_key(key) is None and not accepts_token:
             raise Failure(403, "wrong_key", "this is no API key", hint="a key begins with neve_ and has 58 characters")
-        caller = await self.guard.caller(key, Scope.READ, peer)
+        caller = await self.guard.caller(key, Scope.READ, peer, find_client_name(request.scope))
         bucket.take(-1, now)
         return caller
 
-    async def _switch(self, key_id: str, held: Sequence[str]) -> Caller:
-        found = await to_thread.run_sync(self._require_sessions().find_caller, key_id) if key_id in held else None
+    async def _switch(self, key_id: str, session: Session | None) -> Caller:
+        found = None
+        if session is not None and key_id in session.keys:
+            found = await to_thread.run_sync(self._require_sessions().find_caller, session, key_id)
         if found is None or not found.may(Scope.READ):
             raise Failure(403, "wrong_key", "this browser has not signed in with that key, or it was revoked")
         return found

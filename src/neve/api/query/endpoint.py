@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from neve.api.query.errors import Failure, json_response, to_failure
 from neve.api.query.metrics import count_refused
 from neve.api.query.models import MAX_BODY_BYTES
+from neve.api.slow_clients import find_client_name
 from neve.receive.authentication import extract_key
 from neve.state.scopes import Caller, Scope
 from neve.state.sessions import TOKEN_PREFIX
@@ -87,7 +88,7 @@ async def authenticate(request: Request, guard: Guard, scope: Scope) -> Caller:
     """Return the caller of a request, by its key or by the session of its browser; raises `Refusal`."""
     key = extract_key(request.headers.get("authorization"), request.headers.get("x-api-key"))
     peer = request.client.host if request.client else ""
-    return await guard.caller(key or session_token(request), scope, peer)
+    return await guard.caller(key or session_token(request), scope, peer, find_client_name(request.scope))
 
 
 def session_token(request: Request) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from anyio import CapacityLimiter, WouldBlock, to_thread
 from starlette.routing import Route
 
-from neve.api.control.changes import describe_caller
+from neve.api.control.changes import describe_caller, record_change
 from neve.api.control.operations import read_query
 from neve.api.control.routes import handle_errors
 from neve.api.operator.operations import CostQuery
@@ -162,6 +162,10 @@ class TenantEndpoints:
         finally:
             await writer.close()
         log.info("rejected record accepted", by=by, record=record_id, organization=caller.organization)
+        audit, organization = self.control.audit, caller.organization
+        await self._run(
+            lambda: record_change(audit, request, caller, "quarantine.retry", record_id, organization=organization)
+        )
         return json_response(report.plain, status=202)
 
     def _decisions(self, caller: Caller) -> Decisions:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ from neve.logql.engine import MAX_LINES, Engine, LogWindow, run_log_query
 from neve.logql.language.parser import parse
 from neve.logql.language.syntax import LogQuery
 from neve.logql.storage.log_source import LogReader
+from neve.model.signals import SERIES_TABLES
 from neve.promql.budget import check_deadline
 from neve.promql.evaluator import Options
 from neve.query.request import Request, TimeRange
@@ -22,10 +25,12 @@ if TYPE_CHECKING:
 
     from neve.logql.pipeline.entry import Entry
     from neve.logql.storage.log_source import TimeWindow
+    from neve.query.engine.program import Program
     from neve.query.service import QueryService
 
-__all__ = ["evaluate", "open_logs"]
+__all__ = ["add_log_streams", "evaluate", "open_logs"]
 
+LOG_STREAMS = SERIES_TABLES["logs"]
 DEFAULT_LINES = 1000
 _HOUR_NS = 3600 * 10**9
 _LABELS = pa.map_(pa.string(), pa.string())
@@ -34,15 +39,31 @@ _LABELS = pa.map_(pa.string(), pa.string())
 def open_logs(service: QueryService, organization: str, deadline: float | None = None) -> LogReader:
     """Return the lines of an organization. Each statement has an entry in the query log."""
 
-    def run(sql: str, parameters: Sequence[Any], window: TimeWindow) -> Iterator[pa.RecordBatch]:
+    def run(
+        sql: str, parameters: Sequence[Any], window: TimeWindow, *, only_new_files: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         check_deadline(deadline)
         seconds = None if deadline is None else max(deadline - time.monotonic(), 0.001)
         request = Request(
-            sql, organization, parameters=list(parameters), time=TimeRange(*window), timeout_seconds=seconds
+            sql,
+            organization,
+            parameters=list(parameters),
+            time=TimeRange(*window),
+            timeout_seconds=seconds,
+            only_new_files=only_new_files,
         )
         yield from service.start(request).batches()
 
-    return LogReader(run, lambda: check_deadline(deadline))
+    run_new = partial(run, only_new_files=True) if service.has_rows(LOG_STREAMS) else None
+    return LogReader(run, lambda: check_deadline(deadline), run_new)
+
+
+def add_log_streams(service: QueryService, program: Program) -> Program:
+    """Return a program that also reads the table of streams, if the lake has it."""
+    if not service.has_rows(LOG_STREAMS):
+        return program
+    arguments = {**program.arguments, "has_log_streams": True}
+    return replace(program, arguments=arguments, tables=(*program.tables, LOG_STREAMS))
 
 
 def evaluate(service: QueryService, request: Request, step_ms: int | None = None) -> pa.Table:

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from neve.lake.calendar import now_utc
 from neve.model.recorded import RECORDED_TABLE
-from neve.model.signals import SERIES_TABLES, SERVICE_EDGES_TABLE
+from neve.model.signals import SERIES_TABLES, SERVICE_EDGES_TABLE, Signal
 from neve.promql.budget import check_deadline
 from neve.promql.engine import Engine
 from neve.promql.evaluator import Options
 from neve.promql.language.syntax import METRIC_NAME
+from neve.promql.storage import span_metrics
 from neve.promql.storage.metric_source import MetricSource
 from neve.promql.storage.rolled_windows import RolledLevel
 from neve.query.request import Request, TimeRange
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["add_tables", "evaluate", "open_series", "tabulate"]
 
 MIN_STEP_MS = 15_000
+SPANS_TABLE = Signal.TRACES.table
 DEFAULT_STEPS = 250
 _TIME = pa.timestamp("us", "UTC")
 
@@ -62,7 +64,10 @@ def open_series(
     rollups = [RolledLevel(*one) for one in service.list_rollups(organization)]
     has_recorded, has_edges = service.has_rows(RECORDED_TABLE), service.has_rows(SERVICE_EDGES_TABLE)
     check = partial(check_deadline, deadline)
-    return MetricSource(run, check, run_new, has_recorded, has_edges, rollups=rollups, ahead_samples=0)
+    has_spans = service.has_rows(SPANS_TABLE)
+    return MetricSource(
+        *(run, check, run_new, has_recorded, has_edges), rollups=rollups, ahead_samples=0, has_spans=has_spans
+    )
 
 
 def add_tables(service: QueryService, program: Program) -> Program:
@@ -71,10 +76,16 @@ def add_tables(service: QueryService, program: Program) -> Program:
         "has_series_table": (SERIES_TABLES["metrics"], _has_series_table(service)),
         "has_recorded": (RECORDED_TABLE, service.has_rows(RECORDED_TABLE)),
         "has_service_edges": (SERVICE_EDGES_TABLE, service.has_rows(SERVICE_EDGES_TABLE)),
+        "has_spans": (SPANS_TABLE, _names_span_metrics(program) and service.has_rows(SPANS_TABLE)),
     }
     tables = (*program.tables, *(table for table, is_there in has.values() if is_there))
     arguments = {**program.arguments, **{name: is_there for name, (_, is_there) in has.items()}}
     return replace(program, arguments=arguments, tables=tables)
+
+
+def _names_span_metrics(program: Program) -> bool:
+    """Return whether a request names span metrics. The answers of others don't depend on the version of `spans`."""
+    return span_metrics.PREFIX in str(program.arguments)
 
 
 def _has_series_table(service: QueryService) -> bool:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from neve.errors import ConfigError
 from neve.model.settings import Section
+from neve.tls.config import TlsConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,6 +64,7 @@ class ServeConfig(Section):
     port: int = Field(
         9090, ge=0, le=65_535, description="port for health checks and metrics of all parts; 0: any free port"
     )
+    tls: TlsConfig = Field(TlsConfig(), description="TLS of health checks and metrics")
     background_niceness: int = Field(
         10,
         ge=0,

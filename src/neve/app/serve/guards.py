@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack, ExitStack
 
     from neve.app.settings import Settings
+    from neve.identity.tokens import TokenVerifier
     from neve.receive.authentication import Guard
     from neve.state.audit import RefusedLogins
     from neve.state.documents import Documents
@@ -45,7 +46,8 @@ def session_guard(
     parts.callback(state.close)
     sessions = Sessions(documents, Keys(state), timedelta(hours=settings.query.session_hours))
     refused = _count_refusals(documents, "query", parts)
-    return KeyGuard(sessions, settings.receiver.key_seconds, refused=refused), sessions
+    tokens = _build_token_verifier(settings)
+    return KeyGuard(sessions, settings.receiver.key_seconds, tokens=tokens, refused=refused), sessions
 
 
 def keys_guard(settings: Settings, parts: ExitStack | AsyncExitStack, port: str) -> Guard:
@@ -58,7 +60,17 @@ def keys_guard(settings: Settings, parts: ExitStack | AsyncExitStack, port: str)
     documents = build_documents(settings)
     parts.callback(documents.close)
     refused = _count_refusals(documents, port, parts)
-    return KeyGuard(Keys(state), settings.receiver.key_seconds, refused=refused)
+    tokens = _build_token_verifier(settings)
+    return KeyGuard(Keys(state), settings.receiver.key_seconds, tokens=tokens, refused=refused)
+
+
+def _build_token_verifier(settings: Settings) -> TokenVerifier | None:
+    """Return the verifier of tokens; none if no identity provider is set."""
+    if not settings.oidc.issuer:
+        return None
+    from neve.identity.tokens import TokenVerifier  # noqa: PLC0415 - for those who have a provider
+
+    return TokenVerifier(settings.oidc)
 
 
 def _count_refusals(documents: Documents, port: str, parts: ExitStack | AsyncExitStack) -> RefusedLogins:

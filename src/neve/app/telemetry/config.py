@@ -32,6 +32,11 @@ class TelemetryConfig(Section):
         SecretStr(""),
         description="API key to send, if the receiver requires one; the telemetry belongs to the key's organization",
     )
+    ca_file: str = Field("", description="PEM file with trusted certificates; empty: the system's")
+    client_certificate: str = Field(
+        "", description="PEM file of the certificate to present to a receiver that requires one; empty: none"
+    )
+    client_key: str = Field("", description="PEM file of the private key of `client_certificate`")
     sample_ratio: float = Field(
         1.0, ge=0, le=1, description="share of traces to send; the sampling decision of a caller wins"
     )
@@ -81,6 +86,9 @@ class Endpoint:
 
     base: str
     headers: dict[str, str] = field(default_factory=dict, repr=False)
+    ca_file: str = ""
+    client_certificate: str = ""
+    client_key: str = ""
 
     def url(self, signal: str) -> str:
         """Return the URL of a signal.
@@ -97,14 +105,15 @@ def resolve_endpoint(config: TelemetryConfig, receiver_address: str | None) -> E
     key = config.key.get_secret_value()
     if key:
         headers["x-api-key"] = key
+    certificates = (config.ca_file, config.client_certificate, config.client_key)
     if config.endpoint != SELF:
-        return Endpoint(config.endpoint, headers)
+        return Endpoint(config.endpoint, headers, *certificates)
     if receiver_address is None:
         raise ConfigError(
             "telemetry.endpoint is 'self', but the receiver's address is unknown",
             hint="set receiver.http and a receiver.http_port, or set telemetry.endpoint to the receiver's address",
         )
-    return Endpoint(receiver_address, headers)
+    return Endpoint(receiver_address, headers, *certificates)
 
 
 def find_receiver_address(receiver: ReceiverConfig) -> str | None:
@@ -117,4 +126,4 @@ def find_receiver_address(receiver: ReceiverConfig) -> str | None:
     if not receiver.http or not receiver.http_port:
         return None
     host = f"[{receiver.host}]" if ":" in receiver.host else receiver.host
-    return f"http://{WILDCARD_HOSTS.get(receiver.host, host)}:{receiver.http_port}"
+    return f"{receiver.tls.scheme}://{WILDCARD_HOSTS.get(receiver.host, host)}:{receiver.http_port}"

@@ -85,7 +85,9 @@ class OtlpSender:
             headers={**place.headers, OWN_HEADER: "1"},
             timeout=TIMEOUT_SECONDS,
             compression=Compression.Gzip,
-            certificate_file=ssl.get_default_verify_paths().cafile,  # the certificates of the system
+            certificate_file=place.ca_file or ssl.get_default_verify_paths().cafile,  # the certificates of the system
+            client_certificate_file=place.client_certificate or None,
+            client_key_file=place.client_key or None,
             session=self._session,
         )
 

@@ -124,7 +124,7 @@ def _open_source(context: Context, server: str | None, key: str | None, org: str
     if server:
         from neve.cli.querying.remote_logs import RemoteLogs
 
-        return RemoteLogs(server, key, print_note)
+        return RemoteLogs(server, key, print_note, tls=context.settings.client)
     return LocalLogs(context, context.organization(org))
 
 

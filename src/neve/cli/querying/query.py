@@ -145,7 +145,7 @@ def query(
     language = chosen[0] if len(chosen) == 1 else ""
     if chosen or step:
         _check_language(sql, language, server=server, is_measured=explain or timing or bool(parameters))
-    asked = _remote_target(server, key) if server else _with_language(_local_target(context), language, step)
+    asked = _remote_target(context, server, key) if server else _with_language(_local_target(context), language, step)
     organization = "" if server else context.organization(org)
     request = Request(
         sql or "",
@@ -261,10 +261,10 @@ def _read_statement(sql: str | None) -> str | None:
     return said
 
 
-def _remote_target(server: str, key: str | None) -> QueryTarget:
+def _remote_target(context: Context, server: str, key: str | None) -> QueryTarget:
     from neve.cli.remote_client import RemoteClient
 
-    return RemoteClient(server, key)
+    return RemoteClient(server, key, context.settings.client)
 
 
 def _local_target(context: Context) -> LocalTarget:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import ssl
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from neve.cli.querying.logs import MAX_LINES, OVERLAP_NS, RETRY_SECONDS, Batch, Repeats, read_streams
+from neve.cli.remote_client import NO_CERTIFICATES, UNTRUSTED_HINT
 from neve.errors import QueryError
 from neve.http_client import HttpClient, NoReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from neve.tls.config import ClientTlsConfig
 
 __all__ = ["RemoteLogs"]
 
@@ -32,12 +36,19 @@ class RemoteLogs:
     key: str | None
     note: Callable[[str], None]
     pause: Callable[[float], None] = time.sleep
+    tls: ClientTlsConfig = NO_CERTIFICATES
     repeats: Repeats = field(default_factory=Repeats)
 
     def read(self, query: str, start_ns: int, limit: int) -> Batch:
         """Return the newest lines since a time."""
         parameters = urlencode({"query": query, "start": start_ns, "limit": limit})
-        client = HttpClient(timeout_seconds=ANSWER_SECONDS, max_reply_bytes=MAX_ANSWER_BYTES)
+        client = HttpClient(
+            timeout_seconds=ANSWER_SECONDS,
+            max_reply_bytes=MAX_ANSWER_BYTES,
+            ca_file=self.tls.ca_file,
+            client_certificate=self.tls.certificate,
+            client_key=self.tls.key,
+        )
         url = f"{self._base('http', 'https')}{PREFIX}/query_range?{parameters}"
         try:
             reply = client.request("GET", url, headers=self._headers())
@@ -77,8 +88,15 @@ class RemoteLogs:
         url = f"{self._base('ws', 'wss')}{PREFIX}/tail?{urlencode({'query': query, 'start': start_ns, 'limit': limit})}"
         try:
             connection = connect(
-                url, additional_headers=self._headers(), open_timeout=CONNECT_SECONDS, max_size=MAX_ANSWER_BYTES
+                url,
+                ssl=self._context() if url.startswith("wss:") else None,
+                additional_headers=self._headers(),
+                open_timeout=CONNECT_SECONDS,
+                max_size=MAX_ANSWER_BYTES,
             )
+        except ssl.SSLCertVerificationError as error:
+            message = f"can't reach {self.address}: {error.verify_message}"
+            raise QueryError(message, hint=UNTRUSTED_HINT) from error
         except InvalidStatus as error:
             status, text = error.response.status_code, _first_line(error.response.body)
             if status in _RETRIED:
@@ -91,6 +109,12 @@ class RemoteLogs:
                 frame: dict[str, Any] = json.loads(data)
                 lines = self.repeats.drop(read_streams(frame["streams"] or []))
                 yield Batch(lines, len(frame.get("dropped_entries") or ()))
+
+    def _context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.tls.ca_file or None)
+        if self.tls.certificate:
+            context.load_cert_chain(self.tls.certificate, self.tls.key)
+        return context
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.key}"} if self.key else {}

@@ -70,7 +70,7 @@ def map(
     begin = since or (until or now_utc()) - timedelta(hours=1)
     if until is not None and begin >= until:
         raise QueryError("--until is not after --since, expected two times in their order")
-    found = _read_remote(server, key, begin, until) if server else _read_local(context, org, begin, until)
+    found = _read_remote(context, server, key, begin, until) if server else _read_local(context, org, begin, until)
     if service is not None:
         found["edges"] = [one for one in found["edges"] if service in (one["client"], one["server"])]
     if as_json:
@@ -95,9 +95,12 @@ def _read_local(context: Context, org: str | None, since: datetime, until: datet
         service.close()
 
 
-def _read_remote(server: str, key: str | None, since: datetime, until: datetime | None) -> dict[str, Any]:
+def _read_remote(
+    context: Context, server: str, key: str | None, since: datetime, until: datetime | None
+) -> dict[str, Any]:
     from neve.cli.remote_client import RemoteClient
 
     given = {"since": since.isoformat(), **({"until": until.isoformat()} if until else {})}
-    found: dict[str, Any] = RemoteClient(server, key).get(f"/api/v1/services/edges?{urlencode(given)}")
+    client = RemoteClient(server, key, context.settings.client)
+    found: dict[str, Any] = client.get(f"/api/v1/services/edges?{urlencode(given)}")
     return found

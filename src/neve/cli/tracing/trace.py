@@ -61,7 +61,7 @@ def trace(
             hint="omit --org, and pass a key of that organization with --key",
         )
     digits = _parse_id(trace_id)
-    found, logs = _read_remote(server, key, digits) if server else _read_local(context, org, digits)
+    found, logs = _read_remote(context, server, key, digits) if server else _read_local(context, org, digits)
     if not found["span_count"]:
         where = "on the server" if server else f"in the organization {context.organization(org)}"
         hint = "check the id; spans are stored about ten seconds after they were received"
@@ -96,8 +96,10 @@ def _read_local(context: Context, org: str | None, trace_id: str) -> tuple[dict[
         service.close()
 
 
-def _read_remote(server: str, key: str | None, trace_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read_remote(
+    context: Context, server: str, key: str | None, trace_id: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
     from neve.cli.remote_client import RemoteClient
 
-    client = RemoteClient(server, key)
+    client = RemoteClient(server, key, context.settings.client)
     return client.get(f"/api/v1/traces/{trace_id}"), client.get(f"/api/v1/traces/{trace_id}/logs")

@@ -7,6 +7,7 @@ the result are pieces of the response's body.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from neve.errors import LimitExceeded
@@ -31,32 +32,38 @@ _LINE_SHARE = 8  # a line takes this much of its Arrow bytes more memory as an o
 
 
 def answer(arguments: Mapping[str, Any], context: Context) -> Iterator[pa.RecordBatch]:
-    """Answer a request: `path`, `pairs`, `now_ns`, `has_categories`, `seconds` (timeout) and `max_rows` (items)."""
+    """Answer a request: `path`, `pairs`, `now_ns`, `has_categories`, `seconds` (timeout) and `max_rows` (items).
+
+    `has_log_streams` is whether the lake has this table.
+    """
     deadline = None if arguments["seconds"] is None else time.monotonic() + arguments["seconds"]
     memory = context.memory_bytes
     options = Options(max_samples=memory // SAMPLE_BYTES, max_points=memory // POINT_BYTES, deadline=deadline)
     pairs = [(name, text) for name, text in arguments["pairs"]]
     parameters = Parameters(pairs, arguments["now_ns"], arguments["has_categories"])
-    found = ANSWERS[arguments["path"]](Query(parameters, open_logs(context, deadline), options))
+    reader = open_logs(context, deadline, has_streams=bool(arguments.get("has_log_streams")))
+    found = ANSWERS[arguments["path"]](Query(parameters, reader, options))
     most = arguments["max_rows"]
     if most is not None and len(found.items) > most:
         raise LimitExceeded(f"the result has more than {most:,} series, streams or values", limit="rows")
     yield from pack_pieces(found.pieces())
 
 
-def open_logs(context: Context, deadline: float | None) -> LogReader:
+def open_logs(context: Context, deadline: float | None, *, has_streams: bool = False) -> LogReader:
     """Return the lines that a worker's context can read."""
 
     def check() -> None:
         context.check()
         check_deadline(deadline)
 
-    def run(sql: str, parameters: Sequence[Any], window: TimeWindow) -> Iterator[pa.RecordBatch]:
+    def run(
+        sql: str, parameters: Sequence[Any], window: TimeWindow, *, only_new_files: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         check()
-        for batch in context.read(sql, parameters, *window):
+        for batch in context.read(sql, parameters, *window, only_new_files=only_new_files):
             check()
             if batch.nbytes * _LINE_SHARE > context.memory_bytes:
                 raise LimitExceeded("the lines of the query are too long", limit="memory")
             yield batch
 
-    return LogReader(run, check)
+    return LogReader(run, check, partial(run, only_new_files=True) if has_streams else None)

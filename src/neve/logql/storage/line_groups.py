@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from neve.logql.language.syntax import (
     Drop,
     Json,
@@ -26,14 +24,18 @@ from neve.logql.language.syntax import (
 from neve.logql.pipeline.entry import DUPLICATE, ERROR, ERROR_DETAILS, Entry, Hints
 from neve.logql.storage.conditions import LINE, TIME, write_conditions
 from neve.logql.storage.parser_sql import EVERY_LINE, ParserSql, Piece, write_parser
-from neve.logql.storage.streams import LEVEL, detect_level, write_metadata, write_stream
+from neve.logql.storage.streams import LEVEL, detect_level, write_own, write_stream
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
     from neve.logql.engine import LogWindow
     from neve.logql.language.syntax import Stage
     from neve.promql.series import Integers
 
-__all__ = ["GroupPlan", "LineGroup", "plan_groups"]
+__all__ = ["Buckets", "GroupPlan", "LineGroup", "Measure", "plan_groups"]
 
 MAX_NAMES = 20
 _PARSERS = (Json, Logfmt, Regexp, Pattern)
@@ -42,12 +44,42 @@ _OF_LINE = ("__line__", "__timestamp__", "now")
 
 
 @dataclass(frozen=True, slots=True)
+class Buckets:
+    """Intervals of time, open on the left, that every range of a query is made of."""
+
+    origin_ns: int
+    width_ns: int
+
+    @property
+    def end_sql(self) -> str:
+        """Return the SQL for the end of the interval of a line."""
+        origin, width = int(self.origin_ns), int(self.width_ns)
+        return f"{origin} + (time_ns - {origin} + {width - 1}) // {width} * {width}"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Value of the lines of a group: of each line, or, with buckets, the lines or bytes of each interval."""
+
+    buckets: Buckets | None = None
+    is_bytes: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the SQL of the columns `times` and `amounts`."""
+        if self.buckets is None:
+            return ("list(time_ns) AS times",)
+        amount = "CAST(sum(strlen(line)) AS BIGINT)" if self.is_bytes else "count(*)"
+        return (f"{self.buckets.end_sql} AS times", f"{amount} AS amounts")
+
+
+@dataclass(frozen=True, slots=True)
 class LineGroup:
-    """Lines with the same labels: an entry for all of them, their times and their sizes in bytes."""
+    """Lines with the same labels: an entry for all of them, and times, with buckets also an amount for each."""
 
     entry: Entry
     times_ns: Integers
-    sizes: Integers
+    amounts: Integers | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +91,11 @@ class GroupPlan:
     hints: Hints
     parser: ParserSql
     stages: tuple[Stage, ...]
+    measure: Measure
 
     def write_groups(self, window: LogWindow) -> Piece:
         """Return the statement for the groups."""
-        streams, metadata = [write_stream(name) for name in self.names], [write_metadata(name) for name in self.names]
+        streams, metadata = [write_stream(name) for name in self.names], [write_own(name) for name in self.names]
         conditions = write_conditions(self.query, window)
         inside = [f"{TIME} AS time_ns", f"{LINE} AS line"]
         inside += [f"{piece.text} AS s{place}" for place, piece in enumerate(streams)]
@@ -70,7 +103,7 @@ class GroupPlan:
         outside = [f"{kind}{place}" for kind in "sm" for place in range(len(self.names))]
         outside += [f"{piece.text} AS p{place}" for place, piece in enumerate(self.parser.values)]
         text = (
-            f"SELECT {', '.join([*outside, 'list(time_ns) AS times', 'list(strlen(line)) AS sizes'])} "  # noqa: S608  # parameters
+            f"SELECT {', '.join([*outside, *self.measure.columns])} "  # noqa: S608  # parameters
             f"FROM (SELECT {', '.join(inside)} FROM logs WHERE {conditions.sql}) "
             f"WHERE {self.parser.condition.text} GROUP BY ALL"
         )
@@ -86,23 +119,40 @@ class GroupPlan:
             None if condition == EVERY_LINE else Piece(f"NOT coalesce({condition.text}, false)", condition.parameters)
         )
 
-    def read_group(self, row: dict[str, Any]) -> LineGroup:
-        """Return the group of a row."""
+    def read_groups(self, batch: pa.RecordBatch) -> Iterator[LineGroup]:
+        """Yield the groups of rows. Intervals of one group come as several."""
+        columns = [f"{kind}{place}" for kind in "smp" for place in range(len(self.names))]
+        keys: list[tuple[Any, ...]] = (
+            list(zip(*(batch.column(name).to_pylist() for name in columns), strict=True)) or [()] * batch.num_rows
+        )
+        times = batch.column("times")
+        if self.measure.buckets is None:
+            ends, flat = times.offsets.to_numpy(), times.values.to_numpy()
+            for place, key in enumerate(keys):
+                yield LineGroup(self._make_entry(key), flat[ends[place] : ends[place + 1]])
+            return
+        moments, amounts = times.to_numpy(), batch.column("amounts").to_numpy()
+        rows: dict[tuple[Any, ...], list[int]] = {}
+        for place, key in enumerate(keys):
+            rows.setdefault(key, []).append(place)
+        for key, places in rows.items():
+            yield LineGroup(self._make_entry(key), moments[places], amounts[places])
+
+    def _make_entry(self, values: Sequence[str | None]) -> Entry:
+        count = len(self.names)
         stream: dict[str, str] = {}
         metadata: dict[str, str] = {}
-        for place, name in enumerate(self.names):
-            if row[f"s{place}"]:
-                stream[name] = row[f"s{place}"]
-            value = row[f"m{place}"]
-            if value is not None:
-                metadata[name] = _read_level(value) if name == LEVEL else value
+        for name, own, of_line in zip(self.names, values, values[count:], strict=False):
+            if own:
+                stream[name] = own
+            if of_line is not None:
+                metadata[name] = _read_level(of_line) if name == LEVEL else of_line
         entry = Entry.make(0, "", stream, metadata)
-        for place, name in enumerate(self.names):
-            value = row[f"p{place}"]
-            free = None if value is None else entry.name_for(name, self.hints)
-            if free is not None:
+        for name, value in zip(self.names, values[2 * count :], strict=True):
+            free = entry.name_for(name, self.hints)
+            if value is not None and free is not None:
                 entry.set(free, value)
-        return LineGroup(entry, np.array(row["times"], np.int64), np.array(row["sizes"], np.int64))
+        return entry
 
 
 def _read_level(value: str) -> str:
@@ -110,7 +160,7 @@ def _read_level(value: str) -> str:
     return detect_level(int(number), text)
 
 
-def plan_groups(query: LogQuery, hints: Hints) -> GroupPlan | None:
+def plan_groups(query: LogQuery, hints: Hints, measure: Measure) -> GroupPlan | None:
     """Return the plan of a query, or `None` if its lines must be read one by one."""
     if hints.required is None and not hints.needs_none:
         return None
@@ -124,7 +174,7 @@ def plan_groups(query: LogQuery, hints: Hints) -> GroupPlan | None:
     if hints.needs_none:
         parser_stage = None
     parser = write_parser(parser_stage, names)
-    return None if parser is None else GroupPlan(query, names, hints, parser, later)
+    return None if parser is None else GroupPlan(query, names, hints, parser, later, measure)
 
 
 def _split_stages(stages: tuple[Stage, ...]) -> tuple[Stage | None, tuple[Stage, ...]] | None:

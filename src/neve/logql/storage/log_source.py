@@ -1,20 +1,18 @@
-"""Lines of the table `logs`, by SQL that an injected function runs with the tenancy and limits of its caller.
-
-All look-ups of streams and their sizes go through this module too, so that a table of streams can answer them.
-"""
+"""Lines of the table `logs`, by SQL that an injected function runs with the tenancy and limits of its caller."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from neve.logql.pipeline.entry import Entry
-from neve.logql.storage.conditions import LINE, TIME, Conditions, write_conditions
+from neve.logql.storage.conditions import LINE, TIME, write_conditions
+from neve.logql.storage.filter_sql import write_filters
 from neve.logql.storage.line_groups import plan_groups
 from neve.logql.storage.streams import LINE_COLUMNS, STREAM_COLUMNS, read_line, read_stream
-from neve.promql.labels import Labels, make_labels
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,16 +20,13 @@ if TYPE_CHECKING:
     from neve.logql.engine import LogWindow
     from neve.logql.language.syntax import LogQuery, Stage
     from neve.logql.pipeline.entry import Hints
-    from neve.logql.storage.line_groups import GroupPlan, LineGroup
+    from neve.logql.storage.line_groups import GroupPlan, LineGroup, Measure
 
 __all__ = [
     "SELECT_LINES",
     "LogReader",
     "RunSql",
-    "StreamSize",
     "TimeWindow",
-    "list_sizes",
-    "list_streams",
     "to_time_window",
 ]
 
@@ -39,13 +34,14 @@ TimeWindow = tuple[datetime | None, datetime | None]  # [since, until)
 RunSql = Callable[[str, Sequence[Any], TimeWindow], "Iterator[pa.RecordBatch]"]
 
 SELECT_LINES = f"{TIME} AS time_ns, {LINE} AS line, {STREAM_COLUMNS}, {LINE_COLUMNS}"
-BYTES = f"strlen({LINE})"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_MICROS = 253_402_300_799_000_000  # the end of the year 9999
 _PAGE = 1000  # lines of the first page of a log query
 _GROWTH = 4
 _BATCH = 4096
 _MAX_STREAMS = 20_000  # whose labels are remembered
+_SLICES = (16, 4)  # shares of a time range that are read first
+_MIN_SLICED_NS = 300 * 10**9
 
 
 def to_time_window(window: LogWindow) -> TimeWindow | None:
@@ -70,10 +66,15 @@ class GroupedLines:
 
 @dataclass
 class LogReader:
-    """Source of lines for one caller. `check` raises the reason to stop, for example a deadline."""
+    """Source of lines for one caller. `check` raises the reason to stop, for example a deadline.
+
+    `run_new` runs statements over the table of streams, in which `logs` has only the files that the table has not seen.
+    It is `None` if the lake has no such table.
+    """
 
     run: RunSql
     check: Callable[[], None] = lambda: None
+    run_new: RunSql | None = None
     _streams: dict[Any, tuple[dict[str, str], dict[str, str]]] = field(default_factory=dict)
 
     def read(self, query: LogQuery, window: LogWindow, limit: int | None) -> Iterator[list[Entry]]:
@@ -82,15 +83,19 @@ class LogReader:
         if bounds is None:
             return
         if limit is None:
-            conditions = write_conditions(query, window)
-            sql = f"SELECT {SELECT_LINES} FROM logs "  # noqa: S608  # parameters
-            yield from self._read(f"{sql}WHERE {conditions.sql}", conditions.parameters, bounds)
+            sql, parameters = _select_lines(query, window)
+            yield from self._read(sql, parameters, bounds)
             return
-        yield from self._read_pages(query, window, limit)
+        for part in _slice_window(window):
+            count = 0
+            for page in self._read_pages(query, part, limit):
+                count += len(page)
+                yield page
+            limit = max(limit - count, 1)
 
-    def read_groups(self, query: LogQuery, hints: Hints, window: LogWindow) -> GroupedLines | None:
+    def read_groups(self, query: LogQuery, hints: Hints, window: LogWindow, measure: Measure) -> GroupedLines | None:
         """Return the lines of a metric query by their labels, or `None` if they must be read one by one."""
-        plan, bounds = plan_groups(query, hints), to_time_window(window)
+        plan, bounds = plan_groups(query, hints, measure), to_time_window(window)
         if plan is None or bounds is None:
             return None
         return GroupedLines(plan.stages, self._read_groups(plan, window, bounds), self._read_rest(plan, window, bounds))
@@ -98,8 +103,7 @@ class LogReader:
     def _read_groups(self, plan: GroupPlan, window: LogWindow, bounds: TimeWindow) -> Iterator[LineGroup]:
         piece = plan.write_groups(window)
         for batch in self.run(piece.text, piece.parameters, bounds):
-            for row in batch.to_pylist():
-                yield plan.read_group(row)
+            yield from plan.read_groups(batch)
             self.check()
 
     def _read_rest(self, plan: GroupPlan, window: LogWindow, bounds: TimeWindow) -> Iterator[list[Entry]]:
@@ -116,11 +120,11 @@ class LogReader:
 
         Lines of the last time of a full page are read again with the next one, because others may have this time too.
         """
-        conditions = write_conditions(query, window)
-        size = limit if conditions.is_exact else max(limit * _GROWTH, _PAGE)
+        is_exact = write_conditions(query, window).is_exact
+        size = limit if is_exact else max(limit * _GROWTH, _PAGE)
         while True:
-            page = self._read_page(conditions, window, size)
-            if len(page) < size or conditions.is_exact:
+            page = self._read_page(query, window, size)
+            if len(page) < size or is_exact:
                 yield page
                 return
             last = page[-1].time_ns
@@ -128,19 +132,16 @@ class LogReader:
             if kept:
                 yield kept
                 window = _continue(window, last)
-                conditions = write_conditions(query, window)
             size *= _GROWTH
 
-    def _read_page(self, conditions: Conditions, window: LogWindow, size: int) -> list[Entry]:
+    def _read_page(self, query: LogQuery, window: LogWindow, size: int) -> list[Entry]:
         bounds = to_time_window(window)
         if bounds is None:
             return []
         order = "ASC" if window.is_forward else "DESC"
-        sql = (
-            f"SELECT {SELECT_LINES} FROM logs "  # noqa: S608  # parameters
-            f"WHERE {conditions.sql} ORDER BY time_ns {order}, record_id LIMIT {int(size)}"
-        )
-        return [one for batch in self._read(sql, conditions.parameters, bounds) for one in batch]
+        sql, parameters = _select_lines(query, window)
+        sql = f"{sql} ORDER BY time_ns {order}, record_id LIMIT {int(size)}"
+        return [one for batch in self._read(sql, parameters, bounds) for one in batch]
 
     def _read(self, sql: str, parameters: Sequence[Any], bounds: TimeWindow) -> Iterator[list[Entry]]:
         for batch in self.run(sql, parameters, bounds):
@@ -169,39 +170,25 @@ def _continue(window: LogWindow, last_ns: int) -> LogWindow:
     return replace(window, start_ns=last_ns) if window.is_forward else replace(window, end_ns=last_ns + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamSize:
-    """Lines and bytes of a stream within a step, which begins at `start_ns`."""
-
-    labels: Labels
-    start_ns: int
-    entries: int
-    bytes: int
-
-
-def list_streams(reader: LogReader, query: LogQuery, window: LogWindow) -> Iterator[Labels]:
-    """Yield the labels of the streams of a query. Some come twice."""
-    for row in _read(reader, query, window, f"SELECT DISTINCT {STREAM_COLUMNS}", ""):
-        yield make_labels(reader.find_stream(row)[0])
-
-
-def list_sizes(
-    reader: LogReader, query: LogQuery, window: LogWindow, step_ns: int | None = None
-) -> Iterator[StreamSize]:
-    """Yield the sizes of streams, within each step if there is one. Line filters of the query count."""
-    start = "0" if step_ns is None else f"({TIME} - {int(window.start_ns)}) // {int(step_ns)}"
-    columns = f"SELECT {STREAM_COLUMNS}, {start} AS step, count(*) AS entries, sum({BYTES}) AS bytes"
-    for row in _read(reader, query, window, columns, "GROUP BY ALL"):
-        begin = window.start_ns + row["step"] * (step_ns or 0)
-        labels = make_labels(reader.find_stream(row)[0])
-        yield StreamSize(labels, begin, row["entries"], int(row["bytes"] or 0))
-
-
-def _read(reader: LogReader, query: LogQuery, window: LogWindow, select: str, rest: str) -> Iterator[dict[str, Any]]:
-    bounds = to_time_window(window)
-    if bounds is None:
-        return
+def _select_lines(query: LogQuery, window: LogWindow) -> tuple[str, list[Any]]:
+    """Return the statement of lines that may pass the stages of a query, and its parameters."""
     conditions = write_conditions(query, window)
-    for batch in reader.run(f"{select} FROM logs WHERE {conditions.sql} {rest}", conditions.parameters, bounds):
-        reader.check()
-        yield from batch.to_pylist()
+    sql = f"SELECT {SELECT_LINES}, record_id FROM logs WHERE {conditions.sql}"  # noqa: S608  # parameters
+    filters = write_filters(query.stages)
+    if filters is None:
+        return sql, conditions.parameters
+    return f"SELECT * FROM ({sql}) WHERE {filters.text}", [*conditions.parameters, *filters.parameters]  # noqa: S608
+
+
+def _slice_window(window: LogWindow) -> Iterator[LogWindow]:
+    """Yield parts of a time range, the one to read first being the shortest: it often has enough lines."""
+    length = window.end_ns - window.start_ns
+    if length < _MIN_SLICED_NS:
+        yield window
+        return
+    edges = [0, *(length // share for share in _SLICES), length]
+    for near, far in pairwise(edges):
+        if window.is_forward:
+            yield replace(window, start_ns=window.start_ns + near, end_ns=window.start_ns + far)
+        else:
+            yield replace(window, start_ns=window.end_ns - far, end_ns=window.end_ns - near)

@@ -17,11 +17,13 @@ __all__ = [
     "LINE_COLUMNS",
     "STREAM_COLUMNS",
     "STREAM_LABELS",
+    "compare_text",
     "detect_level",
     "match_stream",
     "read_line",
     "read_stream",
     "write_metadata",
+    "write_own",
     "write_stream",
 ]
 
@@ -119,17 +121,18 @@ def match_stream(matcher: Matcher) -> tuple[str, list[Any]]:
         return ("true" if matcher.matches("") else "false"), []
     if matcher.name == SERVICE:
         return _match_service(matcher)
-    return _compare("coalesce(map_extract_value(resource_attrs, ?), '')", [key], matcher)
+    return compare_text("coalesce(map_extract_value(resource_attrs, ?), '')", [key], matcher)
 
 
 def _match_service(matcher: Matcher) -> tuple[str, list[Any]]:
     """Compare the column itself where that is possible, so that files are pruned by it."""
     if matcher.kind is MatchKind.EQUAL and matcher.value not in {"", UNKNOWN_SERVICE}:
         return "service_name = ?", [matcher.value]
-    return _compare(f"coalesce(nullif(service_name, ''), '{UNKNOWN_SERVICE}')", [], matcher)
+    return compare_text(f"coalesce(nullif(service_name, ''), '{UNKNOWN_SERVICE}')", [], matcher)
 
 
-def _compare(value: str, parameters: list[Any], matcher: Matcher) -> tuple[str, list[Any]]:
+def compare_text(value: str, parameters: list[Any], matcher: Matcher) -> tuple[str, list[Any]]:
+    """Return the SQL comparison of a text with that of a matcher."""
     if matcher.kind is MatchKind.EQUAL:
         return f"{value} = ?", [*parameters, matcher.value]
     if matcher.kind is MatchKind.NOT_EQUAL:
@@ -164,7 +167,21 @@ def write_metadata(name: str) -> Piece:
     return Piece(f"coalesce({own.text}, {resource.text})", (*own.parameters, *resource.parameters))
 
 
+def write_own(name: str) -> Piece:
+    """Return the SQL value of a line's own label, or NULL if the stream has a label of this name, which hides it."""
+    stream, metadata = write_stream(name), write_metadata(name)
+    if name == SERVICE:
+        return Piece("NULL")
+    if name not in STREAM_LABELS:
+        return metadata
+    text = f"CASE WHEN {stream.text} IS NULL THEN {metadata.text} END"
+    return Piece(text, (*stream.parameters, *metadata.parameters))
+
+
 def _write_attribute(column: str, name: str, rest: str = "", *parameters: str) -> Piece:
+    """Return the value of the last attribute whose key gives a name. Few rows have a key with a part of the name."""
     key = "regexp_replace(trim(e.key), '[^a-zA-Z0-9_]', '_', 'g')"
-    text = f"list_filter(map_entries({column}), e -> {key} = ? AND e.value IS NOT NULL {rest})[-1].value"
-    return Piece(text, (name, *parameters))
+    value = f"list_filter(map_entries({column}), e -> {key} = ? AND e.value IS NOT NULL {rest})[-1].value"
+    part = max(name.split("_"), key=len)
+    may_have = f"len(list_filter(map_keys({column}), k -> contains(k, ?))) > 0"
+    return Piece(f"CASE WHEN {may_have} THEN {value} END", (part, name, *parameters))

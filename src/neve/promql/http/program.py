@@ -77,6 +77,7 @@ class Context(Protocol):
         until: datetime | None,
         *,
         only_new_files: bool = False,
+        added_since: Mapping[str, str] | None = None,
     ) -> pa.RecordBatchReader:
         """Run a statement within a half-open time range. Its rows are read before the next statement starts."""
 
@@ -88,8 +89,8 @@ class Context(Protocol):
         """Return values of queries before, on the same versions of the tables."""
 
     @property
-    def rollups(self) -> Sequence[tuple[str, int, Sequence[tuple[int, int]]]]:
-        """Return the rollups: tables, seconds of windows, and ranges of microseconds in which they are current."""
+    def rollups(self) -> Sequence[tuple[str, int, Sequence[tuple[int, int]], str]]:
+        """Return tables of rollups, seconds of windows, ranges of microseconds that are current, and versions."""
 
 
 def answer(arguments: Mapping[str, Any], context: Context) -> Iterator[pa.RecordBatch]:
@@ -107,7 +108,8 @@ def open_series(arguments: Mapping[str, Any], context: Context) -> tuple[MetricS
     """Return the series of a program, and the limits of its expressions, which share one budget.
 
     Arguments are `seconds` (timeout or `None`), `has_series_table` (whether the lake has the table of series),
-    `has_recorded` and `has_service_edges` (whether it has results of rules, and the service map), and `reads_ahead`
+    `has_recorded`, `has_service_edges` and `has_spans` (whether it has results of rules, and the service map, and
+    whether the request names span metrics), and `reads_ahead`
     (whether a query may read more than it needs, for later ones).
     """
     deadline = None if arguments["seconds"] is None else time.monotonic() + arguments["seconds"]
@@ -120,9 +122,17 @@ def open_series(arguments: Mapping[str, Any], context: Context) -> tuple[MetricS
         context.check()
         check_deadline(deadline)
 
-    def run(sql: str, parameters: Sequence[Any], window: TimeWindow, *, only_new_files: bool = False) -> pa.Table:
+    def run(
+        sql: str,
+        parameters: Sequence[Any],
+        window: TimeWindow,
+        *,
+        only_new_files: bool = False,
+        added_since: Mapping[str, str] | None = None,
+    ) -> pa.Table:
         check()
-        reader, batches = context.read(sql, parameters, *window, only_new_files=only_new_files), []
+        reader = context.read(sql, parameters, *window, only_new_files=only_new_files, added_since=added_since)
+        batches = []
         for batch in reader:
             check()
             budget.charge(batch)
@@ -130,13 +140,19 @@ def open_series(arguments: Mapping[str, Any], context: Context) -> tuple[MetricS
         return pa.Table.from_batches(batches, reader.schema)
 
     run_new = partial(run, only_new_files=True) if arguments["has_series_table"] else None
+
+    def run_added(sql: str, parameters: Sequence[Any], window: TimeWindow, added_since: Mapping[str, str]) -> pa.Table:
+        return run(sql, parameters, window, added_since=added_since)
+
     rollups = [RolledLevel(*one) for one in context.rollups]
     ahead = min(AHEAD_SAMPLES, memory // READ_SHARE // AHEAD_BYTES) if arguments.get("reads_ahead") else 0
     source = MetricSource(
         *(run, check, run_new, arguments["has_recorded"], arguments.get("has_service_edges", False)),
         kept=context.kept,
+        run_added=run_added,
         rollups=rollups,
         ahead_samples=ahead,
+        has_spans=arguments.get("has_spans", False),
     )
     return source, options
 

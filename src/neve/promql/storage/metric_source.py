@@ -13,7 +13,7 @@ from neve.lexical.matchers import Matcher
 from neve.promql.labels import Labels, keep, match_sets, set_label
 from neve.promql.language.syntax import METRIC_NAME
 from neve.promql.series import SeriesSet
-from neve.promql.storage import recorded_series, service_graph, target_info
+from neve.promql.storage import recorded_series, service_graph, span_metrics, target_info
 from neve.promql.storage.exemplars import MARGIN_MS, read_exemplars
 from neve.promql.storage.exemplars import PARTS as EXEMPLAR_PARTS
 from neve.promql.storage.otel_names import PARTS, Metric, translate_label, translate_name
@@ -33,6 +33,7 @@ from neve.promql.storage.series_catalog import (
     IDENTITY,
     KeptValues,
     QueryValues,
+    RunAdded,
     RunSql,
     SeriesCatalog,
     TimeWindow,
@@ -80,9 +81,10 @@ class MetricSource:
     """Source of series for one caller. It reads the list of metrics once for each time range.
 
     `check` raises the reason to stop, for example a deadline. `run_new` is that of `SeriesCatalog`. `has_recorded` is
-    whether the lake has results of rules, and `has_service_edges` whether it has the service map. `has_start_times` is
+    whether the lake has results of rules, `has_service_edges` whether it has the service map, and `has_spans` whether
+    span metrics are counted. `has_start_times` is
     whether samples get start times, which `Options.uses_start_times` needs. `rollups` are those that may be read
-    instead of points. `ahead_samples` is that of `SampleBlocks`.
+    instead of points. `ahead_samples` is that of `SampleBlocks`, `run_added` that of `SeriesCatalog`.
     """
 
     run: RunSql
@@ -94,10 +96,12 @@ class MetricSource:
     kept: KeptValues = field(default_factory=QueryValues)
     rollups: Sequence[RolledLevel] = ()
     ahead_samples: int = AHEAD_SAMPLES
+    has_spans: bool = False
+    run_added: RunAdded | None = None
 
     @cached_property
     def _catalog(self) -> SeriesCatalog:
-        return SeriesCatalog(self.run, self.run_new, self.kept, self.check)
+        return SeriesCatalog(self.run, self.run_new, self.kept, self.check, self.run_added)
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> SeriesSet:
         """Return the series that match, with their samples. Panels with the same selector share them."""
@@ -251,6 +255,8 @@ class MetricSource:
             yield recorded_series, self._reader(window)
         if self.has_service_edges:
             yield service_graph, self._reader(service_graph.widen(window))
+        if self.has_spans:
+            yield span_metrics, self._reader(span_metrics.widen(window))
 
     def _reader(self, window: TimeWindow) -> Callable[[str, Sequence[Any]], pa.Table]:
         return lambda sql, parameters: self.run(sql, parameters, window)
@@ -292,7 +298,7 @@ class MetricSource:
         is_plain = kind in _PLAIN and not self.has_start_times and not any(metric.is_delta for metric in choices)
         if is_plain and self.run_new is not None:
             shown = {metric: parts[0].shown for metric, parts in choices.items()}
-            blocks = SampleBlocks(self.run, self._catalog, self.kept, self.check, self.ahead_samples)
+            blocks = SampleBlocks(self.run, self._catalog, self.kept, self.check, self.ahead_samples, self.run_added)
             found = blocks.read(Selection(kind, shown, tuple(matchers)), *times_ms)
             if found is not None:
                 return found

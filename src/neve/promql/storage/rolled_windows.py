@@ -62,11 +62,15 @@ _KEY_BYTES = 2000  # memory of a key
 
 @dataclass(frozen=True, slots=True)
 class RolledLevel:
-    """Rollup of a length of windows, and the time ranges in which it is final and up to date, in microseconds."""
+    """Rollup of a length of windows, and the time ranges in which it is final and up to date, in microseconds.
+
+    `version` is that of the table, if it is known.
+    """
 
     table: str
     seconds: int
     ranges: Sequence[tuple[int, int]]
+    version: str = ""
 
     def find_end(self, start_ms: int) -> int:
         """Return the end of the whole windows that are current from a time on, in milliseconds."""
@@ -167,8 +171,11 @@ class WindowReader:
     def _load(self, start_ms: int, until_ms: int) -> RolledRows:
         first, last = widen(start_ms, until_ms - 1) if self.reads_ahead else (start_ms, until_ms - 1)
         last = min(last, max(until_ms, self.level.find_end(start_ms)) - 1)
-        key = ("rolled", self.kind, tuple(self.names), self.level.table, first, last)
+        key = ("rolled", self.kind, tuple(self.names), self.level.table, self.level.version, first, last)
         found: RolledRows | None = self.kept.get(key)
+        if found is None and self.level.version:  # commits of points do not change rows of this version
+            older = self.kept.get_older(key)
+            found = None if older is None else older[0]
         if found is None:
             fields = _FIELDS + _VALUES[self.kind]
             sql = (

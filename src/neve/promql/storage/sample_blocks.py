@@ -3,11 +3,12 @@
 A block begins and ends at multiples of a unit of time, so that a query whose range has moved by some seconds finds its
 samples in memory. It has all series of its metrics, or those of one selector if a narrower statement reads fewer
 points. The second selector of the same metrics reads all series, if the samples of the first show that they fit.
+After a commit, a block is completed by the points of the files that were added.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +27,20 @@ if TYPE_CHECKING:
     from neve.lexical.matchers import Matcher
     from neve.promql.series import Bools, Integers
     from neve.promql.storage.otel_names import Metric
-    from neve.promql.storage.series_catalog import KeptValues, RunSql, SeriesCatalog, TimeWindow
+    from neve.promql.storage.series_catalog import KeptValues, RunAdded, RunSql, SeriesCatalog, TimeWindow
     from neve.promql.storage.series_rows import SeriesRow
 
-__all__ = ["AHEAD_SAMPLES", "SampleBlocks", "Selection", "cut", "find_first", "make_window", "measure_set", "widen"]
+__all__ = [
+    "AHEAD_SAMPLES",
+    "SampleBlocks",
+    "Selection",
+    "cut",
+    "find_first",
+    "make_window",
+    "measure_set",
+    "merge",
+    "widen",
+]
 
 MINUTE_MS = 60_000
 UNITS_MS = tuple(minutes * MINUTE_MS for minutes in (360, 60, 15, 5, 1))
@@ -106,6 +117,7 @@ class SampleBlocks:
     kept: KeptValues
     check: Callable[[], None]
     ahead_samples: int = AHEAD_SAMPLES
+    run_added: RunAdded | None = None
 
     def read(self, wanted: Selection, start_ms: int, end_ms: int) -> SeriesSet | None:
         """Return the series that match, with their samples in a closed range.
@@ -117,7 +129,7 @@ class SampleBlocks:
         if whole is not None and whole.series is not None:
             return self._choose(whole.series, wanted, start_ms, end_ms)
         block = widen(start_ms, end_ms) if self.ahead_samples else (start_ms, end_ms)
-        own: _Block | None = self.kept.get((wanted.key, block, wanted.matchers))
+        own = self._get(wanted, block, wanted.matchers)
         if own is None:
             own = self._load(wanted, block, known, may_be_whole=whole is None)
         return None if own.series is None else self._choose(own.series, wanted, start_ms, end_ms)
@@ -125,7 +137,8 @@ class SampleBlocks:
     def _know(self, wanted: Selection) -> _KnownBlocks:
         known: _KnownBlocks | None = self.kept.get(wanted.key)
         if known is None:
-            known = _KnownBlocks([], {})
+            older = self.kept.get_older(wanted.key)
+            known = _KnownBlocks([], {}) if older is None else _KnownBlocks([*older[0].ranges], {**older[0].estimates})
             self.kept.put(wanted.key, known, _SERIES_BYTES)
         return known
 
@@ -133,10 +146,39 @@ class SampleBlocks:
         """Return a kept block of all series that has the range."""
         for first, last in known.ranges:
             if first <= start_ms and end_ms <= last:
-                found: _Block | None = self.kept.get((wanted.key, (first, last), ()))
+                found = self._get(wanted, (first, last), ())
                 if found is not None:
                     return found
         return None
+
+    def _get(self, wanted: Selection, block: tuple[int, int], matchers: tuple[Matcher, ...]) -> _Block | None:
+        """Return a kept block, or one that was kept before a commit, with the points that were added since."""
+        key = (wanted.key, block, matchers)
+        found: _Block | None = self.kept.get(key)
+        older = None if found is not None or self.run_added is None else self.kept.get_older(key)
+        if older is None or older[0].series is None:
+            return found
+        found = self._complete(wanted, block, matchers, *older)
+        self._keep(key, found)
+        return found
+
+    def _complete(
+        self,
+        wanted: Selection,
+        block: tuple[int, int],
+        matchers: tuple[Matcher, ...],
+        older: _Block,
+        versions: Mapping[str, str],
+    ) -> _Block:
+        window = make_window(*block)
+        run_added = self.run_added
+        if not versions or window is None or run_added is None or older.series is None:
+            return older
+        every = self.catalog.read_series(wanted.kind, wanted.names, window)
+        named = self._name(wanted, every, matchers)
+        reader = replace(self, run=lambda sql, parameters, times: run_added(sql, parameters, times, versions))
+        added = reader._read_block(wanted, window, block, *named, narrow_points(every, named[0]))
+        return added if added.series is None else _Block(merge(older.series, added.series))
 
     def _choose(self, series: SeriesSet, wanted: Selection, start_ms: int, end_ms: int) -> SeriesSet:
         matched = match_sets(series.labels, wanted.matchers, self.check) if wanted.matchers else [True] * len(series)
@@ -231,12 +273,48 @@ def cut(series: SeriesSet, chosen: Bools, start_ms: int, end_ms: int) -> SeriesS
     return SeriesSet(labels, Samples(np.concatenate(([0], np.cumsum(counts))).astype(np.int64), *found))
 
 
-def find_first(times: Integers, low: Integers, high: Integers, moment: int) -> Integers:
-    """Return the first place at or after a time in each part of `times`, or the end of the part, by halving them."""
+def merge(older: SeriesSet, added: SeriesSet) -> SeriesSet:
+    """Return the samples of both, without histograms. Of two samples at one time the added one counts."""
+    if not len(added):
+        return older
+    labels = sorted({*older.labels, *added.labels})
+    places = dict(zip(labels, range(len(labels)), strict=True))
+    starts = np.zeros(len(labels) + 1, np.int64)  # of the older samples of each series
+    own = [places[one] for one in older.labels]
+    starts[np.array(own, np.int64) + 1] = np.diff(older.floats.bounds)
+    starts = np.cumsum(starts)
+    owner = np.repeat([places[one] for one in added.labels], np.diff(added.floats.bounds)).astype(np.int64)
+    times, values = added.floats.times, added.floats.values
+    at = _find_each(older.floats.times, starts[owner], starts[owner + 1], times)
+    inside = at < starts[owner + 1]
+    same = np.zeros(len(times), np.bool_)
+    same[inside] = older.floats.times[at[inside]] == times[inside]
+    replaced = older.floats.values.copy()
+    replaced[at[same]] = values[same]
+    new = ~same
+    counts = np.diff(starts) + np.bincount(owner[new], minlength=len(labels))
+    bounds = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    return SeriesSet(
+        labels,
+        Samples(
+            bounds,
+            np.insert(older.floats.times, at[new], times[new]),
+            np.insert(replaced, at[new], values[new]),
+        ),
+    )
+
+
+def _find_each(times: Integers, low: Integers, high: Integers, moments: Integers) -> Integers:
+    """Return the first place at or after each moment in its part of `times`, or its end, by halving them."""
     low, high = low.copy(), high.copy()
     while len(is_open := np.flatnonzero(low < high)):
         middle = (low[is_open] + high[is_open]) // 2
-        is_before = times[middle] < moment
+        is_before = times[middle] < moments[is_open]
         low[is_open[is_before]] = middle[is_before] + 1
         high[is_open[~is_before]] = middle[~is_before]
     return low
+
+
+def find_first(times: Integers, low: Integers, high: Integers, moment: int) -> Integers:
+    """Return the first place at or after a time in each part of `times`, or the end of the part."""
+    return _find_each(times, low, high, np.full(len(low), moment, np.int64))

@@ -6,12 +6,12 @@ last point of a series on a day: the table has no gaps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from neve.promql.storage.series_rows import SeriesRow, read_metric, read_rows
+from neve.promql.storage.series_rows import NO_ROWS, SeriesRow, add_rows, measure_row, read_metric, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
     from neve.promql.storage.otel_names import Metric
 
-__all__ = ["IDENTITY", "KeptValues", "QueryValues", "RunSql", "SeriesCatalog", "TimeWindow", "make_marks"]
+__all__ = ["IDENTITY", "KeptValues", "QueryValues", "RunAdded", "RunSql", "SeriesCatalog", "TimeWindow", "make_marks"]
 
 TimeWindow = tuple[datetime | None, datetime | None]  # [since, until)
 RunSql = Callable[[str, Sequence[Any], TimeWindow], "pa.Table"]
+RunAdded = Callable[[str, Sequence[Any], TimeWindow, Mapping[str, str]], "pa.Table"]
 
 IDENTITY = "metric_name, metric_type, unit, is_monotonic, aggregation_temporality"
 MAPS = "attributes, resource_attrs"
@@ -38,7 +39,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = datetime.max.replace(tzinfo=UTC)
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _LONG = timedelta(days=8)
-_ROW_BYTES, _ARROW_SHARE = 1000, 4  # memory of a row of the table of series, and of its texts as objects of Python
+_ROW_BYTES = 1000  # memory of a metric
 
 
 class KeptValues(Protocol):
@@ -46,6 +47,9 @@ class KeptValues(Protocol):
 
     def get(self, key: Hashable) -> Any:
         """Return a value, or `None`."""
+
+    def get_older(self, key: Hashable) -> tuple[Any, Mapping[str, str]] | None:
+        """Return a value of an earlier version, and that version of each table that has grown since, or `None`."""
 
     def put(self, key: Hashable, value: Any, size_bytes: int) -> None:
         """Keep a value, if there is room."""
@@ -60,6 +64,9 @@ class QueryValues:
     def get(self, key: Hashable) -> Any:
         """Return a value, or `None`."""
         return self._values.get(key)
+
+    def get_older(self, key: Hashable) -> None:
+        """Return `None`: a query has one version of the tables."""
 
     def put(self, key: Hashable, value: Any, size_bytes: int) -> None:
         """Keep a value."""
@@ -78,22 +85,32 @@ class SeriesCatalog:
 
     `run_new` runs statements over the table of series, in which `metrics` has only the files that the table has not
     seen. It is `None` if the lake has no such table. Series of whole hours or days are kept, so that panels of a
-    dashboard and queries that follow each other read them once.
+    dashboard and queries that follow each other read them once. `run_added` runs statements over the files of `metrics`
+    that were added since a version, which complete series that were kept before a commit.
     """
 
     run: RunSql
     run_new: RunSql | None = None
     kept: KeptValues = field(default_factory=QueryValues)
     check: Callable[[], None] = lambda: None
+    run_added: RunAdded | None = None
 
     def list_metrics(self, window: TimeWindow) -> list[Metric]:
         """Return the metrics that have points in the hours or days of a time range."""
         hours = window if self.run_new is None else _to_units(window)
-        found: list[Metric] | None = self.kept.get(("metrics", hours))
+        key = ("metrics", hours)
+        found: list[Metric] | None = self.kept.get(key)
         if found is None:
-            rows = self._read_distinct(IDENTITY, hours)
-            found = [read_metric(row) for row in rows.to_pylist() if row["metric_name"]]
-            self.kept.put(("metrics", hours), found, _measure(rows))
+            older = self._find_older(key)
+            if older is None:
+                rows = self._read_distinct(IDENTITY, hours)
+                found = [read_metric(row) for row in rows.to_pylist() if row["metric_name"]]
+            else:
+                sql = f"SELECT DISTINCT {IDENTITY} FROM metrics"  # noqa: S608  # constants
+                rows = self._read_added(sql, (), hours, older[1])
+                new = [read_metric(row) for row in rows.to_pylist() if row["metric_name"]]
+                found = list(dict.fromkeys([*older[0], *new]))
+            self.kept.put(key, found, len(found) * _ROW_BYTES)
         return found
 
     def list_descriptions(self, window: TimeWindow) -> Iterator[tuple[Metric, str]]:
@@ -120,11 +137,42 @@ class SeriesCatalog:
         key = ("series", kind, tuple(names), hours, is_late)
         found: list[SeriesRow] | None = self.kept.get(key)
         if found is None:
-            table = self._read_series(kind, names, hours, is_late=is_late)
-            found = self._make_rows(table)
-            self.kept.put(key, found, _measure(table))
+            older = None if is_late else self._find_older(key)
+            if older is None:
+                found = self._make_rows(self._read_series(kind, names, hours, is_late=is_late))
+            else:
+                found = self._add_series(older[0], kind, names, hours, older[1])
+            self.kept.put(key, found, sum(map(measure_row, found)))
         first, last, _ = _to_bounds(window)
         return [row for row in found if row.last_ns >= first and row.first_ns < last]
+
+    def _find_older(self, key: Hashable) -> tuple[Any, Mapping[str, str]] | None:
+        """Return a value of an earlier version that can be completed."""
+        return None if self.run_added is None else self.kept.get_older(key)
+
+    def _read_added(
+        self, sql: str, parameters: Sequence[Any], window: TimeWindow, versions: Mapping[str, str]
+    ) -> pa.Table:
+        """Return the rows of files that were added since some versions. Without a change there are none."""
+        if not versions or self.run_added is None:
+            return NO_ROWS
+        return self.run_added(sql, parameters, window, versions)
+
+    def _add_series(
+        self,
+        older: Sequence[SeriesRow],
+        kind: str,
+        names: Sequence[str],
+        window: TimeWindow,
+        versions: Mapping[str, str],
+    ) -> list[SeriesRow]:
+        """Return the series of an earlier version, with the new ones and the times of new points."""
+        sql = (
+            f"SELECT series_id, {_ROW}, NULL AS late, series_id IS NULL AS has_rows_without_id, "  # noqa: S608  # parameters
+            "min(time_unix_nano) AS first_ns, max(time_unix_nano) AS last_ns FROM metrics "
+            f"WHERE metric_type = ? AND metric_name IN ({make_marks(names)}) GROUP BY ALL"
+        )
+        return add_rows(older, self._read_added(sql, [kind, *names], window, versions), self.check)
 
     def _make_rows(self, table: pa.Table) -> list[SeriesRow]:
         found: list[SeriesRow] = []
@@ -173,11 +221,6 @@ def _to_units(window: TimeWindow) -> TimeWindow:
         None if since is None else _EPOCH + (since - _EPOCH) // unit * unit,
         None if until is None else min(_EPOCH + ((until - _EPOCH) // unit + 1) * unit, _LATEST),
     )
-
-
-def _measure(table: pa.Table) -> int:
-    """Return the memory of a table's rows as objects, about."""
-    return int(table.num_rows * _ROW_BYTES + table.nbytes * _ARROW_SHARE)
 
 
 def _to_bounds(window: TimeWindow) -> tuple[int, int, TimeWindow]:

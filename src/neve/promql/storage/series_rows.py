@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from neve.promql.storage.otel_names import DELTA, Metric, base_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    import pyarrow as pa
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from neve.promql.labels import Labels
 
-__all__ = ["MatchedSeries", "SeriesRow", "narrow_points", "read_metric", "read_rows"]
+__all__ = [
+    "NO_ROWS",
+    "MatchedSeries",
+    "SeriesRow",
+    "add_rows",
+    "measure_row",
+    "narrow_points",
+    "read_metric",
+    "read_rows",
+]
 
 MAX_IDS = 20  # series, or services, that a statement names
+NO_ROWS = pa.table({"series_id": pa.array([], pa.int64())})
+_ROW_BYTES, _PAIR_BYTES = 1000, 300  # memory of a series, and of an attribute with its label
 _MAX_NANOS = (1 << 63) - 1
 
 
@@ -55,6 +66,31 @@ def read_rows(table: pa.Table) -> Iterator[list[SeriesRow]]:
     """Yield the rows of a table with `IDENTITY`, `attributes` and `resource_attrs`, in batches."""
     for batch in table.to_batches(max_chunksize=8192):
         yield [_read_row(row) for row in batch.to_pylist()]
+
+
+def add_rows(older: Sequence[SeriesRow], added: pa.Table, check: Callable[[], None]) -> list[SeriesRow]:
+    """Return rows with those of a later table. Of series that are known, only the times are read."""
+    if not added.num_rows:
+        return list(older)
+    places = {row.series_id: place for place, row in enumerate(older) if row.series_id is not None}
+    ids = added.column("series_id").to_pylist()
+    times = [added.column(name).to_pylist() for name in ("first_ns", "last_ns")]
+    found = list(older)
+    for series_id, first, last in zip(ids, *times, strict=True):
+        if (place := places.get(series_id)) is not None:
+            row = found[place]
+            found[place] = replace(row, first_ns=min(row.first_ns, first), last_ns=max(row.last_ns, last))
+    new = pa.array([series_id not in places for series_id in ids])
+    known = {row.identity for row in older if row.series_id is None}
+    for rows in read_rows(added.filter(new)):
+        check()
+        found += [row for row in rows if row.series_id is not None or row.identity not in known]
+    return found
+
+
+def measure_row(row: SeriesRow) -> int:
+    """Return the memory of a row, about."""
+    return _ROW_BYTES + (len(row.attributes) + len(row.resource)) * _PAIR_BYTES
 
 
 def _read_row(row: dict[str, Any]) -> SeriesRow:

@@ -8,7 +8,7 @@ does not know the languages that are evaluated in its workers.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib import import_module
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 ERRORS: tuple[type[QueryError], ...] = (LimitExceeded, InvalidExpression, EvaluationFailed, TraceMissing, QueryError)
 
 KEPT_BYTES = 64 * 1024 * 1024
-# The table of a rollup, the seconds of its windows, and the ranges of microseconds in which it is final and up to date.
-CurrentRollup = tuple[str, int, Sequence[tuple[int, int]]]
+# The table of a rollup, the seconds of its windows, the ranges of microseconds in which it is final and up to date, and
+# the version of the table.
+CurrentRollup = tuple[str, int, Sequence[tuple[int, int]], str]
 TableVersions = tuple[tuple[str, str], ...]  # names and versions of tables
+GROWING = frozenset({"metrics"})  # tables whose older values a program may complete
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Program:
 
     `tables` are the tables that it reads. A program with the same `cache_text` on the same tables has the same result.
     Without one, its result is not cached. `versions` and `rollups` are those of the tables when it runs.
+    `grown_from` are earlier versions of tables whose rows are all in the current one.
     """
 
     function: str
@@ -44,13 +47,14 @@ class Program:
     cache_text: str | None = None
     versions: TableVersions = ()
     rollups: Sequence[CurrentRollup] = ()
+    grown_from: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class StatementRequest:
     """SQL statement that a running program needs, within a half-open time range.
 
-    `only_new_files` is that of `Request`.
+    `only_new_files` and `added_since` are those of `Request`.
     """
 
     sql: str
@@ -58,6 +62,7 @@ class StatementRequest:
     since: datetime | None = None
     until: datetime | None = None
     only_new_files: bool = False
+    added_since: Mapping[str, str] = field(default_factory=dict)
 
     def as_document(self) -> dict[str, Any]:
         """Return the request for the channel."""
@@ -68,24 +73,42 @@ class StatementRequest:
             "since": since,
             "until": until,
             "only_new_files": self.only_new_files,
+            "added_since": dict(self.added_since),
         }
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> StatementRequest:
         """Return the request that a channel carried."""
         since, until = (None if text is None else datetime.fromisoformat(text) for text in map(document.get, _TIMES))
-        return cls(document["sql"], document["parameters"], since, until, document["only_new_files"])
+        return cls(
+            document["sql"],
+            document["parameters"],
+            since,
+            until,
+            document["only_new_files"],
+            document["added_since"],
+        )
 
 
 _TIMES = ("since", "until")
 PlanStatement = Callable[[StatementRequest], "Write"]
 
 
-class KeptValues:
-    """Values that programs keep in a process for the next ones of the same organization, on the same tables.
+@dataclass(frozen=True, slots=True)
+class _KeptValue:
+    """A value, its size, and the versions of the tables that it was made from."""
 
-    Another organization drops all of them, so that a process never has values of two. Another version of a table drops
-    those of the version before. The least recently used value is dropped first.
+    value: Any
+    size_bytes: int
+    versions: TableVersions
+
+
+class KeptValues:
+    """Values that programs keep in a process for the next ones of the same organization.
+
+    Another organization drops all of them, so that a process never has values of two. A value is current on the
+    versions of the tables that it was made from. On later versions of tables that have only grown, it is an older
+    value, which a program may complete. Any other change drops it. The least recently used value is dropped first.
     """
 
     def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
@@ -93,38 +116,81 @@ class KeptValues:
         self._size = 0
         self._organization = ""
         self._versions: TableVersions = ()
-        self._values: OrderedDict[tuple[TableVersions, Hashable], tuple[Any, int]] = OrderedDict()
+        self._values: OrderedDict[tuple[tuple[str, ...], Hashable], _KeptValue] = OrderedDict()
 
-    def enter(self, organization: str, versions: TableVersions | None) -> None:
-        """Begin work for an organization: a program on versions of its tables, or a statement, which keeps nothing."""
+    def enter(
+        self,
+        organization: str,
+        versions: TableVersions | None,
+        grown_from: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """Begin work for an organization: a program on versions of its tables, or a statement, which keeps nothing.
+
+        `grown_from` is that of `Program`.
+        """
         if organization != self._organization:
             self._organization, self._size = organization, 0
             self._values.clear()
         if versions is None:
             return
         self._versions = versions
-        names = {name for name, _ in versions}
-        for key in [one for one in self._values if one[0] != versions and any(name in names for name, _ in one[0])]:
-            self._size -= self._values.pop(key)[1]
+        current = dict(versions)
+        known = {name: {*older, current.get(name)} for name, older in (grown_from or {}).items()}
+        for key, kept in list(self._values.items()):
+            is_same = kept.versions == versions
+            if not is_same and any(name in current for name, _ in kept.versions) and not _has_grown(kept, known):
+                self._drop(key)
 
     def get(self, key: Hashable) -> Any:
-        """Return a value, or `None`."""
-        whole = (self._versions, key)
-        if whole not in self._values:
+        """Return a current value, or `None`."""
+        kept = self._find(key)
+        return kept.value if kept is not None and kept.versions == self._versions else None
+
+    def get_older(self, key: Hashable) -> tuple[Any, dict[str, str]] | None:
+        """Return an older value, and the versions that it has of the tables that have grown since, or `None`.
+
+        Other tables may have changed, too. It is for values that only depend on tables that grow.
+        """
+        kept = self._find(key)
+        if kept is None or kept.versions == self._versions:
             return None
-        self._values.move_to_end(whole)
-        return self._values[whole][0]
+        current = dict(self._versions)
+        return kept.value, {name: one for name, one in kept.versions if name in GROWING and one != current.get(name)}
 
     def put(self, key: Hashable, value: Any, size_bytes: int) -> None:
         """Keep a value of about this size, if it takes at most half of the room."""
-        whole = (self._versions, key)
-        if size_bytes > self._most_bytes // 2 or whole in self._values:
+        whole = (_names(self._versions), key)
+        kept = self._values.get(whole)
+        if kept is not None and kept.versions == self._versions:
             return
-        self._values[whole] = value, size_bytes
+        if kept is not None:
+            self._drop(whole)
+        if size_bytes > self._most_bytes // 2:
+            return
+        self._values[whole] = _KeptValue(value, size_bytes, self._versions)
         self._size += size_bytes
         while self._size > self._most_bytes:
-            _, (_, size) = self._values.popitem(last=False)
-            self._size -= size
+            self._drop(next(iter(self._values)))
+
+    def _find(self, key: Hashable) -> _KeptValue | None:
+        whole = (_names(self._versions), key)
+        kept = self._values.get(whole)
+        if kept is not None:
+            self._values.move_to_end(whole)
+        return kept
+
+    def _drop(self, whole: tuple[tuple[str, ...], Hashable]) -> None:
+        self._size -= self._values.pop(whole).size_bytes
+
+
+def _names(versions: TableVersions) -> tuple[str, ...]:
+    return tuple(name for name, _ in versions)
+
+
+def _has_grown(kept: _KeptValue, known: Mapping[str, Collection[str | None]]) -> bool:
+    """Return whether the tables that grow still have all rows of a value."""
+    growing = [(name, version) for name, version in kept.versions if name in GROWING]
+    return bool(growing) and all(version in known.get(name, ()) for name, version in growing)
 
 
 @dataclass(frozen=True)
@@ -148,9 +214,10 @@ class ProgramContext:
         until: datetime | None = None,
         *,
         only_new_files: bool = False,
+        added_since: Mapping[str, str] | None = None,
     ) -> pa.RecordBatchReader:
         """Run a statement within a half-open time range. Its rows must be read before the next statement starts."""
-        return self.run(StatementRequest(sql, parameters, since, until, only_new_files))
+        return self.run(StatementRequest(sql, parameters, since, until, only_new_files, added_since or {}))
 
 
 Function = Callable[[Mapping[str, Any], ProgramContext], "Iterator[pa.RecordBatch]"]

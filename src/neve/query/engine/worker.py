@@ -178,7 +178,8 @@ class Worker:
     def _answer(self, request: dict[str, Any]) -> None:
         limit_processor(request["cpu_seconds"])
         versions = request.get("versions")
-        self._kept.enter(request["organization"], None if versions is None else tuple(map(tuple, versions)))
+        known = None if versions is None else tuple(map(tuple, versions))
+        self._kept.enter(request["organization"], known, request.get("grown_from"))
         connection = self._instance.cursor()
         self._running.begin(request["number"], connection)
         self._pace.begin(request["niceness"])

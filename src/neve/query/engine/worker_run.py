@@ -124,6 +124,7 @@ class WorkerRun:
                 "arguments": dict(program.arguments),
                 "versions": list(program.versions),
                 "rollups": list(program.rollups),
+                "grown_from": dict(program.grown_from),
             }
         return self._describe_statement(work(worker.root))
 

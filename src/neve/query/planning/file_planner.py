@@ -176,6 +176,7 @@ def make_outside_check(schema: Schema, time: TimeRange) -> Callable[[FileEntry],
 
 OWNERS = 64  # organizations and tables whose manifests are remembered
 FEW_FILES = 50  # of a manifest: each is examined sooner than the manifest
+READ_AT_ONCE = 8  # files that are read for an id sooner than the index
 COUNTED_AT_MOST = 20_000  # files that are examined in one plan only to count pruned files
 
 Tokens = tuple[tuple[str, frozenset[str]], ...]
@@ -300,9 +301,10 @@ class FilePlanner:
         files: Sequence[PlannedFile] = [
             _plan_file(entry, deletes, is_inside(entry), owners.of(entry)) for entry in found.data
         ]
-        if self._index is not None and scan.tokens:
+        words = (*scan.tokens, *(scan.ids if len(files) > READ_AT_ONCE else ()))
+        if self._index is not None and words:
             candidates = {file.path: file for file in files}
-            files = self._index(scan.table, organization, files, scan.tokens)
+            files = self._index(scan.table, organization, files, words)
             for path in candidates.keys() - {file.path for file in files}:
                 found.prune(candidates[path].bytes)
         return FilePlan(

@@ -33,7 +33,7 @@ from pyiceberg.expressions import (
     UnaryPredicate,
 )
 from pyiceberg.expressions.literals import DateLiteral, TimestampLiteral
-from pyiceberg.types import StringType
+from pyiceberg.types import BinaryType, StringType
 from sqlglot import exp
 
 from neve.lake.calendar import EPOCH
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyiceberg.schema import Schema
-    from pyiceberg.types import NestedField
+    from pyiceberg.types import IcebergType, NestedField
 
     from neve.predicate.filters import Filter
     from neve.query.planning.conditions import Condition, FromItem
@@ -231,12 +231,16 @@ Tokens = tuple[tuple[str, frozenset[str]], ...]
 
 @dataclass(frozen=True)
 class Scan:
-    """One reference to a lake table: the predicate of its rows, and words that the texts of columns must contain."""
+    """One reference to a lake table: the predicate of its rows, and words that the texts of columns must contain.
+
+    `ids` are the bytes that columns must equal, in hexadecimal digits, which an index has as words too.
+    """
 
     number: int
     table: str
     predicate: BooleanExpression
     tokens: Tokens = ()
+    ids: Tokens = ()
 
 
 def find_scans(statement: Statement, schemas: Mapping[str, Schema], zone: str = UTC_ZONE) -> tuple[Scan, ...]:
@@ -266,7 +270,18 @@ def _make_scan(
         for column, more in required_words(condition.node, columns.resolve):
             words[column] = words.get(column, frozenset()) | more
     types = {field.name: field.field_type for field in fields.values()}
-    return Scan(number, table.name, to_expression(all_of(filters), types), tuple(sorted(words.items())))
+    predicate = to_expression(all_of(filters), types)
+    return Scan(number, table.name, predicate, tuple(sorted(words.items())), tuple(_find_ids(predicate, types)))
+
+
+def _find_ids(predicate: BooleanExpression, types: Mapping[str, IcebergType]) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield columns of bytes, each with the value that all rows must have."""
+    for part in _flatten(predicate, And):
+        if not isinstance(part, EqualTo) or not isinstance(types.get(_column_name(part)), BinaryType):
+            continue
+        value = part.literal.value
+        if isinstance(value, bytes) and value:
+            yield _column_name(part), frozenset({value.hex()})
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,8 @@ class Destination:
             max_reply_bytes=MAX_REPLY_BYTES,
             headers={"content-type": "application/json", **config.plain_headers},
             ca_file=config.ca_file,
+            client_certificate=config.client_certificate,
+            client_key=config.client_key,
         )
         base = config.url.rstrip("/")
         is_manager = config.kind is DestinationKind.ALERTMANAGER

@@ -31,15 +31,25 @@ if TYPE_CHECKING:
     from neve.tail.export.kept_spans import CycleSpans, KeptSpans
 
 
+TLS_HINTS = {
+    "ca_file": "name a PEM file with certificates, or remove ca_file to trust those of the system",
+    "client_certificate": "name a PEM file with the certificate that the destination expects",
+    "client_key": "name a PEM file with the private key of client_certificate",
+}
+
+
 def build_destination(config: DestinationConfig, lake: Lake) -> Destination:
     """Build the destination of a configuration section.
 
     Nothing is connected before the first use.
     """
-    if config.ca_file and not os.access(config.ca_file, os.R_OK):
+    for name, hint in TLS_HINTS.items():
+        path: str = getattr(config, name)
+        if path and not os.access(path, os.R_OK):
+            raise ConfigError(f"the destination {config.name} has {name} {path}, which can't be read", hint=hint)
+    if bool(config.client_certificate) != bool(config.client_key):
         raise ConfigError(
-            f"the destination {config.name} has ca_file {config.ca_file}, which can't be read",
-            hint="name a PEM file with certificates, or remove ca_file to trust those of the system",
+            f"the destination {config.name} has one of client_certificate and client_key, expected both or neither"
         )
     match config.kind:
         case DestinationKind.OTLP_HTTP:

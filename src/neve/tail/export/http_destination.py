@@ -111,6 +111,8 @@ class HttpDestination:
             max_reply_bytes=MAX_REPLY_BYTES,
             headers=config.plain_headers,
             ca_file=config.ca_file,
+            client_certificate=config.client_certificate,
+            client_key=config.client_key,
         )
         self._retries = RetryPolicy(config.name, config.retry_seconds)
 

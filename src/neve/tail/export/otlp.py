@@ -224,7 +224,9 @@ def _open_channel(config: DestinationConfig) -> Any:
     target = parts.netloc if parts.port else f"{parts.netloc}:{443 if parts.scheme == 'https' else 80}"
     if parts.scheme == "http":
         return grpc.insecure_channel(target, options=CHANNEL_OPTIONS, compression=compression)
-    trusted = Path(config.ca_file).read_bytes() if config.ca_file else None
-    return grpc.secure_channel(
-        target, grpc.ssl_channel_credentials(trusted), options=CHANNEL_OPTIONS, compression=compression
+    trusted, key, chain = (
+        Path(path).read_bytes() if path else None
+        for path in (config.ca_file, config.client_key, config.client_certificate)
     )
+    credentials = grpc.ssl_channel_credentials(trusted, key, chain)
+    return grpc.secure_channel(target, credentials, options=CHANNEL_OPTIONS, compression=compression)

@@ -194,6 +194,8 @@ class JobHandlers:
         """Index the words of files that are not indexed yet."""
         from neve.app.search import build_search  # noqa: PLC0415 - as above
 
+        if job.table not in self.settings.search.tables:
+            return Outcome(f"search.tables does not name {job.table}")
         search = build_search(self.settings, self.lake, build_progress(report))
         try:
             result = search.build(job.table)
