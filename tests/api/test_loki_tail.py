@@ -16,6 +16,7 @@ from neve.query.config import QueryConfig
 from neve.query.engine.worker_pool import WorkerPool
 from neve.query.service import Ports, QueryService, no_limits
 from neve.receive.authentication import OpenGuard
+from neve.receive.refusal import Refusal, Verdict
 from tests.api.querying import Client, serving
 from tests.logql.otlp_logs import START, ingest, make_log_lake, message, record
 from tests.query.lakes import ACME, OTHER
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from websockets.sync.connection import Connection
 
     from neve.lake.lake import Lake
+    from neve.state.scopes import Caller, Scope
 
 pytestmark = pytest.mark.slow
 
@@ -90,3 +92,33 @@ def test_limit(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         read_lines(first, 1)
         with pytest.raises(InvalidStatus), open_tail(client, query='{service_name="pay"}'):
             pass
+
+
+class RevocableGuard(OpenGuard):
+    """Guard whose only key can be revoked."""
+
+    is_revoked = False
+
+    async def caller(self, _key: str | None, _scope: Scope, _peer: str = "", _certificate: str = "") -> Caller:
+        """Return the caller, or refuse it."""
+        if self.is_revoked:
+            raise Refusal(Verdict.WRONG_KEY, "wrong_key", "the API key is unknown or revoked")
+        return await super().caller(_key, _scope, _peer, _certificate)
+
+
+def test_revoked_key(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tail ends when its key is revoked, before it sends further lines."""
+    monkeypatch.setattr(tail, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(tail, "CHECK_SECONDS", 0.0)
+    service = QueryService(lake, QueryConfig(cache_bytes=0), limits=no_limits)
+    guard = RevocableGuard(ACME)
+    with (
+        serving(service, guard, first=loki_routes(service, guard)) as client,
+        open_tail(client, query='{service_name="pay"}', start=START, limit=1) as connection,
+    ):
+        read_lines(connection, 1)
+        guard.is_revoked = True
+        ingest(lake, ACME, message("pay", [record(31, "secret")]))
+        with pytest.raises(ConnectionClosed):
+            connection.recv(timeout=60)
+    service.close()

@@ -110,7 +110,7 @@ def test_restart() -> None:
     """A tail goes on after a restart of the server, a little before its last line, and repeats no line."""
     notes: list[str] = []
     pauses: list[float] = []
-    logs = Restarted("http://127.0.0.1:1", None, notes.append, pauses.append)
+    logs = Restarted("http://127.0.0.1:1", None, notes.append, pause=pauses.append)
     batches = logs.follow("{}", 0, 5)
     found = [line.text for _ in range(2) for line in next(batches).lines]
     with pytest.raises(QueryError, match="the end"):
@@ -130,7 +130,7 @@ def test_refused_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("websockets.sync.client.connect", refuse)
     with pytest.raises(QueryError, match="answered 401: no such key"):
-        next(RemoteLogs("http://127.0.0.1:1", "x", print, lambda _seconds: None).follow("{}", 0, 5))
+        next(RemoteLogs("http://127.0.0.1:1", "x", print, pause=lambda _seconds: None).follow("{}", 0, 5))
 
 
 def test_repeats() -> None:

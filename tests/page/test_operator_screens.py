@@ -1,4 +1,4 @@
-"""States of the screens of operators: errors, empty, slow and huge."""
+"""Empty and huge screens of operators; `test_states.py` has slow and failing ones."""
 
 from __future__ import annotations
 
@@ -10,25 +10,12 @@ from playwright.sync_api import expect
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from playwright.sync_api import Page, Route
+    from playwright.sync_api import Page
 
     from tests.page.conftest import Visitor
     from tests.page.operator_lake import Operated
 
 expect.set_options(timeout=60_000)
-
-CALLS = {
-    "/jobs": "jobs",
-    "/jobs/next": "plan",
-    "/lake": "lake/tables",
-    "/lake/spans/plan": "lake/tables/spans/plan",
-    "/lake/spans/runs": "lake/tables/spans/runs",
-    "/sampling": "decisions/volumes",
-    "/proof": "ledger",
-    "/proof/quarantine": "quarantine/groups",
-    "/layouts": "layouts",
-    "/costs": "costs",
-}
 
 
 def answer(page: Page, call: str, status: int, document: Any) -> None:
@@ -38,20 +25,6 @@ def answer(page: Page, call: str, status: int, document: Any) -> None:
         lambda url: url.split("?")[0].endswith(f"/api/v1/{call}"),
         lambda route: route.fulfill(status=status, content_type="application/json", body=body),
     )
-
-
-def test_errors_are_shown_in_the_words_of_the_api(visit: Callable[..., Visitor], operated: Operated) -> None:
-    """With the hint and the id of the query; the screen can be tried again."""
-    window = visit(operated.server)
-    for call in CALLS.values():
-        message = f"{call} does not answer"
-        error = {"code": "lake_unavailable", "message": message, "hint": "ask again", "limit": None}
-        answer(window.page, call, 503, {"error": error, "id": "q-17"})
-    for path, call in CALLS.items():
-        alert = window.go(path).get_by_role("alert").filter(has_text=f"{call} does not answer").first
-        expect(alert).to_contain_text("q-17")
-        expect(alert.get_by_role("button", name="Try again")).to_be_visible()
-    assert window.violations() == []
 
 
 def test_empty_screens_say_why_and_what_fills_them(visit: Callable[..., Visitor], operated: Operated) -> None:
@@ -65,6 +38,7 @@ def test_empty_screens_say_why_and_what_fills_them(visit: Callable[..., Visitor]
         "lake/tables/spans/runs": {"total": 0, "offset": 0, "runs": []},
         "quarantine/groups": {"total": 0, "groups": [], "left_out": 0, "step_seconds": 60, "bars": []},
         "layouts": {"total": 0, "offset": 0, "attempts": []},
+        "pauses": {"pauses": []},
         "ledger": {"since": None, "total": 0, "offset": 0, "batches": [], "days": [], "sums": sums},
     }
     for call, document in empty.items():
@@ -77,28 +51,15 @@ def test_empty_screens_say_why_and_what_fills_them(visit: Callable[..., Visitor]
         "/proof": "neve ingest FILE",
         "/proof/quarantine": "Nothing was refused in this range",
         "/layouts": "neve autopilot recommend",
+        "/jobs/pauses": "neve jobs pause",
+        "/lake/recorded": "neve ingest FILE",
+        "/lake/recorded/snapshots": "neve ingest FILE",
+        "/sql?view=history": "No statement of the last seven days",
     }
     for path, text in words.items():
         window.go(path)
         window.wait_for(text)
         assert window.violations() == [], path
-
-
-def test_a_slow_answer_can_be_cancelled(visit: Callable[..., Visitor], operated: Operated) -> None:
-    """After a second there is a way to cancel, and then a way to load."""
-    window = visit(operated.server)
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    window.page.route(lambda url: url.split("?")[0].endswith("/api/v1/ledger"), hold)
-    page = window.open("/proof")
-    expect(page.get_by_role("button", name="Cancel")).to_be_visible()
-    assert window.violations() == []
-    page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_role("button", name="Load")).to_be_visible()
-    assert window.violations() == []
 
 
 def test_a_table_of_ten_thousand_partitions_stays_small(visit: Callable[..., Visitor], operated: Operated) -> None:

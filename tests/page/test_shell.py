@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -90,6 +90,39 @@ def test_nothing_overlaps_on_a_phone(visitor: Visitor) -> None:
     assert header is not None
     assert menu is not None
     assert menu["y"] >= header["y"] + header["height"] - 1
+
+
+PHONE: Any = {"width": 390, "height": 844}
+# Status screens with lists, and a text that is there when their data is.
+STATUS_SCREENS = {
+    "/jobs": "checksum differs",
+    "/jobs/next": "Policies:",
+    "/lake/spans/plan": "To rewrite",
+    "/lake/spans/runs": "8f3a90c2d4b17e65",
+    "/proof": "the sums meet",
+    "/proof/quarantine": "bad_line",
+    "/layouts/20260201020000-1f2e3d": "as promised",
+    "/costs": "Storage calls",
+}
+# Lists and tables that have more to the side than is in sight; the list of partitions is one on purpose.
+SIDEWAYS = """() => [...document.querySelectorAll("main .scroll-x, main [role=grid]")]
+  .filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.ariaLabel ?? one.innerText.slice(0, 60))"""
+
+
+def test_status_screens_need_no_sideways_scrolling(visitor: Visitor) -> None:
+    """On a phone a row of a table is a list of names and values, and a list leaves columns to what it opens."""
+    page = visitor.page
+    page.set_viewport_size(PHONE)
+    found = {}
+    for path, words in STATUS_SCREENS.items():
+        visitor.go(path)
+        visitor.wait_for(words)
+        found[path] = [*page.evaluate(SIDEWAYS), *visitor.violations()]
+    assert {path: some for path, some in found.items() if some} == {}
+    visitor.go("/lake/spans/plan")
+    visitor.wait_for("To rewrite")
+    cell = page.get_by_role("cell").filter(has_text="default").first
+    assert cell.evaluate("(one) => getComputedStyle(one, '::before').content") == '"Partition"'
 
 
 def test_an_unknown_address_is_explained(visitor: Visitor) -> None:

@@ -1,6 +1,6 @@
 /** Documents of the API for operators and tenants, by the names that screens use, and helpers for them. */
 
-import type { SimulationReport } from "./documents.ts";
+import type { SimulationReport, Task } from "./documents.ts";
 
 export type {
   AttemptDetail,
@@ -79,6 +79,12 @@ export interface SimulationResult {
   neither: Totals;
   difference: Amount;
 }
+
+/** Every task, in the order of lists. A task that the API adds fails the check of types here. */
+const TASK_ORDER: Record<Task, number> = { compact: 0, maintain: 1, rollup: 2, search: 3, series: 4, traces: 5, autopilot: 6, simulate: 7, layout: 8 };
+export const TASKS = Object.keys(TASK_ORDER) as Task[];
+/** Tasks that need no document beside the job, so that people can start them. */
+export const STARTED_TASKS = TASKS.filter((task) => task !== "simulate" && task !== "layout");
 
 /** A simulation: the result of a job is a document of its own, which OpenAPI does not describe. */
 export type Simulation = Omit<SimulationReport, "result"> & { result: SimulationResult | null };

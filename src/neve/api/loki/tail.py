@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -35,6 +36,7 @@ RETRY_SECONDS = 5.0
 MAX_TAILS = 50  # of all keys: each polls
 MAX_TAILS_OF_KEY = 10
 SEND_SECONDS = 30
+CHECK_SECONDS = 15.0  # after which the key of a tail is checked again: it may be revoked or expired
 MAX_FIELDS = 100
 POLICY, TRY_AGAIN, BAD = 1008, 1013, 1007  # codes of a close
 _MAX_REASON = 120  # bytes of a close's reason
@@ -96,9 +98,12 @@ class TailEndpoint:
         flags = socket.headers.get("x-loki-response-encoding-flags", "")
         wanted = [pair for pair in pairs if pair[0] in {"query", "limit", "start"}]
         state: dict[str, Any] | None = None
+        checked = time.monotonic()
         while True:
             given = wanted if state is None else [*wanted, ("state", json.dumps(state))]
             try:
+                if time.monotonic() - checked >= CHECK_SECONDS:
+                    caller, checked = await self._find_caller(socket), time.monotonic()
                 document = await self._take_turn(given, caller, has_categories=CATEGORIES in flags)
             except Exception as error:
                 if isinstance(error, LimitExceeded) and error.limit == CONCURRENCY:

@@ -149,8 +149,8 @@ class GroupPlan:
                 metadata[name] = _read_level(of_line) if name == LEVEL else of_line
         entry = Entry.make(0, "", stream, metadata)
         for name, value in zip(self.names, values[2 * count :], strict=True):
-            free = None if value is None else entry.name_for(name, self.hints)
-            if free is not None:
+            free = entry.name_for(name, self.hints)
+            if value is not None and free is not None:
                 entry.set(free, value)
         return entry
 
