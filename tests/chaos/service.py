@@ -94,6 +94,7 @@ class Service:
         while pids := session.members(self.pid):
             session.kill(pids)
             self._process.poll()  # whoever is dead is a member until someone asked for it
+            session.reap(pids, but=self.pid)
             time.sleep(POLL_SECONDS)
         self._process.wait()
         self._swept = True

@@ -33,6 +33,14 @@ def kill(pids: list[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+def reap(pids: list[int], but: int) -> None:
+    """Ask for the end of those that became children of this process: their own parent may have ended before them."""
+    for pid in pids:
+        if pid != but:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+
 def _session(pid: int) -> int | None:
     try:
         return os.getsid(pid)

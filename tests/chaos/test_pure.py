@@ -1,9 +1,13 @@
 """The parts of the chaos tests that decide: a check that can't fail would prove nothing."""
 
+import os
 import random
+
+import psutil
 
 from neve.model.signals import Signal
 from neve.otlp.json import to_json
+from tests.chaos import session
 from tests.chaos.collected import collected_keys
 from tests.chaos.exports import Door, plan_exports
 from tests.chaos.kills import Victim, plan_kills
@@ -66,3 +70,12 @@ def test_every_record_that_a_collector_wrote_down_has_a_key_of_its_own() -> None
     for export in plan_exports(1_000, random.Random(4)):
         keys = collected_keys(export.signal, [to_json(export.signal, message_of(export, NOW).SerializeToString())])
         assert len(set(keys)) == len(keys) == len(export.numbers)
+
+
+def test_whoever_became_a_child_is_asked_for_its_end() -> None:
+    """Else it would be a member of its session for ever, and its service would never be gone."""
+    orphan = os.posix_spawn("/bin/true", ["true"], {})
+    session.reap([orphan], but=orphan)
+    assert psutil.pid_exists(orphan)
+    while psutil.pid_exists(orphan):
+        session.reap([orphan, os.getpid()], but=0)
