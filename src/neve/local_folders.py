@@ -50,7 +50,7 @@ def find_permission_fault(folder: Path, *, group_may_write: bool = False) -> str
     except FileNotFoundError:
         return "it does not exist"
     if not stat.S_ISDIR(found.st_mode):
-        return "it is a link" if stat.S_ISLNK(found.st_mode) else "it is no folder"
+        return "it is a link" if stat.S_ISLNK(found.st_mode) else "it is not a folder"
     if found.st_uid != os.geteuid():
         return f"it belongs to user {found.st_uid}, and this process runs as user {os.geteuid()}"
     if found.st_mode & (OTHERS_WRITE if group_may_write else GROUP_WRITES | OTHERS_WRITE):
@@ -66,8 +66,7 @@ def check_private_folder(folder: Path, key: str, *, group_may_write: bool = Fals
     fault = find_permission_fault(folder, group_may_write=group_may_write)
     if fault:
         raise ConfigError(
-            f"{key} is {str(folder)!r}: {fault}; expected a folder of user {os.geteuid()} "
-            "that nobody else may write to",
+            f"{key} is {str(folder)!r}: {fault}; expected a folder that only user {os.geteuid()} may write to",
             hint=f"`chown` and `chmod go-w` it, remove it, or set {key} to a folder of your own",
         )
 

@@ -169,7 +169,7 @@ def test_a_wrong_statement_is_the_senders(client: Client, sql: str, code: str) -
         (b'{"sql": "SELECT 1", "limit": "1"}', 'limit is "1", expected a maximum number of rows, from 1'),
         (b'{"sql": "SELECT 1", "limit": 0}', "limit is 0, expected a maximum number of rows, from 1"),
         (b'{"sql": "SELECT 1", "limit": true}', "limit is true, expected a maximum number of rows, from 1"),
-        (b'{"sql": "SELECT 1", "timeout_seconds": NaN}', "the body is not JSON: NaN is no number"),
+        (b'{"sql": "SELECT 1", "timeout_seconds": NaN}', "the body is not JSON: NaN is not a number"),
         (b'{"sql": "SELECT 1", "timeout_seconds": -1}', "timeout_seconds is -1, expected a timeout in seconds"),
         (b'{"sql": "SELECT 1", "partial": "yes"}', 'partial is "yes", expected a boolean'),
         (b'{"sql": "SELECT 1", "parameters": [[1]]}', "parameters is [[1]], expected a list of values"),

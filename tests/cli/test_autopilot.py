@@ -113,7 +113,7 @@ def test_a_run_with_nothing_to_do_says_why(folder: Path) -> None:
     configure(folder, metrics_port=0)
     text, listed = run("autopilot", "run", "--once", TABLE), run("autopilot", "run", "--once", "--json", TABLE)
     assert (text.code, listed.code) == (0, 0), text.errors
-    assert "1 table looked at by 41 queries (1 not understood)" in text.text
+    assert "1 table examined, 41 queries (1 not parsed)" in text.text
     [report] = listed.json["tables"]
     assert (report["stage"], report["failed"]) == ("", False)
     assert report["reason"] in text.text

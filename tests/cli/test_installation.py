@@ -43,7 +43,7 @@ def test_topics_are_explained(topic: str) -> None:
     """Each in a few lines that fit a terminal."""
     page = run("help", topic)
     assert page.text.strip() == TOPICS[topic]
-    assert max(map(len, page.text.splitlines())) <= 120
+    assert max(map(len, page.text.splitlines())) <= 80
 
 
 def test_help_of_commands() -> None:

@@ -4,8 +4,10 @@ import errno
 import io
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import redirect_stdout
 
+import click
 import pytest
 
 from neve import __version__
@@ -13,43 +15,14 @@ from neve.cli.main import main, neve
 from tests.cli.runner import run
 
 HEAVY = ("pyspark", "pyiceberg", "pyarrow", "pydantic", "duckdb", "numpy", "pandas", "yaml", "rich")
-COMMANDS = (
-    *(
-        "init",
-        "ingest",
-        "query",
-        "logs",
-        "trace",
-        "map",
-        "tables",
-        "compact",
-        "maintain",
-        "rollup",
-        "search",
-        "series",
-        "traces",
-        "rules",
-        "tail",
-        "reservoir",
-        "otap",
-        "autopilot",
-        "keys",
-        "audit",
-        "erase",
-        "serve",
-        "status",
-        "top",
-        "plan",
-        "jobs",
-        "policies",
-        "size",
-        "doctor",
-        "demo",
-        "up",
-        "setup",
-        "completion",
-        "help",
-    ),
+COMMANDS = (  # in the order of their sections
+    *("demo", "up", "init", "doctor", "setup", "completion", "help"),
+    *("ingest", "otap", "serve"),
+    *("query", "logs", "trace", "map", "tables"),
+    *("rules", "tail", "reservoir"),
+    *("compact", "maintain", "rollup", "search", "series", "traces", "autopilot"),
+    *("status", "top", "plan", "jobs", "policies", "size"),
+    *("keys", "audit", "erase"),
 )
 ASK = f"""
 import sys
@@ -136,6 +109,28 @@ def test_every_command_is_listed_and_explained() -> None:
     for command in COMMANDS:
         assert f"  {command} " in page.text
     assert "NEVE_SPARK__MASTER" in page.text
+
+
+def list_groups(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Group]]:
+    """Yield every group of commands with the words that name it, `neve` first."""
+    yield words, group
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from list_groups(command, (*words, name))
+
+
+GROUPS = dict(list_groups(neve))
+
+
+@pytest.mark.parametrize("words", list(GROUPS), ids=" ".join)
+def test_a_list_of_commands_fits_a_narrow_terminal(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command has one line, which is not cut off."""
+    monkeypatch.setenv("COLUMNS", "80")
+    commands = GROUPS[words].commands
+    lines = run(*words, "--help").text.splitlines()
+    described = [line for line in lines if line.startswith("  ") and line.split()[0] in commands]
+    assert len(described) == len(commands)
+    assert [line for line in described if not line.endswith(".") or line.endswith("...")] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -152,7 +152,7 @@ def test_every_address_is_told() -> None:
 @pytest.mark.parametrize("words", SUGGESTED_COMMANDS)
 def test_what_it_says_to_try_are_commands(words: str) -> None:
     """Whole ones: a group of commands would only print its help."""
-    context = click.Context(neve)
+    context = click.Context(neve, help_option_names=["-h", "--help"])
     command: click.Command | None = neve
     for word in words.split():
         if not isinstance(command, click.Group):

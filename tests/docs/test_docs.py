@@ -66,7 +66,7 @@ def keys(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple[t
 def parse(arguments: list[str]) -> None:
     """Hold a command line against the click tree; raises `click.UsageError` where it does not fit."""
     command: click.Command = neve
-    context = click.Context(neve, info_name="neve")
+    context = click.Context(neve, info_name="neve", help_option_names=["-h", "--help"])
     while isinstance(command, click.Group):
         _given, arguments, _order = command.make_parser(context).parse_args(arguments)
         if not arguments:
@@ -198,13 +198,26 @@ def test_make_targets_that_are_shown_exist() -> None:
     assert len(shown) > 20
 
 
-@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/internals.md"])
 def test_source_files_that_are_named_exist(name: str) -> None:
     """A path to a Python file that is set as code is one of the repository, or of the package."""
     named = {code for code in inline_code(read(Path(name))) if re.fullmatch(r"[\w/]+/\w+\.py", code)}
     assert [
         path for path in sorted(named) if not any((base / path).exists() for base in (ROOT, ROOT / "src/neve"))
     ] == []
+
+
+@pytest.mark.parametrize("package", [path.parent.name for path in sorted((ROOT / "src/neve").glob("*/__init__.py"))])
+def test_every_package_has_a_short_page(package: str) -> None:
+    """Of at most 40 lines, and the files that it names exist."""
+    folder = ROOT / "src" / "neve" / package
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 40
+    files = {
+        path.relative_to(ROOT).as_posix() for base in ("src", "tests", "page") for path in (ROOT / base).rglob("*.py")
+    }
+    named = {code for code in inline_code(text) if re.fullmatch(r"[\w/]+\.py", code)}
+    assert [name for name in sorted(named) if not any(f"/{path}".endswith(f"/{name}") for path in files)] == []
 
 
 def test_decisions_have_one_shape_and_are_in_the_index() -> None:

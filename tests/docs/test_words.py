@@ -19,14 +19,11 @@ FORMS = re.compile(
     r"\b(those who|whoever|whose every|no hand|stood by for|nothing is wrong with|gone on with|well again|not well|"
     r"(?:is|are) told|takes? in|taken in|anew|is at it|as it were|the like|so it is where|told twice|"
     r"asked (?:for )?again|is away|taken back|stands? (?:twice|for)|for good|go(?:es)? on|went on|moved on|rests? on|"
-    r"came late|speaks? of|of unknown worth|falls? silent|in its own words|passed over|says? so|canaried)\b",
+    r"came late|speaks? of|of unknown worth|falls? silent|in its own words|passed over|says? so|canaried|deeds?)\b",
     re.IGNORECASE,
 )
-# Packages whose messages (errors, hints, reasons of plans, log lines, help of metrics) are checked, too.
-PACKAGES = (
-    *("compact", "ingest", "jobs", "lake", "maintain", "model"),
-    *("otap", "otlp", "predicate", "raw", "receive", "state"),
-)
+# Messages are errors, hints, reasons of plans, log lines and help of metrics.
+PACKAGES = sorted(path.name for path in (ROOT / "src" / "neve").iterdir() if (path / "__init__.py").exists())
 MESSAGE_FORMS = re.compile(
     FORMS.pattern + r"|\b(can't tell|can't be told|can't be said|for good|for ever|is gone|are gone|goes on|go on|"
     r"look(?:s|ed)? (?:at|through)|does not answer|did happen|nobody|somebody|in words|left alone|put off|put back|"

@@ -139,7 +139,7 @@ def test_no_copy_of_a_marked_record_is_left(
     assert zone.segments() == []
     assert {ref for name in (LOGS.name, METRICS.name) for ref in lake.table(name).metadata.refs} == {MAIN_BRANCH}
     again = run(settings, lake, documents)
-    assert (again.matched, again.is_proven) == (0, True)
+    assert (again.matched_rows, again.is_proven) == (0, True)
 
 
 def test_a_dry_run_counts_and_changes_nothing(settings: Settings, lake: Lake, documents: Documents) -> None:
@@ -153,7 +153,7 @@ def test_a_dry_run_counts_and_changes_nothing(settings: Settings, lake: Lake, do
         (LOGS.name, "condition", 2),
         (QUARANTINE.name, "texts", 2),
     }
-    assert (found.matched, found.is_proven, lake.metadata_locations()) == (4, False, before)
+    assert (found.matched_rows, found.is_proven, lake.metadata_locations()) == (4, False, before)
 
 
 def test_other_organizations_keep_their_records(settings: Settings, lake: Lake, documents: Documents) -> None:
@@ -161,7 +161,7 @@ def test_other_organizations_keep_their_records(settings: Settings, lake: Lake, 
     random = Random(2)
     own, others = make_rows(LOGS, random, 2), make_rows(LOGS, random, 2, "globex")
     commit(lake, LOGS, [mark(LOGS, row) for row in (*own, *others)], "b")
-    assert run(settings, lake, documents).matched == 2
+    assert run(settings, lake, documents).matched_rows == 2
     left = lake.table(LOGS.name).scan().to_arrow()
     assert left["organization_id"].to_pylist() == ["globex", "globex"]
 

@@ -20,7 +20,7 @@ def test_sign_in_switch_and_sign_out(visit: Callable[..., Visitor], keyed: Keyed
     assert visitor.violations() == []
     page.get_by_label("API key").fill("neve_wrong")
     page.get_by_role("button", name="Sign in").click()
-    page.get_by_role("alert").get_by_text("this is no API key").wait_for()
+    page.get_by_role("alert").get_by_text("this is not an API key").wait_for()
     page.get_by_label("API key").fill(own)
     page.get_by_role("button", name="Sign in").click()
     page.get_by_role("grid", name="Log records").get_by_role("row").nth(3).wait_for()

@@ -17,7 +17,7 @@ from neve.query.output import write_result
 from neve.query.request import Request
 from neve.query.service import QueryService
 from neve.query.sql.statement import parse
-from tests.query.lakes import ACME, OTHER
+from tests.query.lakes import ACME, OTHER, TRACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +96,8 @@ def test_a_summary_is_of_the_askers_rows(service: QueryService) -> None:
         assert rows["attributes"]["min"] is None
         assert rows["organization_id"]["null_percentage"] == 0
     assert ask(service, "SELECT count(*) AS n FROM (SUMMARIZE spans)")[0]["n"] == len(SCHEMAS["spans"].names)
+    [ids] = ask(service, "SELECT min, max FROM (SUMMARIZE spans) WHERE column_name = 'trace_id'")
+    assert ids == {"min": TRACES[0].hex(), "max": TRACES[-1].hex()}  # as results show ids
 
 
 @pytest.mark.slow

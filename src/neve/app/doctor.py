@@ -206,7 +206,7 @@ def _state(settings: Settings) -> Finding:
         state.ping()
     except LakeError as error:
         # The usual hint refers to this command.
-        return Finding("state", "wrong", error.message, "look at state.url, state.user, state.password and state.path")
+        return Finding("state", "wrong", error.message, "check state.url, state.user, state.password and state.path")
     finally:
         state.close()
     return _note_network_disk(Finding("state", "ok", where), settings.state.file)

@@ -90,7 +90,7 @@ def erase_records(  # noqa: PLR0913 - the parts of a lake, and what to erase
         "erase",
         condition.shape,
         organization,
-        rows=result.matched,
+        rows=result.matched_rows,
         tables=", ".join(f"{one.table}: {one.matched}" for one in tables if one.matched),
         snapshots=sum(one.snapshots for one in snapshots),
         files=sum(one.files for one in snapshots),

@@ -53,7 +53,7 @@ FROM spans WHERE timestamp > now() - INTERVAL 1 MINUTE GROUP BY ALL ORDER BY 2 D
 SUGGESTED_COMMANDS = ("status", "top", "jobs list", "rules status", f'query "{LAST_MINUTE}"')
 
 
-@click.command()
+@click.command(short_help="Run the demo as a service with live telemetry.")
 @click.option("--dir", "folder", default="demo", show_default=True, help="Folder of the demo and its lake.")
 @click.option(
     "--rate",
@@ -170,7 +170,7 @@ SERVICES = 8  # with estimates in the output
 NEXT_QUERY = "SELECT severity_text, count(*) FROM logs GROUP BY ALL ORDER BY 2 DESC"
 
 
-@click.command()
+@click.command(short_help="Generate an hour of a shop's telemetry and explore it.")
 @click.option("--dir", "folder", default="demo", show_default=True, help="Folder of the demo and its lake.")
 @click.option("--fresh", is_flag=True, help="Start over: remove the files of an earlier demo from the folder.")
 @click.option("--open", "is_open", is_flag=True, help="Then serve the lake and open the web page, until Ctrl+C.")

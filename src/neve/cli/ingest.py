@@ -58,7 +58,7 @@ def raw(context: Context, available_now: bool, every: float | None, metrics_port
     _run_stream(context, settings, lambda streams, tell: streams.raw(tell), available_now, metrics_port, as_json)
 
 
-@click.command()
+@click.command(short_help="Ingest Kafka topics with OTLP messages.")
 @click.option("--bootstrap", metavar="HOST:PORT", help="Kafka brokers.  [default: kafka.bootstrap_servers]")
 @click.option("--topic", "topics", multiple=True, metavar="NAME=SIGNAL", help="Topic and its signal; may be repeated.")
 @click.option(
@@ -103,7 +103,7 @@ def kafka(
     )
 
 
-@click.command()
+@click.command(short_help="Ingest files announced by events of S3, SQS or Kafka.")
 @click.option("--kafka", "from_kafka", is_flag=True, help="Read events from the topics in kafka.events.")
 @click.option(
     "--sqs", "queue", metavar="URL", help="Also read events from an SQS queue.  [default: watch.sqs.queue_url]"
@@ -236,12 +236,12 @@ FORMATS = (
 )
 
 
-@click.group()
+@click.group(short_help="Ingest files, Kafka topics, the raw zone, announced files.")
 def ingest() -> None:
     """Ingest telemetry from files, Kafka, the raw zone or announced files."""
 
 
-@ingest.command()
+@ingest.command(short_help="Ingest files: OTLP, JSON lines, CSV, Parquet, .log.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
 @click.option(
     "--signal", type=click.Choice(SIGNALS), help="Signal in the files.  [default: detected by name and content]"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from neve.cli.context import Context
 
 
-@click.command()
+@click.command(short_help="Download the jars that Spark needs.")
 @click.option("--all", "every", is_flag=True, help="Also jars for S3, PostgreSQL and Kafka.  [default: as configured]")
 @json_option
 @click.pass_obj
@@ -45,7 +45,7 @@ def setup(context: Context, every: bool, as_json: bool) -> None:
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command()
+@click.command(short_help="Print a script that completes commands with Tab.")
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
     """Print a script for the shell that completes commands and options with Tab.
@@ -66,15 +66,17 @@ def completion(shell: str) -> None:
     print_text(source.source_template % source.source_vars())  # `source()` would run the shell to learn its version
 
 
-TOPICS = {
+TOPICS = {  # lines of at most 80 columns
     "configuration": """\
-Settings come from neve.yaml in the current folder, or from the file after -c. A variable overrides a setting: its name
-is NEVE_, the section, two underscores and the key, as in NEVE_SPARK__MASTER=local[4] for
+Settings come from neve.yaml in the current folder, or from the file after -c.
+A variable overrides a setting. Its name is NEVE_, the section, two underscores
+and the key: NEVE_SPARK__MASTER=local[4] is the same as
 
   spark:
     master: local[4]
 
-`neve doctor` checks the configuration. docs/configuration.md lists every setting with its default.""",
+`neve doctor` checks the configuration. docs/configuration.md lists every
+setting with its default.""",
     "environment": """\
 NEVE_SECTION__KEY  a setting, see `neve help configuration`
 NEVE_API_KEY       API key for --server
@@ -85,18 +87,37 @@ COLUMNS            width of output that does not go to a terminal
 NO_COLOR           no colours""",
     "exit-codes": """\
 0    success
-1    the command failed; the message is on standard error, with --json as {"error": …, "hint": …}
+1    the command failed; the message is on standard error,
+     with --json as {"error": …, "hint": …}
 2    the command line is wrong
 3    `neve ingest files`: files were ignored because their format is unknown
 130  interrupted by Ctrl+C""",
     "formats": """\
-Files in:     OTLP protobuf (.binpb, .pb) and JSON (.json), JSON lines, CSV, Parquet, log files; plain, .gz or .zst
-Results out:  table, jsonl, csv, parquet, arrow (`neve query --format`), and plots as .png or .svg (`--plot -o FILE`)
+Input    OTLP protobuf (.binpb, .pb) and JSON (.json), JSON lines, CSV, Parquet,
+         log files; plain, .gz or .zst
+Results  table, jsonl, csv, parquet, arrow (`neve query --format`), and plots as
+         .png or .svg (`--plot -o FILE`)
+
 `--json` prints JSON for programs, in every command that reports something.""",
+    "queries": """\
+Tables      spans, logs, metrics, and others that `neve query "SHOW TABLES"`
+            lists. `neve query "DESCRIBE logs"` lists columns and comments.
+Columns     timestamp, service_name, trace_id (also as hex text);
+            logs: severity_number, message; spans: operation_name, duration_ms,
+            status_code (2 is an error); metrics: metric_name, value
+Attributes  attributes['http.route'], resource_attrs['host.name']
+Times       timestamp > now() - INTERVAL 1 HOUR, or --since 1h
+Words       has_term(message, 'exhausted') uses the full-text index
+Languages   --promql, --logql and --traceql instead of SQL
+
+`neve query` without SQL opens a prompt: \\? lists its commands.""",
     "times": """\
-2026-01-31, 2026-01-31T08:30 or 2026-01-31T08:30:00Z  a time; without a zone it is UTC
-30m, 12h, 7d, 2w                                      so long ago, where a command says so (--since 7d)
-Results of `neve query` have times in UTC. --tz Europe/Berlin, --tz local or query.time_zone shows another zone.""",
+2026-01-31, 2026-01-31T08:30  a time; without a zone it is UTC
+2026-01-31T08:30:00Z          a time with a zone
+30m, 12h, 7d, 2w              as long ago (--since 7d)
+
+Results of `neve query` have times in UTC. --tz Europe/Berlin, --tz local or
+query.time_zone shows another zone.""",
 }
 
 

@@ -46,9 +46,11 @@ def init(context: Context, as_json: bool) -> None:
         for change in outcome.changes:
             print_text(f"{'':<16} - {change}")
     print_text(f"\nthe lake is at {context.settings.lake.location}")
+    if all(outcome.created for outcome in outcomes):
+        print_text("next: `neve ingest files PATH`, or `neve serve` to receive OTLP")
 
 
-@click.command()
+@click.command(short_help="Show rows, files, bytes and time ranges of each table.")
 @json_option
 @click.pass_obj
 def tables(context: Context, as_json: bool) -> None:
@@ -74,10 +76,17 @@ def tables(context: Context, as_json: bool) -> None:
             *(s.name, f"{s.rows:,}", f"{s.files:,}", format_bytes(s.bytes), f"{s.snapshots:,}"),
             *(f"{s.duplicates:,}", _format_time(s.earliest), _format_time(s.latest), _format_time(s.committed)),
         )
-        for s in found
+        for s in sorted(found, key=_place_of)
     ]
     headers = ("table", "rows", "files", "bytes", "snapshots", "duplicates", "earliest", "latest", "committed")
-    print_table(headers, rows, right=(1, 2, 3, 4, 5))
+    print_table(headers, rows, right=(1, 2, 3, 4, 5), optional=(8, 4, 5, 2))
+
+
+def _place_of(statistics: TableStatistics) -> tuple[bool, str]:
+    """Return the place of a table in the list: the three signals first, then the others by name."""
+    from neve.model.signals import Signal
+
+    return statistics.name not in {signal.table for signal in Signal}, statistics.name
 
 
 def _read_statistics(context: Context) -> list[TableStatistics]:
@@ -108,7 +117,7 @@ MARKS = {
 }
 
 
-@click.command()
+@click.command(short_help="Check installation, configuration and connections.")
 @click.option("--spark", is_flag=True, help="Also start Spark.")
 @json_option
 @click.pass_obj

@@ -35,44 +35,59 @@ START_THRESHOLD = 300_000  # new objects before the first collection; a query im
 THRESHOLD = 10_000  # new objects before each later collection; Python's own is 700
 SPARK_PACKAGES = ("py4j", "pyspark")
 EXTERNAL_PACKAGES = ("botocore", "psycopg2", "pyiceberg", "requests", "sqlalchemy", "sqlite3")
-MODULES = {
-    "init": "neve.cli.lake",
-    "ingest": "neve.cli.ingest",
-    "query": "neve.cli.querying.query",
-    "logs": "neve.cli.querying.logs",
-    "trace": "neve.cli.tracing.trace",
-    "map": "neve.cli.tracing.service_map",
-    "tables": "neve.cli.lake",
-    "compact": "neve.cli.maintenance.compact",
-    "maintain": "neve.cli.maintenance.maintain",
-    "rollup": "neve.cli.maintenance.rollup",
-    "search": "neve.cli.maintenance.search",
-    "series": "neve.cli.maintenance.series",
-    "traces": "neve.cli.maintenance.traces",
-    "rules": "neve.cli.alerting.rules",
-    "tail": "neve.cli.sampling.tail",
-    "reservoir": "neve.cli.sampling.reservoir",
-    "otap": "neve.cli.otap",
-    "autopilot": "neve.cli.maintenance.autopilot",
-    "keys": "neve.cli.security.keys",
-    "audit": "neve.cli.security.audit",
-    "erase": "neve.cli.security.erase",
-    "backup": "neve.cli.security.backup",
-    "restore": "neve.cli.security.backup",
-    "serve": "neve.cli.serve",
-    "status": "neve.cli.status",
-    "top": "neve.cli.status",
-    "plan": "neve.cli.status",
-    "jobs": "neve.cli.operator_commands",
-    "policies": "neve.cli.operator_commands",
-    "size": "neve.cli.size",
-    "doctor": "neve.cli.lake",
-    "demo": "neve.cli.demo",
-    "up": "neve.cli.demo",
-    "setup": "neve.cli.installation",
-    "completion": "neve.cli.installation",
-    "help": "neve.cli.installation",
+SECTIONS = {  # of `neve --help`: the module of each command
+    "Start": {
+        "demo": "neve.cli.demo",
+        "up": "neve.cli.demo",
+        "init": "neve.cli.lake",
+        "doctor": "neve.cli.lake",
+        "setup": "neve.cli.installation",
+        "completion": "neve.cli.installation",
+        "help": "neve.cli.installation",
+    },
+    "Ingestion": {
+        "ingest": "neve.cli.ingest",
+        "otap": "neve.cli.otap",
+        "serve": "neve.cli.serve",
+    },
+    "Queries": {
+        "query": "neve.cli.querying.query",
+        "logs": "neve.cli.querying.logs",
+        "trace": "neve.cli.tracing.trace",
+        "map": "neve.cli.tracing.service_map",
+        "tables": "neve.cli.lake",
+    },
+    "Rules and sampling": {
+        "rules": "neve.cli.alerting.rules",
+        "tail": "neve.cli.sampling.tail",
+        "reservoir": "neve.cli.sampling.reservoir",
+    },
+    "Tables": {
+        "compact": "neve.cli.maintenance.compact",
+        "maintain": "neve.cli.maintenance.maintain",
+        "rollup": "neve.cli.maintenance.rollup",
+        "search": "neve.cli.maintenance.search",
+        "series": "neve.cli.maintenance.series",
+        "traces": "neve.cli.maintenance.traces",
+        "autopilot": "neve.cli.maintenance.autopilot",
+    },
+    "Operation": {
+        "status": "neve.cli.status",
+        "top": "neve.cli.status",
+        "plan": "neve.cli.status",
+        "jobs": "neve.cli.operator_commands",
+        "policies": "neve.cli.operator_commands",
+        "size": "neve.cli.size",
+    },
+    "Security": {
+        "keys": "neve.cli.security.keys",
+        "audit": "neve.cli.security.audit",
+        "erase": "neve.cli.security.erase",
+        "backup": "neve.cli.security.backup",
+        "restore": "neve.cli.security.backup",
+    },
 }
+MODULES = {name: module for commands in SECTIONS.values() for name, module in commands.items()}
 
 
 class LazyCommands(MutableMapping[str, click.Command]):
@@ -105,7 +120,7 @@ class OutputClosed(Exception):
 
 
 class CommandGroup(click.Group):
-    """The command group that stops on a closed pipe instead of failing."""
+    """The command group, with commands in sections. It stops on a closed pipe instead of failing."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Parse the arguments; `--help` and `--version` print here."""
@@ -120,6 +135,15 @@ class CommandGroup(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError as error:
             raise OutputClosed from error
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands of each section, with all texts in one column."""
+        width = max(map(len, MODULES))
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name.ljust(width), self.commands[name].get_short_help_str(formatter.width)) for name in names]
+                )
 
 
 @click.group(

@@ -95,7 +95,7 @@ def cancel(context: Context, job_id: str, as_json: bool) -> None:
     _show_job(job, "being cancelled" if job.state.is_open else "cancelled", as_json=as_json)
 
 
-@click.command()
+@click.command(short_help="Retry a job that failed or was cancelled.")
 @click.argument("job_id", metavar="ID")
 @json_option
 @click.pass_obj
@@ -281,7 +281,7 @@ def _job_row(job: Job) -> tuple[str, ...]:
     )
 
 
-@click.group()
+@click.group(short_help="Show and set schedules, quiet hours and budgets by table.")
 def policies() -> None:
     """Show and set policies by table: schedules, quiet hours and budgets.
 
@@ -296,7 +296,7 @@ def policies() -> None:
     """
 
 
-@policies.command()
+@policies.command(short_help="Print the active policies as YAML, with their source.")
 @json_option
 @click.pass_obj
 def show(context: Context, as_json: bool) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TABLES = ("logs", "spans")
 
 
-@click.group()
+@click.group(short_help="Import, export and check OTAP Parquet folders.")
 def otap() -> None:
     """Import, export and check OTAP Parquet folders, as written by OpenTelemetry Arrow.
 
@@ -35,7 +35,7 @@ def otap() -> None:
     """
 
 
-@otap.command("import")
+@otap.command("import", short_help="Import logs and spans of a folder into the lake.")
 @click.argument("folder")
 @org_option
 @json_option
@@ -57,7 +57,7 @@ def import_otap(context: Context, folder: str, org: str | None, as_json: bool) -
         raise click.exceptions.Exit(1)
 
 
-@otap.command()
+@otap.command(short_help="Export rows of an organization as OTAP Parquet.")
 @click.argument("folder")
 @click.option("--table", "name", type=click.Choice(TABLES), required=True, help="Signal to export.")
 @click.option("--since", type=TimeParam(), metavar="TIME", help="Only rows from this time on (UTC).")
@@ -87,7 +87,7 @@ def export(
     print_json(result.to_json()) if as_json else show_export(result)
 
 
-@otap.command()
+@otap.command(short_help="Validate a folder of OTAP Parquet.")
 @click.argument("folder")
 @json_option
 @click.pass_obj

@@ -91,6 +91,19 @@ def word_width(cells: Iterable[str]) -> int:
     return min(LONGEST_WORD, max((len(word) for cell in cells for word in cell.split()), default=1))
 
 
+def limit_widths(widths: Sequence[int], room: int) -> list[int]:
+    """Return the widths, the largest ones reduced until all fit into the room. None is smaller than 1.
+
+    >>> limit_widths([20, 3, 8], 20)
+    [9, 3, 8]
+    """
+    for limit in range(max(widths, default=1), 1, -1):
+        limited = [min(width, limit) for width in widths]
+        if sum(limited) <= room:
+            return limited
+    return [1] * len(widths)
+
+
 def print_paragraph(text: str, indent: int = 0, hanging: int = 4) -> None:
     """Print text that may be longer than a line of the terminal: it is folded between words, further lines indented."""
     import textwrap
@@ -112,12 +125,44 @@ def print_paragraph(text: str, indent: int = 0, hanging: int = 4) -> None:
 GAP = 2  # between two columns
 
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """Print a table; columns in `right` hold numbers and are aligned to the right."""
+def print_table(
+    headers: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    right: Sequence[int] = (),
+    optional: Sequence[int] = (),
+) -> None:
+    """Print a table; columns in `right` hold numbers and are aligned to the right.
+
+    A narrow terminal leaves out columns of `optional`, the first of them first, and a note names them.
+    """
     lines = [tuple(escape_controls(cell).expandtabs() for cell in row) for row in (headers, *rows)]
     widths = [max(map(text_width, cells)) for cells in zip(*lines, strict=True)]
-    if sum(widths) + GAP * (len(widths) - 1) > screen_width() or not print_unfolded(lines, widths, right):
+    hidden = _choose_hidden(widths, optional)
+    if hidden:
+        names = ", ".join(headers[place] for place in sorted(hidden))
+        shown = [place for place in range(len(headers)) if place not in hidden]
+        lines = [tuple(line[place] for place in shown) for line in lines]
+        widths = [widths[place] for place in shown]
+        right = [number for number, place in enumerate(shown) if place in right]
+    if not _fits(widths) or not print_unfolded(lines, widths, right):
         _print_folded(lines, right)
+    if hidden:
+        print_note(f"not shown: {names} (use a wider terminal or --json)")
+
+
+def _fits(widths: Sequence[int]) -> bool:
+    return sum(widths) + GAP * (len(widths) - 1) <= screen_width()
+
+
+def _choose_hidden(widths: Sequence[int], optional: Sequence[int]) -> set[int]:
+    """Return the columns to leave out, so that the others fit into the terminal."""
+    hidden: set[int] = set()
+    for place in optional:
+        if _fits([width for other, width in enumerate(widths) if other not in hidden]):
+            break
+        hidden.add(place)
+    return hidden
 
 
 def print_unfolded(lines: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[int]) -> bool:
@@ -159,12 +204,15 @@ def _print_folded(lines: Sequence[Sequence[str]], right: Sequence[int]) -> None:
     from rich.text import Text
 
     drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for position, cells in enumerate(zip(*lines, strict=True)):
+    columns = list(zip(*lines, strict=True))
+    # Rich cuts a table off whose least widths do not fit.
+    least = limit_widths([word_width(cells) for cells in columns], screen_width() - GAP * (len(columns) - 1))
+    for position, cells in enumerate(columns):
         drawn.add_column(
             Text(cells[0]),
             justify="right" if position in right else "left",
             overflow="fold",
-            min_width=word_width(cells),
+            min_width=least[position],
         )
     for row in lines[1:]:
         drawn.add_row(*map(Text, row))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PORT = click.IntRange(0, 65_535)
 
 
-@click.command()
+@click.command(short_help="Run receiver, ingestion, query API and maintenance.")
 @click.option("--only", metavar="PARTS", help="Parts to run, separated by commas.  [default: serve.only]")
 @click.option("--receiver", is_flag=True, help="Run only the receiver: --only receiver.")
 @click.option("--query", is_flag=True, help="Run only the query API: --only api.")

@@ -54,7 +54,7 @@ class DaysParam(click.ParamType[float]):
         return length.total_seconds() / 86_400
 
 
-@click.command()
+@click.command(short_help="Estimate cores, storage and dollars for a load.")
 @click.option(
     *("--records-per-second", "-r", "rate"),
     type=click.FloatRange(min=0, min_open=True),

@@ -123,7 +123,7 @@ TASKS = ("compact", "maintain", "rollup", "search", "series", "traces", "autopil
 ALL_TABLES = "all tables"
 
 
-@click.command()
+@click.command(short_help="Show upcoming maintenance with its times and reasons.")
 @click.option("--task", type=click.Choice(TASKS), help="Only this task.")
 @click.option("--table", "pattern", metavar="PATTERN", help="Filter tables by name; wildcards: * and ?")
 @json_option

@@ -43,7 +43,7 @@ class Erasure:
     remaining: tuple[str, ...] = ()
 
     @property
-    def matched(self) -> int:
+    def matched_rows(self) -> int:
         """Number of rows that were erased, or would be."""
         return sum(one.matched for one in self.tables)
 
@@ -54,7 +54,7 @@ class Erasure:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON values. Hashes are text, because they have 128 bits."""
-        whole = {**asdict(self), "matched": self.matched, "proven": self.is_proven}
+        whole = {**asdict(self), "matched": self.matched_rows, "proven": self.is_proven}
         for one in (*whole["tables"], *whole["proof"]):
             one["kept"]["hash"] = str(one["kept"]["hash"])
             one["replaced"] = len(one["replaced"])

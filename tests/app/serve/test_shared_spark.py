@@ -161,7 +161,7 @@ def test_a_spark_that_does_not_start_in_time_is_given_up(monkeypatch: pytest.Mon
     monkeypatch.setattr(spark_sharing, "CHECK_SECONDS", 0.01)
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
-        pytest.raises(LakeError, match="does not answer: timed out"),
+        pytest.raises(LakeError, match="does not respond: timed out"),
     ):
         request_spark(silent.getsockname()[1], "word", go_on)
 
@@ -197,7 +197,7 @@ def test_connections_that_fail_do_not_end_the_service(monkeypatch: pytest.Monkey
 
 def test_a_worker_process_that_is_away_is_named() -> None:
     """It is being restarted."""
-    with pytest.raises(LakeError, match="does not answer"):
+    with pytest.raises(LakeError, match="does not respond"):
         request_spark(find_free_port(), "word", go_on)
 
 
@@ -206,7 +206,7 @@ def test_a_borrowing_lake_asks_for_spark_before_a_session(monkeypatch: pytest.Mo
     monkeypatch.delenv(START_PORT_VARIABLE, raising=False)
     assert with_remote_spark(Lake(), 4711).request_spark is None
     monkeypatch.setenv(START_PORT_VARIABLE, str(find_free_port()))
-    with pytest.raises(LakeError, match="the Spark of this service does not answer"):
+    with pytest.raises(LakeError, match="Spark of this service does not respond"):
         with_remote_spark(Lake(), 4711).new_session({})
 
 

@@ -16,6 +16,8 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
+from neve.cli.lake import tables
+from neve.cli.main import neve
 from neve.cli.maintenance.compact import plan as compact_plan
 from neve.cli.status import status, top
 from neve.cli.terminal.plot import draw_bars
@@ -23,6 +25,7 @@ from neve.cli.terminal.prompt import Prompt
 from neve.cli.terminal.result_view import ResultView
 from neve.cli.terminal.time_series import read_time_series
 from neve.compact.plan import Cut, Estimate, Executor, Group, InputFile, Layout, LeftAlone, Level, Partition, Plan
+from neve.lake.read.local_statistics import TableStatistics
 from neve.model.tables import LOGS, SPANS
 from neve.query.request import Request
 from tests.cli.direct import tell
@@ -194,6 +197,31 @@ def _compact_plan() -> None:
         _run(compact_plan, "logs")
 
 
+def _help() -> None:
+    with patch.object(neve, "_help_option", None):  # Click keeps the option of the first context, also of other tests
+        _run(neve, "--help")
+
+
+def _tables() -> None:
+    rows = {
+        "logs": 9_388_120,
+        "metrics": 1_204_000,
+        "spans": 139_040,
+        "metrics_1m": 60_000,
+        "quarantine": 3,
+        "audit": 0,
+    }
+    found = [
+        TableStatistics(
+            *(name, number, number // 9_000, number * 31, number // 90_000),
+            *((START, START + timedelta(hours=1), START + timedelta(hours=2)) if number else (None, None, None)),
+        )
+        for name, number in sorted(rows.items())
+    ]
+    with patch("neve.lake.read.local_statistics.read_local_statistics", lambda _config: found):
+        _run(tables)
+
+
 SCREENS: dict[str, Callable[[], None]] = {
     "query_narrow": _query_narrow,
     "query_wide": _query_wide,
@@ -202,6 +230,8 @@ SCREENS: dict[str, Callable[[], None]] = {
     "query_plot": _query_plot,
     "query_tables": _query_tables,
     "query_columns": _query_columns,
+    "help": _help,
+    "tables": _tables,
     "status": _status,
     "top": _top,
     "compact_plan": _compact_plan,

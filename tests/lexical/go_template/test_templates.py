@@ -66,7 +66,7 @@ ERRORS = [
     ("{{ if true }}a{{ else }}b{{ else }}c{{ end }}", "expected {{end}}, found {{else}}"),
     ("{{ (len .Labels }}", "unclosed left parenthesis"),
     ("{{ nil }}", "1:4: nil is not a command"),
-    ("{{ 1 2 }}", "1:4: can't give an argument to a value that is no function"),
+    ("{{ 1 2 }}", "1:4: can't give an argument to a value that is not a function"),
     ("{{ .Nope }}", "1:4: can't evaluate field Nope"),
     ("{{ .Labels.x.y }}", "1:4: can't evaluate field y in type string"),
     ("{{ .Value.x }}", "1:4: can't evaluate field x in type float64"),

@@ -162,7 +162,7 @@ OPERATOR_OPERATIONS = (
     _read(
         "/lake/tables/{name}/plan",
         "planTable",
-        "The compaction plan of a table with reasons: groups, partitions left alone, and work that a limit cut",
+        "The compaction plan of a table with reasons: groups, partitions that stay, and work that a limit postponed",
         PlanPage,
         failures=(BAD_REQUEST, NO_TABLE),
         query=PlanQuery,

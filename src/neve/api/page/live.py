@@ -62,7 +62,7 @@ class LiveQuery(BaseModel):
     fields: str = Field(
         "", max_length=2000, description="names of attributes to send as c0, c1 and so on, separated by commas"
     )
-    last_event_id: str = Field("", max_length=100, description="the id of the last event, to go on after it")
+    last_event_id: str = Field("", max_length=100, description="the id of the last event, to continue after it")
 
 
 @dataclass

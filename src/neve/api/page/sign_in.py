@@ -179,7 +179,9 @@ class SignInEndpoints:
 
         accepts_token = isinstance(self.guard, KeyGuard) and self.guard.accepts_tokens and is_token(key)
         if parse_key(key) is None and not accepts_token:
-            raise Failure(403, "wrong_key", "this is no API key", hint="a key begins with neve_ and has 58 characters")
+            raise Failure(
+                403, "wrong_key", "this is not an API key", hint="a key begins with neve_ and has 58 characters"
+            )
         caller = await self.guard.caller(key, Scope.READ, peer, find_client_name(request.scope))
         bucket.take(-1, now)
         return caller

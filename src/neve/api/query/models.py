@@ -77,7 +77,7 @@ def _reject_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _reject_constant(word: str) -> None:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def _describe_error(document: Mapping[str, Any], key: str, kind: str, model: type[BaseModel]) -> Failure:

@@ -47,7 +47,7 @@ class DecisionVolume(Report):
     dropped: int
     errors: int = Field(description="traces with an error")
     kept_errors: int
-    estimated: float = Field(description="traces that the kept ones stand for")
+    estimated: float = Field(description="traces that the kept ones represent")
     estimated_error: float = Field(description="standard error of `estimated`")
 
 

@@ -64,7 +64,7 @@ class PlanLine(Report):
     files: int
     bytes: int
     reason: str
-    health: float | None = Field(None, description="of a partition that is left alone")
+    health: float | None = Field(None, description="of a partition that stays as it is")
     level: str = ""
     layout: str = ""
     executor: str = ""

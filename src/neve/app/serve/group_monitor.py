@@ -106,14 +106,14 @@ class GroupMonitor:
             return self._from_outside(status)
         health = self._get(f"{address}/healthz", LOOK_SECONDS)
         if health is None:
-            return self._from_outside(replace(status, state=LOST, error=f"{address} does not answer"))
+            return self._from_outside(replace(status, state=LOST, error=f"{address} does not respond"))
         found = json.loads(health.body)
         if "parts" in found:
             return PartsHealth(found["parts"])
         if problems := found.get("problems"):
             status = replace(status, details={**status.details, "error": "; ".join(problems)})
         ready = self._get(f"{address}/readyz", LOOK_SECONDS)
-        reason = json.loads(ready.body).get("reason") if ready else f"{address} does not answer"
+        reason = json.loads(ready.body).get("reason") if ready else f"{address} does not respond"
         return replace(self._from_outside(status), waiting=[f"{status.name}: {reason}"] if reason else [])
 
     def _from_outside(self, status: PartStatus) -> PartsHealth:

@@ -43,9 +43,9 @@ def check_lake(lake: Lake, processes: Collection[str]) -> threading.Thread | Non
         lake.check_driver("the process for streams and jobs")
     if len(processes) > 1 and lake.catalog_config.kind != EMBEDDED:
         pyiceberg_properties(lake.catalog_config, lake.lake, lake.s3)  # raises `ConfigError`, which no retry can fix
-        look = threading.Thread(target=_check_catalog, args=(lake,), name="look at the lake", daemon=True)
-        look.start()
-        return look
+        check = threading.Thread(target=_check_catalog, args=(lake,), name="check the catalog", daemon=True)
+        check.start()
+        return check
     if not lake.table_names():
         raise TableMissing(NO_TABLES, hint=INIT)
     if lake.catalog_config.kind == EMBEDDED:

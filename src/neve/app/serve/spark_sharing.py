@@ -125,7 +125,7 @@ def request_spark(port: int, token: str, check: Callable[[], None]) -> None:
             with server.makefile("rb") as stream:
                 words = stream.readline(10_000).decode(errors="replace").strip()
     except OSError as error:
-        raise LakeError(f"the Spark of this service does not answer: {error.strerror or error}", hint=hint) from error
+        raise LakeError(f"Spark of this service does not respond: {error.strerror or error}", hint=hint) from error
     if words != READY:
         raise LakeError(words or "the Spark of this service did not start", hint=hint)
 

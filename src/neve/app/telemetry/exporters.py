@@ -99,7 +99,7 @@ class OtlpSender:
         if not self._session.is_used:
             raise MessageRejected("the message can't be encoded")
         if status is None:
-            raise ReceiverUnavailable(f"{self._url} does not answer: {self._session.error}")
+            raise ReceiverUnavailable(f"{self._url} does not respond: {self._session.error}")
         if status in RETRYABLE_STATUSES:
             raise ReceiverUnavailable(f"{self._url} answers with {status}")
         if not 200 <= status < 300:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FILES = click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False))
 
 
-@click.group()
+@click.group(short_help="Check, test, replay and run rules of Prometheus.")
 def rules() -> None:
     """Check, test, replay and run recording and alerting rules in Prometheus' format.
 
@@ -106,7 +106,7 @@ def test(files: tuple[str, ...], as_json: bool) -> None:
         sys.exit(1)
 
 
-@rules.command(name="simulate")
+@rules.command(name="simulate", short_help="Replay rules over the past, and show alerts.")
 @FILES
 @click.option(
     "--since", type=SinceParam(), default="1d", show_default=True, metavar="TIME", help="Start of the replay."
@@ -161,7 +161,7 @@ def _parse_interval(text: str) -> int:
     except LiteralError:
         milliseconds = 0
     if milliseconds < 1000:
-        raise click.BadParameter(f"{text!r} is no duration of at least 1s, expected one like 30s or 1m")
+        raise click.BadParameter(f"{text!r} is not a duration of at least 1s, expected one like 30s or 1m")
     return milliseconds
 
 

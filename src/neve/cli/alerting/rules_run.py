@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from neve.rules.running.cycle_result import CycleResult
 
 
-@click.command()
+@click.command(short_help="Evaluate rules, record results, and send alerts.")
 @click.argument("files", nargs=-1, type=click.Path(dir_okay=False))
 @click.option("--once", is_flag=True, help="Evaluate the groups that are due, send their alerts, then exit.")
 @click.option("--steal", is_flag=True, help="Take over the lease of a dead process.")
@@ -118,7 +118,7 @@ def _format_cycle(cycle: Mapping[str, Any]) -> str:
     )
 
 
-@click.command()
+@click.command(short_help="Show groups with lag and errors, and active alerts.")
 @click.option("--org", metavar="NAME", help="Show one organization.  [default: all]")
 @json_option
 @click.pass_obj
@@ -181,7 +181,7 @@ def _format_alert(name: str, labels: Mapping[str, str]) -> str:
     return escape_controls(name + format_labels(others) if others or not name else name)
 
 
-@click.command()
+@click.command(short_help="Explain why an alert fires or does not.")
 @click.argument("alert")
 @org_option
 @json_option

@@ -111,7 +111,7 @@ def canary(context: Context, attempt_id: str, steal: bool, as_json: bool) -> Non
         raise click.exceptions.Exit(1)
 
 
-@click.command()
+@click.command(short_help="Open or update a pull request with the layout.")
 @click.argument("attempt_id", metavar="ATTEMPT")
 @json_option
 @click.pass_obj
@@ -136,7 +136,7 @@ def propose(context: Context, attempt_id: str, as_json: bool) -> None:
     print_text(f"after approval: neve autopilot merge {attempt.id}")
 
 
-@click.command()
+@click.command(short_help="Publish an approved layout, and measure hot queries again.")
 @click.argument("attempt_id", metavar="ATTEMPT")
 @click.option("--yes", is_flag=True, help="Approve it yourself. The canary must have passed.")
 @steal_option
@@ -171,7 +171,7 @@ def merge(context: Context, attempt_id: str, yes: bool, steal: bool, as_json: bo
         show_outcome(outcome)
 
 
-@click.command()
+@click.command(short_help="Roll an attempt back, also after its merge.")
 @click.argument("attempt_id", metavar="ATTEMPT")
 @click.option("--reason", default="requested", show_default=True, help="Reason, shown in the history.")
 @steal_option
@@ -194,7 +194,7 @@ def rollback(context: Context, attempt_id: str, reason: str, steal: bool, as_jso
         show_rollback(attempt, report)
 
 
-@click.command()
+@click.command(short_help="Run all steps, from analysis to merge and measurement.")
 @click.argument("tables", nargs=-1)
 @click.option("--once", is_flag=True, help="Run once, now, then exit.")
 @click.option("--steal", is_flag=True, help="Take over the leases of a dead run.")
@@ -262,7 +262,7 @@ literals_option = click.option(
 )
 
 
-@click.group()
+@click.group(short_help="Optimize table layouts from query logs.")
 def autopilot() -> None:
     """Optimize table layouts from query logs: estimate, stage on a branch, propose, merge and measure.
 
@@ -282,7 +282,7 @@ for command in (stage, canary, propose, merge, rollback, run):
     autopilot.add_command(command)
 
 
-@autopilot.command()
+@autopilot.command(short_help="Analyze query logs: columns of filters, joins, sort orders.")
 @click.argument("tables", nargs=-1)
 @literals_option
 @json_option
@@ -307,7 +307,7 @@ def analyze(context: Context, tables: tuple[str, ...], literals: bool | None, as
         show_analysis(found, names, allow_literals=allowed)
 
 
-@autopilot.command()
+@autopilot.command(short_help="Recommend layouts with expected gain, cost and payback.")
 @click.argument("tables", nargs=-1)
 @click.option("--all", "show_all", is_flag=True, help="Show all rejected candidates instead of the first ten.")
 @json_option

@@ -197,12 +197,12 @@ def show_table(report: TableReport) -> None:
 def show_run(result: RunReport) -> None:
     """Print a run."""
     print_text(
-        f"{format_count(len(result.tables), 'table')} looked at "
-        f"by {format_count(result.queries, 'query')} "
-        f"({result.unparsed:,} not understood), {format_duration(result.seconds)}"
+        f"{format_count(len(result.tables), 'table')} examined, "
+        f"{format_count(result.queries, 'query')} "
+        f"({result.unparsed:,} not parsed), {format_duration(result.seconds)}"
     )
     if result.left:
-        print_note(f"no time left for {', '.join(result.left)}: the next run begins with what is open")
+        print_note(f"no time left for {', '.join(result.left)}: the next run continues there")
 
 
 def _show_reasons(reasons: Sequence[str]) -> None:

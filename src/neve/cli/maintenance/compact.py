@@ -34,7 +34,7 @@ STRATEGIES = ("adaptive", "small_files", "deletes", "time_series", "dimensional"
 SHOWN = 20
 
 
-@click.group()
+@click.group(short_help="Merge small files, apply deletes and sort rows.")
 def compact() -> None:
     """Merge small files, apply deletes and sort rows, with a proof that no row is lost.
 
@@ -126,7 +126,7 @@ def run(context: Context, /, names: tuple[str, ...], dry_run: bool, steal: bool,
         sys.exit(1)
 
 
-@compact.command()
+@compact.command(short_help="Show the health of tables, their files and the last run.")
 @click.argument("names", metavar="[TABLE]...", nargs=-1)
 @json_option
 @click.pass_obj
@@ -167,13 +167,20 @@ def status(context: Context, names: tuple[str, ...], as_json: bool) -> None:
     )
     rows = [
         (
-            *(line["table"], f"{line['health']:.0f}", f"{line['files']:,}", format_bytes(line["bytes"])),
+            *(_shorten_name(line["table"]), f"{line['health']:.0f}", f"{line['files']:,}", format_bytes(line["bytes"])),
             *(f"{line[key]:,}" for key in ("fragments", "undersized", "delete_files", "snapshots")),
             *((line["last_run"] or "never")[:19].replace("T", " "), _format_activity(line)),
         )
         for line in lines
     ]
-    print_table(headers, rows, right=(1, 2, 3, 4, 5, 6, 7))
+    print_table(headers, rows, right=(1, 2, 3, 4, 5, 6, 7), optional=(7, 6, 5, 4))
+
+
+def _shorten_name(table: str) -> str:
+    """Return the name of a table of the lake without its namespace, as commands accept it."""
+    from neve.model.signals import NAMESPACE
+
+    return table.removeprefix(f"{NAMESPACE}.")
 
 
 def _format_activity(line: dict[str, Any]) -> str:
@@ -182,7 +189,7 @@ def _format_activity(line: dict[str, Any]) -> str:
     return f"{len(line['unfinished_runs'])} to finish" if line["unfinished_runs"] else ""
 
 
-@compact.command()
+@compact.command(short_help="Explain for each partition why it would be rewritten.")
 @click.argument("name", metavar="TABLE")
 @_plan_options
 @json_option
@@ -220,7 +227,7 @@ def history(context: Context, name: str | None, limit: int, as_json: bool) -> No
     headers = ("started", "table", "groups", "files", "bytes", "health", "seconds", "calls", "dollars", "outcome")
     rows = [
         (
-            *(one.started[:19].replace("T", " "), one.table, f"{one.committed:,}"),
+            *(one.started[:19].replace("T", " "), _shorten_name(one.table), f"{one.committed:,}"),
             f"{one.files_in:,} → {one.files_out:,}",
             f"{format_bytes(one.bytes_in)} → {format_bytes(one.bytes_out)}",
             f"{one.health_before:.0f} → {one.health_after:.0f}",
@@ -228,7 +235,7 @@ def history(context: Context, name: str | None, limit: int, as_json: bool) -> No
         )
         for one in results
     ]
-    print_table(headers, rows, right=(2, 3, 4, 5, 6, 7, 8))
+    print_table(headers, rows, right=(2, 3, 4, 5, 6, 7, 8), optional=(7, 8, 2, 6))
 
 
 def _compactor(context: Context, *, is_short: bool = True) -> Compactor:
@@ -267,13 +274,17 @@ def _plan_document(planned: Plan) -> dict[str, Any]:
     return document | {"estimate": vars(planned.estimate), "snapshot_id": str(planned.snapshot_id or "")}
 
 
+def _format_size(files: int, size: int) -> str:
+    return f"{format_count(files, 'file')}, {format_bytes(size)}"
+
+
 def _show_plan(planned: Plan) -> None:
-    print_text(f"{planned.table}: health {planned.health:.0f}, {planned.files:,} files, {format_bytes(planned.bytes)}")
+    print_text(f"{planned.table}: health {planned.health:.0f}, {_format_size(planned.files, planned.bytes)}")
     print_paragraph(planned.reason, 2)
     for group in planned.groups[:SHOWN]:
         estimate = group.estimate
         print_paragraph(
-            f"{group.partition.label or 'the whole table'}: {len(group.files):,} files, {format_bytes(group.bytes)}"
+            f"{group.partition.label or 'the whole table'}: {_format_size(len(group.files), group.bytes)}"
             f" → {format_count(estimate.output_files, 'file')}, {format_bytes(estimate.output_bytes)}"
             f" [{group.level.value}, {group.strategy}, {group.layout}, by {group.executor.value}]",
             2,
@@ -296,7 +307,8 @@ def _show_rest(planned: Plan) -> None:
     """Print the skipped work with its reason; print equal reasons once."""
     for one in planned.cut[:SHOWN]:
         print_paragraph(
-            f"beyond the limit: {one.partition.label}: {one.files:,} files, {format_bytes(one.bytes)}: {one.reason}", 2
+            f"beyond the limit: {one.partition.label}: {_format_size(one.files, one.bytes)}: {one.reason}",
+            2,
         )
     if len(planned.cut) > SHOWN:
         print_paragraph(f"… and {len(planned.cut) - SHOWN:,} more partitions beyond a limit", 2)

@@ -86,7 +86,7 @@ def step_options(command: Callable[..., None]) -> Callable[..., None]:
     return tables(dry_run(steal(json_option(click.pass_obj(command)))))
 
 
-@click.group()
+@click.group(short_help="Expire snapshots, remove orphan files, apply retention.")
 def maintain() -> None:
     """Maintain tables: expire snapshots, remove orphan files, apply retention, rewrite manifests.
 
@@ -95,7 +95,7 @@ def maintain() -> None:
     """
 
 
-@maintain.command()
+@maintain.command(short_help="Expire old snapshots, and remove their files.")
 @step_options
 def expire(context: Context, tables: tuple[str, ...], dry_run: bool, steal: bool, as_json: bool) -> None:
     """Expire old snapshots, and remove the files that only they reference.
@@ -111,7 +111,7 @@ def expire(context: Context, tables: tuple[str, ...], dry_run: bool, steal: bool
     _run_steps(context, tables, _single_step("expire", dry_run), steal=steal, as_json=as_json)
 
 
-@maintain.command()
+@maintain.command(short_help="List files that no snapshot references, or remove them.")
 @tables
 @click.option("--delete/--dry-run", "delete", default=False, help="Remove orphan files, or only list them (default).")
 @click.option(
@@ -161,14 +161,14 @@ def orphans(
         print_note("nothing was removed; --delete removes them")
 
 
-@maintain.command()
+@maintain.command(short_help="Rewrite manifests if many small ones slow planning.")
 @step_options
 def manifests(context: Context, tables: tuple[str, ...], dry_run: bool, steal: bool, as_json: bool) -> None:
     """Rewrite manifests if many small ones slow planning down, or explain why not."""
     _run_steps(context, tables, _single_step("manifests", dry_run), steal=steal, as_json=as_json)
 
 
-@maintain.command()
+@maintain.command(short_help="Rewrite position deletes into fewer files.")
 @step_options
 def deletes(context: Context, tables: tuple[str, ...], dry_run: bool, steal: bool, as_json: bool) -> None:
     """Rewrite position deletes: fewer files, and none for data files that no longer exist."""
@@ -191,7 +191,7 @@ def retention(context: Context, tables: tuple[str, ...], dry_run: bool, steal: b
     _run_steps(context, tables, _single_step("retention", dry_run), steal=steal, as_json=as_json)
 
 
-@maintain.command()
+@maintain.command(short_help="Create hourly, daily and monthly tags, remove expired ones.")
 @step_options
 def tags(context: Context, tables: tuple[str, ...], dry_run: bool, steal: bool, as_json: bool) -> None:
     """Create hourly, daily and monthly tags as configured in maintain.tags, and remove expired ones.
@@ -201,14 +201,14 @@ def tags(context: Context, tables: tuple[str, ...], dry_run: bool, steal: bool, 
     _run_steps(context, tables, _single_step("tags", dry_run), steal=steal, as_json=as_json)
 
 
-@maintain.command()
+@maintain.command(short_help="Compute statistics for query planners.")
 @step_options
 def statistics(context: Context, tables: tuple[str, ...], dry_run: bool, steal: bool, as_json: bool) -> None:
     """Compute statistics for query planners: distinct values of columns, and partition statistics."""
     _run_steps(context, tables, _single_step("statistics", dry_run), steal=steal, as_json=as_json)
 
 
-@maintain.command(name="all")
+@maintain.command(name="all", short_help="Run all steps in order.")
 @step_options
 def everything(context: Context, tables: tuple[str, ...], dry_run: bool, steal: bool, as_json: bool) -> None:
     """Run all steps in order: retention, deletes, manifests, statistics, tags, expire, orphans.
@@ -223,7 +223,7 @@ def everything(context: Context, tables: tuple[str, ...], dry_run: bool, steal: 
     _run_steps(context, tables, run, steal=steal, as_json=as_json)
 
 
-@maintain.command()
+@maintain.command(short_help="List maintenance runs with results and costs.")
 @click.argument("table", required=False)
 @click.option("--step", type=click.Choice(STEPS), help="Only this step.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of runs.")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LEVELS = ("1m", "5m", "1h", "1d")
 
 
-@click.group()
+@click.group(short_help="Roll up metrics by minute, 5 minutes, hour and day.")
 def rollup() -> None:
     """Roll up metrics by minute, 5 minutes, hour and day, incrementally.
 
@@ -35,7 +35,7 @@ def rollup() -> None:
     """
 
 
-@rollup.command()
+@rollup.command(short_help="Update the rollup levels, finest first.")
 @click.option("--level", "levels", type=click.Choice(LEVELS), multiple=True, help="Only this level; may be repeated.")
 @click.option(
     "--since",
@@ -75,7 +75,7 @@ def run(context: Context, levels: tuple[str, ...], since: datetime | None, steal
         sys.exit(1)
 
 
-@rollup.command()
+@rollup.command(short_help="Show the last final window of each level and its lag.")
 @json_option
 @click.pass_obj
 def status(context: Context, as_json: bool) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from neve.series.job import SeriesIndexer
 
 
-@click.group()
+@click.group(short_help="Keep the tables of series current, for labels of PromQL.")
 def series() -> None:
     """Keep the tables of series current, from which PromQL gets labels.
 

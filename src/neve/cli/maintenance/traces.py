@@ -27,7 +27,7 @@ def traces() -> None:
     """
 
 
-@traces.command()
+@traces.command(short_help="Summarize new traces, and count calls between services.")
 @click.option("--steal", is_flag=True, help="Take over the lease of a dead run.")
 @json_option
 @click.pass_obj

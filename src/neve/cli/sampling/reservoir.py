@@ -23,7 +23,7 @@ SHOWN = 20
 MAX_WINDOW_SECONDS = 86_400 * 31  # seconds of a window
 
 
-@click.group()
+@click.group(short_help="Sample logs and spans with weights, and estimate totals.")
 def reservoir() -> None:
     """Sample OTAP Parquet with weights: k records per group and window, each with its adjusted count.
 
@@ -39,7 +39,7 @@ reservoir.add_command(estimate)
 reservoir.add_command(lake)
 
 
-@reservoir.command()
+@reservoir.command(short_help="Sample OTAP Parquet into a new folder.")
 @click.argument("source", required=False)
 @click.argument("target", required=False)
 @click.option(

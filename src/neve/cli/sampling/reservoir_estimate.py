@@ -26,7 +26,7 @@ PLAIN = ("rate", "share")  # derived from the total: their intervals are in --js
 UNITS = {"total": "records", "rate": "per second", "share": "share"}
 
 
-@click.command()
+@click.command(short_help="Estimate totals, rates and quantiles from a sample.")
 @click.argument("folder")
 @click.option("--by", metavar="NAME", help="Estimate by this attribute.  [default: the groups of the sample]")
 @click.option(

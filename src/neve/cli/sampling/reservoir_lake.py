@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SHOWN = 20
 
 
-@click.command()
+@click.command(short_help="Sample logs or spans of the lake.")
 @click.argument("source", type=click.Choice(("logs", "spans")))
 @click.option("--k", type=click.IntRange(min=1), help="Records to keep per group and window; without it all are kept.")
 @click.option(

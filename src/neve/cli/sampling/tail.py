@@ -38,7 +38,7 @@ policies_option = click.option(
 )
 
 
-@click.group()
+@click.group(short_help="Decide by policies which complete traces to keep.")
 def tail() -> None:
     """Tail sampling: decide by policies which complete traces to keep, export them, and record the reasons.
 
@@ -55,7 +55,7 @@ tail.add_command(simulate)
 tail.add_command(explain)
 
 
-@tail.command()
+@tail.command(short_help="Decide about complete traces, and export sampled ones.")
 @policies_option
 @click.option("--once", is_flag=True, help="Run one cycle, export its traces, then exit.")
 @click.option("--no-export", is_flag=True, help="Decide only; sampled traces are exported later.")
@@ -153,7 +153,7 @@ def _run_once(context: Context, policies: str | None, *, export: bool, steal: bo
         sys.exit(1)
 
 
-@tail.command()
+@tail.command(short_help="Validate the policies and the table of spans.")
 @policies_option
 @json_option
 @click.pass_obj
@@ -184,7 +184,7 @@ def check(context: Context, policies: str | None, as_json: bool) -> None:
     _show_remarks(job)
 
 
-@tail.command()
+@tail.command(short_help="Show the lag of sampling and of its destinations.")
 @json_option
 @click.pass_obj
 def status(context: Context, as_json: bool) -> None:

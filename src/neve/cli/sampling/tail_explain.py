@@ -38,7 +38,7 @@ class TraceIdParam(click.ParamType["bytes"]):
         return bytes.fromhex(value)
 
 
-@click.command()
+@click.command(short_help="Explain the decision about a trace, policy by policy.")
 @click.argument("trace_id", type=TraceIdParam(), metavar="TRACE_ID")
 @org_option
 @click.option(
@@ -127,7 +127,7 @@ def _show_decisions(explanation: TraceExplanation) -> None:
         return
     print_text()
     print_table(
-        ("decided at", "selector", "revision", "decision", "spans", "stands for", "reason"),
+        ("decided at", "selector", "revision", "decision", "spans", "represents", "reason"),
         [
             (
                 *(

@@ -293,7 +293,7 @@ CURRENT = "current"
 SEMANTICS = ("documented", "otelcol")
 
 
-@click.command()
+@click.command(short_help="Simulate policies on past traces: volume, cost, misses.")
 @click.option(
     "--policies",
     metavar="FILE",

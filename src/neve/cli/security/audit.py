@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from neve.state.documents import Documents
 
 
-@click.command()
+@click.command(short_help="Show changes of keys, policies and jobs, and refused logins.")
 @click.option("--org", metavar="NAME", help="Only entries of this organization.  [default: all, and the lake itself]")
 @click.option("--action", default="", metavar="NAME", help="Only actions that begin so, such as key or job.start.")
 @click.option("--since", type=SinceParam(), metavar="WHEN", help="Only entries since then: 7d, 12h or a time.")

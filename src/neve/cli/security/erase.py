@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from neve.erase.job import Erasure
 
 
-@click.command()
+@click.command(short_help="Erase records of an organization from the whole lake.")
 @click.option("--where", default="", metavar="SQL", help="Condition on the columns of the tables, in DuckDB's SQL.")
 @click.option(
     "--text", "texts", multiple=True, metavar="TEXT", help="Also rows with this text in any column; repeatable."
@@ -86,7 +86,7 @@ def _show(result: Erasure) -> None:
         headers = ("table", "searched by", "files", "matching rows", "in earlier snapshots", "rewritten rows that stay")
         print_table(headers, rows, right=(2, 3, 4, 5))
     done = "would be erased" if result.is_dry_run else "are erased"
-    print_text(f"{result.matched:,} rows of {result.organization} {done}")
+    print_text(f"{result.matched_rows:,} rows of {result.organization} {done}")
     if result.is_dry_run:
         print_text(f"{result.documents:,} documents of the state store quote them")
         print_text(f"{result.segments:,} segments of the raw zone would be removed, after they are ingested")

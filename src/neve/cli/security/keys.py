@@ -22,7 +22,7 @@ SCOPES = ("write", "read", "announce", "admin", "metrics")
 DEFAULT_SCOPES = ("write", "read")
 
 
-@click.group()
+@click.group(short_help="Create, list, rotate and revoke API keys.")
 def keys() -> None:
     """Create, list, rotate and revoke API keys (each belongs to one organization)."""
 
@@ -121,7 +121,7 @@ def revoke(context: Context, key_id: str, as_json: bool) -> None:
     print_text(f"key {_format_key(key)} of organization {key.organization} {when}")
 
 
-@keys.command()
+@keys.command(short_help="Create a successor of a key, which then expires.")
 @click.argument("key_id", metavar="ID")
 @click.option("--grace", type=UntilParam(), default="7d", metavar="WHEN", help="End of the old key.  [default: 7d]")
 @click.option("--expires", type=UntilParam(), metavar="WHEN", help="Expiry of the new key.  [default: never]")

@@ -98,7 +98,7 @@ class Prompt:
             "\\timing": self._set_timing,
         }
         if word not in commands:
-            print_text(f"{word} is no command; \\? lists them")
+            print_text(f"{word} is not a command; \\? lists them")
             return
         commands[word](rest.strip().removesuffix(";").strip())
 
@@ -124,7 +124,7 @@ class Prompt:
         if word in ("on", "off", "auto"):
             self.view.vertical = word  # type: ignore[assignment] # one of the three
         elif word:
-            print_text(f"\\x {word} is no command; \\x takes on, off or auto")
+            print_text(f"\\x {word} is not a command; \\x takes on, off or auto")
             return
         else:
             self.view.vertical = "off" if self.view.vertical == "on" else "on"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from neve.cli.context import Context
 
 
-@click.command()
+@click.command(short_help="Draw which services call which.")
 @click.option("--since", type=TimeParam(ago=True), metavar="TIME", help="Calls from this time on.  [default: 1h ago]")
 @click.option("--until", type=TimeParam(ago=True), metavar="TIME", help="Calls before this time.")
 @click.option("--service", metavar="NAME", help="Only calls from and to this service.")

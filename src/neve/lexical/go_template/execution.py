@@ -158,7 +158,7 @@ class _Run:
         if isinstance(first, Call):
             return self._call(first.name, others, command, dot, last)
         if others or last is not _MISSING:
-            raise self._error("can't give an argument to a value that is no function", command)
+            raise self._error("can't give an argument to a value that is not a function", command)
         if isinstance(first, Literal) and first.value is None:
             raise self._error("nil is not a command", command)
         return self._value(first, command, dot)

@@ -82,7 +82,7 @@ class Parameters:
             return default
         found = parse_time(text)
         if found is None or abs(found) > _MAX_NS:
-            raise BadRequest(f"could not parse '{name}' parameter: {text[:100]!r} is no time")
+            raise BadRequest(f"could not parse '{name}' parameter: {text[:100]!r} is not a time")
         return found
 
     def duration(self, name: str) -> int:

@@ -32,7 +32,7 @@ _STARTS = ('"', "{", "[")
 
 
 class JsonError(ValueError):
-    """Raised when a line is no JSON object."""
+    """Raised when a line is not JSON object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class JsonValue:
 
 
 def _reject(text: str) -> str:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 # Objects become tuples of pairs in the order of the line, and numbers keep their text.

@@ -130,8 +130,8 @@ def _summary(field: pa.Field) -> exp.Struct:
     values: dict[str, exp.Expr] = {
         "column_name": exp.Literal.string(field.name),
         "column_type": exp.Literal.string(format_type(field.type)),
-        "min": exp.Cast(this=exp.Min(this=column.copy()) if plain else exp.Null(), to=text),
-        "max": exp.Cast(this=exp.Max(this=column.copy()) if plain else exp.Null(), to=text.copy()),
+        "min": exp.Cast(this=_show_id(exp.Min(this=column.copy()), field) if plain else exp.Null(), to=text),
+        "max": exp.Cast(this=_show_id(exp.Max(this=column.copy()), field) if plain else exp.Null(), to=text.copy()),
         "approx_unique": exp.Anonymous(this="approx_count_distinct", expressions=[column.copy()]),
         "avg": exp.Cast(this=exp.Avg(this=column.copy()) if number else exp.Null(), to=exp.DataType.build("DOUBLE")),
         "count": rows.copy(),
@@ -142,6 +142,13 @@ def _summary(field: pa.Field) -> exp.Struct:
             exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=value)
             for name, value in values.items()
         ]
+    )
+
+
+def _show_id(value: exp.Expr, field: pa.Field) -> exp.Expr:
+    """Return a value of a binary column as the hexadecimal digits by which results show ids; others unchanged."""
+    return (
+        exp.Lower(this=exp.Anonymous(this="hex", expressions=[value])) if format_type(field.type) == "BLOB" else value
     )
 
 

@@ -28,16 +28,17 @@ SYNONYMS = {
 
 
 def tables_hint(name: str, known: Iterable[str]) -> str:
-    """Return the table that is nearest to a name, and all tables.
+    """Return the table that is nearest to a name, or all tables.
 
     >>> tables_hint("traces", ["logs", "spans"]), tables_hint("xyz", ["logs", "spans"])
-    ('did you mean spans? there are logs, spans', 'there are logs, spans')
+    ('did you mean spans? `SHOW TABLES` lists all', 'there are logs, spans')
     """
     names = sorted(known)
     asked = name.lower()
     near = [SYNONYMS[asked]] if SYNONYMS.get(asked) in names else get_close_matches(asked, names, n=1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    return f"{meant}there are {', '.join(names)}" if names else "there are no tables, `neve init` makes them"
+    if near:
+        return f"did you mean {near[0]}? `SHOW TABLES` lists all"
+    return f"there are {', '.join(names)}" if names else "there are no tables, `neve init` creates them"
 
 
 # A function that is not listed is rejected: functions that read files, settings, secrets or the catalog, that run text

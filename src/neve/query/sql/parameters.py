@@ -75,7 +75,7 @@ def _parameters_hint(values: dict[str, Any]) -> str:
 
 def _text_literal(value: str) -> exp.Expr:
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise QueryError("a parameter has a character that is no text", hint="send bytes")
+        raise QueryError("a parameter has a character that is not text", hint="send bytes")
     return exp.Literal.string(value)
 
 

@@ -107,7 +107,7 @@ class _Marker:
             raise QueryError(f"a recursive WITH can't be called {name}, as a table is", hint="give it another name")
         body = definition.this
         if body.args.get("with_") or isinstance(body.this, exp.SetOperation):
-            raise QueryError(f"can't tell what {name} means within itself", hint="write it as one UNION of two queries")
+            raise QueryError(f"the recursive WITH {name} is ambiguous", hint="write it as one UNION of two queries")
         rest = [child for child in body.iter_expressions() if child not in (body.this, body.expression)]
         return [(body.this, scope), (body.expression, {**scope, name: own}), *((child, scope) for child in rest)]
 

@@ -308,7 +308,7 @@ def _parse_table_command(sql: str, tokens: list[Token], tables: Mapping[str, pa.
     trees = read("FROM " + sql[tokens[0].end + 1 :])
     node = trees[0].find(exp.Table) if len(trees) == 1 else None
     if node is None or trees[0] != exp.select("*").from_(node.copy()):
-        raise QueryError("can't tell which table is to be described", hint="`SHOW TABLES` lists the tables")
+        raise QueryError("DESCRIBE needs the name of one table", hint="`SHOW TABLES` lists the tables")
     mark_lake_tables(trees[0], tables)
     if SCAN not in node.meta:
         raise QueryError("only tables of the lake can be described", hint="`SHOW TABLES` lists them")

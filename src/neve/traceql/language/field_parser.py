@@ -88,15 +88,15 @@ class FieldParser:
     def expect(self, text: str) -> None:
         """Take an operator or word."""
         if not self.accept(text):
-            raise self.unexpected(repr(text))
+            raise self.make_error(repr(text))
 
     def expect_integer(self) -> int:
         """Take an integer without a sign."""
         if self.token.kind != "integer":
-            raise self.unexpected("an integer")
+            raise self.make_error("an integer")
         return int(self.advance().value)
 
-    def unexpected(self, expected: str) -> InvalidExpression:
+    def make_error(self, expected: str) -> InvalidExpression:
         """Return the error of a token that may not be here."""
         return fail(self.text, self.token.start, f"unexpected {self.token.describe()}, expected {expected}")
 
@@ -176,7 +176,7 @@ class FieldParser:
             known = ", ".join(sorted(one for one in _SCOPED if one.startswith(f"{token.value[0]}:")))
             raise fail(self.text, token.start, f"unknown intrinsic {token.text!r}, expected one of {known}")
         if (token.kind == "word" and name not in _PLAIN_INTRINSICS) or token.kind not in {"word", "intrinsic"}:
-            raise self.unexpected("an attribute or an intrinsic")
+            raise self.make_error("an attribute or an intrinsic")
         self.advance()
         return Attribute("intrinsic", name)
 
@@ -191,7 +191,7 @@ class FieldParser:
             hint = ""
             if token.kind == "word":
                 hint = f"; an attribute needs a scope, such as .{token.text} or span.{token.text}"
-            raise self.unexpected(f"a value, an attribute or an intrinsic{hint}")
+            raise self.make_error(f"a value, an attribute or an intrinsic{hint}")
         self.advance()
         return found
 

@@ -78,7 +78,7 @@ class _Parser(FieldParser):
         while self.accept("with"):
             hints += self.parse_hints()
         if self.token.kind != "end":
-            raise self.unexpected("an operator, '|', 'with(' or the end of the query")
+            raise self.make_error("an operator, '|', 'with(' or the end of the query")
         if isinstance(found, ScalarPipeline | Aggregate | ScalarOperation | Static):
             raise fail(self.text, at, f"{found} is a number, expected a comparison such as `{found} > 1`")
         if isinstance(found, _Metrics):
@@ -90,7 +90,7 @@ class _Parser(FieldParser):
         found: list[tuple[str, Static]] = []
         while not found or self.accept(","):
             if self.token.kind != "word":
-                raise self.unexpected("the name of a hint")
+                raise self.make_error("the name of a hint")
             name = self.advance().text
             self.expect("=")
             found.append((name, self.parse_static()))
@@ -162,7 +162,7 @@ class _Parser(FieldParser):
             if isinstance(found, MetricsAggregate):
                 found = replace(found, by=self.parse_by())
             return _MetricsStep(found) if isinstance(found, MetricsAggregate | Compare) else found
-        raise self.unexpected("spansets such as { }, an aggregate, by(), select() or metrics")
+        raise self.make_error("spansets such as { }, an aggregate, by(), select() or metrics")
 
     def parse_filter(self) -> Filter:
         """Parse a condition after its brace."""
@@ -195,7 +195,7 @@ class _Parser(FieldParser):
             self.expect(",")
             while not quantiles or self.accept(","):
                 if self.token.kind not in {"integer", "float"}:
-                    raise self.unexpected("a quantile between 0 and 1")
+                    raise self.make_error("a quantile between 0 and 1")
                 quantiles.append(float(self.advance().value))
         return MetricsAggregate(name, attribute, quantiles=tuple(quantiles))
 
