@@ -101,7 +101,9 @@ class TokenVerifier:
         try:
             expires_at = datetime.fromtimestamp(float(claims["exp"]) + self._config.leeway_seconds, UTC)
         except (ValueError, OverflowError, OSError):
-            raise TokenRejected("malformed_token", "the claim `exp` of the token is no time", subject=subject) from None
+            raise TokenRejected(
+                "malformed_token", "the claim `exp` of the token is not a time", subject=subject
+            ) from None
         return Caller(
             self._read_organization(claims, subject),
             SUBJECT_PREFIX + subject,
