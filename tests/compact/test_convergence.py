@@ -177,7 +177,8 @@ def test_many_files_are_packed_for_good(number: int) -> None:
 
 def test_hot_files_are_left_alone() -> None:
     """Files that got records within the hot window are in no group; late data that arrives now is in one."""
-    hot = [ModelFile(10_000, time_low=NOW_US - MINUTE, time_high=NOW_US - MINUTE) for _number in range(20)]
+    now = NOW_US - MINUTE // 6
+    hot = [ModelFile(10_000, time_low=now, time_high=now) for _number in range(20)]
     late = [ModelFile(10_000, time_low=0, time_high=NOW_US - 60 * MINUTE, sequence=9) for _number in range(20)]
     plan = tended(ModelTable(hot + late), "time_series", Layout()).plan()
     assert [len(group.files) for group in plan.groups] == [20]

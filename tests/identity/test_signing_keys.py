@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from neve.identity.signing_keys import MAX_STALE_SECONDS, IssuerUnavailable, SigningKeys, TokenRejected
+from neve.identity.rejection import TokenRejected
+from neve.identity.signing_keys import MAX_STALE_SECONDS, IssuerUnavailable, SigningKeys
 from neve.identity.tokens import TokenVerifier
 from tests.identity.issuer import Issuer, public_document, rsa_key, running_issuer
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from neve.identity.config import OidcConfig
-from neve.identity.signing_keys import TokenRejected
+from neve.identity.rejection import TokenRejected
 from neve.identity.tokens import TokenVerifier
 from neve.state.scopes import Scope
 from tests.identity.issuer import AUDIENCE, ROLES, Issuer, public_document, rsa_key, running_issuer

@@ -13,7 +13,7 @@ from neve.cli.time_options import parse_duration
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from neve.app.sizing import Need, SlopesConfig
+    from neve.app.operator.sizing import Need, SlopesConfig
     from neve.cli.context import Context
 
 SIGNALS = ("logs", "metrics", "spans")
@@ -120,7 +120,7 @@ def size(
     """
     from pathlib import Path
 
-    from neve.app.sizing import Load, SlopesConfig, size_load, total_busy_cores, total_dollars
+    from neve.app.operator.sizing import Load, SlopesConfig, size_load, total_busy_cores, total_dollars
 
     load = Load(
         rate,
@@ -167,7 +167,7 @@ def _read_slopes(path: Path) -> SlopesConfig:
 
     from pydantic import ValidationError
 
-    from neve.app.sizing import SlopesConfig
+    from neve.app.operator.sizing import SlopesConfig
     from neve.errors import ConfigError
 
     try:

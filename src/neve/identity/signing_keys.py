@@ -14,6 +14,7 @@ import jwt
 from neve.errors import NeveError
 from neve.http_client import HttpClient, NoReply
 from neve.identity.config import check_provider_address
+from neve.identity.rejection import TokenRejected
 from neve.logger import get_logger
 
 if TYPE_CHECKING:
@@ -36,16 +37,6 @@ KEY_TYPES = {
 }
 
 log = get_logger("neve.identity")
-
-
-class TokenRejected(NeveError):
-    """Raised when a token is not accepted. `retry_seconds` is set if it may be accepted later."""
-
-    def __init__(self, reason: str, message: str, *, subject: str = "", retry_seconds: int | None = None) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.subject = subject
-        self.retry_seconds = retry_seconds
 
 
 class IssuerUnavailable(NeveError):

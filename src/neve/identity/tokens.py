@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import jwt
 
 from neve.errors import ConfigError
-from neve.identity.signing_keys import SigningKeys, TokenRejected
+from neve.identity.rejection import TokenRejected
+from neve.identity.signing_keys import SigningKeys
 from neve.model.settings import check_organization
 from neve.state.scopes import SUBJECT_PREFIX, Caller, Scope
 
@@ -34,15 +35,6 @@ REASONS: tuple[tuple[type[jwt.PyJWTError], str, str], ...] = (
     (jwt.InvalidAlgorithmError, "wrong_algorithm", "the signature algorithm of the token is not accepted"),
 )
 UNSIGNED = (jwt.InvalidSignatureError, jwt.InvalidAlgorithmError, jwt.InvalidKeyError)
-
-
-def is_token(text: str) -> bool:
-    """Return whether a credential has the form of a JSON web token; keys and sessions have no dots.
-
-    >>> is_token("eyJh.eyJz.c2ln"), is_token("neve_0123456789ab_x")
-    (True, False)
-    """
-    return text.count(".") == 2
 
 
 class TokenVerifier:

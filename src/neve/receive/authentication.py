@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
 from neve.errors import NeveError
-from neve.identity.signing_keys import TokenRejected
-from neve.identity.tokens import is_token
+from neve.identity.rejection import TokenRejected, is_token
 from neve.logger import get_logger
 from neve.receive.quotas import Bucket
 from neve.receive.refusal import Refusal, Verdict

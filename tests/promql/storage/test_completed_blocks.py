@@ -44,7 +44,8 @@ class GrowingLake:
     """Worlds of a lake after each commit, whose points are a list that grows."""
 
     def __init__(self, commits: Sequence[list[dict[str, Any]]]) -> None:
-        self.worlds, points = [], []
+        self.worlds: list[World] = []
+        points: list[dict[str, Any]] = []
         for commit in commits:
             points = [*points, *commit]
             self.worlds.append(World(points, final=0))

@@ -22,7 +22,7 @@ from neve.api.query.errors import Failure, json_response
 from neve.api.query.models import Document, bad_request, read_model
 from neve.api.query.operations import PREFIX, Operation
 from neve.api.slow_clients import find_client_name
-from neve.identity.tokens import is_token
+from neve.identity.rejection import is_token
 from neve.logger import get_logger
 from neve.receive.authentication import KeyGuard, network_of
 from neve.receive.quotas import Bucket

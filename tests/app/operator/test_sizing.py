@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.app.sizing import Load, Need, SlopesConfig, size_load, total_busy_cores, total_dollars
+from neve.app.operator.sizing import Load, Need, SlopesConfig, size_load, total_busy_cores, total_dollars
 from neve.lake.config import PricesConfig
 
 SLOPES, PRICES = SlopesConfig(), PricesConfig()
