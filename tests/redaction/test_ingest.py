@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -45,7 +45,11 @@ RULES = {
     "salt": "0123456789abcdef",
     "rules": [{"pattern": r"\b[\w.+-]+@[\w-]+\.[a-z]+\b", "action": "hash"}, {"keys": ["password"], "action": "drop"}],
 }
-STUBS = {Signal.TRACES: TraceServiceStub, Signal.LOGS: LogsServiceStub, Signal.METRICS: MetricsServiceStub}
+STUBS: dict[Signal, Any] = {
+    Signal.TRACES: TraceServiceStub,
+    Signal.LOGS: LogsServiceStub,
+    Signal.METRICS: MetricsServiceStub,
+}
 
 
 def make_settings(folder: Path, lake: Lake) -> Settings:
@@ -99,7 +103,7 @@ async def send_all(settings: Settings) -> list[int]:
         await server.start()
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             for signal in Signal:
-                await STUBS[signal](channel).Export(CLASSES[signal].FromString(filled(signal, f"grpc {MARKER}")))  # type: ignore[no-untyped-call]
+                await STUBS[signal](channel).Export(CLASSES[signal].FromString(filled(signal, f"grpc {MARKER}")))
         await server.stop(None)
     return statuses
 

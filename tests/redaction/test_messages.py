@@ -40,15 +40,16 @@ def redact(signal: Signal, message: bytes, *rules: dict[str, Any], organization:
 
 def log(*attributes: KeyValue, body: AnyValue | None = None) -> bytes:
     """A message of one log record."""
-    message = CLASSES[Signal.LOGS]()
+    message: Any = CLASSES[Signal.LOGS]()
     record = LogRecord(time_unix_nano=NOW + 1, attributes=attributes, body=body)
     message.resource_logs.add().scope_logs.add().log_records.append(record)
-    return message.SerializeToString()
+    return bytes(message.SerializeToString())
 
 
 def record_of(message: Any) -> LogRecord:
     """Its log record."""
-    return message.resource_logs[0].scope_logs[0].log_records[0]
+    record: LogRecord = message.resource_logs[0].scope_logs[0].log_records[0]
+    return record
 
 
 @SIGNALS
