@@ -21,7 +21,7 @@ class TracesConfig(Section):
         50_000, ge=0, description="spans of a trace up to which its critical path is computed"
     )
     chunk_spans: int = Field(
-        2_000_000, ge=1, description="new spans that a run assembles at once; a longer backlog has several commits"
+        500_000, ge=1, description="new spans that a run assembles at once; a longer backlog has several commits"
     )
     memory_mb: int = Field(1024, ge=64, description="memory in MB of the database that assembles traces")
     threads: int = Field(0, ge=0, description="threads of that database; 0: one for each core")
