@@ -22,6 +22,7 @@ KEYS = (
     "s3.secret_key",
     "state.password",
     "state.documents_password",
+    "ingest.redaction.salt",
     "watch.sqs.secret_key",
     "autopilot.logs.trino.password",
     "autopilot.logs.clickhouse.password",

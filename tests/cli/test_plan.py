@@ -107,7 +107,7 @@ def test_after_a_turn_of_the_scheduler_nothing_is_due_twice(house: Path) -> None
     documents.close()
     found = run("plan", "--task", "search", "--json").json["lines"]
     assert [(line["state"], line["why"]) for line in found] == [
-        ("due", "every 10m: never run before"),
+        *[("due", "every 10m: never run before")] * 2,
         ("waiting", "every 10m: last 0 s ago"),
     ]
 

@@ -22,7 +22,7 @@ COMMANDS = (  # in the order of their sections
     *("rules", "tail", "reservoir"),
     *("compact", "maintain", "rollup", "search", "series", "traces", "autopilot"),
     *("status", "top", "plan", "jobs", "policies", "size"),
-    *("keys", "audit", "erase"),
+    *("keys", "audit", "erase", "backup", "restore"),
 )
 ASK = f"""
 import sys
@@ -78,7 +78,7 @@ LIGHT = [
     (["jobs", "list"], 350, (*READERS, *TABLE_READERS, "prometheus_client")),
     (["plan"], 410, (*READERS, *TABLE_READERS)),
     (["status"], 450, (*READERS, *TABLE_READERS, "prometheus_client")),
-    (["doctor"], 490, (*READERS, *TABLE_WRITERS, *DEFERRED)),
+    (["doctor"], 510, (*READERS, *TABLE_WRITERS, *DEFERRED)),
     (["compact", "status"], 470, (*READERS, *TABLE_WRITERS, *DEFERRED, "pyarrow", "numpy", "prometheus_client")),
     (["compact", "plan", "logs"], 510, (*READERS, *TABLE_WRITERS, *DEFERRED, "pyarrow", "numpy")),
     (["query", COUNT], 650, (*ENGINES, *TABLE_WRITERS, *UNUSED_BY_QUERIES, *DEFERRED)),

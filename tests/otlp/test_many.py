@@ -44,7 +44,7 @@ def test_few_and_many_are_found(bad: int) -> None:
 
 def test_what_only_the_reader_refuses_is_found_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Should protobuf's own reader accept something more, each value is tried."""
-    monkeypatch.setattr("neve.otlp.protobuf._refused_by_protobuf", lambda *_: {})
+    monkeypatch.setattr("neve.otlp.protobuf.find_refused", lambda *_: {})
     wires = [BAD, GOOD] * (FEW + 1)
     assert sorted(find_malformed(SPAN, pa.array(wires, pa.binary()))) == list(range(0, len(wires), 2))
 

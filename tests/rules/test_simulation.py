@@ -259,7 +259,7 @@ def test_command(config: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "options", "message"),
-    [("bad.yml", [], "expected a list"), ("rules.yml", ["--interval", "soon"], "no duration of at least 1s")],
+    [("bad.yml", [], "expected a list"), ("rules.yml", ["--interval", "soon"], "not a duration of at least 1s")],
 )
 def test_wrong_options(config: str, file: str, options: list[str], message: str) -> None:
     """A wrong file or option is an error that names it."""

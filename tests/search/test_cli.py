@@ -41,8 +41,11 @@ def test_status_tells_what_is_indexed(lake: Lake) -> None:
     """In files, in bytes, and against the data."""
     text, listed = run("search", "status"), run("search", "status", "--json")
     assert (text.code, listed.code, text.errors) == (0, 0, "")
-    (line,) = listed.json
-    assert (line["table"], line["columns"]) == ("logs", ["message"])
+    assert [(line["table"], line["columns"]) for line in listed.json] == [
+        ("logs", ["message"]),
+        ("spans", ["trace_id"]),
+    ]
+    line = listed.json[0]
     assert (line["files"], line["files_indexed"], line["files_missing"], line["files_gone"]) == (2, 1, 1, 0)
     assert 0.4 < line["share"] < 0.6
     assert line["index_bytes"] > 0
@@ -51,9 +54,9 @@ def test_status_tells_what_is_indexed(lake: Lake) -> None:
 
 def test_a_table_without_columns_to_index_is_refused(lake: Lake) -> None:
     """With those that have some."""
-    refused = run("search", "build", "spans", "--json")
+    refused = run("search", "build", "metrics", "--json")
     assert refused.code == 1
-    assert "expected one of: logs" in refused.errors
+    assert "expected one of: logs, spans" in refused.errors
     assert refused.json == []
 
 

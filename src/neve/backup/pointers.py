@@ -13,6 +13,7 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import StaticTable
 
 from neve.lake.catalog import pyiceberg_properties
+from neve.lake.read.snapshot_files import iterate_entries, list_manifests
 from neve.lake.storage.filesystem import resolve_filesystem
 from neve.model.tables import LOGS, METRICS, QUARANTINE, SPANS
 
@@ -82,11 +83,7 @@ def find_missing_files(lake: Lake, location: str) -> list[str]:
     if table.current_snapshot() is None:
         return []
     try:
-        needed = {
-            path
-            for task in table.scan().plan_files()
-            for path in (task.file.file_path, *(delete.file_path for delete in task.delete_files))
-        }
+        needed = {entry.data_file.file_path for entry in iterate_entries(table)}
     except OSError as error:
         return [(str(error).splitlines() or [""])[0]]
     return sorted(path for path in needed if not _exists(lake, path))
@@ -115,15 +112,11 @@ def _exists(lake: Lake, path: str) -> bool:
 def _is_usable(lake: Lake, path: str, uuid: str) -> bool:
     """Return whether a file is metadata of the same table, and its snapshot has its manifests."""
     try:
-        metadata = load_metadata(lake, path)
-        snapshot = metadata.current_snapshot()
-        if snapshot is not None:
-            for manifest in snapshot.manifests(load_file_io(_properties(lake), path)):
-                if not _exists(lake, manifest.manifest_path):
-                    return False
+        table = StaticTable.from_metadata(path, _properties(lake))
+        has_manifests = all(_exists(lake, manifest.manifest_path) for manifest in list_manifests(table))
     except (OSError, ValueError):
         return False
-    return str(metadata.table_uuid) == uuid
+    return has_manifests and str(table.metadata.table_uuid) == uuid
 
 
 def _parent_of(lake: Lake, path: str) -> str | None:

@@ -274,17 +274,17 @@ def _plan_document(planned: Plan) -> dict[str, Any]:
     return document | {"estimate": vars(planned.estimate), "snapshot_id": str(planned.snapshot_id or "")}
 
 
-def _format_size(files: int, size: int) -> str:
+def _describe_files(files: int, size: int) -> str:
     return f"{format_count(files, 'file')}, {format_bytes(size)}"
 
 
 def _show_plan(planned: Plan) -> None:
-    print_text(f"{planned.table}: health {planned.health:.0f}, {_format_size(planned.files, planned.bytes)}")
+    print_text(f"{planned.table}: health {planned.health:.0f}, {_describe_files(planned.files, planned.bytes)}")
     print_paragraph(planned.reason, 2)
     for group in planned.groups[:SHOWN]:
         estimate = group.estimate
         print_paragraph(
-            f"{group.partition.label or 'the whole table'}: {_format_size(len(group.files), group.bytes)}"
+            f"{group.partition.label or 'the whole table'}: {_describe_files(len(group.files), group.bytes)}"
             f" → {format_count(estimate.output_files, 'file')}, {format_bytes(estimate.output_bytes)}"
             f" [{group.level.value}, {group.strategy}, {group.layout}, by {group.executor.value}]",
             2,
@@ -307,7 +307,7 @@ def _show_rest(planned: Plan) -> None:
     """Print the skipped work with its reason; print equal reasons once."""
     for one in planned.cut[:SHOWN]:
         print_paragraph(
-            f"beyond the limit: {one.partition.label}: {_format_size(one.files, one.bytes)}: {one.reason}",
+            f"beyond the limit: {one.partition.label}: {_describe_files(one.files, one.bytes)}: {one.reason}",
             2,
         )
     if len(planned.cut) > SHOWN:

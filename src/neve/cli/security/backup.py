@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_obj
 def backup(context: Context, destination: str, force: bool, as_json: bool) -> None:
-    """Back up the catalog and the state store to a folder or s3:// prefix, while the lake is in use.
+    """Back up the catalog and the state store.
 
-    Data files stay where they are. The backup has the location and the metadata file of each table, API keys without
-    their secrets, and the documents of the state store.
+    The destination is a folder or an s3:// prefix. The lake may be in use. Data files stay where they are. The backup
+    has the location and the metadata file of each table, API keys without their secrets, and the documents of the
+    state store.
 
     \b
     Examples:
