@@ -95,7 +95,7 @@ def test_nothing_overlaps_on_a_phone(visitor: Visitor) -> None:
 PHONE: Any = {"width": 390, "height": 844}
 # Status screens with lists, and a text that is there when their data is.
 STATUS_SCREENS = {
-    "/jobs": "checksum differs",
+    "/jobs": "Start job",
     "/jobs/next": "Policies:",
     "/lake/spans/plan": "To rewrite",
     "/lake/spans/runs": "8f3a90c2d4b17e65",

@@ -127,6 +127,7 @@ def count_files(lake: Lake, table: str) -> tuple[int, int]:
     return files.num_rows, sum(files["record_count"].to_pylist())
 
 
+@pytest.mark.long  # a fast worker can finish before a slow browser cancels
 def test_a_compaction_is_started_watched_and_cancelled(
     visit: Callable[..., Visitor], worker_server: str, worked_lake: Lake
 ) -> None:
