@@ -36,6 +36,9 @@ class Part(NamedTuple):
     parts: list[Part]
 
 
+NO_PARTS: list[Part] = []  # of regions
+
+
 class Regions(NamedTuple):
     """Groups with regions, and the regions themselves in the order of the message."""
 
@@ -118,7 +121,7 @@ def _step(message: bytes, parent: Part, matches: _Matches, kinds: dict[int, list
         elif next_match < at:
             if regions is None or next_match < start or matches.end > at:
                 raise Unusual("a match between regions")
-            region = Part(head, start, at, [])
+            region = Part(head, start, at, NO_PARTS)
             regions.append(region)
             parent.parts.append(region)
             matches.leave(size, at)
