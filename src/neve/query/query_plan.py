@@ -17,7 +17,7 @@ from pyiceberg.expressions import And
 from neve.lake.duckdb import quote_literal, to_duckdb_path
 from neve.lake.read.positions import SourcePosition
 from neve.model.commits import SERIES, TRACES
-from neve.model.signals import SERIES_TABLES, TRACE_TABLES
+from neve.model.signals import SERIES_TABLES, TRACE_TABLES, VOLUME_TABLES
 from neve.predicate.names import fold
 from neve.query.cache import CacheKey
 from neve.query.engine.duckdb import DUCKDB
@@ -183,7 +183,7 @@ def plan_query(
     plans: dict[int, FilePlan] = {}
     for number, table in of_number.items():
         check()
-        since = _find_first_sequence(table, look, request)
+        since = _find_first_sequence(table, look, request, statement)
         plans[number] = sources.planner.plan(table, scans[number], request.organization, request.time, since)
     check()
     statistics = Statistics(
@@ -201,17 +201,21 @@ def plan_query(
     return QueryPlan(request, statement, of_number, scans, plans, statistics)
 
 
-def _find_first_sequence(table: Table, look: CatalogView, request: Request) -> int:
+def _find_first_sequence(table: Table, look: CatalogView, request: Request, statement: Statement) -> int:
     """Return the sequence number of commits whose files a request leaves out, and those of earlier ones; 0: none."""
-    seen = find_seen_sequence(table, look) if request.only_new_files else 0
+    seen = find_seen_sequence(table, look, statement.tables) if request.only_new_files else 0
     version = request.added_since.get(table.name()[-1])
     return seen if version is None else max(seen, find_version_sequence(table, version))
 
 
-def find_seen_sequence(table: Table, look: CatalogView) -> int:
-    """Return the number of the newest commit that the table of a table's series, or traces, has seen; 0: none."""
+def find_seen_sequence(table: Table, look: CatalogView, named: Collection[str] = ()) -> int:
+    """Return the number of the newest commit that the table of a table's series, or traces, has seen; 0: none.
+
+    In a statement that names the table of volumes, it is the newest commit that this table has seen.
+    """
     name = table.name()[-1]
-    for tables, stream in ((SERIES_TABLES, SERIES), (TRACE_TABLES, TRACES)):
+    is_volume = VOLUME_TABLES.get(name) in named
+    for tables, stream in ((VOLUME_TABLES if is_volume else SERIES_TABLES, SERIES), (TRACE_TABLES, TRACES)):
         if name in tables:
             return SourcePosition.read_sequence(look.table(tables[name]), stream, table)
     return 0
