@@ -310,6 +310,23 @@ def test_an_ended_query_keeps_no_statement_and_no_rows(make_service: Callable[..
     assert count_statement_parts() - before < 500
 
 
+def test_a_statement_is_freed_without_a_collection_of_garbage(make_service: Callable[..., QueryService]) -> None:
+    """Parsed statements leave no cycles: a scan for the garbage of many would hold up all threads."""
+    service = make_service(cache_bytes=0)
+    columns = ", ".join(f"message AS c{number}" for number in range(200))
+    statements = [f"SELECT {columns} FROM logs", f"SELECT {columns}, no_such_function() FROM logs"]
+    gc.collect()
+    gc.disable()
+    try:
+        before = count_statement_parts()
+        for sql in statements:
+            with suppress(QueryError):
+                rows(ask(service, sql))
+        assert count_statement_parts() - before < 200
+    finally:
+        gc.enable()
+
+
 def count_statement_parts() -> int:
     """Return the number of nodes of parsed statements in memory."""
     return sum(isinstance(one, exp.Expr) for one in gc.get_objects())
