@@ -416,7 +416,7 @@ def test_explain_says_what_is_read_and_what_is_not(make_service: Callable[..., Q
     free = [row["plan"] for row in rows(ask(make_service(), f"EXPLAIN {COUNT}"))]
     assert "  no condition that prunes files" in free
     analyzed = [row["plan"] for row in rows(ask(make_service(), f"EXPLAIN ANALYZE {COUNT}"))]
-    assert analyzed[-1].endswith(", 1 rows")
+    assert analyzed[-1].endswith(", 1 row")
 
 
 def test_tables_and_columns(make_service: Callable[..., QueryService]) -> None:

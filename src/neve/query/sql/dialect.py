@@ -244,6 +244,16 @@ def unlink(tree: exp.Expr) -> None:
         node.parent = None
 
 
+def format_header(item: exp.Expr) -> str:
+    """Return the name of a column of a result that has none in the statement: the text of its expression.
+
+    >>> format_header(read("SELECT COUNT(*)")[0].expressions[0])
+    'count(*)'
+    """
+    text = LAKE.generate(item, normalize_functions="lower", comments=False)
+    return text.replace("${", "$ {")  # Spark would substitute a variable there
+
+
 def _append_to_call(said: str, node: exp.Expr, words: str) -> str:
     is_call = isinstance(node, exp.Func) and said.endswith(")")
     return f"{said[:-1]} {words})" if is_call else f"{said} {words}"
