@@ -221,10 +221,27 @@ def read(sql: str, tokens: list[Token] | None = None) -> list[exp.Expression]:
 
 def write(tree: exp.Expr, dialect: Dialect = LAKE) -> str:
     """Write a tree as text: every name in quotes, no comments."""
+    return write_last(tree.copy(), dialect)
+
+
+def write_last(tree: exp.Expr, dialect: Dialect = LAKE) -> str:
+    """Write a tree that is not needed any more: it is changed, and then unlinked."""
     try:
-        return dialect.generate(tree, identify=True, comments=False, copy=True, unsupported_level=ErrorLevel.RAISE)
+        return dialect.generate(tree, identify=True, comments=False, copy=False, unsupported_level=ErrorLevel.RAISE)
     except SqlglotError as error:
         raise QueryError(f"can't translate the statement: {(str(error).splitlines() or [''])[0]}") from error
+    finally:
+        unlink(tree)
+
+
+def unlink(tree: exp.Expr) -> None:
+    """Remove the links from nodes to their parents after the last change of a tree.
+
+    They form cycles. Without them, nodes are freed together with the tree. With them, a later collection of garbage
+    frees those of many statements at once, and all threads of the process wait for it.
+    """
+    for node in list(tree.walk()):
+        node.parent = None
 
 
 def format_header(item: exp.Expr) -> str:

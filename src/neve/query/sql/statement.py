@@ -27,7 +27,9 @@ from neve.query.sql.dialect import (
     format_header,
     read,
     tokenize,
+    unlink,
     write,
+    write_last,
 )
 from neve.query.sql.error_text import add_place, excerpt, other_language
 from neve.query.sql.hints import find_language, keyword_hint, read_only_hint
@@ -123,7 +125,7 @@ def write_for_duckdb(statement: Statement, sources: Mapping[int, str]) -> str:
     # Tables are filled in first: the later steps may copy nodes that read one.
     tree = add_runtime_checks(expand_search_functions(_fill_sources(name_columns(statement.tree.copy()), sources)))
     check_references(tree)
-    return write(tree, LAKE)
+    return write_last(tree, LAKE)
 
 
 def write_for_spark(statement: Statement, sources: Mapping[int, str]) -> str:
@@ -137,7 +139,7 @@ def write_for_spark(statement: Statement, sources: Mapping[int, str]) -> str:
         raise QueryError(f"Spark can't answer this as DuckDB does: {reason}") from reason
     tree = _fill_sources(tree, sources)
     check_references(tree)
-    return write(tree, SPARK)
+    return write_last(tree, SPARK)
 
 
 def reason_against_spark(tree: exp.Expr, columns: Mapping[str, TableKinds]) -> str:
@@ -146,7 +148,7 @@ def reason_against_spark(tree: exp.Expr, columns: Mapping[str, TableKinds]) -> s
     from neve.query.sql.spark.translator import to_spark  # noqa: PLC0415 - as above
 
     try:
-        write(to_spark(name_columns(tree.copy()), columns), SPARK)
+        write_last(to_spark(name_columns(tree.copy()), columns), SPARK)
     except NotPortable as reason:
         return str(reason)
     except QueryError as error:
@@ -255,6 +257,15 @@ def parse(sql: str, tables: Mapping[str, pa.Schema], parameters: Parameters = ()
         explain, sql = _split_explain(sql[tokens[0].end + 1 :])
         tokens = tokenize(sql)
     tree = expand_catalog_tables(_parse_query(sql, tokens), tables)
+    try:
+        _check_and_bind(tree, sql, tables, parameters)
+    except QueryError:
+        unlink(tree)
+        raise
+    return Statement(tree, "select", explain, volatile=_find_volatile(tree), schemas=tables)
+
+
+def _check_and_bind(tree: exp.Expression, sql: str, tables: Mapping[str, pa.Schema], parameters: Parameters) -> None:
     check_nodes(tree, MAX_DEPTH * NODES_OF_A_LEVEL)
     check_expanded_size(tree)
     for name in _function_names(tree):
@@ -266,7 +277,6 @@ def parse(sql: str, tables: Mapping[str, pa.Schema], parameters: Parameters = ()
     bind(tree, parameters)
     convert_text_ids(tree, tables)
     check_sizes(tree)
-    return Statement(tree, "select", explain, volatile=_find_volatile(tree), schemas=tables)
 
 
 def _split_explain(sql: str) -> tuple[Literal["plan", "analyze"], str]:
