@@ -28,7 +28,7 @@ from neve.cli.sampling.reservoir_estimate import show_estimates
 from neve.cli.sampling.tail import show_cycle, show_exports
 from neve.cli.terminal.result_view import ResultView
 from neve.cli.up import stop_on_signals
-from neve.text import format_bytes, format_duration
+from neve.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,7 +69,7 @@ def demo(folder: str, fresh: bool, is_open: bool, as_json: bool) -> None:
         f"   {facts.traces:,} traces with {facts.spans:,} spans, {facts.logs:,} logs, {facts.points:,} metric points"
     )
     earlier = "" if made else " (made earlier)"
-    print_text(f"   {facts.files} files, {format_bytes(facts.bytes)} in {run.place.telemetry}{earlier}")
+    print_text(f"   {format_count(facts.files, 'file')}, {format_bytes(facts.bytes)} in {run.place.telemetry}{earlier}")
 
     _show_step(2, "Create the Iceberg tables, for Spark, pyiceberg and DuckDB")
     outcomes = run.init()
@@ -129,7 +129,7 @@ def _maintain_lake(run: Demo, facts: Facts, answers: list[pa.Table]) -> None:
     _compare_answers(answers, [answer for _question, answer, _seconds in run.answers()])
     was, now = tended.before, tended.after
     print_text(
-        f"reading everything opened {was.files:,} files of {format_bytes(was.bytes)}, "
+        f"reading everything opened {format_count(was.files, 'file')} of {format_bytes(was.bytes)}, "
         f"now {now.files:,} of {format_bytes(now.bytes)}"
     )
 
@@ -183,7 +183,7 @@ def _show_attempt(promise: ExpectedGain, staged: StageReport, trial: CanaryTrial
     print_text(f"proposed for {advised.table}, from {queries} logged queries: {advised.delta}")
     print_text(f"  {advised.reasoning}")
     print_text(f"estimated: {told.pct:.1f} % less to read ({told.low_pct:.1f} % to {told.high_pct:.1f} %)")
-    print_text(f"staged as {staged.files_after} files on the branch {staged.branch}")
+    print_text(f"staged as {format_count(staged.files_after, 'file')} on the branch {staged.branch}")
     for reason in staged.reasons:
         print_text(f"  {reason}")
     equal = sum(one.equal for one in report.results)

@@ -34,6 +34,7 @@ from neve.query.sql.catalog_tables import format_type
 from neve.query.sql.duckdb_statement import DuckDBStatement, draw_source_names
 from neve.query.sql.statement import find_lake_tables, write_for_duckdb, write_for_spark
 from neve.query.table_versions import find_version_sequence, table_version
+from neve.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -301,8 +302,8 @@ def explain_plan(prepared: QueryPlan, measured: Sequence[str] = ()) -> pa.Table:
     for scan in statistics.scans:
         lines += _format_scan(scan)
     lines.append(
-        f"total: {statistics.files:,} files of {statistics.bytes:,} bytes are read, "
-        f"{statistics.pruned_files:,} of {statistics.pruned_bytes:,} bytes are skipped"
+        f"total: reads {_format_files(statistics.files, statistics.bytes)}, "
+        f"skips {_format_files(statistics.pruned_files, statistics.pruned_bytes)}"
     )
     if prepared.statement.not_portable:
         lines.append(f"not for Spark: {prepared.statement.not_portable}")
@@ -314,10 +315,14 @@ def explain_plan(prepared: QueryPlan, measured: Sequence[str] = ()) -> pa.Table:
 
 def _format_scan(scan: ScanStatistics) -> list[str]:
     return [
-        f"{scan.table} at snapshot {scan.snapshot or 'none'}: {scan.files:,} files of {scan.bytes:,} bytes, "
-        f"{scan.pruned_files:,} of {scan.pruned_bytes:,} bytes pruned",
+        f"{scan.table} at snapshot {scan.snapshot or 'none'}: {_format_files(scan.files, scan.bytes)}, "
+        f"{_format_files(scan.pruned_files, scan.pruned_bytes)} pruned",
         f"  by {scan.predicate}" if scan.predicate else "  no condition that prunes files",
     ]
+
+
+def _format_files(files: int, size: int) -> str:
+    return f"{format_count(files, 'file')} of {format_count(size, 'byte')}"
 
 
 class MeasuredRun(StoredRun):
@@ -333,7 +338,7 @@ class MeasuredRun(StoredRun):
         began = time.monotonic()
         self._run.begin()
         rows = sum(batch.num_rows for batch in self._run.batches())
-        took = f"ran in {(time.monotonic() - began) * 1000:.1f} ms, {rows:,} rows"
+        took = f"ran in {(time.monotonic() - began) * 1000:.1f} ms, {format_count(rows, 'row')}"
         self._table = explain_plan(self._prepared, [took])
 
     def interrupt(self) -> None:

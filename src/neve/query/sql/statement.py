@@ -24,12 +24,15 @@ from neve.query.sql.dialect import (
     MAX_DEPTH,
     Source,
     expand_search_functions,
+    format_header,
     read,
     tokenize,
+    unlink,
     write,
+    write_last,
 )
 from neve.query.sql.error_text import add_place, excerpt, other_language
-from neve.query.sql.hints import find_language, keyword_hint
+from neve.query.sql.hints import find_language, keyword_hint, read_only_hint
 from neve.query.sql.identifiers import KNOWN, VOLATILE, function_error
 from neve.query.sql.parameters import bind
 from neve.query.sql.pivots import find_open_pivots
@@ -71,10 +74,16 @@ def _name_column(item: exp.Expr) -> exp.Expr:
         return item
     if isinstance(item, CLOCKS):
         return exp.alias_(item, FUNCTIONS[type(item)], quoted=True)
-    said = LAKE.generate(item, normalize_functions="lower", comments=False)
-    return exp.alias_(
-        item, said.replace("${", "$ {"), quoted=True, copy=False
-    )  # Spark would substitute a variable there
+    name = item.meta.get(HEADER) or format_header(item)
+    return exp.alias_(item, name, quoted=True, copy=False)
+
+
+def remember_headers(tree: exp.Expr) -> None:
+    """Store the names of columns that contain a subquery, before its tables are marked and get other names."""
+    if isinstance(tree, exp.Select):
+        for item in tree.expressions:
+            if item.find(exp.Query) is not None:
+                item.meta[HEADER] = format_header(item)
 
 
 def _gives_many_columns(item: exp.Expr) -> bool:
@@ -116,7 +125,7 @@ def write_for_duckdb(statement: Statement, sources: Mapping[int, str]) -> str:
     # Tables are filled in first: the later steps may copy nodes that read one.
     tree = add_runtime_checks(expand_search_functions(_fill_sources(name_columns(statement.tree.copy()), sources)))
     check_references(tree)
-    return write(tree, LAKE)
+    return write_last(tree, LAKE)
 
 
 def write_for_spark(statement: Statement, sources: Mapping[int, str]) -> str:
@@ -130,7 +139,7 @@ def write_for_spark(statement: Statement, sources: Mapping[int, str]) -> str:
         raise QueryError(f"Spark can't answer this as DuckDB does: {reason}") from reason
     tree = _fill_sources(tree, sources)
     check_references(tree)
-    return write(tree, SPARK)
+    return write_last(tree, SPARK)
 
 
 def reason_against_spark(tree: exp.Expr, columns: Mapping[str, TableKinds]) -> str:
@@ -139,7 +148,7 @@ def reason_against_spark(tree: exp.Expr, columns: Mapping[str, TableKinds]) -> s
     from neve.query.sql.spark.translator import to_spark  # noqa: PLC0415 - as above
 
     try:
-        write(to_spark(name_columns(tree.copy()), columns), SPARK)
+        write_last(to_spark(name_columns(tree.copy()), columns), SPARK)
     except NotPortable as reason:
         return str(reason)
     except QueryError as error:
@@ -171,6 +180,7 @@ def _unqualify(tree: exp.Expr, table: exp.Table) -> None:
 __all__ = ["Statement", "find_lake_tables", "parse"]
 
 NODES_OF_A_LEVEL = 4  # nodes of a subquery in parentheses
+HEADER = "header"  # of the metadata of a node: the name of a column of the result
 READING = (exp.Select, exp.SetOperation, exp.Values, exp.Subquery, exp.Pivot)
 # Keywords that begin other statements of DuckDB. sqlglot can't parse all of these.
 OTHER_STATEMENTS = frozenset(
@@ -192,7 +202,6 @@ OTHER_STATEMENTS = frozenset(
         *("MERGE", "PRAGMA", "PREPARE", "RESET", "ROLLBACK", "SET", "TRUNCATE", "UPDATE", "USE", "VACUUM"),
     )
 )
-ZONE_HINT = "send `timezone` with the request, set it at the prompt, or write x AT TIME ZONE 'Europe/Berlin'"
 SHOWN = {"tables", CATALOG, *SCHEMAS}  # last words of SHOW TABLES [FROM …]
 CLOCKS = (exp.CurrentDate, exp.CurrentTimestamp)
 TODAY = "today"
@@ -233,7 +242,8 @@ class Statement:
     @cached_property
     def normalised_sql(self) -> str:
         """Return one text for all statements that differ only in whitespace, comments and the case of keywords."""
-        return " ".join(filter(None, (self.kind, self.explain, self.described, write(self.tree))))
+        headers = (one.meta.get(HEADER, "") for one in self.tree.args.get("expressions") or ())
+        return " ".join(filter(None, (self.kind, self.explain, self.described, write(self.tree), *headers)))
 
 
 def parse(sql: str, tables: Mapping[str, pa.Schema], parameters: Parameters = ()) -> Statement:
@@ -247,17 +257,26 @@ def parse(sql: str, tables: Mapping[str, pa.Schema], parameters: Parameters = ()
         explain, sql = _split_explain(sql[tokens[0].end + 1 :])
         tokens = tokenize(sql)
     tree = expand_catalog_tables(_parse_query(sql, tokens), tables)
+    try:
+        _check_and_bind(tree, sql, tables, parameters)
+    except QueryError:
+        unlink(tree)
+        raise
+    return Statement(tree, "select", explain, volatile=_find_volatile(tree), schemas=tables)
+
+
+def _check_and_bind(tree: exp.Expression, sql: str, tables: Mapping[str, pa.Schema], parameters: Parameters) -> None:
     check_nodes(tree, MAX_DEPTH * NODES_OF_A_LEVEL)
     check_expanded_size(tree)
     for name in _function_names(tree):
         if fold(name) not in KNOWN:
             raise add_place(function_error(name, KNOWN), sql, name)
     check_shape(tree)
+    remember_headers(tree)
     mark_lake_tables(tree, tables)
     bind(tree, parameters)
     convert_text_ids(tree, tables)
     check_sizes(tree)
-    return Statement(tree, "select", explain, volatile=_find_volatile(tree), schemas=tables)
 
 
 def _split_explain(sql: str) -> tuple[Literal["plan", "analyze"], str]:
@@ -270,8 +289,7 @@ def _split_explain(sql: str) -> tuple[Literal["plan", "analyze"], str]:
 def _parse_query(sql: str, tokens: list[Token]) -> exp.Expression:
     first = tokens[0].text.upper() if tokens else ""
     if first in OTHER_STATEMENTS:
-        hint = ZONE_HINT if first == "SET" and "zone" in fold(sql[:100]) else None
-        raise QueryError(f"got a statement of type {first}, expected one that only reads", hint=hint)
+        raise _does_not_read(first, sql)
     trees = read(sql, wrap_reshaping(tokens)) if tokens else []
     if len(trees) != 1:
         raise QueryError(f"got {len(trees)} statements, expected one")
@@ -281,8 +299,12 @@ def _parse_query(sql: str, tokens: list[Token]) -> exp.Expression:
     if isinstance(tree, exp.Summarize):
         tree = exp.select("*").from_(exp.Subquery(this=tree))
     if not isinstance(tree, READING):
-        raise QueryError(f"got a statement of type {type(tree).__name__.upper()}, expected one that only reads")
+        raise _does_not_read(type(tree).__name__.upper(), sql)
     return rewrite_common_forms(tree)
+
+
+def _does_not_read(kind: str, sql: str) -> QueryError:
+    return QueryError(f"got a statement of type {kind}, expected one that only reads", hint=read_only_hint(kind, sql))
 
 
 def _not_a_statement(sql: str, first: Token) -> QueryError:
