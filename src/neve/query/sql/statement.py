@@ -168,7 +168,7 @@ def _unqualify(tree: exp.Expr, table: exp.Table) -> None:
 # Only the tree is passed on: the SQL for an engine is generated from it (`query/sql/statement.py`), so no user text
 # reaches an engine without a check here. Unknown syntax is rejected.
 
-__all__ = ["Statement", "find_lake_tables", "parse"]
+__all__ = ["Statement", "bind_template", "find_lake_tables", "parse", "parse_template"]
 
 NODES_OF_A_LEVEL = 4  # nodes of a subquery in parentheses
 READING = (exp.Select, exp.SetOperation, exp.Values, exp.Subquery, exp.Pivot)
@@ -246,6 +246,20 @@ def parse(sql: str, tables: Mapping[str, pa.Schema], parameters: Parameters = ()
     if first == "EXPLAIN":
         explain, sql = _split_explain(sql[tokens[0].end + 1 :])
         tokens = tokenize(sql)
+    return _bind(_parse_checked(sql, tokens, tables), tables, parameters, explain)
+
+
+def parse_template(sql: str, tables: Mapping[str, pa.Schema]) -> exp.Expression:
+    """Parse a query whose placeholders have no values yet, as `parse` does."""
+    return _parse_checked(sql, tokenize(sql), tables)
+
+
+def bind_template(template: exp.Expression, tables: Mapping[str, pa.Schema], parameters: Parameters) -> Statement:
+    """Return the statement of a template with values for its placeholders."""
+    return _bind(template.copy(), tables, parameters)
+
+
+def _parse_checked(sql: str, tokens: list[Token], tables: Mapping[str, pa.Schema]) -> exp.Expression:
     tree = expand_catalog_tables(_parse_query(sql, tokens), tables)
     check_nodes(tree, MAX_DEPTH * NODES_OF_A_LEVEL)
     check_expanded_size(tree)
@@ -254,6 +268,15 @@ def parse(sql: str, tables: Mapping[str, pa.Schema], parameters: Parameters = ()
             raise add_place(function_error(name, KNOWN), sql, name)
     check_shape(tree)
     mark_lake_tables(tree, tables)
+    return tree
+
+
+def _bind(
+    tree: exp.Expression,
+    tables: Mapping[str, pa.Schema],
+    parameters: Parameters,
+    explain: Literal["", "plan", "analyze"] = "",
+) -> Statement:
     bind(tree, parameters)
     convert_text_ids(tree, tables)
     check_sizes(tree)
