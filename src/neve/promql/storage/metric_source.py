@@ -13,7 +13,7 @@ from neve.lexical.matchers import Matcher, MatchKind
 from neve.promql.labels import Labels, keep, match_sets, set_label
 from neve.promql.language.syntax import METRIC_NAME
 from neve.promql.series import SeriesSet
-from neve.promql.storage import recorded_series, service_graph, span_metrics, target_info
+from neve.promql.storage import recorded_series, target_info
 from neve.promql.storage.exemplars import MARGIN_MS, read_exemplars
 from neve.promql.storage.exemplars import PARTS as EXEMPLAR_PARTS
 from neve.promql.storage.metric_choice import LATE, Choices, choose_parts, is_rolled, match_late, split_matchers
@@ -40,12 +40,15 @@ from neve.promql.storage.series_catalog import (
     make_marks,
 )
 from neve.promql.storage.series_rows import MatchedSeries, SeriesRow, narrow_points, read_rows
+from neve.promql.storage.service_graph import SERVICE_GRAPH
+from neve.promql.storage.span_metrics import SPAN_METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
     from neve.promql.storage.exemplars import Exemplar
+    from neve.promql.storage.minute_counters import CountedTable
     from neve.promql.storage.otel_names import Metric
 
 __all__ = ["MetricSource", "RunSql", "TimeWindow"]
@@ -238,14 +241,16 @@ class MetricSource:
                         if series in matched and start_ms <= one.time_ms <= end_ms:
                             yield series, one
 
-    def _list_stored(self, window: TimeWindow) -> Iterator[tuple[ModuleType, Callable[[str, Sequence[Any]], pa.Table]]]:
-        """Yield the modules of series that other tables have, each with a reader of rows."""
+    def _list_stored(
+        self, window: TimeWindow
+    ) -> Iterator[tuple[ModuleType | CountedTable, Callable[[str, Sequence[Any]], pa.Table]]]:
+        """Yield the series that other tables have, each with a reader of rows."""
         if self.has_recorded:
             yield recorded_series, self._reader(window)
         if self.has_service_edges:
-            yield service_graph, self._reader(service_graph.widen(window))
+            yield SERVICE_GRAPH, self._reader(SERVICE_GRAPH.widen(window))
         if self.has_spans:
-            yield span_metrics, self._reader(span_metrics.widen(window))
+            yield SPAN_METRICS, self._reader(SPAN_METRICS.widen(window))
 
     def _reader(self, window: TimeWindow) -> Callable[[str, Sequence[Any]], pa.Table]:
         return lambda sql, parameters: self.run(sql, parameters, window)

@@ -175,7 +175,9 @@ class WindowReader:
         key = ("rolled", self.kind, tuple(self.names), self.level.table, self.level.version)
         known: list[tuple[int, int]] = self._get(key) or []
         for block in known:
-            found = self._get((key, block)) if block[0] <= start_ms and until_ms - 1 <= block[1] else None
+            found: RolledRows | None = (
+                self._get((key, block)) if block[0] <= start_ms and until_ms - 1 <= block[1] else None
+            )
             if found is not None:
                 return found
         block = self._choose_block(start_ms, until_ms)
