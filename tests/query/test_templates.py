@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -9,9 +11,14 @@ from hypothesis import strategies as st
 
 from neve.errors import QueryError
 from neve.query.sql import templates
-from neve.query.sql.statement import parse, write_for_duckdb
+from neve.query.sql.statement import parse, parse_template, write_for_duckdb
 from neve.query.sql.templates import StatementTemplates
 from tests.query.engines import SCHEMAS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlglot import exp
 
 SQL = "SELECT service_name, count(*) AS n FROM spans WHERE trace_id = ? AND duration_ms > ? GROUP BY ALL"
 SOURCES = {0: '"source"'}
@@ -38,8 +45,12 @@ def test_parameters_are_checked_each_time() -> None:
 def test_one_parse_for_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """A text is parsed once, until a column of its tables changes or other texts took its place."""
     parsed: list[str] = []
-    original = templates.parse_template
-    monkeypatch.setattr(templates, "parse_template", lambda sql, tables: (parsed.append(sql), original(sql, tables))[1])
+
+    def parse_and_count(sql: str, tables: Mapping[str, pa.Schema]) -> exp.Expression:
+        parsed.append(sql)
+        return parse_template(sql, tables)
+
+    monkeypatch.setattr(templates, "parse_template", parse_and_count)
     known = StatementTemplates(most=2)
     for value in (1.0, 2.0):
         known.parse(SQL, SCHEMAS, ["ab" * 16, value])
