@@ -25,8 +25,8 @@ from tests.parts import loki
 from bench.logql_data import END_S, OWNER, RARE, ROWS, START_S, fill_lake, write_messages
 from bench.report import Report
 from bench.usage import tree_cpu
-from neve.api.loki.routes import FUNCTION, LISTS, TABLES
-from neve.app.query.logql import add_log_streams
+from neve.api.loki.routes import FUNCTION, TABLES
+from neve.app.query.logql import add_log_tables
 from neve.app.query.service import build_query_service
 from neve.app.series import build_series
 from neve.app.settings import Settings
@@ -207,9 +207,7 @@ def ask_ours(service: QueryService, question: Question) -> tuple[float, Any]:
         "seconds": None,
         "max_rows": None,
     }
-    program = Program(FUNCTION, arguments, TABLES)
-    if arguments["path"] in LISTS:
-        program = add_log_streams(service, program)
+    program = add_log_tables(service, Program(FUNCTION, arguments, TABLES))
     running = service.start_program(Request(path, OWNER, fresh=True), program)
     body = b"".join(piece for batch in running.batches() for piece in batch.column("body").to_pylist())
     return tree_cpu() - before, json.loads(body)

@@ -43,14 +43,14 @@ def config(tmp_path: Path, iceberg: None) -> str:
 def test_records_are_counted_erased_and_audited(config: str) -> None:
     """The condition's value is in no output and no entry."""
     counted = run("-c", config, "erase", "--where", WHERE, "--dry-run")
-    assert (counted.code, "2 rows of acme would be erased" in counted.text) == (0, True)
+    assert (counted.code, "to erase: 2 rows of acme" in counted.text) == (0, True)
     done = run("-c", config, "erase", "--where", WHERE, "--yes", "--json")
     assert (done.code, done.json["matched"], done.json["proven"]) == (0, 2, True)
     assert MARKER not in done.text
     [entry] = run("-c", config, "audit", "--action", "erase", "--json").json
     assert (entry["subject"], entry["details"]["rows"]) == ("attributes[?] = ?", "2")
     again = run("-c", config, "erase", "--where", WHERE, "--yes")
-    assert (again.code, "0 rows of acme are erased" in again.text) == (0, True)
+    assert (again.code, "erased: 0 rows of acme" in again.text) == (0, True)
     assert "proof: a search of all tables and snapshots found no matching row" in again.text
 
 

@@ -58,8 +58,8 @@ def test_a_dry_run_says_what_would_be_done(folder: Path, step: str) -> None:
     assert (text.code, listed.code, text.errors.replace(ORPHANS_STAY, "")) == (0, 0, "")
     assert {result["table"].removeprefix("telemetry.") for result in listed.json} == {
         *("ingested_files", "logs", "metrics", "quarantine", "queries", "search_index", "spans"),
-        *("audit", "service_edges", "trace_summaries"),
-        *("metrics_1m", "metrics_5m", "metrics_1h", "metrics_1d", "metric_series", "log_streams", "recorded"),
+        *("audit", "recorded", "service_edges", "trace_summaries"),
+        *("metrics_1m", "metrics_5m", "metrics_1h", "metrics_1d", "metric_series", "log_streams", "log_volumes"),
         *("trace_decisions", "open_traces", "span_repeats", "sampled_spans", "logs_sample", "spans_sample"),
     }
     assert all(result["dry_run"] and result["reason"] and not result["changed"] for result in listed.json)

@@ -68,6 +68,15 @@ def test_text(house: Path) -> None:
     assert ended.errors.splitlines() == ["1 warning:", "  policy gone: no table of the lake matches lgs"]
 
 
+def test_tables_with_the_same_work_are_counted(house: Path) -> None:
+    """A new lake has one line for the compaction of all tables; a pattern lists each."""
+    ended = run("plan", "--task", "compact")
+    lines = [line.split() for line in ended.text.splitlines() if "never run before" in line]
+    assert [line[3] for line in lines] == ["tables"]
+    assert "--table '*' lists each table" in ended.errors
+    assert run("plan", "--task", "compact", "--table", "*").text.count("never run before") == int(lines[0][2])
+
+
 def test_what_is_chosen(house: Path) -> None:
     """By task and by a pattern of tables; nothing is nothing."""
     lines = run("plan", "--task", "compact", "--table", "metrics*", "--json").json["lines"]

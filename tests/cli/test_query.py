@@ -171,7 +171,7 @@ def test_options_of_a_question(config: str) -> None:
     explained = run("-c", config, "query", "--explain", "SELECT * FROM logs")
     assert "engine: duckdb" in explained.text
     took = run("-c", config, "query", "--timing", "SELECT count(*) FROM logs")
-    assert "duckdb, 1 files of" in took.errors
+    assert "duckdb, 1 file of" in took.errors
 
 
 def test_bounds_of_a_question(config: str) -> None:

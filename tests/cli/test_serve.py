@@ -1,6 +1,7 @@
 """`neve serve` on the command line: what is asked of it, and what it says."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -78,7 +79,8 @@ def test_a_taken_port_is_said_before_processes_are_started(tmp_path: Path, monke
         port = str(other.getsockname()[1])
         ended = run("serve", "--only", "receiver,api", "--health-port", "0", "--http-port", port)
     assert (ended.code, ended.data) == (1, b"")
-    assert "set receiver.http_port, or stop the process that listens there" in ended.errors
+    assert "set receiver.http_port, or stop " in ended.errors
+    assert f"(pid {os.getpid()})" in ended.errors
 
 
 @pytest.mark.lake

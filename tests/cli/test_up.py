@@ -22,8 +22,8 @@ from neve.app.demo import server as demo_server
 from neve.app.demo.demo import DemoFolder, demo_settings
 from neve.app.demo.server import explain_delay, prepare, run_server, service_settings
 from neve.app.settings import load_settings
-from neve.cli.demo import SUGGESTED_COMMANDS, format_sent, list_addresses
 from neve.cli.main import neve
+from neve.cli.up import SUGGESTED_COMMANDS, format_sent, list_addresses
 from neve.demo.live import SentTotals
 from neve.errors import NeveError
 from neve.model.signals import Signal
@@ -31,7 +31,7 @@ from neve.model.signals import Signal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-UP = "from neve.cli.demo import up; up()"
+UP = "from neve.cli.up import up; up()"
 # The two parts that need no JVM, on ports that are free.
 LIGHT = {
     "NEVE_SERVE__ONLY": '["receiver", "api"]',

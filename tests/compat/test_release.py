@@ -61,6 +61,7 @@ NEW_TABLES = {
     LOG_STREAMS.name,
     RECORDED.name,
     "audit",
+    "log_volumes",
     "service_edges",
     "trace_summaries",
 }

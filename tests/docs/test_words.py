@@ -31,6 +31,11 @@ MESSAGE_FORMS = re.compile(
     r"there more than once|was silent|would rather|of its own accord|the words of|up to now)\b",
     re.IGNORECASE,
 )
+# A count before a plural noun. "3 of 5 files" and "more than 5 files" are plurals in any case.
+PLURALS = re.compile(
+    r"(?<!of )(?<!represent )(?<!-c )(?<!than )(?<!most )(?<!all )(?<!first )"
+    r"\{[\w.()]+(?::,)?\} (?:files|rows|groups|records|batches|tables|keys)\b"
+)
 # Packages whose docstrings and comments are checked, too.
 PLAIN_PACKAGES = ("autopilot", "demo", "reservoir", "rollup", "search", "tail")
 
@@ -55,6 +60,7 @@ def read_messages(source: str) -> Iterator[str]:
             yield node.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_messages_use_plain_words(package: str) -> None:
     """Users read errors, hints and reasons before any page."""
@@ -75,6 +81,16 @@ def test_messages_and_comments_use_plain_words(package: str) -> None:
     files = sorted((ROOT / "src/neve" / package).rglob("*.py"))
     assert files
     assert [line for file in files for line in find_forms(file.read_text(encoding="utf-8"))] == []
+
+
+def test_counts_agree_with_their_nouns() -> None:
+    """Commands print "1 file", not "1 files": `format_count` has the plural."""
+    files = sorted((ROOT / "src" / "neve" / "cli").rglob("*.py"))
+    assert [
+        f"{file.name}: {text}" for file in files for text in PLURALS.findall(file.read_text(encoding="utf-8"))
+    ] == []
+    assert PLURALS.findall('f"{files:,} files of {size}"')
+    assert not PLURALS.findall("""f"{one} of {all:,} files", f"{format_count(files, 'file')}\"""")
 
 
 def test_a_form_is_found() -> None:

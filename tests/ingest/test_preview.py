@@ -107,7 +107,7 @@ def result(**changes: object) -> IngestResult:
     [
         ({}, "nothing was ingested: no file was found"),
         ({"ignored": ("a.md",)}, "nothing was ingested: no file has a known format"),
-        ({"skipped": (Skipped("a", "it is known"),)}, "nothing was ingested: all 1 files were ingested before"),
+        ({"skipped": (Skipped("a", "it is known"),)}, "nothing was ingested: the file was ingested before"),
         ({"lost": (Skipped("a", "it is missing"),)}, "nothing was ingested: no file could be read"),
     ],
 )  # fmt: skip

@@ -60,6 +60,7 @@ def test_what_was_added_is_to_be_compacted() -> None:
         (Task.COMPACT, "logs", DAY),
         (Task.SEARCH, "logs", ""),
         (Task.SERIES, "log_streams", ""),
+        (Task.SERIES, "log_volumes", ""),
     ]
     assert asked("", "metrics", files=0) == [(Task.ROLLUP, "metrics_1m", ""), (Task.SERIES, "metric_series", "")]
 

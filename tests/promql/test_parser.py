@@ -188,6 +188,7 @@ def parse_or_explain(text: str) -> str:
     return ""
 
 
+@pytest.mark.slow
 @given(st.one_of(st.text(max_size=30), st.text(alphabet="x(){}[]\"'=~!<>+-*/%^,:@ 15mns#by", max_size=25)))
 def test_any_text(text: str) -> None:
     """Any text is parsed, or rejected with line and column."""

@@ -13,9 +13,9 @@ from neve.query.config import QueryConfig
 from neve.query.request import Request
 from neve.query.service import QueryService, no_limits
 from neve.query.sql.error_text import explain_engine_error
-from neve.query.sql.hints import COLUMN_HINTS, FUNCTION_HINTS, LANGUAGES, duckdb_functions
+from neve.query.sql.hints import COLUMN_HINTS, FILES_HINT, FUNCTION_HINTS, LANGUAGES, duckdb_functions
 from neve.query.sql.identifiers import KNOWN
-from neve.query.sql.statement import parse
+from neve.query.sql.statement import OTHER_STATEMENTS, parse
 from tests.query.engines import SCHEMAS
 from tests.query.lakes import ACME
 
@@ -81,7 +81,29 @@ def refuse(service: QueryService, sql: str) -> QueryError:
             "unknown function toStartOfMinute (line 2, column 3)\n    toStartOfMinute(timestamp) FROM logs\n    ^",
             "write date_trunc('minute', timestamp)",
         ),
-        ("SELECT read_text('x')", "the function read_text is not allowed in queries", None),
+        ("SELECT read_text('x')", "the function read_text is not allowed in queries", FILES_HINT),
+        ("SELECT * FROM 'x.parquet'", "'x.parquet' is not a table of the lake", FILES_HINT),
+        (
+            'SELECT * FROM logs WHERE service_name = "cart"',
+            "unknown column 'cart' (line 1, column 41)",
+            "a text has single quotes: 'cart'",
+        ),
+        (
+            "SELECT date_diff(minute, timestamp, now()) FROM logs",
+            "unknown column 'minute' (line 1, column 18)",
+            "a unit of time is a text: 'minute'",
+        ),
+        (
+            "SELECT body.x FROM logs",
+            "unknown table or column 'body' (line 1, column 8)",
+            "did you mean message? `DESCRIBE logs` lists the columns",
+        ),
+        (
+            "SELECT attributes.http.route FROM spans",
+            "attributes.http.route is not a column (line 1, column 8)",
+            "an attribute has its whole name in brackets: attributes['http.route']",
+        ),
+        ("FROM logs | stats count() by service", "syntax error near '|'", "SQL has no pipes: SELECT service_name"),
         ("SELECT uniq(message) FROM logs", "unknown function uniq", "write count(DISTINCT x)"),
         ("SELECT body FROM logs", "unknown column 'body'", "did you mean message? `DESCRIBE logs` lists the columns"),
         (
@@ -107,7 +129,18 @@ def test_errors_have_a_place_and_a_hint(service: QueryService, sql: str, message
     """The word as it was written, its line with a caret, and what to write instead."""
     error = refuse(service, sql)
     assert error.message.startswith(message)
-    assert error.hint == hint
+    assert (error.hint or "").startswith(hint) if hint else error.hint is None
+
+
+def test_statements_that_do_not_read_have_a_hint() -> None:
+    """Each statement of DuckDB that is refused says what to do instead, and those of other systems too."""
+    for kind in (*OTHER_STATEMENTS - {"COMMENT", "EXPLAIN", "FORCE"}, "GRANT"):
+        with pytest.raises(QueryError, match="expected one that only reads") as caught:
+            parse(f"{kind} SELECT ON logs TO x", SCHEMAS)
+        assert caught.value.hint, kind
+    with pytest.raises(QueryError) as caught:
+        parse("SET TimeZone = 'Europe/Rome'", SCHEMAS)
+    assert "--tz" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize(

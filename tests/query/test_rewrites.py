@@ -70,6 +70,17 @@ def test_a_clock_is_a_column(word: str, plain: duckdb.DuckDBPyConnection) -> Non
     assert parse(f"SELECT {word}", SCHEMAS).volatile
 
 
+def test_headers_are_the_text_of_the_statement() -> None:
+    """Tables of a subquery have no added quotes and aliases, and a rewritten function keeps its name."""
+    sql = "SELECT ARRAY(SELECT message FROM logs), date_bin('1 day', timestamp) FROM spans"
+    written = write_for_duckdb(parse(sql, SCHEMAS), {0: "(SELECT 1)", 1: "(SELECT 1)"})
+    assert 'AS "array(SELECT message FROM logs)"' in written
+    assert """AS "date_bin('1 day', timestamp)\"""" in written
+    texts = [f"SELECT (SELECT count(*) FROM {table})" for table in ("logs", "telemetry.logs")]
+    keys = {parse(text, SCHEMAS).normalised_sql for text in texts}
+    assert len(keys) == 2  # a cached result has its own header
+
+
 def test_all_tables_are_listed_with_their_columns(plain: duckdb.DuckDBPyConnection) -> None:
     """SHOW ALL TABLES has one row for each table, with names and types of the same number."""
     rows = answer(plain, "SHOW ALL TABLES")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 import pytest
 from pyiceberg.types import StringType
+from sqlglot import exp
 
 from neve.errors import LimitExceeded, QueryCancelled, QueryError, TableMissing
 from neve.model.signals import Signal
@@ -279,6 +281,79 @@ def test_who_stops_reading_ends_the_query(make_service: Callable[..., QueryServi
     assert service.running(ACME) == ()
 
 
+@pytest.mark.parametrize("ending", ["read", "cancelled", "refused"])
+def test_an_ended_query_keeps_no_statement_and_no_rows(make_service: Callable[..., QueryService], ending: str) -> None:
+    """A client can ask for the state of an ended query, but its parsed statement and its result are freed."""
+    service = make_service(cache_bytes=0)
+    wanted = "no_such_column" if ending == "refused" else "message"
+    statement = f"SELECT {', '.join(['1'] * 500)}, {wanted} FROM logs"
+    rows(ask(service, COUNT))
+    gc.collect()
+    before = count_statement_parts()
+    if ending == "refused":
+        with pytest.raises(QueryError):
+            rows(ask(service, statement))
+    else:
+        running = ask(service, statement)
+        if ending == "read":
+            assert rows(running)
+        else:
+            running.cancel()
+            with pytest.raises(QueryCancelled):
+                rows(running)
+        assert service.find(running.id, ACME) is running
+        assert len(running.schema) == (501 if ending == "read" else 0)
+    for thread in threading.enumerate():
+        if "_insist" in thread.name:
+            thread.join()  # the thread that cancels closes the run
+    gc.collect()
+    assert count_statement_parts() - before < 500
+
+
+def test_a_statement_is_freed_without_a_collection_of_garbage(make_service: Callable[..., QueryService]) -> None:
+    """Parsed statements leave no cycles: a scan for the garbage of many would hold up all threads."""
+    service = make_service(cache_bytes=0)
+    columns = ", ".join(f"message AS c{number}" for number in range(200))
+    statements = [f"SELECT {columns} FROM logs", f"SELECT {columns}, no_such_function() FROM logs"]
+    gc.collect()
+    gc.disable()
+    try:
+        before = count_statement_parts()
+        for sql in statements:
+            with suppress(QueryError):
+                rows(ask(service, sql))
+        assert count_statement_parts() - before < 200
+    finally:
+        gc.enable()
+
+
+def count_statement_parts() -> int:
+    """Return the number of nodes of parsed statements in memory."""
+    return sum(isinstance(one, exp.Expr) for one in gc.get_objects())
+
+
+def test_remembered_statements_are_bounded(
+    make_service: Callable[..., QueryService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest queries that have ended are forgotten where statements are long, never one that runs."""
+    monkeypatch.setattr("neve.query.service.REMEMBERED_CHARACTERS", 100)
+    service = make_service()
+    open_query = ask(service, COUNT)
+    ended = [ask(service, f"{COUNT} -- {number} {'x' * 30}") for number in range(3)]
+    for running in ended:
+        rows(running)
+    last = ask(service, COUNT)
+    assert [service.find(one.id, ACME) is not None for one in (open_query, *ended, last)] == [
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
+    rows(last)
+    rows(open_query)
+
+
 def files_of(lake: Lake, table: str) -> list[Path]:
     """The data files of a table."""
     return [Path(task.file.file_path.removeprefix("file://")) for task in lake.table(table).scan().plan_files()]
@@ -341,7 +416,7 @@ def test_explain_says_what_is_read_and_what_is_not(make_service: Callable[..., Q
     free = [row["plan"] for row in rows(ask(make_service(), f"EXPLAIN {COUNT}"))]
     assert "  no condition that prunes files" in free
     analyzed = [row["plan"] for row in rows(ask(make_service(), f"EXPLAIN ANALYZE {COUNT}"))]
-    assert analyzed[-1].endswith(", 1 rows")
+    assert analyzed[-1].endswith(", 1 row")
 
 
 def test_tables_and_columns(make_service: Callable[..., QueryService]) -> None:

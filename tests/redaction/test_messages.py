@@ -139,6 +139,7 @@ def test_messages_without_a_match_keep_their_bytes() -> None:
     assert b"ada" not in found[1]
 
 
+@pytest.mark.slow
 @given(st.sampled_from(list(Signal)).flatmap(lambda signal: st.tuples(st.just(signal), MESSAGES[signal])))
 def test_decoding_and_encoding_change_nothing(sent: tuple[Signal, Any]) -> None:
     """A rule that has to decode every message, and matches nothing, leaves the same message."""

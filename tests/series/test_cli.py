@@ -21,10 +21,12 @@ def test_run_and_status(elsewhere: Path, iceberg: None) -> None:
     make_metric_lake(elsewhere)
     said = settings_of(elsewhere) | {"state": {"path": str(elsewhere / "state.db")}}
     (elsewhere / "neve.yaml").write_text(json.dumps(said))
-    assert [one["files_missing"] for one in run("series", "status", "--json").json] == [3, 2]
+    assert [one["files_missing"] for one in run("series", "status", "--json").json] == [3, 2, 2]
     first = run("series", "run")
     assert (first.code, first.errors) == (0, "")
     assert "3 files of metrics not read before" in first.text
     again = run("series", "run", "--json").json
-    assert [(one["table"], one["committed"]) for one in again] == [("metric_series", False), ("log_streams", False)]
+    assert [(one["table"], one["committed"]) for one in again] == [
+        (name, False) for name in ("metric_series", "log_streams", "log_volumes")
+    ]
     assert "not read" in run("series", "status").text

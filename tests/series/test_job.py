@@ -17,7 +17,6 @@ from neve.model.signals import Signal
 from neve.otlp import Intake, decode
 from neve.series.config import SeriesConfig
 from neve.series.job import SeriesIndexer
-from neve.series.rows import LOGS, METRICS
 from tests.compact.tables import documents_in
 from tests.promql.storage.otlp_metrics import all_metrics, make_metric_lake, message
 from tests.query.lakes import ACME, NOW, OTHER, fork_lake, logs
@@ -83,8 +82,8 @@ def stored_series(lake: Lake) -> dict[tuple[str, int], tuple[int, int]]:
 
 def test_series_of_all_points(lake: Lake, tmp_path: Path) -> None:
     """After a run the table has each series of each organization once, from its first to its last point."""
-    metrics, streams = indexer(lake, tmp_path).run()
-    assert (metrics.committed, streams.committed) == (True, True)
+    metrics, streams, volumes = indexer(lake, tmp_path).run()
+    assert (metrics.committed, streams.committed, volumes.committed) == (True, True, True)
     assert metrics.reason == "3 files of metrics not read before"
     assert stored_series(lake) == expected_series(lake)
     rows = {row["metric_name"]: row for row in lake.table("metric_series").scan().to_arrow().to_pylist()}
@@ -101,13 +100,13 @@ def test_new_commits_are_read_once(lake: Lake, tmp_path: Path) -> None:
     series = indexer(lake, tmp_path)
     series.run()
     put_metrics(lake, "checkout")
-    assert [one.files_missing for one in series.status()] == [1, 0]
-    result = series.update(METRICS)
+    assert [one.files_missing for one in series.status()] == [1, 0, 0]
+    result = series.update("metric_series")
     assert (result.files, result.partitions) == (1, 1)
     assert stored_series(lake) == expected_series(lake)
-    again = series.update(METRICS)
+    again = series.update("metric_series")
     assert (again.committed, again.reason) == (False, "every file was read")
-    assert [one.files_missing for one in series.status()] == [0, 0]
+    assert [one.files_missing for one in series.status()] == [0, 0, 0]
 
 
 def test_older_rows_are_hashed(lake: Lake, tmp_path: Path) -> None:
@@ -144,7 +143,7 @@ def test_rewrites_are_not_read(lake: Lake, tmp_path: Path) -> None:
     table = lake.table("metrics")
     append_once(table, [], batch_id="empty", operation="test")
     before = stored_series(lake)
-    assert series.update(METRICS).files == 0
+    assert series.update("metric_series").files == 0
     last = lake.table("metrics").current_snapshot()
     assert last is not None
     assert SourcePosition.load(lake.table("metric_series"), SERIES) == SourcePosition(
@@ -165,7 +164,7 @@ def test_streams(lake: Lake, tmp_path: Path) -> None:
     )
     table = lake.table("logs")
     append_once(table, write_files(Target.of(table), rows), batch_id="one more", operation="test")
-    indexer(lake, tmp_path).update(LOGS)
+    indexer(lake, tmp_path).update("log_streams")
     found = [dict(row["resource_attrs"]) for row in lake.table("log_streams").scan().to_arrow().to_pylist()]
     assert {"service.name": "cart", "k8s.pod.name": "p"} in found
 
@@ -180,7 +179,7 @@ def test_days_are_apart(lake: Lake, tmp_path: Path) -> None:
     rows = rows.set_column(1, rows.schema.field(1), moved)
     table = lake.table("metrics")
     append_once(table, write_files(Target.of(table), rows), batch_id="next day", operation="test")
-    indexer(lake, tmp_path).update(METRICS)
+    indexer(lake, tmp_path).update("metric_series")
     rows = lake.table("metric_series").scan().to_arrow()
     first, second = sorted(row["timestamp"] for row in rows.to_pylist() if row["metric_name"] == "memory")
     assert (second - first).days == 1

@@ -114,7 +114,7 @@ class AccessRules:
     def _check_host(self, headers: RawHeaders) -> None:
         host = _host_header(headers)
         if host is None or not (parse_host_header(host) in self.allowed_hosts or _is_local(host)):
-            message = f"the host {(host or '')[:LONGEST_SHOWN]!r} is not served here ({self.section}.allowed_hosts)"
+            message = f"the host {(host or '')[:LONGEST_SHOWN]!r} is not allowed ({self.section}.allowed_hosts)"
             raise Refusal(Verdict.MISDIRECTED, "wrong_host", message)
 
     @property

@@ -126,6 +126,6 @@ def _refusal_response(refusal: Refusal, _scope: Scope) -> JSONResponse:
 
 
 def _not_found(request: Request, error: HTTPException) -> Response:
-    words = f"{request.method} {request.url.path[:LONGEST_SHOWN]} is not served here"
+    words = f"{request.method} {request.url.path[:LONGEST_SHOWN]} was not found"
     hint = f"{PREFIX}/openapi.json lists the available paths"
     return json_response(Failure(error.status_code, "not_found", words, hint=hint, headers=error.headers))

@@ -232,5 +232,5 @@ def source_health_routes(watched: HealthSource, viewers: TrustedCallers) -> list
 
 
 def _not_found(request: Request, error: HTTPException) -> Response:
-    words = f"{request.method} {request.url.path[:LONGEST_SHOWN]} is not served here: GET {', '.join(HEALTH_PATHS)}"
+    words = f"{request.method} {request.url.path[:LONGEST_SHOWN]} was not found: GET {', '.join(HEALTH_PATHS)}"
     return JSONResponse({"error": words}, error.status_code, headers=error.headers)

@@ -318,7 +318,7 @@ def build_application(receiver: Receiver, events: EventReceiver, guard: Guard, g
 
     def elsewhere(request: Request, error: HTTPException) -> Response:
         metrics.count_response("none", HTTP, str(error.status_code))
-        words = f"{request.method} {request.url.path[:LONGEST_SHOWN]} is not served here: {OTLP_PATHS}"
+        words = f"{request.method} {request.url.path[:LONGEST_SHOWN]} was not found: {OTLP_PATHS}"
         return JSONResponse({"code": 12, "message": words}, error.status_code, headers=error.headers)
 
     def refuse(refusal: Refusal, scope: Scope) -> ASGIApp:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from neve.api.port_owner import describe_port_owner
 from neve.app.serve.config import API, RECEIVER
 from neve.app.serve.process_group import ORPHAN_SECONDS
 from neve.errors import EnvironmentFault
@@ -71,9 +72,11 @@ def format_address(host: str, port: int) -> str:
 
 
 def _listen_error(host: str, port: int, setting: str, words: str) -> EnvironmentFault:
+    owner = describe_port_owner(port)
+    reason = words.partition(" (while")[0]  # asyncio repeats the address there
     return EnvironmentFault(
-        f"can't listen on {format_address(host, port)}: {words[:1].lower()}{words[1:]}",
-        hint=f"set {setting}, or stop the process that listens there",
+        f"can't listen on {format_address(host, port)}: {reason[:1].lower()}{reason[1:]}",
+        hint=f"set {setting}, or stop {owner or 'the process that listens there'}",
     )
 
 

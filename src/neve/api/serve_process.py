@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 import threading
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 Ready = Callable[[Addresses], None]
 
+# Collections of a generation of objects before one of the next older. A parsed statement is garbage that only a scan of
+# all objects finds, and every thread waits for it: short scans (after 100,000 new objects, not a million) come often.
+YOUNG_COLLECTIONS, OLD_COLLECTIONS = 5, 2
 API_NICENESS = 3  # an acknowledgement takes little CPU time, and does not wait for queries
 
 log = get_logger("neve.api")
@@ -62,6 +66,7 @@ def run_api(settings: Settings, lake: Lake, instance: str, ready: Ready) -> int:
     """Run the API until asked to stop."""
     from neve.api.api_server import open_api  # noqa: PLC0415 - as above
 
+    gc.set_threshold(gc.get_threshold()[0], YOUNG_COLLECTIONS, OLD_COLLECTIONS)
     os.nice(API_NICENESS)  # the processes that run queries inherit it, and the time slices
     request_time_slices(SHORT_NANOSECONDS)
     with _process(settings, instance, "api") as board:

@@ -12,7 +12,7 @@ import click
 
 from neve.cli.ingest_output import find_exit_code, show_ingest, show_preview
 from neve.cli.output import json_option, org_option, print_json, print_json_line, print_text, progress_bar
-from neve.text import format_bytes, format_duration
+from neve.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -210,7 +210,8 @@ def _show_batch(batch: BatchResult, as_json: bool) -> None:
         f"{sum(batch.rejected.values()):,} rejected ({', '.join(sorted(batch.rejected))})" if batch.rejected else "",
         f"{sum(batch.duplicates.values()):,} known already" if batch.duplicates else "",
         f"{batch.replayed:,} seen before" if batch.replayed else "",
-        f"{format_bytes(batch.bytes_in)} in, {format_bytes(batch.bytes_out)} out in {batch.data_files} files",
+        f"{format_bytes(batch.bytes_in)} in",
+        f"{format_bytes(batch.bytes_out)} out in {format_count(batch.data_files, 'file')}",
         f"{format_duration(batch.seconds)}",
         f"lag {format_duration(batch.lag_seconds)}" if batch.lag_seconds is not None else "",
     ]
@@ -223,7 +224,7 @@ def _show_stream(result: StreamResult, as_json: bool) -> None:
         return
     total = sum(result.records.values())
     print_text(
-        f"{total:,} records of {result.messages:,} messages in {result.batches} batches, "
+        f"{format_count(total, 'record')} of {result.messages:,} messages in {format_count(result.batches, 'batch')}, "
         f"{format_duration(result.seconds)}"
     )
 

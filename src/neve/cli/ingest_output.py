@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from neve.cli.output import escape_controls, print_note, print_text
-from neve.text import format_bytes
+from neve.text import format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ def show_ingest(result: IngestResult) -> None:
     for reason, count in sorted(result.rejected.items()):
         print_text(f"          - {count:,} {reason}")
     if result.duplicates:
-        print_text(f"known     {sum(result.duplicates.values()):,} records were in the lake already and were skipped")
+        print_text(f"known     {format_count(sum(result.duplicates.values()), 'record')} skipped: in the lake already")
     if result.duplicate_keys:
         print_text(f"          {result.duplicate_keys:,} duplicate attribute keys: the types have the earlier values")
     if result.pointless_metrics:
@@ -35,7 +35,7 @@ def show_ingest(result: IngestResult) -> None:
     packed = f" ({format_bytes(result.bytes_unpacked)} unpacked)" if result.bytes_unpacked != result.bytes_in else ""
     print_text(
         f"bytes     {format_bytes(result.bytes_in)} in{packed}, "
-        f"{format_bytes(result.bytes_out)} out in {result.data_files} files"
+        f"{format_bytes(result.bytes_out)} out in {format_count(result.data_files, 'file')}"
     )
     print_text(f"seconds   {result.seconds:.1f}")
 
@@ -77,7 +77,8 @@ def find_exit_code(*, failed: bool, ignored: bool) -> int:
 
 def _explain_empty(result: IngestResult) -> str:
     if result.skipped:
-        return f"all {len(result.skipped)} files were ingested before"
+        count = len(result.skipped)
+        return "the file was ingested before" if count == 1 else f"all {count:,} files were ingested before"
     if result.lost:
         return "no file could be read"
     return "no file has a known format" if result.ignored else "no file was found"

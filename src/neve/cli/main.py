@@ -38,7 +38,7 @@ EXTERNAL_PACKAGES = ("botocore", "psycopg2", "pyiceberg", "requests", "sqlalchem
 SECTIONS = {  # of `neve --help`: the module of each command
     "Start": {
         "demo": "neve.cli.demo",
-        "up": "neve.cli.demo",
+        "up": "neve.cli.up",
         "init": "neve.cli.lake",
         "doctor": "neve.cli.lake",
         "setup": "neve.cli.installation",

@@ -121,6 +121,7 @@ def follow_status(look: Callable[[], StatusReport], every: float) -> None:
 
 TASKS = ("compact", "maintain", "rollup", "search", "series", "traces", "autopilot")
 ALL_TABLES = "all tables"
+MANY_TABLES = 4  # with the same work for the same reason: their number instead of their names
 
 
 @click.command(short_help="Show upcoming maintenance with its times and reasons.")
@@ -156,7 +157,7 @@ def plan(context: Context, task: str | None, pattern: str | None, as_json: bool)
     if as_json:
         print_json(_plan_document(found, lines))
         return
-    _show_plan(found, lines)
+    _show_plan(found, lines, is_grouped=pattern is None)
 
 
 def _is_selected(line: ForecastEntry, task: str | None, pattern: str | None) -> bool:
@@ -172,21 +173,23 @@ def _plan_document(found: Forecast, lines: list[ForecastEntry]) -> dict[str, Any
     }
 
 
-def _show_plan(found: Forecast, lines: list[ForecastEntry]) -> None:
+def _show_plan(found: Forecast, lines: list[ForecastEntry], *, is_grouped: bool) -> None:
     if not lines:
         print_text("nothing is scheduled")
     else:
+        names: dict[tuple[str, ...], list[str]] = {}  # of tables with the same work for the same reason
+        for line in lines:
+            work = (_format_when(line.when, found.at), line.task.value, line.state.value, line.policy, line.why)
+            names.setdefault(work, []).append(f"{line.table or ALL_TABLES} {line.window}".rstrip())
         rows = [
-            (
-                _format_when(line.when, found.at),
-                line.task.value,
-                f"{line.table or ALL_TABLES} {line.window}".rstrip(),
-                line.state.value,
-                line.policy,
-                line.why,
+            (when, task, table, state, policy, why)
+            for (when, task, state, policy, why), tables in names.items()
+            for table in (
+                tables if len(tables) < MANY_TABLES or not is_grouped else [format_count(len(tables), "table")]
             )
-            for line in lines
         ]
+        if len(rows) < len(lines):
+            print_note("--table '*' lists each table")
         print_table(("when", "task", "table", "state", "policy", "why"), rows)
     print_text(f"policies: {found.source}")
     if found.warnings:

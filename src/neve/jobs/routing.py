@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from neve.jobs.job import REQUESTED_TASKS, Task
 from neve.model.levels import LEVELS
-from neve.model.signals import SERIES_TABLES, TRACE_TABLES
+from neve.model.signals import SERIES_TABLES, TRACE_TABLES, VOLUME_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -63,8 +63,9 @@ def tables_for(task: Task, tables: Sequence[str]) -> list[str]:
         case Task.SEARCH:
             return [name for name in SEARCHED_TABLES if name in tables]
         case Task.SERIES | Task.TRACES:
-            made = SERIES_TABLES if task is Task.SERIES else TRACE_TABLES
-            return [name for name in made.values() if name in tables]
+            by_series = (*SERIES_TABLES.values(), *VOLUME_TABLES.values())
+            made = by_series if task is Task.SERIES else TRACE_TABLES.values()
+            return [name for name in made if name in tables]
     return list(tables)
 
 
@@ -121,8 +122,7 @@ def find_requested_jobs(announcement: Announcement) -> list[tuple[Task, str, str
         found.append((Task.ROLLUP, NEXT_OF[announcement.table].table, ""))
     if announcement.table == SEARCHED_TABLE:
         found.append((Task.SEARCH, SEARCHED_TABLE, ""))
-    if announcement.table in SERIES_TABLES:
-        found.append((Task.SERIES, SERIES_TABLES[announcement.table], ""))
-    if announcement.table in TRACE_TABLES:
-        found.append((Task.TRACES, TRACE_TABLES[announcement.table], ""))
+    for task, made in ((Task.SERIES, SERIES_TABLES), (Task.SERIES, VOLUME_TABLES), (Task.TRACES, TRACE_TABLES)):
+        if announcement.table in made:
+            found.append((task, made[announcement.table], ""))
     return found

@@ -27,6 +27,7 @@ from pyiceberg.types import (
 
 from neve.errors import LakeError
 from neve.lake.duckdb import find_link_path, quote_literal
+from neve.lake.time_ranges import EVERYTHING, Ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -87,6 +88,17 @@ def scan_tasks_sql(schema: Schema, tasks: Sequence[FileScanTask], names: Sequenc
     source = f"read_parquet({paths}, {select_by_id(fields)}, hive_partitioning = false) AS data"
     listed = ", ".join(quote_name(name) for name in names)
     return f"(SELECT {listed}, filename FROM {source}{exclude_deleted_sql(deletes) if deletes else ''})"  # noqa: S608 - quoted
+
+
+def match_times(ranges: Ranges, time: str, scale: int = 1) -> str:
+    """Return the condition that a time is in one of some ranges. It has `scale` units in a microsecond.
+
+    >>> match_times(Ranges.of([(1, 2)]), "time_ns", 1000)
+    '(time_ns >= 1000 AND time_ns < 2000)'
+    """
+    if ranges == EVERYTHING:
+        return "true"
+    return " OR ".join(f"({time} >= {start * scale} AND {time} < {end * scale})" for start, end in ranges)
 
 
 SIMPLE_TYPES: dict[type[IcebergType], str] = {

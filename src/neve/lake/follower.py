@@ -20,8 +20,10 @@ from pyiceberg.manifest import DataFileContent
 
 from neve.lake.commit.append import append_once, require_snapshot
 from neve.lake.commit.java_commit import retry_conflicts
+from neve.lake.read.file_values import read_time_bounds
 from neve.lake.read.positions import Changes, SourcePosition, find_changes
-from neve.lake.read.snapshot_files import iterate_entries
+from neve.lake.read.snapshot_files import iterate_entries, list_changed_files
+from neve.lake.time_ranges import EVERYTHING, Ranges
 from neve.text import format_count
 
 if TYPE_CHECKING:
@@ -111,6 +113,22 @@ class FollowStep:
         if not changes.gap and not changes.commits:
             return []
         return [one.data_file for one in iterate_data_entries(self.source, self.position.sequence)]
+
+    def find_changed_times(self, micros: int, most: int) -> tuple[int, Ranges]:
+        """Return the number of new files, and the times of all files that came or went since the position.
+
+        Times are whole windows of `micros`, in at most so many ranges, or everything if they are unknown.
+        """
+        changes = self.changes
+        if self.position is None or changes.gap:
+            return len(self.list_new_files()), EVERYTHING
+        files, found = 0, Ranges()
+        for snapshot in changes.commits:
+            for one in list_changed_files(self.source, snapshot):
+                files += one.added
+                bounds = read_time_bounds(self.source, one.file)
+                found |= EVERYTHING if bounds is None else Ranges.of([(bounds[0], bounds[1] + 1)])
+        return files, found.align(micros).join_to(most) if found.is_bounded else EVERYTHING
 
     def commit_part(self, change: TableChange) -> None:
         """Commit a part of the change without a position: a run that is killed later does the whole work again."""

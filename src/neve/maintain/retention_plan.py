@@ -15,7 +15,7 @@ from neve.lake.calendar import Unit, from_ordinal, to_ordinal
 from neve.maintain.snapshots import format_time
 from neve.maintain.step import KEEP, Entry
 from neve.model.decision_tables import OPEN_TRACES
-from neve.model.signals import NAMESPACE, SERIES_TABLES, TRACE_TABLES, Signal
+from neve.model.signals import NAMESPACE, SERIES_TABLES, TRACE_TABLES, VOLUME_TABLES, Signal
 from neve.model.tables import INGESTED_FILES, ORGANIZATION, SEARCH_INDEX, SPAN_REPEATS, SPANS
 from neve.text import format_count
 
@@ -33,6 +33,7 @@ BY_NAME_ONLY = (INGESTED_FILES.name, SEARCH_INDEX.name, OPEN_TRACES.name)
 FOLLOWED_TABLES = {
     SPAN_REPEATS.name: SPANS.name,
     **{series: source for source, series in SERIES_TABLES.items()},
+    **{volumes: source for source, volumes in VOLUME_TABLES.items()},
     **dict.fromkeys(TRACE_TABLES.values(), SPANS.name),
 }
 

@@ -1,9 +1,12 @@
-"""Tables of series and of log streams: one row for each and day, so that labels are known without the data."""
+"""Tables of series and of log streams: one row for each and day, so that labels are known without the data.
+
+The table of volumes has the lines and bytes of log streams by minute, so that sizes are known without the lines.
+"""
 
 import pyarrow as pa
 
 from neve.model.columns import STRING_MAP, TIMESTAMP, Column, Table
-from neve.model.signals import SERIES_TABLES
+from neve.model.signals import SERIES_TABLES, VOLUME_TABLES
 
 _OWNER = Column("organization_id", pa.string(), "tenant that it belongs to", required=True)
 _DAY = Column("timestamp", TIMESTAMP, "start of the day (UTC)", required=True)
@@ -59,5 +62,28 @@ LOG_STREAMS = Table(
     ),
     partition=_PARTITION,
     sort=("service_name", "stream_id"),
+    bounded=("organization_id", "timestamp", "stream_id", "service_name"),
+)
+
+MINUTE = pa.struct([("minute", pa.int32()), ("lines", pa.int64()), ("bytes", pa.int64())])
+# The time and the text of a line as LogQL reads them, in SQL of DuckDB.
+LINE_TIME = "coalesce(nullif(time_unix_nano, 0), nullif(observed_time_unix_nano, 0), epoch_ns(timestamp))"
+LINE_TEXT = "coalesce(message, '')"
+
+LOG_VOLUMES = Table(
+    name=VOLUME_TABLES["logs"],
+    comment="sizes of log streams: one row per stream and hour, written by `neve series run`",
+    columns=(
+        _OWNER,
+        Column("timestamp", TIMESTAMP, "start of the hour (UTC)", required=True),
+        Column("stream_id", pa.int64(), "id of the stream, as in logs; null for logs of older releases"),
+        Column("service_name", pa.string(), "service.name of the resource"),
+        Column("resource_attrs", STRING_MAP, "the attributes that are labels of streams"),
+        Column("lines", pa.int64(), "lines of the hour", required=True),
+        Column("bytes", pa.int64(), "bytes of their texts", required=True),
+        Column("minutes", pa.list_(MINUTE), "lines and bytes by minute of the hour"),
+    ),
+    partition=(("organization_id", "identity"), ("timestamp", "hour")),
+    sort=("timestamp", "service_name", "stream_id"),
     bounded=("organization_id", "timestamp", "stream_id", "service_name"),
 )

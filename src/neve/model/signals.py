@@ -31,6 +31,8 @@ class Signal(StrEnum):
 
 # The table of the series of a table, or of its streams.
 SERIES_TABLES = {"metrics": "metric_series", "logs": "log_streams"}
+# The table of the sizes of a table's streams.
+VOLUME_TABLES = {"logs": "log_volumes"}
 TRACE_SUMMARIES_TABLE, SERVICE_EDGES_TABLE = "trace_summaries", "service_edges"
 # The tables about traces, each by the table that it is made from.
 TRACE_TABLES = {"spans": TRACE_SUMMARIES_TABLE, TRACE_SUMMARIES_TABLE: SERVICE_EDGES_TABLE}

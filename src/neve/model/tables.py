@@ -17,7 +17,7 @@ from neve.model.properties import METRICS_PREFIX, TARGET_FILE_SIZE_BYTES
 from neve.model.query_log import QUERIES
 from neve.model.recorded import RECORDED
 from neve.model.rollups import ROLLUPS
-from neve.model.series_tables import LOG_STREAMS, METRIC_SERIES
+from neve.model.series_tables import LOG_STREAMS, LOG_VOLUMES, METRIC_SERIES
 from neve.model.signals import Signal
 from neve.model.trace_tables import SERVICE_EDGES, TRACE_SUMMARIES
 
@@ -359,7 +359,8 @@ LOGS_SAMPLE = declare_sample_table(LOGS)
 SPANS_SAMPLE = declare_sample_table(SPANS)
 
 TABLES = (
-    *(SPANS, SPAN_REPEATS, LOGS, METRICS, *ROLLUPS, METRIC_SERIES, LOG_STREAMS, TRACE_SUMMARIES, SERVICE_EDGES),
+    *(SPANS, SPAN_REPEATS, LOGS, METRICS, *ROLLUPS, METRIC_SERIES, LOG_STREAMS, LOG_VOLUMES),
+    *(TRACE_SUMMARIES, SERVICE_EDGES),
     *(QUARANTINE, INGESTED_FILES, SEARCH_INDEX, QUERIES, AUDIT),
     *(DECISIONS, OPEN_TRACES, SAMPLED_SPANS, LOGS_SAMPLE, SPANS_SAMPLE, RECORDED),
 )

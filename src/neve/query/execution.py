@@ -298,10 +298,14 @@ class RunningQuery:
             if self.state != "running":
                 return
             self.state, self.error = state, error
-            run = self._run
+            # Ended queries are remembered. A run would keep its statement, its plan and rows of its result in memory.
+            run, rest = self._run, self._rest
+            columns = run.schema if state == "done" else pa.schema([])
+            self._run, self._first, self._rest = StoredRun(columns.empty_table()), None, iter(())
         if self._timer:
             self._timer.cancel()
         run.close()
+        del rest  # only now: it reads from the run
         self.statistics = replace(self.statistics, seconds=time.monotonic() - self._began)
         self._ended(self._entry(limit))
 

@@ -17,7 +17,7 @@ from pyiceberg.expressions import And
 from neve.lake.duckdb import quote_literal, to_duckdb_path
 from neve.lake.read.positions import SourcePosition
 from neve.model.commits import SERIES, TRACES
-from neve.model.signals import SERIES_TABLES, TRACE_TABLES
+from neve.model.signals import SERIES_TABLES, TRACE_TABLES, VOLUME_TABLES
 from neve.predicate.names import fold
 from neve.query.cache import CacheKey
 from neve.query.engine.duckdb import DUCKDB
@@ -34,6 +34,7 @@ from neve.query.sql.catalog_tables import format_type
 from neve.query.sql.duckdb_statement import DuckDBStatement, draw_source_names
 from neve.query.sql.statement import find_lake_tables, write_for_duckdb, write_for_spark
 from neve.query.table_versions import find_version_sequence, table_version
+from neve.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -183,7 +184,7 @@ def plan_query(
     plans: dict[int, FilePlan] = {}
     for number, table in of_number.items():
         check()
-        since = _find_first_sequence(table, look, request)
+        since = _find_first_sequence(table, look, request, statement)
         plans[number] = sources.planner.plan(table, scans[number], request.organization, request.time, since)
     check()
     statistics = Statistics(
@@ -201,17 +202,21 @@ def plan_query(
     return QueryPlan(request, statement, of_number, scans, plans, statistics)
 
 
-def _find_first_sequence(table: Table, look: CatalogView, request: Request) -> int:
+def _find_first_sequence(table: Table, look: CatalogView, request: Request, statement: Statement) -> int:
     """Return the sequence number of commits whose files a request leaves out, and those of earlier ones; 0: none."""
-    seen = find_seen_sequence(table, look) if request.only_new_files else 0
+    seen = find_seen_sequence(table, look, statement.tables) if request.only_new_files else 0
     version = request.added_since.get(table.name()[-1])
     return seen if version is None else max(seen, find_version_sequence(table, version))
 
 
-def find_seen_sequence(table: Table, look: CatalogView) -> int:
-    """Return the number of the newest commit that the table of a table's series, or traces, has seen; 0: none."""
+def find_seen_sequence(table: Table, look: CatalogView, named: Collection[str] = ()) -> int:
+    """Return the number of the newest commit that the table of a table's series, or traces, has seen; 0: none.
+
+    In a statement that names the table of volumes, it is the newest commit that this table has seen.
+    """
     name = table.name()[-1]
-    for tables, stream in ((SERIES_TABLES, SERIES), (TRACE_TABLES, TRACES)):
+    is_volume = VOLUME_TABLES.get(name) in named
+    for tables, stream in ((VOLUME_TABLES if is_volume else SERIES_TABLES, SERIES), (TRACE_TABLES, TRACES)):
         if name in tables:
             return SourcePosition.read_sequence(look.table(tables[name]), stream, table)
     return 0
@@ -298,8 +303,8 @@ def explain_plan(prepared: QueryPlan, measured: Sequence[str] = ()) -> pa.Table:
     for scan in statistics.scans:
         lines += _format_scan(scan)
     lines.append(
-        f"total: {statistics.files:,} files of {statistics.bytes:,} bytes are read, "
-        f"{statistics.pruned_files:,} of {statistics.pruned_bytes:,} bytes are skipped"
+        f"total: reads {_format_files(statistics.files, statistics.bytes)}, "
+        f"skips {_format_files(statistics.pruned_files, statistics.pruned_bytes)}"
     )
     if prepared.statement.not_portable:
         lines.append(f"not for Spark: {prepared.statement.not_portable}")
@@ -311,10 +316,14 @@ def explain_plan(prepared: QueryPlan, measured: Sequence[str] = ()) -> pa.Table:
 
 def _format_scan(scan: ScanStatistics) -> list[str]:
     return [
-        f"{scan.table} at snapshot {scan.snapshot or 'none'}: {scan.files:,} files of {scan.bytes:,} bytes, "
-        f"{scan.pruned_files:,} of {scan.pruned_bytes:,} bytes pruned",
+        f"{scan.table} at snapshot {scan.snapshot or 'none'}: {_format_files(scan.files, scan.bytes)}, "
+        f"{_format_files(scan.pruned_files, scan.pruned_bytes)} pruned",
         f"  by {scan.predicate}" if scan.predicate else "  no condition that prunes files",
     ]
+
+
+def _format_files(files: int, size: int) -> str:
+    return f"{format_count(files, 'file')} of {format_count(size, 'byte')}"
 
 
 class MeasuredRun(StoredRun):
@@ -330,7 +339,7 @@ class MeasuredRun(StoredRun):
         began = time.monotonic()
         self._run.begin()
         rows = sum(batch.num_rows for batch in self._run.batches())
-        took = f"ran in {(time.monotonic() - began) * 1000:.1f} ms, {rows:,} rows"
+        took = f"ran in {(time.monotonic() - began) * 1000:.1f} ms, {format_count(rows, 'row')}"
         self._table = explain_plan(self._prepared, [took])
 
     def interrupt(self) -> None:

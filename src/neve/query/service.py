@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from neve.query.tables import TableFacts
 
 
-REMEMBERED = 1000  # finished queries whose state clients can request
+REMEMBERED = 1000  # queries whose state clients can request, also after they have ended
+REMEMBERED_CHARACTERS = 10_000_000  # of their statements
 
 LimitsOf = Callable[[str, str], Limits]
 
@@ -171,9 +172,12 @@ class QueryService:
     def _remember(self, running: RunningQuery) -> None:
         with self._lock:
             self._known[running.id] = running
-            ended = [one.id for one in self._known.values() if one.state != "running"]
-            for query_id in ended[: max(0, len(self._known) - REMEMBERED)]:
-                del self._known[query_id]
+            characters = sum(len(one.sql) for one in self._known.values())
+            for ended in [one for one in self._known.values() if one.state != "running"]:
+                if len(self._known) <= REMEMBERED and characters <= REMEMBERED_CHARACTERS:
+                    break
+                del self._known[ended.id]
+                characters -= len(ended.sql)
 
     def _end(self, entry: QueryLogEntry, who: tuple[str, str]) -> None:
         self._gate.leave(who)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Protocol
@@ -21,6 +22,7 @@ from neve.query.query_plan import (
     show_tables,
 )
 from neve.query.request import UTC_ZONE, Statistics
+from neve.query.sql.dialect import unlink
 from neve.query.sql.pivots import fill_pivots, values_statement
 from neve.query.sql.statement import parse, pin_clock
 from neve.query.sql.templates import StatementTemplates
@@ -76,21 +78,26 @@ class StatementRunner:
         """Begin the statement of a request. Blocks until its first rows are available."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                with self.turns.measure(running.organization), planning_errors():
-                    statement = self.parse(running)
-                    schemas = statement.schemas
-                    running.columns = {name: schemas[name].names for name in statement.tables if name in schemas}
-                    prepared = None if statement.open_pivots else self._plan(running, statement)
-                if prepared is None:
-                    prepared = self._plan_pivots(running, statement, limits)
-                running.statistics = prepared.statistics
-                running.normalised, running.tables = statement.normalised_sql, prepared.statement.tables
-                self._begin_plan(running, prepared, limits)
+                return self._begin_statement(running, limits)
             except FilesMissing:
                 if attempt == ATTEMPTS:
                     raise
-            else:
-                return
+        return None
+
+    def _begin_statement(self, running: RunningQuery, limits: Limits) -> None:
+        with ExitStack() as parsed:
+            with self.turns.measure(running.organization), planning_errors():
+                statement = self.parse(running)
+                parsed.callback(unlink, statement.tree)
+                schemas = statement.schemas
+                running.columns = {name: schemas[name].names for name in statement.tables if name in schemas}
+                prepared = None if statement.open_pivots else self._plan(running, statement)
+            if prepared is None:
+                prepared = self._plan_pivots(running, statement, limits)
+            running.statistics = prepared.statistics
+            running.normalised, running.tables = statement.normalised_sql, prepared.statement.tables
+            self._begin_plan(running, prepared, limits)
+            unlink(prepared.statement.tree)  # may be a copy; the engine has its text
 
     def parse(self, running: RunningQuery) -> Statement:
         """Parse the statement of a query, in the turn of its organization."""

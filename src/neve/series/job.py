@@ -1,7 +1,8 @@
 """The upkeep of the tables of series: read the files of new commits, and replace the days that they change.
 
 One commit replaces all of them. It holds the position in the source, so that rows and position change together. Rows
-that are read twice change nothing. Runs need no JVM: they read the identity of rows alone, file by file.
+that are read twice change nothing. Runs need no JVM: they read the identity of rows alone, file by file. The sizes of
+log streams are a table of their own (`volumes.py`).
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ import pyarrow as pa
 from pyiceberg.expressions import And, GreaterThanOrEqual, In, LessThanOrEqual, Reference
 from pyiceberg.table import FileScanTask
 
+from neve.errors import LakeError
+from neve.lake.duckdb import open_scratch_database
 from neve.lake.follower import Follower, FollowMetrics, Progress, TableChange, scan_batches
 from neve.lake.read.file_values import partition_values
 from neve.lake.read.snapshot_files import scan_files
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.commits import SERIES
+from neve.model.signals import VOLUME_TABLES
 from neve.series.rows import KINDS, make_rows, merge_rows
+from neve.series.volumes import VolumeUpdate
 from neve.state.leases import hold_worker_lease
 
 if TYPE_CHECKING:
@@ -35,6 +40,10 @@ if TYPE_CHECKING:
     from neve.state.documents import Documents
     from neve.state.leases import Lease
 
+SOURCES = {
+    **{kind.target.name: kind.source for kind in KINDS},
+    **{table: source for source, table in VOLUME_TABLES.items()},
+}
 MERGED_ROWS = 200_000  # rows of series that wait until they are merged
 METRICS = FollowMetrics.create("neve_series", "series")
 
@@ -51,20 +60,37 @@ class SeriesIndexer:
 
     def run(self) -> list[FollowResult]:
         """Update all tables."""
-        return [self.update(kind) for kind in KINDS]
+        return [self.update(table) for table in SOURCES if self._has(table)]
 
-    def update(self, kind: SeriesKind) -> FollowResult:
-        """Update one table."""
-        name, seconds = f"{SERIES}:{kind.target.name}", self.config.lease_seconds
+    def update(self, table: str) -> FollowResult:
+        """Update one table. Raises `LakeError` if it is none of these."""
+        if table not in SOURCES:
+            raise LakeError(f"{table} is not a table of series, expected {', '.join(SOURCES)}")
+        kind = next((one for one in KINDS if one.target.name == table), None)
+        name, seconds = f"{SERIES}:{table}", self.config.lease_seconds
         with hold_worker_lease(self.documents, name, seconds=seconds, what="series", steal=self.steal) as lease:
-            return self._follow(kind).update(lambda step: self._plan(kind, step, lease), lease.check)
+            return self._follow(table).update(
+                lambda step: self._count(step, lease) if kind is None else self._plan(kind, step, lease), lease.check
+            )
 
     def status(self) -> list[FollowStatus]:
         """Return the status of all tables. Reads metadata alone."""
-        return [self._follow(kind).find_status() for kind in KINDS]
+        return [self._follow(table).find_status() for table in SOURCES if self._has(table)]
 
-    def _follow(self, kind: SeriesKind) -> Follower:
-        return Follower(self.lake, kind.source, kind.target.name, SERIES, METRICS)
+    def _has(self, table: str) -> bool:
+        """Return whether the lake has a table: lakes of older releases have no volumes before `neve init`."""
+        return table not in VOLUME_TABLES.values() or table in self.lake.table_names()
+
+    def _follow(self, table: str) -> Follower:
+        return Follower(self.lake, SOURCES[table], table, SERIES, METRICS)
+
+    def _count(self, step: FollowStep, lease: Lease) -> TableChange:
+        """Count the lines of minutes that changed."""
+        lake = self.lake
+        with open_scratch_database(
+            lake.s3, on_s3=lake.lake.on_s3, memory_mb=self.config.memory_mb, threads=self.config.threads
+        ) as connection:
+            return VolumeUpdate(connection, step, lease.check).replace_minutes()
 
     def _plan(self, kind: SeriesKind, step: FollowStep, lease: Lease) -> TableChange:
         files = step.list_new_files()

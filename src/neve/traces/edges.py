@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from neve.lake.duckdb_sql import scan_tasks_sql
+from neve.lake.duckdb_sql import match_times, scan_tasks_sql
 from neve.lake.follower import TableChange
-from neve.lake.read.file_values import partition_values, read_time_bounds
-from neve.lake.read.snapshot_files import filter_by_time, list_changed_files, scan_files
-from neve.lake.time_ranges import EVERYTHING, Ranges
+from neve.lake.read.file_values import partition_values
+from neve.lake.read.snapshot_files import filter_by_time, scan_files
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.trace_tables import BUCKET_SCALE, LOWEST_BUCKET, SERVICE_EDGES
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from neve.lake.follower import FollowStep
+    from neve.lake.time_ranges import Ranges
 
 MINUTE_MICROS = 60_000_000
 TIME_RANGES = 8  # of filters: planning takes longer with each range and file
@@ -42,7 +42,7 @@ class EdgeUpdate:
 
     def replace_minutes(self) -> TableChange:
         """Return the change that replaces the rows of all trace minutes that changed."""
-        files, ranges = self._find_changes()
+        files, ranges = self.step.find_changed_times(MINUTE_MICROS, TIME_RANGES)
         change = TableChange(files=files)
         if not ranges:
             return change
@@ -52,7 +52,7 @@ class EdgeUpdate:
         names = SERVICE_EDGES.schema.names
         left = self.connection.execute(
             f"SELECT {', '.join(names)} FROM {scan_tasks_sql(self.step.target.schema(), tasks, names)} "
-            f"WHERE NOT ({_match_times(ranges, 'trace_minute')})"
+            f"WHERE NOT ({match_times(ranges, 'epoch_us(trace_minute)')})"
         )
         rows = pa.concat_tables([left.to_arrow_table().cast(SERVICE_EDGES.schema), new])
         change.removed = [task.file for task in tasks]
@@ -61,20 +61,6 @@ class EdgeUpdate:
         change.rows = new.num_rows
         change.partitions = len({partition_values(file) for file in change.added})
         return change
-
-    def _find_changes(self) -> tuple[int, Ranges]:
-        """Return the number of new files, and the minutes of all traces in files that came or went."""
-        source = self.step.source
-        changes = self.step.changes
-        if self.step.position is None or changes.gap:
-            return len(self.step.list_new_files()), EVERYTHING
-        files, found = 0, Ranges()
-        for snapshot in changes.commits:
-            for one in list_changed_files(source, snapshot):
-                files += one.added
-                bounds = read_time_bounds(source, one.file)
-                found |= EVERYTHING if bounds is None else Ranges.of([(bounds[0], bounds[1] + 1)])
-        return files, found.align(MINUTE_MICROS).join_to(TIME_RANGES) if found.is_bounded else EVERYTHING
 
     def _count_calls(self, ranges: Ranges) -> pa.Table:
         """Return the rows of the traces that began in some minutes."""
@@ -85,7 +71,7 @@ class EdgeUpdate:
             "call.client, call.server, call.connection_type, call.is_failed, call.weight, "
             f"{_write_seconds('client')} AS client_seconds, {_write_seconds('server')} AS server_seconds "
             "FROM (SELECT organization_id, date_trunc('minute', timestamp) AS trace_minute, unnest(calls) AS call "
-            f"FROM {spread} WHERE {_match_times(ranges, 'timestamp')})"
+            f"FROM {spread} WHERE {match_times(ranges, 'epoch_us(timestamp)')})"
         )
         found = self.connection.execute(
             f"SELECT {_KEYS}, calls, errors, estimated_calls, estimated_errors, server_seconds, client_seconds, "
@@ -116,10 +102,3 @@ def _write_buckets(side: str) -> str:
         f"SELECT {_KEYS}, {bucket} AS bucket, sum(weight) AS weight FROM calls GROUP BY ALL) "
         f"WHERE bucket IS NOT NULL GROUP BY {_KEYS})"
     )
-
-
-def _match_times(ranges: Ranges, column: str) -> str:
-    """Return the condition that a time is in one of some ranges."""
-    if ranges == EVERYTHING:
-        return "true"
-    return " OR ".join(f"(epoch_us({column}) >= {start} AND epoch_us({column}) < {end})" for start, end in ranges)

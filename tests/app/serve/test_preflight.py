@@ -42,6 +42,7 @@ def test_an_embedded_catalog_without_tables_is_refused(empty: Lake) -> None:
     check_lake(empty, RECEIVER)
 
 
+@pytest.mark.lake
 def test_queries_read_an_embedded_catalog_while_a_commit_is_under_way(tmp_path: Path) -> None:
     """A server gives it a write-ahead log, and a reader does not wait for a writer."""
     place = LakeConfig(warehouse=str(tmp_path / "warehouse"))

@@ -100,3 +100,11 @@ def test_columns_of_the_named_table_are_offered_first() -> None:
     words = list_completions("SELECT ser FROM jobs", NAMES)
     assert words.index("server") < words.index("service_name")
     assert len(words) == len(set(words))
+
+
+def test_tables_are_offered_where_one_is_named() -> None:
+    """After FROM, JOIN and DESCRIBE, and in a list of tables; elsewhere columns are first."""
+    for before in ("SELECT 1 FROM ", "select 1 from logs, jo", "SELECT 1 FROM logs JOIN j", "DESCRIBE ", "\\d l"):
+        assert list_completions(before, NAMES, before)[0] in NAMES
+    for before in ("SELECT ser", "SELECT 1 FROM logs WHERE s", "SELECT 1 FROM logs JOIN jobs ON s"):
+        assert list_completions(before, NAMES, before)[0] not in NAMES

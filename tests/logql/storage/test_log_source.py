@@ -13,7 +13,8 @@ from neve.logql.follow import begin, poll
 from neve.logql.language.parser import parse_selector
 from neve.logql.storage import log_source
 from neve.logql.storage.conditions import list_inner_words, write_conditions
-from neve.logql.storage.stream_catalog import list_sizes, list_streams
+from neve.logql.storage.stream_catalog import list_streams
+from neve.logql.storage.stream_sizes import list_sizes
 from neve.query.config import QueryConfig
 from neve.query.service import QueryService, no_limits
 from neve.series.config import SeriesConfig

@@ -61,6 +61,7 @@ def test_a_png_is_one(told: Comparison, tmp_path: Path) -> None:
     assert heads[0][4] > heads[2][4] >= 300
 
 
+@pytest.mark.slow
 def test_a_quantile_says_of_what_and_how_many_groups_are_left(told: Comparison, tmp_path: Path) -> None:
     """Quantiles of groups can't be added up."""
     path = tmp_path / "p.svg"

@@ -12,7 +12,7 @@ from neve.api.loki.errors import error_response
 from neve.api.loki.tail import TailEndpoint
 from neve.api.query.endpoint import Endpoint
 from neve.api.query.program_response import ProgramEndpoints, ProgramResponse, describe_build, handle_form
-from neve.app.query.logql import add_log_streams
+from neve.app.query.logql import add_log_tables
 from neve.lake.calendar import now_utc
 from neve.logql.http.documents import CATEGORIES
 from neve.logql.http.parameters import Parameters
@@ -34,7 +34,6 @@ __all__ = ["FUNCTION", "PREFIX", "TABLES", "loki_routes"]
 PREFIX = "/loki/api/v1"
 FUNCTION = "neve.logql.http.program:answer"
 TABLES = ("logs",)
-LISTS = frozenset({"labels", "values", "series", "detected_labels"})
 ENCODING_FLAGS = "x-loki-response-encoding-flags"
 VERSION = "3.5.0"  # of Loki, by which Grafana chooses its features
 
@@ -43,11 +42,8 @@ class LokiResponse(ProgramResponse):
     """Response with JSON."""
 
     def start(self) -> RunningQuery:
-        """Start the program. Lists of labels also read the table of streams, where the lake has it."""
-        program = self._program
-        if program.arguments["path"] in LISTS:
-            program = add_log_streams(self._service, program)
-        return self._service.start_program(self._request, program)
+        """Start the program. Lists and sizes of streams also read tables about streams, where the lake has them."""
+        return self._service.start_program(self._request, add_log_tables(self._service, self._program))
 
 
 class LokiEndpoints(ProgramEndpoints):

@@ -77,7 +77,7 @@ class Endpoint:
         path = request.url.path
         if not self.handlers:
             return Failure(
-                404, "not_found", f"{path} is not served here", hint="/api/v1/openapi.json lists the available paths"
+                404, "not_found", f"{path} was not found", hint="/api/v1/openapi.json lists the available paths"
             )
         allowed = ", ".join(self.handlers)
         message = f"{path} takes {allowed}, got {request.method}"

@@ -15,7 +15,7 @@ from neve.logql.engine import MAX_LINES, Engine, LogWindow, run_log_query
 from neve.logql.language.parser import parse
 from neve.logql.language.syntax import LogQuery
 from neve.logql.storage.log_source import LogReader
-from neve.model.signals import SERIES_TABLES
+from neve.model.signals import SERIES_TABLES, VOLUME_TABLES
 from neve.promql.budget import check_deadline
 from neve.promql.evaluator import Options
 from neve.query.request import Request, TimeRange
@@ -28,9 +28,12 @@ if TYPE_CHECKING:
     from neve.query.engine.program import Program
     from neve.query.service import QueryService
 
-__all__ = ["add_log_streams", "evaluate", "open_logs"]
+__all__ = ["add_log_tables", "evaluate", "open_logs"]
 
-LOG_STREAMS = SERIES_TABLES["logs"]
+LOG_STREAMS, LOG_VOLUMES = SERIES_TABLES["logs"], VOLUME_TABLES["logs"]
+# Paths of Loki's API that these tables answer.
+LISTS = frozenset({"labels", "values", "series", "detected_labels"})
+SIZES = frozenset({"stats", "volume", "volume_range"})
 DEFAULT_LINES = 1000
 _HOUR_NS = 3600 * 10**9
 _LABELS = pa.map_(pa.string(), pa.string())
@@ -54,16 +57,21 @@ def open_logs(service: QueryService, organization: str, deadline: float | None =
         )
         yield from service.start(request).batches()
 
-    run_new = partial(run, only_new_files=True) if service.has_rows(LOG_STREAMS) else None
-    return LogReader(run, lambda: check_deadline(deadline), run_new)
+    run_new = partial(run, only_new_files=True)
+    has_streams, has_volumes = service.has_rows(LOG_STREAMS), service.has_rows(LOG_VOLUMES)
+    return LogReader(
+        run, lambda: check_deadline(deadline), run_new if has_streams else None, run_new if has_volumes else None
+    )
 
 
-def add_log_streams(service: QueryService, program: Program) -> Program:
-    """Return a program that also reads the table of streams, if the lake has it."""
-    if not service.has_rows(LOG_STREAMS):
+def add_log_tables(service: QueryService, program: Program) -> Program:
+    """Return a program that also reads the table of streams for lists, or of volumes for sizes, if the lake has it."""
+    path = program.arguments["path"]
+    table = LOG_STREAMS if path in LISTS else LOG_VOLUMES if path in SIZES else None
+    if table is None or not service.has_rows(table):
         return program
-    arguments = {**program.arguments, "has_log_streams": True}
-    return replace(program, arguments=arguments, tables=(*program.tables, LOG_STREAMS))
+    arguments = {**program.arguments, f"has_{table}": True}
+    return replace(program, arguments=arguments, tables=(*program.tables, table))
 
 
 def evaluate(service: QueryService, request: Request, step_ms: int | None = None) -> pa.Table:

@@ -29,7 +29,7 @@ def show_analysis(found: Analysis, names: Sequence[str], *, allow_literals: bool
     for source in found.sources:
         left = sum(source.left_out.values())
         print_text(
-            f"  {source.name}: {source.records:,} records, {source.queries:,} used, {left:,} left out, "
+            f"  {source.name}: {format_count(source.records, 'record')}, {source.queries:,} used, {left:,} left out, "
             f"{source.unparsed:,} not understood, {sum(source.unreadable.values()):,} unreadable"
         )
     for name in names:
@@ -93,7 +93,7 @@ def _show_promise(one: ExpectedGain) -> None:
 def show_staged(attempt: Attempt, report: StageReport) -> None:
     """Print a layout on its branch."""
     print_text(
-        f"{attempt.table}: {report.files_before:,} files of {format_bytes(report.bytes_before)} became "
+        f"{attempt.table}: {format_count(report.files_before, 'file')} of {format_bytes(report.bytes_before)} became "
         f"{report.files_after:,} of {format_bytes(report.bytes_after)} on {report.branch}, "
         f"in {format_duration(report.seconds)}"
     )

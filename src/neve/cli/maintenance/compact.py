@@ -8,30 +8,34 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from neve.cli.maintenance.compact_output import (
+    format_outcome,
+    health_document,
+    list_verdicts,
+    plan_document,
+    show_plan,
+    show_result,
+)
 from neve.cli.output import (
     json_option,
     print_error,
     print_json,
     print_note,
-    print_paragraph,
     print_table,
     print_text,
     progress_bar,
 )
 from neve.errors import NeveError
-from neve.text import format_bytes, format_count, format_dollars, format_duration
+from neve.text import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from neve.cli.context import Context
     from neve.compact.compactor import Compactor
-    from neve.compact.health import TableHealth
-    from neve.compact.plan import Plan, Request
-    from neve.compact.result import CompactResult
+    from neve.compact.plan import Request
 
 STRATEGIES = ("adaptive", "small_files", "deletes", "time_series", "dimensional", "cost")
-SHOWN = 20
 
 
 @click.group(short_help="Merge small files, apply deletes and sort rows.")
@@ -81,9 +85,9 @@ def plan(context: Context, /, name: str, as_json: bool, **asked: Any) -> None:
     """
     planned = _compactor(context).plan(name, _request(**asked))
     if as_json:
-        print_json(_plan_document(planned))
+        print_json(plan_document(planned))
     else:
-        _show_plan(planned)
+        show_plan(planned)
 
 
 @compact.command()
@@ -104,9 +108,9 @@ def run(context: Context, /, names: tuple[str, ...], dry_run: bool, steal: bool,
     if dry_run:
         plans = [compactor.plan(name, request) for name in chosen]
         if as_json:
-            print_json([_plan_document(one) for one in plans])
+            print_json([plan_document(one) for one in plans])
         for one in plans if not as_json else ():
-            _show_plan(one)
+            show_plan(one)
             print_text()
         return
     results, refused = [], False
@@ -144,7 +148,7 @@ def status(context: Context, names: tuple[str, ...], as_json: bool) -> None:
         unfinished = list(Journal(compactor.documents, health.table).runs())
         lines.append(
             {
-                **_health_document(health),
+                **health_document(health),
                 "running": holder.owner if holder and not holder.expired else None,
                 "unfinished_runs": [one.id for one in unfinished],
                 "last_run": past[-1].started if past else None,
@@ -199,7 +203,7 @@ def explain(context: Context, /, name: str, as_json: bool, **asked: Any) -> None
     compactor = _compactor(context)
     planned = compactor.plan(name, _request(**{**asked, "thorough": True}))
     health = {measure.partition.key: measure.health for measure in compactor.health(name).partitions}
-    verdicts = _verdicts(planned, health)
+    verdicts = list_verdicts(planned, health)
     if as_json:
         print_json({"table": planned.table, "health": planned.health, "reason": planned.reason, "partitions": verdicts})
         return
@@ -231,7 +235,7 @@ def history(context: Context, name: str | None, limit: int, as_json: bool) -> No
             f"{one.files_in:,} → {one.files_out:,}",
             f"{format_bytes(one.bytes_in)} → {format_bytes(one.bytes_out)}",
             f"{one.health_before:.0f} → {one.health_after:.0f}",
-            *(f"{one.seconds:.1f}", f"{one.api_calls:,}", f"{one.dollars:.6f}", _outcome(one)),
+            *(f"{one.seconds:.1f}", f"{one.api_calls:,}", f"{one.dollars:.6f}", format_outcome(one)),
         )
         for one in results
     ]
@@ -263,141 +267,3 @@ def _request(
         partitions=partitions,
         thorough=thorough,
     )
-
-
-def _plan_document(planned: Plan) -> dict[str, Any]:
-    from pydantic import TypeAdapter
-
-    from neve.compact.plan import Plan
-
-    document: dict[str, Any] = TypeAdapter(Plan).dump_python(planned, mode="json")
-    return document | {"estimate": vars(planned.estimate), "snapshot_id": str(planned.snapshot_id or "")}
-
-
-def _describe_files(files: int, size: int) -> str:
-    return f"{format_count(files, 'file')}, {format_bytes(size)}"
-
-
-def _show_plan(planned: Plan) -> None:
-    print_text(f"{planned.table}: health {planned.health:.0f}, {_describe_files(planned.files, planned.bytes)}")
-    print_paragraph(planned.reason, 2)
-    for group in planned.groups[:SHOWN]:
-        estimate = group.estimate
-        print_paragraph(
-            f"{group.partition.label or 'the whole table'}: {_describe_files(len(group.files), group.bytes)}"
-            f" → {format_count(estimate.output_files, 'file')}, {format_bytes(estimate.output_bytes)}"
-            f" [{group.level.value}, {group.strategy}, {group.layout}, by {group.executor.value}]",
-            2,
-        )
-        print_paragraph(group.reason, 4)
-        print_paragraph(f"{group.executor.value}: {group.executor_reason}", 4)
-    if len(planned.groups) > SHOWN:
-        print_paragraph(f"… and {len(planned.groups) - SHOWN:,} more groups (--json lists all)", 2)
-    _show_rest(planned)
-    if planned.groups:
-        total, groups = planned.estimate, format_count(len(planned.groups), "group")
-        print_paragraph(
-            f"total: {groups}, about {format_duration(total.seconds)} of one core, "
-            f"{total.api_calls:,} calls, {format_dollars(total.dollars)}",
-            2,
-        )
-
-
-def _show_rest(planned: Plan) -> None:
-    """Print the skipped work with its reason; print equal reasons once."""
-    for one in planned.cut[:SHOWN]:
-        print_paragraph(
-            f"beyond the limit: {one.partition.label}: {_describe_files(one.files, one.bytes)}: {one.reason}",
-            2,
-        )
-    if len(planned.cut) > SHOWN:
-        print_paragraph(f"… and {len(planned.cut) - SHOWN:,} more partitions beyond a limit", 2)
-    for left in planned.left_alone[:SHOWN]:
-        print_paragraph(
-            f"unchanged: {left.partition.label or 'the whole table'} (health {left.health:.0f}): {left.reason}",
-            2,
-        )
-    if len(planned.left_alone) > SHOWN:
-        print_paragraph(
-            f"… and {len(planned.left_alone) - SHOWN:,} more partitions without work (`neve compact explain`)",
-            2,
-        )
-    if planned.check_duplicates:
-        partitions = format_count(len(planned.check_duplicates), "closed partition")
-        print_paragraph(f"{partitions} will be checked for duplicates", 2)
-
-
-def _verdicts(planned: Plan, health: dict[str, float]) -> list[dict[str, Any]]:
-    found = [
-        {"partition": group.partition.label, "key": group.partition.key, "verdict": "rewrite", "reason": group.reason}
-        for group in planned.groups
-    ]
-    found += [
-        {
-            "partition": one.partition.label,
-            "key": one.partition.key,
-            "verdict": f"cut by {one.limit}",
-            "reason": one.reason,
-        }
-        for one in planned.cut
-    ]
-    found += [
-        {"partition": one.partition.label, "key": one.partition.key, "verdict": "leave alone", "reason": one.reason}
-        for one in planned.left_alone
-    ]
-    scored = [{**one, "health": round(health.get(str(one.pop("key")), 100.0), 1)} for one in found]
-    return sorted(scored, key=lambda one: (one["health"], one["partition"]))
-
-
-def _health_document(health: TableHealth) -> dict[str, Any]:
-    return {
-        "table": health.table,
-        "health": round(health.score, 1),
-        "files": health.files,
-        "bytes": health.bytes,
-        "rows": health.rows,
-        "partitions": len(health.partitions),
-        "fragments": health.fragments,
-        "undersized": health.undersized_files,
-        "delete_files": health.delete_files,
-        "snapshots": health.snapshot.snapshots,
-        "manifests": health.snapshot.manifests,
-        "target_bytes": health.target_bytes,
-    }
-
-
-def show_result(result: CompactResult) -> None:
-    """Print the result of a run."""
-    for run_id in result.continued:
-        print_text(f"{result.table}: finished the interrupted run {run_id} had left")
-    if result.published_for_dead or result.orphans:
-        print_text(
-            f"  {result.published_for_dead:,} groups published that it had written, {result.orphans:,} files removed"
-        )
-    if not result.planned:
-        print_text(f"{result.table}: {result.reason}")
-        return
-    print_text(
-        f"{result.table}: {result.files_in:,} files became {result.files_out:,}, "
-        f"{format_bytes(result.bytes_in)} became {format_bytes(result.bytes_out)}, "
-        f"health {result.health_before:.0f} → {result.health_after:.0f}, "
-        f"in {format_duration(result.seconds)}, about {format_dollars(result.dollars)}"
-    )
-    print_text(f"  {result.rows:,} rows read, written and read back: equal; {_outcome(result)}")
-    if result.duplicates:
-        print_text(f"  {result.duplicates:,} duplicates removed")
-    for error in result.errors:
-        print_text(f"  {error}")
-
-
-def _outcome(result: CompactResult) -> str:
-    parts = [f"{result.committed:,} of {result.planned:,} groups published"]
-    for count, words in (
-        (result.conflicts, "lost to other writers"),
-        (result.failed, "failed"),
-        (result.unknown, "in doubt"),
-        (result.not_begun, "not begun in time"),
-    ):
-        if count:
-            parts.append(f"{count:,} {words}")
-    return ", ".join(parts)

@@ -34,6 +34,8 @@ def series() -> None:
 def run(context: Context, steal: bool, as_json: bool) -> None:
     """Add the series of new metrics and the streams of new logs.
 
+    The sizes of streams are updated too.
+
     A run reads the files that were committed since the last one. An interrupted run leaves nothing behind: run it
     again.
     """

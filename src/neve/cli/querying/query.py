@@ -16,7 +16,7 @@ from neve.cli.terminal.cells import find_zone
 from neve.cli.terminal.result_view import ResultView
 from neve.cli.time_options import TimeParam
 from neve.errors import QueryError
-from neve.text import format_bytes, format_duration
+from neve.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -320,7 +320,7 @@ def _write_result(reader: pa.RecordBatchReader, form: str, output: str | None) -
             rows = write_result(reader, form, sink)
     except OSError as error:
         raise QueryError(f"can't write {output}: {error.strerror or error}") from error
-    print_note(f"{rows:,} rows in {output}")
+    print_note(f"{format_count(rows, 'row')} in {output}")
 
 
 def _plot_result(reader: pa.RecordBatchReader, output: str | None, zone: str) -> None:
@@ -347,8 +347,8 @@ def _format_statistics(statistics: dict[str, Any]) -> str:
     parts = [
         f"{format_duration(statistics['seconds'])}, planned in {format_duration(statistics['planning_seconds'])}",
         f"{statistics['engine']}",
-        f"{statistics['files']:,} files of {format_bytes(statistics['bytes'])} read, "
-        f"{statistics['pruned_files']:,} of {format_bytes(statistics['pruned_bytes'])} pruned",
+        f"{format_count(statistics['files'], 'file')} of {format_bytes(statistics['bytes'])} read, "
+        f"{format_count(statistics['pruned_files'], 'file')} of {format_bytes(statistics['pruned_bytes'])} pruned",
     ]
     parts += [f"cache {statistics['cache']}"] if statistics["cache"] else []
     return ", ".join([*parts, *statistics["notes"]])

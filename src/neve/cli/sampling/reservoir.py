@@ -146,8 +146,9 @@ def show_run(result: RunResult, config: ReservoirConfig) -> None:
     """Print the result of a run."""
     for window in result.windows[-SHOWN:]:
         print_text(
-            f"{window.window}: {window.kept:,} of {window.records:,} {result.signal} kept in {window.files:,} files "
-            f"of {format_bytes(window.bytes)}, {format_duration(window.seconds)} ({window.reason})"
+            f"{window.window}: {window.kept:,} of {window.records:,} {result.signal} kept "
+            f"in {format_count(window.files, 'file')} of {format_bytes(window.bytes)}, "
+            f"{format_duration(window.seconds)} ({window.reason})"
         )
     if len(result.windows) > SHOWN:
         print_text(f"and {len(result.windows) - SHOWN:,} windows before these; --json lists them")

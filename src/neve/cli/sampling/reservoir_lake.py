@@ -145,4 +145,7 @@ def _show_plan(plan: Plan, config: LakeSampling, *, as_json: bool) -> None:
         return
     lines = [(one["organization_id"], one["start"], f"{one['records']:,}") for one in windows[-SHOWN:]]
     print_table(("organization", "window", "records"), lines, right=(2,))
-    print_text(f"{format_count(len(windows), 'window')} with {plan.records:,} records would be sampled ({config.how})")
+    print_text(
+        f"{format_count(len(windows), 'window')} with {format_count(plan.records, 'record')} "
+        f"would be sampled ({config.how})"
+    )

@@ -204,10 +204,11 @@ def show_status(found: TailStatus) -> None:
         print_text(f"the selector {found.selector} has made no decisions yet: `neve tail run --once` runs a cycle")
     else:
         print_text(
-            f"{found.selector}: cycle {found.cycle:,} at {found.last_cycle}, {found.open_traces:,} traces open, "
+            f"{found.selector}: cycle {found.cycle:,} at {found.last_cycle}, "
+            f"{format_count(found.open_traces, 'trace')} open, "
             f"{found.behind} commits of {found.source} not read yet"
         )
-        print_text(f"trace_decisions: {found.decisions:,} rows, {format_bytes(found.bytes)}")
+        print_text(f"trace_decisions: {format_count(found.decisions, 'row')}, {format_bytes(found.bytes)}")
     if found.unfinished:
         print_text("the last cycle was interrupted after its decisions were committed; the next one finishes it")
     for one in found.destinations:

@@ -9,7 +9,7 @@ import click
 from neve.cli.output import json_option, print_json, print_note, print_table, print_text, progress_bar
 from neve.cli.sampling.tail_explain import explain
 from neve.cli.time_options import SinceParam, TimeParam
-from neve.text import format_bytes, format_duration
+from neve.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def show_period(simulation: Simulation) -> None:
     print_text(
         f"{simulation.before.traces:,} traces of {simulation.source} {' '.join(bounds) or 'as far as it goes back'}, "
         f"{simulation.before.spans:,} spans, evaluated in {format_duration(simulation.seconds)} "
-        f"from {simulation.files:,} files"
+        f"from {format_count(simulation.files, 'file')}"
     )
     if simulation.open:
         print_text(f"{simulation.open:,} more are not complete yet and are excluded")

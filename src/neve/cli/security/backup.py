@@ -8,6 +8,7 @@ import click
 
 from neve.cli.output import json_option, print_json, print_note, print_text
 from neve.errors import LakeError
+from neve.text import format_count
 
 if TYPE_CHECKING:
     from neve.backup.job import Restore
@@ -37,7 +38,8 @@ def backup(context: Context, destination: str, force: bool, as_json: bool) -> No
     if as_json:
         print_json(made.to_json())
         return
-    print_text(f"{made.tables} tables, {made.documents:,} documents and {made.keys:,} keys are in {destination}")
+    counts = (format_count(made.tables, "table"), format_count(made.documents, "document"))
+    print_text(f"{', '.join(counts)} and {format_count(made.keys, 'key')} are in {destination}")
 
 
 @click.command()
@@ -69,7 +71,7 @@ def restore(context: Context, source: str, exact: bool, force: bool, dry_run: bo
     if not result.is_complete:
         missing = sum(len(table.missing) for table in result.tables)
         raise LakeError(
-            f"{missing} files and {len(result.gaps)} ranges of segments are missing",
+            f"{format_count(missing, 'file')} and {format_count(len(result.gaps), 'range of segments')} are missing",
             hint="restore without --exact, or use a later backup",
         )
 
@@ -80,8 +82,8 @@ def _show(result: Restore) -> None:
     newer = sum(table.is_newer for table in result.tables)
     would = "would be" if result.is_dry_run else "are"
     print_text(
-        f"{len(result.tables)} tables {would} restored, {newer} of them with commits after the backup; "
-        f"{result.documents:,} documents, {result.keys:,} keys"
+        f"{format_count(len(result.tables), 'table')} {would} restored, {newer} of them with commits after the backup; "
+        f"{format_count(result.documents, 'document')}, {format_count(result.keys, 'key')}"
     )
     for table in result.tables:
         for path in table.missing:

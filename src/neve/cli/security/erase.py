@@ -9,6 +9,7 @@ import click
 from neve.cli.output import json_option, org_option, print_json, print_note, print_table, print_text, progress_bar
 from neve.cli.security.audit import open_documents
 from neve.errors import LakeError
+from neve.text import format_count
 
 if TYPE_CHECKING:
     from neve.cli.context import Context
@@ -85,15 +86,16 @@ def _show(result: Erasure) -> None:
     if rows:
         headers = ("table", "searched by", "files", "matching rows", "in earlier snapshots", "rewritten rows that stay")
         print_table(headers, rows, right=(2, 3, 4, 5))
-    done = "would be erased" if result.is_dry_run else "are erased"
-    print_text(f"{result.matched_rows:,} rows of {result.organization} {done}")
+    done = "to erase" if result.is_dry_run else "erased"
+    print_text(f"{done}: {format_count(result.matched_rows, 'row')} of {result.organization}")
     if result.is_dry_run:
         print_text(f"{result.documents:,} documents of the state store quote them")
         print_text(f"{result.segments:,} segments of the raw zone would be removed, after they are ingested")
         return
     expired, files = sum(one.snapshots for one in result.snapshots), sum(one.files for one in result.snapshots)
     print_text(
-        f"{expired:,} snapshots expired, {files:,} files and {result.segments:,} segments of the raw zone removed, "
+        f"{format_count(expired, 'snapshot')} expired, {format_count(files, 'file')} and "
+        f"{format_count(result.segments, 'segment of the raw zone')} removed, "
         f"{result.documents:,} documents of the state store changed"
     )
     for reason in result.remaining:

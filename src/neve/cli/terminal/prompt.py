@@ -17,7 +17,7 @@ from neve.query.request import UTC_ZONE
 from neve.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import Completer
@@ -48,6 +48,10 @@ quantile_cont has_term has_phrase regexp_matches"""
 SET_ZONE = re.compile(
     r"(?:SET\s+(?:SESSION\s+)?TIME\s*ZONE\s*(?:=|TO\b)?\s*'(?P<name>[\w+/-]{1,64})'|RESET\s+TIME\s*ZONE)\s*;?",
     re.IGNORECASE | re.ASCII,
+)
+# A table follows: after FROM and JOIN, in a list of tables, and after DESCRIBE, SUMMARIZE and \\d.
+NAMES_TABLE = re.compile(
+    r"(?:\bFROM\s+(?:\w+\s*,\s*)*|\bJOIN\s+|^\s*(?:DESCRIBE|SUMMARIZE|\\d)\s+)\w*$", re.IGNORECASE | re.ASCII
 )
 SIGNAL_TABLES = ("spans", "logs", "metrics")
 SHOWN_COLUMNS = 4  # of each table in the list of tables
@@ -171,22 +175,26 @@ def _make_completer(names: Mapping[str, Sequence[str]]) -> Completer:
     from prompt_toolkit.completion import DynamicCompleter, WordCompleter
 
     def choose() -> Completer:
-        text = get_app().current_buffer.text
-        return WordCompleter(list_completions(text, names), ignore_case=True)
+        buffer = get_app().current_buffer
+        before = buffer.document.text_before_cursor
+        return WordCompleter(list_completions(buffer.text, names, before), ignore_case=True)
 
     return DynamicCompleter(choose)
 
 
-def list_completions(text: str, names: Mapping[str, Sequence[str]]) -> list[str]:
+def list_completions(text: str, names: Mapping[str, Sequence[str]], before: str = "") -> list[str]:
     """Return the words that Tab offers: columns of the tables in the statement first, then those of the signals.
 
-    >>> list_completions("SELECT ser", {"jobs": ["server"], "logs": ["service_name"]})[2:4]
+    `before` is the text before the cursor. After FROM and similar words, tables are first.
+
+    >>> list_completions("SELECT ser", {"jobs": ["server"], "logs": ["service_name"]})[:2]
     ['service_name', 'server']
     """
     written = set(re.findall(r"\w+", text.lower()))
     tables = sorted(names, key=lambda name: (name.lower() not in written, name not in SIGNAL_TABLES))
-    words: Iterable[str] = (*names, *(column for table in tables for column in names[table]), *KEYWORDS.split())
-    return list(dict.fromkeys(words))
+    columns = [column for table in tables for column in names[table]]
+    of_lake = (*names, *columns) if NAMES_TABLE.search(before) else (*columns, *names)
+    return list(dict.fromkeys((*of_lake, *KEYWORDS.split())))
 
 
 def _read_statements(session: PromptSession[str]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from neve.compact.plan import LeftAlone, Level
 from neve.compact.planning.candidates import FileKind
 from neve.lake.read.partition_stats import FileTotals
-from neve.text import format_bytes
+from neve.text import format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,6 +134,6 @@ def explain_cut(verdict: Verdict, limit: str) -> str:
     """Return why a partition was postponed."""
     taken = verdict.share
     return (
-        f"{verdict.reason}; {taken.files:,} files of {format_bytes(taken.bytes)} "
+        f"{verdict.reason}; {format_count(taken.files, 'file')} of {format_bytes(taken.bytes)} "
         f"wait for another run: {limit} is used up"
     )

@@ -16,7 +16,8 @@ from neve.logql.http.parameters import DEFAULT_RANGE_NS, SECOND_NS, BadRequest, 
 from neve.logql.language.parser import parse
 from neve.logql.language.syntax import LogQuery
 from neve.logql.pipeline.compilation import compile_stages, run_stages
-from neve.logql.storage.stream_catalog import StreamSize, list_sizes, list_streams
+from neve.logql.storage.stream_catalog import list_streams
+from neve.logql.storage.stream_sizes import StreamSize, list_sizes
 from neve.promql.engine import Result, SeriesResult
 from neve.promql.http.documents import answer_list
 from neve.promql.labels import get, keep

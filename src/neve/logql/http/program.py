@@ -34,14 +34,19 @@ _LINE_SHARE = 8  # a line takes this much of its Arrow bytes more memory as an o
 def answer(arguments: Mapping[str, Any], context: Context) -> Iterator[pa.RecordBatch]:
     """Answer a request: `path`, `pairs`, `now_ns`, `has_categories`, `seconds` (timeout) and `max_rows` (items).
 
-    `has_log_streams` is whether the lake has this table.
+    `has_log_streams` and `has_log_volumes` are whether the lake has these tables.
     """
     deadline = None if arguments["seconds"] is None else time.monotonic() + arguments["seconds"]
     memory = context.memory_bytes
     options = Options(max_samples=memory // SAMPLE_BYTES, max_points=memory // POINT_BYTES, deadline=deadline)
     pairs = [(name, text) for name, text in arguments["pairs"]]
     parameters = Parameters(pairs, arguments["now_ns"], arguments["has_categories"])
-    reader = open_logs(context, deadline, has_streams=bool(arguments.get("has_log_streams")))
+    reader = open_logs(
+        context,
+        deadline,
+        has_streams=bool(arguments.get("has_log_streams")),
+        has_volumes=bool(arguments.get("has_log_volumes")),
+    )
     found = ANSWERS[arguments["path"]](Query(parameters, reader, options))
     most = arguments["max_rows"]
     if most is not None and len(found.items) > most:
@@ -49,7 +54,9 @@ def answer(arguments: Mapping[str, Any], context: Context) -> Iterator[pa.Record
     yield from pack_pieces(found.pieces())
 
 
-def open_logs(context: Context, deadline: float | None, *, has_streams: bool = False) -> LogReader:
+def open_logs(
+    context: Context, deadline: float | None, *, has_streams: bool = False, has_volumes: bool = False
+) -> LogReader:
     """Return the lines that a worker's context can read."""
 
     def check() -> None:
@@ -66,4 +73,5 @@ def open_logs(context: Context, deadline: float | None, *, has_streams: bool = F
                 raise LimitExceeded("the lines of the query are too long", limit="memory")
             yield batch
 
-    return LogReader(run, check, partial(run, only_new_files=True) if has_streams else None)
+    run_new = partial(run, only_new_files=True)
+    return LogReader(run, check, run_new if has_streams else None, run_new if has_volumes else None)

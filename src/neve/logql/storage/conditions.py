@@ -13,6 +13,7 @@ from neve.lake.tokenizer import tokenize
 from neve.lexical.matchers import MatchKind
 from neve.logql.language.syntax import LabelFilter, LineFilter, LogQuery, StringFilter
 from neve.logql.storage.streams import match_stream
+from neve.model.series_tables import LINE_TEXT, LINE_TIME
 
 if TYPE_CHECKING:
     from neve.logql.engine import LogWindow
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LINE", "TIME", "Conditions", "write_conditions"]
 
-TIME = "coalesce(nullif(time_unix_nano, 0), nullif(observed_time_unix_nano, 0), epoch_ns(timestamp))"
-LINE = "coalesce(message, '')"
+TIME, LINE = LINE_TIME, LINE_TEXT
 _NOT_WORD = re.compile(r"[^A-Za-z0-9_]")
 _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 

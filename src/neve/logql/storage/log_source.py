@@ -69,12 +69,13 @@ class LogReader:
     """Source of lines for one caller. `check` raises the reason to stop, for example a deadline.
 
     `run_new` runs statements over the table of streams, in which `logs` has only the files that the table has not seen.
-    It is `None` if the lake has no such table.
+    It is `None` if the lake has no such table. `run_sizes` does the same for the table of volumes.
     """
 
     run: RunSql
     check: Callable[[], None] = lambda: None
     run_new: RunSql | None = None
+    run_sizes: RunSql | None = None
     _streams: dict[Any, tuple[dict[str, str], dict[str, str]]] = field(default_factory=dict)
 
     def read(self, query: LogQuery, window: LogWindow, limit: int | None) -> Iterator[list[Entry]]:

@@ -1,4 +1,4 @@
-"""Streams of a query and their sizes.
+"""Streams of a query.
 
 Labels come from the table `log_streams`, and from the files of `logs` that it has not seen. Without the table they come
 from `logs`. The answers are the same, but for the time between the first and the last line of a stream on a day: the
@@ -7,14 +7,13 @@ table has no gaps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from neve.logql.storage.conditions import LINE, TIME, Conditions, write_conditions
+from neve.logql.storage.conditions import Conditions, write_conditions
 from neve.logql.storage.log_source import to_time_window
 from neve.logql.storage.streams import STREAM_COLUMNS, match_stream
-from neve.promql.labels import Labels, make_labels
+from neve.promql.labels import make_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,22 +21,13 @@ if TYPE_CHECKING:
     from neve.logql.engine import LogWindow
     from neve.logql.language.syntax import LogQuery
     from neve.logql.storage.log_source import LogReader, TimeWindow
+    from neve.promql.labels import Labels
 
-__all__ = ["StreamSize", "list_sizes", "list_streams"]
+__all__ = ["list_streams"]
 
 _MICRO = 1000  # nanoseconds: times of the table are cut to microseconds
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # ruff: noqa: S608  # parameters
-
-
-@dataclass(frozen=True, slots=True)
-class StreamSize:
-    """Lines and bytes of a stream within a step, which begins at `start_ns`."""
-
-    labels: Labels
-    start_ns: int
-    entries: int
-    bytes: int
 
 
 def list_streams(reader: LogReader, query: LogQuery, window: LogWindow) -> Iterator[Labels]:
@@ -73,35 +63,3 @@ def _to_days(bounds: TimeWindow) -> TimeWindow:
     """Return a time range from the start of its first day: a row of the table of streams has the time of its day."""
     since, until = bounds
     return (since or _EPOCH).replace(hour=0, minute=0, second=0, microsecond=0), until
-
-
-def list_sizes(
-    reader: LogReader, query: LogQuery, window: LogWindow, step_ns: int | None = None
-) -> Iterator[StreamSize]:
-    """Yield the sizes of streams, within each step if there is one. Line filters of the query count.
-
-    Lines are grouped by the ids of streams, which are cheaper to read and to compare than attributes. Lines of older
-    releases have no id and are grouped by their attributes.
-    """
-    bounds = to_time_window(window)
-    if bounds is None:
-        return
-    conditions = write_conditions(query, window)
-    step = "0" if step_ns is None else f"({TIME} - {int(window.start_ns)}) // {int(step_ns)}"
-    values = f"{step} AS step, count(*) AS entries, sum(strlen({LINE})) AS bytes"
-    where = f"FROM logs WHERE {conditions.sql}"
-    sql = (
-        f"SELECT any_value(service_name) AS service_name, any_value(resource_attrs) AS resource_attrs, {values} "
-        f"{where} AND stream_id IS NOT NULL GROUP BY stream_id, step UNION ALL "
-        f"SELECT service_name, resource_attrs, {values} {where} AND stream_id IS NULL "
-        "GROUP BY service_name, resource_attrs, step"
-    )
-    for batch in reader.run(sql, [*conditions.parameters, *conditions.parameters], bounds):
-        reader.check()
-        for row in batch.to_pylist():
-            yield _read_size(reader, row, window, step_ns or 0)
-
-
-def _read_size(reader: LogReader, row: dict[str, Any], window: LogWindow, step_ns: int) -> StreamSize:
-    labels = make_labels(reader.find_stream(row)[0])
-    return StreamSize(labels, window.start_ns + row["step"] * step_ns, row["entries"], int(row["bytes"] or 0))

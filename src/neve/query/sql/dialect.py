@@ -221,10 +221,37 @@ def read(sql: str, tokens: list[Token] | None = None) -> list[exp.Expression]:
 
 def write(tree: exp.Expr, dialect: Dialect = LAKE) -> str:
     """Write a tree as text: every name in quotes, no comments."""
+    return write_last(tree.copy(), dialect)
+
+
+def write_last(tree: exp.Expr, dialect: Dialect = LAKE) -> str:
+    """Write a tree that is not needed any more: it is changed, and then unlinked."""
     try:
-        return dialect.generate(tree, identify=True, comments=False, copy=True, unsupported_level=ErrorLevel.RAISE)
+        return dialect.generate(tree, identify=True, comments=False, copy=False, unsupported_level=ErrorLevel.RAISE)
     except SqlglotError as error:
         raise QueryError(f"can't translate the statement: {(str(error).splitlines() or [''])[0]}") from error
+    finally:
+        unlink(tree)
+
+
+def unlink(tree: exp.Expr) -> None:
+    """Remove the links from nodes to their parents after the last change of a tree.
+
+    They form cycles. Without them, nodes are freed together with the tree. With them, a later collection of garbage
+    frees those of many statements at once, and all threads of the process wait for it.
+    """
+    for node in list(tree.walk()):
+        node.parent = None
+
+
+def format_header(item: exp.Expr) -> str:
+    """Return the name of a column of a result that has none in the statement: the text of its expression.
+
+    >>> format_header(read("SELECT COUNT(*)")[0].expressions[0])
+    'count(*)'
+    """
+    text = LAKE.generate(item, normalize_functions="lower", comments=False)
+    return text.replace("${", "$ {")  # Spark would substitute a variable there
 
 
 def _append_to_call(said: str, node: exp.Expr, words: str) -> str:

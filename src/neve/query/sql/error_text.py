@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot.errors import ParseError, TokenError
 
 from neve.errors import QueryError
-from neve.query.sql.hints import column_hint, find_language, keyword_hint
+from neve.query.sql.hints import column_hint, find_language, keyword_hint, quoting_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 WIDTH = 100  # characters of a line around the place of an error
 MISSING_COLUMN = re.compile(
     r'Referenced column "(?P<a>[^"]+)" (?:was )?not found|does not have a column named "(?P<b>[^"]+)"'
+)
+MISSING_TABLE = re.compile(r'Referenced table "([^"]+)" not found')
+# A field of the value of an attribute: `attributes.http.route` for `attributes['http.route']`.
+ATTRIBUTE_PATH = re.compile(
+    r"Cannot extract field '(?P<second>[^']+)' from expression "
+    r"\"map_extract_value\((?P<column>\w+), '(?P<first>[^']+)'\)"
 )
 NEAR = re.compile(r'syntax error at or near "([^"]+)"')
 # Syntax of other systems: a pattern in the statement, and what to write instead.
@@ -34,6 +40,12 @@ CLAUSE_HINTS = (
     (re.compile(r"\s--?\s*\d+(?:ms|[smhdw])\b"), "write an interval: now() - INTERVAL 1 hour"),
     (re.compile(r"\bFINAL\b", re.IGNORECASE), "leave FINAL out: rows are never replaced"),
     (re.compile(r"\bSETTINGS\s+\w+\s*=", re.IGNORECASE), "leave SETTINGS out"),
+    (
+        re.compile(
+            r"\|\s*(?:stats|where|summarize|eval|fields|project|sort|head|limit|count|timechart)\b", re.IGNORECASE
+        ),
+        "SQL has no pipes: SELECT service_name, count(*) FROM logs WHERE … GROUP BY 1 ORDER BY 2 DESC LIMIT 10",
+    ),
     (re.compile(r"==|&&|\|\|\s*\w+\s*(?:>|<|=)"), "write =, AND and OR"),
 )
 
@@ -112,7 +124,19 @@ def explain_engine_error(error: QueryError, sql: str, tables: Mapping[str, Itera
     missing = MISSING_COLUMN.search(error.message)
     if missing is not None:
         name = missing["a"] or missing["b"]
-        return type(error)(f"unknown column {name!r}{_place(sql, name)}", hint=column_hint(name, tables) or error.hint)
+        hint = quoting_hint(name, sql) or column_hint(name, tables) or error.hint
+        return type(error)(f"unknown column {name!r}{_place(sql, name)}", hint=hint)
+    qualifier = MISSING_TABLE.search(error.message)
+    if qualifier is not None:
+        name = qualifier[1]
+        return type(error)(f"unknown table or column {name!r}{_place(sql, name)}", hint=column_hint(name, tables))
+    path = ATTRIBUTE_PATH.search(error.message)
+    if path is not None:
+        column, first, second = path["column"], path["first"], path["second"]
+        return type(error)(
+            f"{column}.{first}.{second} is not a column{_place(sql, column)}",
+            hint=f"an attribute has its whole name in brackets: {column}['{first}.{second}']",
+        )
     near = NEAR.search(error.message)
     if near is not None:
         return type(error)(f"syntax error near {near[1]!r}{_place(sql, near[1])}", hint=clause_hint(sql) or error.hint)
@@ -126,7 +150,7 @@ def add_place(error: QueryError, sql: str, name: str) -> QueryError:
 
 def _place(sql: str, name: str) -> str:
     """Return the excerpt at the first place of a name, or nothing if it is not in the statement."""
-    found = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sql, re.IGNORECASE)
+    found = re.search(rf"(?<!\w)\"?{re.escape(name)}(?!\w)", sql, re.IGNORECASE)
     return excerpt(sql, found.start()) if found is not None else ""
 
 

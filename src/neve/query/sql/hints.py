@@ -78,6 +78,40 @@ FUNCTION_HINTS = {
     "if_null": "ifnull(x, y)",
     "label_replace": "regexp_replace(x, 'pattern', 'value')",
 }
+ZONE_HINT = (
+    "use `--tz Europe/Berlin`, SET TimeZone at the prompt, `timezone` of a request, or x AT TIME ZONE 'Europe/Berlin'"
+)
+FILES_HINT = "queries read tables of the lake; `neve ingest files` adds files to them"
+READ_ONLY_HINTS = {  # statements that do not read, with what to do instead
+    **dict.fromkeys(
+        ("INSERT", "MERGE", "IMPORT", "LOAD DATA"),
+        "add telemetry with `neve ingest files`, or send it to `neve serve` by OTLP",
+    ),
+    **dict.fromkeys(("COPY", "EXPORT"), "write a result to a file: neve query -o errors.parquet 'SELECT …'"),
+    **dict.fromkeys(("CREATE", "DECLARE"), "name a subquery: WITH errors AS (SELECT …) SELECT … FROM errors"),
+    **dict.fromkeys(
+        ("DELETE", "TRUNCATE", "DROP"),
+        "`neve erase` deletes records of a person or an organization, and `neve maintain retention` old ones",
+    ),
+    **dict.fromkeys(("UPDATE", "ALTER"), "telemetry is never changed: compute the value in the SELECT"),
+    **dict.fromkeys(
+        ("ANALYZE", "VACUUM", "CHECKPOINT", "OPTIMIZE"), "`neve compact run` and `neve maintain all` do it"
+    ),
+    **dict.fromkeys(("BEGIN", "COMMIT", "ROLLBACK", "START"), "leave it out: each statement reads one snapshot"),
+    **dict.fromkeys(("PREPARE", "EXECUTE", "DEALLOCATE"), "use parameters: `-p name=value`, and :name in the SQL"),
+    **dict.fromkeys(("ATTACH", "DETACH", "INSTALL", "LOAD"), FILES_HINT),
+    **dict.fromkeys(
+        ("USE", "PRAGMA", "CALL"), "`SHOW TABLES` lists the tables, and `DESCRIBE logs` the columns of one"
+    ),
+    **dict.fromkeys(("GRANT", "REVOKE"), "`neve keys create` gives an API key its organization and its scopes"),
+    **dict.fromkeys(("KILL",), "Ctrl+C, or closing the connection, cancels a query"),
+    **dict.fromkeys(
+        ("SET", "RESET"), "queries have no settings but the time zone: SET TimeZone at the prompt, or --tz"
+    ),
+}
+FILE_FUNCTION = re.compile(r"(?:read_\w+|parquet_\w+|glob|sniff_csv|s3|url|file)$")  # of DuckDB and ClickHouse
+TIME_UNITS = ("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year")
+FILE_NAME = re.compile(r"\.(?:parquet|csv|jsonl?|ndjson|db|avro|arrow)(?:\.gz|\.zst)?$|://|/", re.IGNORECASE)
 # Columns of OpenTelemetry's own names and of other systems, with the columns of Neve.
 COLUMN_HINTS = {
     **dict.fromkeys(("body", "msg", "line", "log", "text", "content", "raw", "_raw", "logmessage"), ("message",)),
@@ -144,10 +178,32 @@ def function_hint(name: str, known: Iterable[str]) -> str | None:
     ("write date_trunc('minute', timestamp)", 'did you mean length?')
     """
     folded = fold(name)
+    if FILE_FUNCTION.match(folded):
+        return FILES_HINT
     if folded in FUNCTION_HINTS:
         return f"write {FUNCTION_HINTS[folded]}"
     close = _find_similar(folded, sorted(known), 0.75)
     return f"did you mean {close[0]}?" if close else None
+
+
+def read_only_hint(kind: str, sql: str) -> str | None:
+    """Return what to do instead of a statement that does not read.
+
+    >>> read_only_hint("GRANT", "GRANT SELECT ON logs TO ada")
+    '`neve keys create` gives an API key its organization and its scopes'
+    """
+    if kind in {"SET", "RESET"} and "zone" in fold(sql[:100]):
+        return ZONE_HINT
+    return READ_ONLY_HINTS.get(kind)
+
+
+def path_hint(name: str) -> str | None:
+    """Return the hint for a name of a table that is the path or the address of a file.
+
+    >>> path_hint("s3://logs/x.parquet") == FILES_HINT, path_hint("lgs")
+    (True, None)
+    """
+    return FILES_HINT if FILE_NAME.search(name[:1_000]) else None
 
 
 def column_hint(name: str, tables: Mapping[str, Iterable[str]]) -> str | None:
@@ -165,6 +221,17 @@ def column_hint(name: str, tables: Mapping[str, Iterable[str]]) -> str | None:
     owners = [table for table, named in tables.items() if near and columns[near[0]] in named] or list(tables)
     question = f"did you mean {columns[near[0]]}? " if near else ""
     return f"{question}`DESCRIBE {owners[0]}` lists the columns"
+
+
+def quoting_hint(name: str, sql: str) -> str | None:
+    """Return the hint for a text or a unit of time that DuckDB takes for a column, because of its quotes.
+
+    >>> quoting_hint("cart", 'WHERE service_name = "cart"'), quoting_hint("hour", "date_trunc(hour, t)")
+    ("a text has single quotes: 'cart'", "a unit of time is a text: 'hour'")
+    """
+    if fold(name) in TIME_UNITS:
+        return f"a unit of time is a text: '{name}'"
+    return f"a text has single quotes: '{name}'" if f'"{name}"' in sql else None
 
 
 def keyword_hint(words: Iterable[str]) -> str | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from neve.errors import QueryError
 from neve.predicate.names import fold
-from neve.query.sql.hints import FUNCTION_HINTS, LONGEST_WORD, duckdb_functions, function_hint
+from neve.query.sql.hints import LONGEST_WORD, duckdb_functions, function_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -130,5 +130,5 @@ def function_error(name: str, known: Iterable[str]) -> QueryError:
     """Return the error for a function that is not one of the known ones."""
     name = name[:LONGEST_WORD]
     if fold(name) in duckdb_functions():
-        return QueryError(f"the function {name} is not allowed in queries", hint=FUNCTION_HINTS.get(fold(name)))
+        return QueryError(f"the function {name} is not allowed in queries", hint=function_hint(name, ()))
     return QueryError(f"unknown function {name}", hint=function_hint(name, known))

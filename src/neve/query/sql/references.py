@@ -17,6 +17,7 @@ from neve.model.signals import NAMESPACE
 from neve.predicate.names import fold
 from neve.query.sql.dialect import Source
 from neve.query.sql.duckdb_statement import DEFINED
+from neve.query.sql.hints import path_hint
 from neve.query.sql.identifiers import TABLE_FUNCTIONS, function_error, tables_hint
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class _Marker:
             return
         name = resolve_table(node, self.names)
         if name is None:
-            hint = tables_hint(node.name, self.names.values())
+            hint = path_hint(node.name) or tables_hint(node.name, self.names.values())
             raise QueryError(f"{_format_table(node)} is not a table of the lake", hint=hint)
         _rename(node, name, name)
         if self.number >= MAX_TABLES:

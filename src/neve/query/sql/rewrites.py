@@ -17,6 +17,7 @@ from neve.errors import QueryError
 from neve.model.signals import NAMESPACE
 from neve.predicate.names import fold
 from neve.query.sql.catalog_tables import CATALOG
+from neve.query.sql.dialect import format_header
 from neve.query.sql.references import SCHEMAS
 
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ def _rewrite_call(node: exp.Expr) -> None:
         width, moment, *origin = arguments
         if width.is_string:
             width = _parse_interval(width)
-        node.replace(exp.DateBin(this=width, expression=moment, unit=origin[0] if origin else None))
+        header = format_header(node)
+        _replace(node, exp.DateBin(this=width, expression=moment, unit=origin[0] if origin else None), header)
 
 
 def _parse_interval(text: exp.Expr) -> exp.Expr:

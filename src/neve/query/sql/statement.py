@@ -8,6 +8,7 @@ from both engines.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from functools import cached_property
@@ -24,12 +25,15 @@ from neve.query.sql.dialect import (
     MAX_DEPTH,
     Source,
     expand_search_functions,
+    format_header,
     read,
     tokenize,
+    unlink,
     write,
+    write_last,
 )
 from neve.query.sql.error_text import add_place, excerpt, other_language
-from neve.query.sql.hints import find_language, keyword_hint
+from neve.query.sql.hints import find_language, keyword_hint, read_only_hint
 from neve.query.sql.identifiers import KNOWN, VOLATILE, function_error
 from neve.query.sql.parameters import bind
 from neve.query.sql.pivots import find_open_pivots
@@ -41,7 +45,7 @@ from neve.query.sql.text_ids import convert_text_ids
 from neve.query.sql.type_inference import NotPortable, kinds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     import pyarrow as pa
@@ -71,10 +75,16 @@ def _name_column(item: exp.Expr) -> exp.Expr:
         return item
     if isinstance(item, CLOCKS):
         return exp.alias_(item, FUNCTIONS[type(item)], quoted=True)
-    said = LAKE.generate(item, normalize_functions="lower", comments=False)
-    return exp.alias_(
-        item, said.replace("${", "$ {"), quoted=True, copy=False
-    )  # Spark would substitute a variable there
+    name = item.meta.get(HEADER) or format_header(item)
+    return exp.alias_(item, name, quoted=True, copy=False)
+
+
+def remember_headers(tree: exp.Expr) -> None:
+    """Store the names of columns that contain a subquery, before its tables are marked and get other names."""
+    if isinstance(tree, exp.Select):
+        for item in tree.expressions:
+            if item.find(exp.Query) is not None:
+                item.meta[HEADER] = format_header(item)
 
 
 def _gives_many_columns(item: exp.Expr) -> bool:
@@ -116,7 +126,7 @@ def write_for_duckdb(statement: Statement, sources: Mapping[int, str]) -> str:
     # Tables are filled in first: the later steps may copy nodes that read one.
     tree = add_runtime_checks(expand_search_functions(_fill_sources(name_columns(statement.tree.copy()), sources)))
     check_references(tree)
-    return write(tree, LAKE)
+    return write_last(tree, LAKE)
 
 
 def write_for_spark(statement: Statement, sources: Mapping[int, str]) -> str:
@@ -130,7 +140,7 @@ def write_for_spark(statement: Statement, sources: Mapping[int, str]) -> str:
         raise QueryError(f"Spark can't answer this as DuckDB does: {reason}") from reason
     tree = _fill_sources(tree, sources)
     check_references(tree)
-    return write(tree, SPARK)
+    return write_last(tree, SPARK)
 
 
 def reason_against_spark(tree: exp.Expr, columns: Mapping[str, TableKinds]) -> str:
@@ -139,7 +149,7 @@ def reason_against_spark(tree: exp.Expr, columns: Mapping[str, TableKinds]) -> s
     from neve.query.sql.spark.translator import to_spark  # noqa: PLC0415 - as above
 
     try:
-        write(to_spark(name_columns(tree.copy()), columns), SPARK)
+        write_last(to_spark(name_columns(tree.copy()), columns), SPARK)
     except NotPortable as reason:
         return str(reason)
     except QueryError as error:
@@ -171,6 +181,7 @@ def _unqualify(tree: exp.Expr, table: exp.Table) -> None:
 __all__ = ["Statement", "bind_template", "find_lake_tables", "parse", "parse_template"]
 
 NODES_OF_A_LEVEL = 4  # nodes of a subquery in parentheses
+HEADER = "header"  # of the metadata of a node: the name of a column of the result
 READING = (exp.Select, exp.SetOperation, exp.Values, exp.Subquery, exp.Pivot)
 # Keywords that begin other statements of DuckDB. sqlglot can't parse all of these.
 OTHER_STATEMENTS = frozenset(
@@ -192,7 +203,6 @@ OTHER_STATEMENTS = frozenset(
         *("MERGE", "PRAGMA", "PREPARE", "RESET", "ROLLBACK", "SET", "TRUNCATE", "UPDATE", "USE", "VACUUM"),
     )
 )
-ZONE_HINT = "send `timezone` with the request, set it at the prompt, or write x AT TIME ZONE 'Europe/Berlin'"
 SHOWN = {"tables", CATALOG, *SCHEMAS}  # last words of SHOW TABLES [FROM …]
 CLOCKS = (exp.CurrentDate, exp.CurrentTimestamp)
 TODAY = "today"
@@ -233,7 +243,8 @@ class Statement:
     @cached_property
     def normalised_sql(self) -> str:
         """Return one text for all statements that differ only in whitespace, comments and the case of keywords."""
-        return " ".join(filter(None, (self.kind, self.explain, self.described, write(self.tree))))
+        headers = (one.meta.get(HEADER, "") for one in self.tree.args.get("expressions") or ())
+        return " ".join(filter(None, (self.kind, self.explain, self.described, write(self.tree), *headers)))
 
 
 def parse(sql: str, tables: Mapping[str, pa.Schema], parameters: Parameters = ()) -> Statement:
@@ -261,13 +272,15 @@ def bind_template(template: exp.Expression, tables: Mapping[str, pa.Schema], par
 
 def _parse_checked(sql: str, tokens: list[Token], tables: Mapping[str, pa.Schema]) -> exp.Expression:
     tree = expand_catalog_tables(_parse_query(sql, tokens), tables)
-    check_nodes(tree, MAX_DEPTH * NODES_OF_A_LEVEL)
-    check_expanded_size(tree)
-    for name in _function_names(tree):
-        if fold(name) not in KNOWN:
-            raise add_place(function_error(name, KNOWN), sql, name)
-    check_shape(tree)
-    mark_lake_tables(tree, tables)
+    with _unlinked_on_error(tree):
+        check_nodes(tree, MAX_DEPTH * NODES_OF_A_LEVEL)
+        check_expanded_size(tree)
+        for name in _function_names(tree):
+            if fold(name) not in KNOWN:
+                raise add_place(function_error(name, KNOWN), sql, name)
+        check_shape(tree)
+        remember_headers(tree)
+        mark_lake_tables(tree, tables)
     return tree
 
 
@@ -277,10 +290,21 @@ def _bind(
     parameters: Parameters,
     explain: Literal["", "plan", "analyze"] = "",
 ) -> Statement:
-    bind(tree, parameters)
-    convert_text_ids(tree, tables)
-    check_sizes(tree)
+    with _unlinked_on_error(tree):
+        bind(tree, parameters)
+        convert_text_ids(tree, tables)
+        check_sizes(tree)
     return Statement(tree, "select", explain, volatile=_find_volatile(tree), schemas=tables)
+
+
+@contextmanager
+def _unlinked_on_error(tree: exp.Expression) -> Iterator[None]:
+    """Unlink a tree that is refused."""
+    try:
+        yield
+    except QueryError:
+        unlink(tree)
+        raise
 
 
 def _split_explain(sql: str) -> tuple[Literal["plan", "analyze"], str]:
@@ -293,8 +317,7 @@ def _split_explain(sql: str) -> tuple[Literal["plan", "analyze"], str]:
 def _parse_query(sql: str, tokens: list[Token]) -> exp.Expression:
     first = tokens[0].text.upper() if tokens else ""
     if first in OTHER_STATEMENTS:
-        hint = ZONE_HINT if first == "SET" and "zone" in fold(sql[:100]) else None
-        raise QueryError(f"got a statement of type {first}, expected one that only reads", hint=hint)
+        raise _does_not_read(first, sql)
     trees = read(sql, wrap_reshaping(tokens)) if tokens else []
     if len(trees) != 1:
         raise QueryError(f"got {len(trees)} statements, expected one")
@@ -304,8 +327,12 @@ def _parse_query(sql: str, tokens: list[Token]) -> exp.Expression:
     if isinstance(tree, exp.Summarize):
         tree = exp.select("*").from_(exp.Subquery(this=tree))
     if not isinstance(tree, READING):
-        raise QueryError(f"got a statement of type {type(tree).__name__.upper()}, expected one that only reads")
+        raise _does_not_read(type(tree).__name__.upper(), sql)
     return rewrite_common_forms(tree)
+
+
+def _does_not_read(kind: str, sql: str) -> QueryError:
+    return QueryError(f"got a statement of type {kind}, expected one that only reads", hint=read_only_hint(kind, sql))
 
 
 def _not_a_statement(sql: str, first: Token) -> QueryError:

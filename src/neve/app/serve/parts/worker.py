@@ -209,17 +209,12 @@ class JobHandlers:
         return Outcome(words, result.as_document())
 
     def series(self, job: Job, report: JobReporter) -> Outcome:
-        """Read the series of files that were not read yet."""
+        """Read the series of files that were not read yet, or count their lines."""
         from neve.app.series import build_series  # noqa: PLC0415 - as above
-        from neve.series.rows import KINDS  # noqa: PLC0415
 
-        kind = next((one for one in KINDS if one.target.name == job.table), None)
-        if kind is None:
-            expected = ", ".join(one.target.name for one in KINDS)
-            raise LakeError(f"{job.table} is not a table of series, expected {expected}")
         series = build_series(self.settings, self.lake, build_progress(report))
         try:
-            result = series.update(kind)
+            result = series.update(job.table)
         finally:
             series.documents.close()
         return Outcome(result.reason, result.as_document())
