@@ -30,7 +30,7 @@ from neve.redaction.rules import compile_rules
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROUNDS = 3
+ROUNDS = 7
 TEN: list[dict[str, Any]] = [
     {"keys": ["user.email", "enduser.*"], "action": "hash"},
     {"keys": ["http.request.header.*", "http.response.header.*"], "action": "drop"},

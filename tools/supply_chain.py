@@ -161,8 +161,30 @@ def _run_pip_audit() -> int:
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
         subprocess.run([str(python), "-m", "pip", "install", "--quiet", "pip-audit"], check=True)
-    command = [str(python), "-m", "pip_audit", "--disable-pip", "--require-hashes", "-r", str(LOCK)]
-    return subprocess.run(command, check=False).returncode
+    command = [str(python), "-m", "pip_audit", "--disable-pip", "--require-hashes", "--format", "json", "-r", str(LOCK)]
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+    try:
+        found = json.loads(done.stdout)["dependencies"]
+    except (ValueError, KeyError):
+        print("pip-audit returned no result")
+        return 2
+    lines, code = report_service(found)
+    print("\n".join(lines))
+    return code
+
+
+def report_service(found: list[dict[str, Any]]) -> tuple[list[str], int]:
+    """Return the lines and the exit code for pip-audit's result: 1 for a vulnerability, 2 if packages were not audited.
+
+    Pip-audit itself ends with success if it could not look up a single package.
+    """
+    lines = [f"{bad['id']}: pkg:pypi/{one['name']}@{one['version']}" for one in found for bad in one.get("vulns", [])]
+    skipped = [one["name"] for one in found if "skip_reason" in one]
+    summary = f"{len(lines)} vulnerabilities in {len(found) - len(skipped)} packages"
+    if skipped:
+        summary += f"; {len(skipped)} packages are not known to the service and were NOT audited: {', '.join(skipped)}"
+        summary += "\nhint: download the OSV data of PyPI and Maven, and run `make audit AUDIT_DATA=FOLDER`"
+    return [*lines, summary], 1 if lines else 2 if skipped or not found else 0
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from neve.model.signals import Signal
 from neve.otlp import Intake, decode
 from neve.otlp.json import CLASSES
 from neve.redaction.config import RedactionConfig
-from neve.redaction.messages import WITHHELD, Malformed, redact_message, redact_messages
+from neve.redaction.messages import WITHHELD, Malformed, _find_redactor, redact_message, redact_messages
 from neve.redaction.rules import HASH_PREFIX, MASK, Hasher
 from tests.otlp.messages import MESSAGES
 from tests.redaction.fill import NOW, filled
@@ -25,6 +25,15 @@ from tests.telemetry import logs, metrics, text, traces
 MARKER = "ada.lovelace-4711@example.com"
 SALT = "0123456789abcdef"
 EMAIL = r"\b[\w.+-]+@[\w-]+\.[a-z]+\b"
+RULES: tuple[dict[str, Any], ...] = (
+    {"pattern": EMAIL, "action": "hash"},
+    {"pattern": r"\w\w+", "action": "mask"},
+    {"pattern": "[a-c]", "action": "drop"},
+    {"keys": ["key *", "plain"], "action": "drop"},
+    {"keys": ["*a*", "nested"], "action": "hash"},
+    {"keys": ["*"], "action": "mask"},
+    {"pattern": r"\d+-\d+"},
+)
 SIGNALS = pytest.mark.parametrize("signal", list(Signal))
 
 
@@ -148,6 +157,47 @@ def test_decoding_and_encoding_change_nothing(sent: tuple[Signal, Any]) -> None:
     nothing = config({"pattern": r"\Qnever a text\E"})
     assert CLASSES[signal].FromString(redact_message(nothing, "acme", signal, wire)) == message
     redact_message(config({"keys": ["*"], "action": "hash"}), "acme", signal, wire)  # every value can be replaced
+
+
+@given(
+    st.sampled_from(list(Signal)).flatmap(lambda signal: st.tuples(st.just(signal), MESSAGES[signal])),
+    st.lists(st.sampled_from(RULES), min_size=1, max_size=4),
+    st.integers(1, 3),
+)
+def test_regions_and_whole_messages_have_the_same_result(
+    sent: tuple[Signal, Any], rules: list[dict[str, Any]], copies: int
+) -> None:
+    """Messages whose regions are replaced equal messages that are decoded whole, alone and in a column."""
+    signal, message = sent
+    wires = [message.SerializeToString() * copies, filled(signal, MARKER), message.SerializeToString()]
+    made = config(*rules)
+    redactor = _find_redactor(made, "acme", signal, is_quick=False)
+    assert redactor is not None
+    expected = redactor.redact_whole(pa.array(wires, pa.binary())).to_pylist()
+    alone = [redact_message(made, "acme", signal, wire) for wire in wires]
+    assert redact_messages(made, "acme", signal, pa.array(wires, pa.binary())).to_pylist() == alone
+    parse = CLASSES[signal].FromString
+    assert [parse(one) for one in alone] == [parse(one) for one in expected]
+
+
+def test_other_bytes_of_a_message_stay() -> None:
+    """Unknown fields of the envelope and records without a match are not written again."""
+    plain, marked, unknown = log(text("a", "x")), log(text("user", "ada")), b"\x7a\x03abc"
+    rules = config({"keys": ["user"]})
+    sent = plain + unknown + marked + plain + unknown
+    alone = redact_message(rules, "acme", Signal.LOGS, marked)
+    assert b"ada" not in alone
+    assert redact_message(rules, "acme", Signal.LOGS, sent) == plain + unknown + alone + plain + unknown
+
+
+def test_lengths_of_groups_are_written_again() -> None:
+    """Of one byte, two and three, with texts that become shorter and longer."""
+    for size in (1, 90, 120, 130, 16_250, 16_400, 100_000):
+        sent = log(text("pad", "x" * size), text("user", "a"), text("end", "y"))
+        for action in ("hash", "drop", "mask"):
+            found = record_of(redact(Signal.LOGS, sent * 2, {"keys": ["user"], "action": action}))
+            assert [one.key for one in found.attributes if one.key != "user"] == ["pad", "end"]
+            assert len(found.attributes) == (2 if action == "drop" else 3)
 
 
 @SIGNALS

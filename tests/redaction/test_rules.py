@@ -35,8 +35,10 @@ def test_the_quick_search_finds_every_match(pattern: str, text: str, before: byt
         return  # it matches the empty text
     if not pc.match_substring_regex(pa.array([text]), pattern)[0].as_py():
         return
-    found = compile_rules((rule,)).may_match(pa.array([before + text.encode() + after, None], pa.binary()))
-    assert found.to_pylist() == [True, False]
+    rules, wire = compile_rules((rule,)), before + text.encode() + after
+    assert rules.may_match(pa.array([wire, None], pa.binary())).to_pylist() == [True, False]
+    assert rules.quick is None or rules.quick.find(wire, 0, len(wire))[0] >= 0
+    assert rules.quick_texts is None or rules.quick_texts.find(wire, 0, len(wire))[0] >= 0
 
 
 @pytest.mark.parametrize(

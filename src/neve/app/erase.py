@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from neve.app.maintain import build_guards
+from neve.erase.exported_files import find_exported_files
 from neve.erase.job import Eraser, Erasure
 from neve.erase.state_documents import erase_documents
 from neve.raw.zone import EVENTS, OTLP, RawZone
 from neve.state.audit import record_command
+from neve.tail.config import DestinationKind
 from neve.text import format_count
 
 if TYPE_CHECKING:
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
 QUOTING_SPACES = (
     *("autopilot.attempts", "autopilot.stages", "autopilot.reports", "autopilot.outcomes", "tail.simulations"),
     *("saved-views", "silences", "rules", "jobs", "pauses", "maintain-history", "compact.history", "compact.proofs"),
-    *("quarantine.retries", "watch-retries", "rules_cursors", "parts"),
+    *("quarantine.retries", "watch-retries", "rules_cursors", "parts", "audit", "browser-sessions"),
+    *("ingest-attempts", "stream-attempts", "announced", "boxes", "query-usage", "schedule", "compact.memory"),
 )
 BUSY_SECONDS = 30
 
@@ -73,6 +76,7 @@ def erase_records(  # noqa: PLR0913 - the parts of a lake, and what to erase
     left = eraser.search_old()
     remaining = (
         *waiting,
+        *_find_exports(settings, condition),
         *(reason for one in snapshots for reason in one.remaining),
         *(f"{name}: {format_count(rows, 'row')} in files of earlier snapshots" for name, rows in left.items()),
         *kept,
@@ -105,7 +109,23 @@ def _build_eraser(
 ) -> Eraser:
     readers = build_guards(settings, lake, documents).readers
     now_ms = int(documents.now().timestamp() * 1000)
-    return Eraser(lake, condition, organization, now_ms, readers, progress)
+    others = tuple(
+        one.table for one in settings.tail.export.destinations if one.kind is DestinationKind.ICEBERG and one.table
+    )
+    return Eraser(lake, condition, organization, now_ms, readers, progress, others=others)
+
+
+def _find_exports(settings: Settings, condition: Condition) -> list[str]:
+    """Return the exported files that have the texts; they are not changed."""
+    test = condition.text_test
+    if test is None:
+        return []
+    return [
+        f"destination {one.name}: {name}"
+        for one in settings.tail.export.destinations
+        if one.kind is DestinationKind.OTLP_FILES
+        for name in find_exported_files(one.folder, settings.s3, test)
+    ]
 
 
 def _zones(settings: Settings) -> tuple[RawZone, ...]:

@@ -12,6 +12,7 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import FileScanTask
 
+from neve.erase.state_documents import replace_texts
 from neve.errors import LakeError
 from neve.lake.arrow_types import to_arrow_schema
 from neve.lake.write.table_writer import write_files
@@ -28,12 +29,16 @@ PIECE_BYTES = 256 * 1024 * 1024  # rows in memory before they are written
 
 @dataclass(frozen=True)
 class SearchTask:
-    """A data file with its delete files, and the SQL condition. Can be pickled."""
+    """A data file with its delete files, and the SQL condition. Can be pickled.
+
+    Rows that match are left out. If there are texts to replace, the rows stay without them.
+    """
 
     target: Target
     file: FileScanTask
     condition: str
     is_dry_run: bool = False
+    replaced: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ def search_file(task: SearchTask) -> SearchedFile:
     if not matched or task.is_dry_run:
         return SearchedFile(path, matched)
     kept, added = Fingerprint(), []
-    for rows in _join(evaluator.drop(piece, task.condition) for piece in _read(task, schema.names)):
+    for rows in _join(_change(evaluator, piece, task) for piece in _read(task, schema.names)):
         kept += evaluator.fingerprint(rows)
         added += write_files(task.target, rows)
     written = sum((evaluator.fingerprint(piece) for piece in _read_files(task, added)), Fingerprint())
@@ -79,6 +84,15 @@ def search_file(task: SearchTask) -> SearchedFile:
             hint="nothing was committed; report this as a bug",
         )
     return SearchedFile(path, matched, kept, tuple(added))
+
+
+def _change(evaluator: Evaluator, piece: pa.Table, task: SearchTask) -> pa.Table:
+    """Return the rows of a piece that stay."""
+    if not task.replaced:
+        return evaluator.drop(piece, task.condition)
+    hits = evaluator.match(piece, task.condition)
+    rows = [replace_texts(row, task.replaced) if hit else row for row, hit in zip(piece.to_pylist(), hits, strict=True)]
+    return pa.Table.from_pylist(rows, schema=piece.schema)
 
 
 class Evaluator:
@@ -110,6 +124,11 @@ class Evaluator:
         """Return the rows that do not match."""
         found = self._run(piece, f"SELECT NOT ({condition}) AS stays FROM piece")  # noqa: S608 - as above
         return piece.filter(found["stays"])
+
+    def match(self, piece: pa.Table, condition: str) -> list[bool]:
+        """Return for each row whether it matches."""
+        found = self._run(piece, f"SELECT ({condition}) AS hit FROM piece")  # noqa: S608 - as above
+        return [bool(hit) for hit in found["hit"].to_pylist()]
 
     def fingerprint(self, piece: pa.Table) -> Fingerprint:
         """Return the fingerprint of rows, over all columns."""

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from neve.erase.file_rewrite import search_file
 from neve.erase.old_snapshots import SnapshotErasure, expire_old_snapshots
-from neve.erase.table_erasure import Search, TableErasure, erase_index, erase_rows, search_old_files
+from neve.erase.table_erasure import Search, TableErasure, erase_audit, erase_index, erase_rows, search_old_files
 from neve.lake.spark.tasks import run_tasks
 from neve.model.audit import AUDIT
+from neve.model.signals import NAMESPACE
 from neve.model.tables import SEARCH_INDEX
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from neve.lake.lake import Lake
 
 SPARK_BYTES = 4 * 1024**3  # of the files of one table: above, Spark distributes the search
-NOT_ERASED = frozenset({AUDIT.name, SEARCH_INDEX.name})  # the record of erasures, and an index without texts
+NOT_ERASED = frozenset({AUDIT.name, SEARCH_INDEX.name})  # rows of the audit log are changed; the index has no texts
 
 Progress = Callable[[str, int, int], None]
 Readers = Callable[[str], "Iterable[tuple[str, int]]"]
@@ -73,6 +74,7 @@ class Eraser:
     progress: Progress = lambda _step, _done, _total: None
     drop_refs: bool = False
     spark_bytes: int = SPARK_BYTES
+    others: tuple[str, ...] = ()  # tables outside of the namespace, with an organization in each row
 
     def search(self) -> tuple[TableErasure, ...]:
         """Count the matching rows of every table, and change nothing."""
@@ -85,7 +87,7 @@ class Eraser:
     def search_old(self) -> dict[str, int]:
         """Count the matching rows of files that only earlier snapshots refer to, by table."""
         search = Search(self.organization, self._search, is_dry_run=True)
-        names = (name for name in self.lake.table_names() if name not in NOT_ERASED)
+        names = (name for name in self._table_names() if name != SEARCH_INDEX.name)
         found = {name: search_old_files(self.lake.table(name), self.condition, search) for name in names}
         return {name: matched for name, matched in found.items() if matched}
 
@@ -99,15 +101,22 @@ class Eraser:
     def _each_table(self, *, is_dry_run: bool) -> tuple[TableErasure, ...]:
         found: list[TableErasure] = []
         search = Search(self.organization, self._search, is_dry_run)
-        names = [name for name in self.lake.table_names() if name not in NOT_ERASED]
+        names = [name for name in self._table_names() if name not in NOT_ERASED]
         for number, name in enumerate(names):
             self.progress("tables", number, len(names))
             found.append(erase_rows(self.lake, name, self.condition, search))
         self.progress("tables", len(names), len(names))
+        if AUDIT.name in self.lake.table_names():
+            found.append(erase_audit(self.lake, self.condition, search))
         if SEARCH_INDEX.name in self.lake.table_names():
             replaced = [path for one in found for path in one.replaced]
             found.append(erase_index(self.lake, replaced, search))
         return tuple(found)
+
+    def _table_names(self) -> list[str]:
+        """Return the tables of the lake, then further ones that Neve has written to."""
+        own = self.lake.table_names()
+        return [*own, *(name for name in self.others if name.removeprefix(f"{NAMESPACE}.") not in own)]
 
     def _search(self, tasks: Sequence[SearchTask]) -> list[SearchedFile]:
         if sum(task.file.file.file_size_in_bytes for task in tasks) > self.spark_bytes:

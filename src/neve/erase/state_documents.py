@@ -32,7 +32,7 @@ def erase_documents(
             if is_dry_run:
                 continue
             can_replace = test.is_plain and not any(text in key for text in test.leaves)
-            if not can_replace or not documents.swap(space, key, value, _replace(value, test.leaves)):
+            if not can_replace or not documents.swap(space, key, value, replace_texts(value, test.leaves)):
                 remaining.append(f"document of the state store in the space {space}")
     return found, tuple(remaining)
 
@@ -52,13 +52,14 @@ def _strings(value: Any) -> list[str]:
     return []
 
 
-def _replace(value: Any, texts: Sequence[str]) -> Any:
+def replace_texts(value: Any, texts: Sequence[str]) -> Any:
+    """Return a value with `[erased]` in place of texts, at any depth, also in keys."""
     if isinstance(value, str):
         for text in texts:
             value = value.replace(text, ERASED)
         return value
     if isinstance(value, dict):
-        return {_replace(key, texts): _replace(part, texts) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_replace(part, texts) for part in value]
+        return {replace_texts(key, texts): replace_texts(part, texts) for key, part in value.items()}
+    if isinstance(value, list | tuple):  # entries of a map are pairs
+        return type(value)(replace_texts(part, texts) for part in value)
     return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -16,7 +16,9 @@ from neve.lake.commit.append import TableMoved, append_once
 from neve.lake.duckdb import quote_literal
 from neve.lake.read.snapshot_files import iterate_data_files, scan_files
 from neve.lake.write.table_writer import Target
+from neve.model.audit import AUDIT
 from neve.model.commits import ERASE
+from neve.model.settings import LAKE_OWNER
 from neve.model.tables import ORGANIZATION, SEARCH_INDEX
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
-    from neve.erase.condition import Condition
+    from neve.erase.condition import Condition, TextTest
     from neve.lake.lake import Lake
 
 MAX_ROUNDS = 10  # each searches the files that other writers committed meanwhile
@@ -38,13 +40,15 @@ class Search:
     organization: str
     run: Callable[[Sequence[SearchTask]], list[SearchedFile]]
     is_dry_run: bool
+    replaced: tuple[str, ...] = ()  # texts that are replaced in rows, instead of rows that are removed
 
 
 @dataclass(frozen=True)
 class TableErasure:
     """Rows that were erased, or would be, and the rewritten rows that stay.
 
-    `how` is `condition`, `texts`, `files` for the index of rewritten files, `empty`, or `not searched`.
+    `how` is `condition`, `texts`, `replaced` for rows that stay without the texts, `files` for the index of rewritten
+    files, `empty`, or `not searched`.
     """
 
     table: str
@@ -65,6 +69,21 @@ def erase_rows(lake: Lake, name: str, condition: Condition, search: Search) -> T
     if sql is None:
         return TableErasure(name, how)
     return _erase(lake, name, how, sql, search)
+
+
+def erase_audit(lake: Lake, condition: Condition, search: Search) -> TableErasure:
+    """Replace texts in entries of the audit log, also in those of the whole lake. The entries themselves stay."""
+    name, test = AUDIT.name, condition.text_test
+    table = lake.table(name)
+    if table.metadata.current_snapshot_id is None or test is None:
+        return TableErasure(name, "empty")  # entries have no values of records, but names in them may be such texts
+    sql = _search_audit(table, test, search.organization)
+    return _erase(lake, name, "replaced", sql, replace(search, organization="", replaced=test.leaves))
+
+
+def _search_audit(table: Table, test: TextTest, organization: str) -> str:
+    owners = ", ".join(map(quote_literal, (organization, LAKE_OWNER)))
+    return f"({test.to_sql(to_arrow_schema(table.schema()))}) AND {ORGANIZATION.name} IN ({owners})"
 
 
 def erase_index(lake: Lake, replaced: Iterable[str], search: Search) -> TableErasure:
@@ -99,7 +118,7 @@ def _erase(lake: Lake, name: str, how: str, sql: str, search: Search) -> TableEr
         if not files:
             return _sum_up(name, how, len(searched), found, snapshots)
         target = Target.of(table)
-        results = search.run([SearchTask(target, file, sql, search.is_dry_run) for file in files])
+        results = search.run([SearchTask(target, file, sql, search.is_dry_run, search.replaced) for file in files])
         hits = [one for one in results if one.matched]
         if hits and not search.is_dry_run:
             try:
@@ -153,7 +172,11 @@ def search_old_files(table: Table, condition: Condition, search: Search) -> int:
         for file in iterate_data_files(table, snapshot)
         if file.file_path not in current
     }
-    sql = choose_search(table, condition, search.organization)[1] if old else None
+    test = condition.text_test
+    if table.name()[-1] == AUDIT.name:
+        sql = _search_audit(table, test, search.organization) if old and test else None
+    else:
+        sql = choose_search(table, condition, search.organization)[1] if old else None
     if sql is None:
         return 0
     target = Target.of(table)

@@ -1,6 +1,7 @@
 """Redact encoded OTLP messages: decode what a rule may concern, replace columns, encode it again.
 
-Only messages, records, resources and scopes with bytes that a rule may concern are decoded. Others keep their bytes.
+Only records, resources and scopes with bytes that a rule may concern are decoded. All other bytes stay as they are.
+Messages with an unusual envelope are decoded whole.
 A part that a rule may concern and that can't be decoded is replaced by `WITHHELD`, which ingestion rejects.
 """
 
@@ -25,12 +26,14 @@ from neve.otlp.protobuf import (
     read_messages,
 )
 from neve.otlp.value_columns import Mask, null_mask
+from neve.redaction.regions import Unusual, find_regions, replace_regions
 from neve.redaction.rules import MASK, Hasher, compile_rules
 
 if TYPE_CHECKING:
     from neve.model.signals import Signal
     from neve.otlp.protobuf import Handler, Indices
     from neve.redaction.config import RedactionConfig, RuleConfig
+    from neve.redaction.regions import Regions
     from neve.redaction.rules import CompiledRules
 
 WITHHELD = b"\x07[withheld]"  # no message begins with the tag 7
@@ -51,23 +54,24 @@ def redact_messages(
 
     `is_quick` raises `Malformed` for a message with malformed parts: to find them takes long.
     """
-    rules = config.select(organization, signal)
-    if not rules or not len(messages):
-        return messages
-    hasher = Hasher.of(config.salt.get_secret_value(), organization)
-    return _Redactor(signal, compile_rules(rules), hasher, is_quick).redact(messages)
+    redactor = _find_redactor(config, organization, signal, is_quick)
+    return redactor.redact(messages) if redactor and len(messages) else messages
 
 
 def redact_message(
     config: RedactionConfig, organization: str, signal: Signal, message: bytes, *, is_quick: bool = False
 ) -> bytes:
     """Return one message with the rules applied: the same object if no rule concerns it."""
-    if not config.rules:
-        return message
-    offsets = pa.py_buffer(np.array([0, len(message)], dtype=np.int32))
-    column = pa.BinaryArray.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(message)])
-    redacted = redact_messages(config, organization, signal, column, is_quick=is_quick)
-    return message if redacted is column else redacted[0].as_py()
+    redactor = _find_redactor(config, organization, signal, is_quick) if config.rules else None
+    return redactor.redact_each([message])[0] if redactor else message
+
+
+def _find_redactor(config: RedactionConfig, organization: str, signal: Signal, is_quick: bool) -> _Redactor | None:
+    """Return the redactor of messages; None if no rule applies to them."""
+    rules = config.select(organization, signal)
+    if not rules:
+        return None
+    return _Redactor(signal, compile_rules(rules), Hasher.of(config.salt.get_secret_value(), organization), is_quick)
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,49 @@ class _Redactor:
     is_quick: bool
 
     def redact(self, messages: pa.BinaryArray) -> pa.BinaryArray:
+        """Redact a column of messages."""
+        hits = np.flatnonzero(self.rules.may_match(messages).to_numpy(zero_copy_only=False))
+        if not len(hits):
+            return messages
+        some = (self.redact_each(messages.take(pa.array(part)).to_pylist()) for part in _slices(messages, hits))
+        return _replace_rows(messages, hits, [pa.array(part, pa.binary()) for part in some])
+
+    def redact_each(self, messages: list[bytes]) -> list[bytes]:
+        """Redact messages together: regions of the same kind are decoded at once. Others are the same objects."""
+        regions, unusual = self._find_regions(messages)
+        contents: list[dict[int, bytes]] = [{} for _ in messages]
+        for name, kind in ((RESOURCE, "resources"), (SCOPE, "scopes"), (RECORDS[self.signal], "records")):
+            places = [(row, part) for row, found in regions.items() for part in getattr(found, kind)]
+            if places:
+                column = pa.array([messages[row][part.start : part.end] for row, part in places], pa.binary())
+                for (row, part), content in zip(places, self._redact_slice(name, column, 0).to_pylist(), strict=True):
+                    contents[row][part.start] = content
+        redacted = list(messages)
+        for row, found in regions.items():
+            redacted[row] = replace_regions(messages[row], found, contents[row])
+        if unusual:
+            column = pa.array([messages[row] for row in unusual], pa.binary())
+            for row, content in zip(unusual, self.redact_whole(column).to_pylist(), strict=True):
+                redacted[row] = content
+        return redacted
+
+    def _find_regions(self, messages: list[bytes]) -> tuple[dict[int, Regions], list[int]]:
+        """Return the regions of messages by row, and the rows of messages that have to be decoded whole."""
+        if self.rules.quick is None:
+            return {}, list(range(len(messages)))
+        regions, unusual = {}, []
+        for row, message in enumerate(messages):
+            try:
+                found = find_regions(self.rules.quick, message)
+            except Unusual:
+                unusual.append(row)
+            else:
+                if found is not None:
+                    regions[row] = found
+        return regions, unusual
+
+    def redact_whole(self, messages: pa.BinaryArray) -> pa.BinaryArray:
+        """Redact a column of messages by decoding their envelopes."""
         return self._redact_encoded(MESSAGES[self.signal], messages)
 
     def _redact_encoded(self, name: str, column: pa.BinaryArray, levels: int = 0) -> pa.BinaryArray:
@@ -86,9 +133,7 @@ class _Redactor:
         if not len(hits):
             return column
         parts = [self._redact_slice(name, column.take(pa.array(some)), levels) for some in _slices(column, hits)]
-        mask = np.zeros(len(column), dtype=np.bool_)
-        mask[hits] = True
-        return pc.replace_with_mask(column, pa.array(mask), pa.concat_arrays(parts))
+        return _replace_rows(column, hits, parts)
 
     def _redact_slice(self, name: str, some: pa.BinaryArray, levels: int) -> pa.BinaryArray:
         is_whole = name in RECORDS.values()
@@ -120,13 +165,13 @@ class _Redactor:
             return self.rules.redact_texts(array, self.hasher)
         if pa.types.is_binary(kind):
             return self._redact_encoded(inner, array, levels) if (inner := self._message_of(name)) else array
+        if not pa.types.is_nested(kind) or not self.rules.may_concern(array):
+            return array
         if pa.types.is_struct(kind):
             if kind.get_field_index("kvlist_value") >= 0:
                 return self._redact_values(array, levels)
             return _rebuild(array, {f.name: self._redact_column(f.name, _field(array, f.name), levels) for f in kind})
-        if pa.types.is_list(kind):
-            return self._redact_list(name, array, levels)
-        return array
+        return self._redact_list(name, array, levels)
 
     def _message_of(self, name: str) -> str | None:
         """Return the type of a message that is left as bytes in a field of this name."""
@@ -169,6 +214,8 @@ class _Redactor:
 
     def _redact_others(self, value: pa.StructArray, done: Mask, levels: int) -> pa.StructArray:
         """Redact the values that no rule of keys has replaced."""
+        if not self.rules.may_concern(value):
+            return value
         order = np.where(done, np.cumsum(done) - 1, int(done.sum()) + np.cumsum(~done) - 1)
         some = self._redact_values(value.filter(pa.array(~done)), levels)
         return pa.concat_arrays([value.filter(pa.array(done)), some]).take(pa.array(order))
@@ -214,6 +261,12 @@ def _read(wire: Handler, column: pa.BinaryArray) -> pa.RecordBatch | None:
         return read_messages(wire, column)
     except ValueError:
         return None
+
+
+def _replace_rows(column: pa.BinaryArray, rows: Indices, parts: list[pa.BinaryArray]) -> pa.BinaryArray:
+    mask = np.zeros(len(column), dtype=np.bool_)
+    mask[rows] = True
+    return pc.replace_with_mask(column, pa.array(mask), pa.concat_arrays(parts))
 
 
 def _slices(column: pa.BinaryArray, hits: Indices) -> list[Indices]:

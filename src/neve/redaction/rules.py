@@ -1,8 +1,11 @@
 r"""Compiled rules on whole columns: a quick search of bytes, masks of keys, and replacement of texts. RE2 only.
 
-`may_match` searches encoded bytes. It must find every message that a rule concerns, and may find others. Therefore it
-searches for a literal part of each key, and for patterns without assertions such as `^` and `\\b`, because bytes around
-a text on the wire are not those around the text itself.
+`may_match` and `quick` search encoded bytes. They must find every message that a rule concerns, and may find others.
+Therefore they search for a literal part of each key, and for patterns without assertions such as `^` and `\\b`, because
+bytes around a text on the wire are not those around the text itself.
+
+Arrow compiles an expression in each call. Bytes are therefore searched by expressions that are compiled once, and Arrow
+evaluates patterns only where these have found something.
 """
 
 from __future__ import annotations
@@ -15,11 +18,15 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import re2
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from typing_extensions import Buffer
 
     from neve.redaction.config import RuleConfig
 
@@ -28,6 +35,8 @@ HASH_PREFIX = "hmac:"
 # Letters only, so that patterns of digits, as of card numbers, don't match hashes of earlier rules.
 HEX_TO_LETTERS = str.maketrans("0123456789abcdef", "abcdefghijklmnop")
 HASH_BYTES = 16
+UNANCHORED = re2._Anchor.UNANCHORED  # private: see docs/internals.md
+SEARCH_MEMORY = 16 * 1024 * 1024  # of one compiled search: with less, RE2 discards its automaton more often
 NO_ASSERTION = "(?:)"
 
 
@@ -75,9 +84,23 @@ class CompiledRules:
         """The expression that encoded bytes are searched for; None if all messages have to be decoded."""
         parts = [*(_literal_of(key) for rule in self.key_rules for key in rule.keys)]
         parts += [drop_assertions(rule.pattern) for rule in self.pattern_rules]
-        if not all(parts):
-            return None
-        return _usable("|".join(f"(?:{part})" for part in dict.fromkeys(parts)))
+        return _join(parts)
+
+    @cached_property
+    def quick(self) -> Searcher | None:
+        """The compiled search; None if all messages have to be decoded."""
+        return _compile(self.search)
+
+    @cached_property
+    def quick_keys(self) -> Searcher | None:
+        """The compiled search for keys; None if all keys have to be compared."""
+        parts = [_literal_of(key) for rule in self.key_rules for key in rule.keys]
+        return _compile(_join(parts))
+
+    @cached_property
+    def quick_texts(self) -> Searcher | None:
+        """The compiled search for texts of patterns; None if all texts have to be compared."""
+        return _compile(_join([drop_assertions(rule.pattern) for rule in self.pattern_rules]))
 
     @cached_property
     def any_pattern(self) -> str | None:
@@ -90,11 +113,22 @@ class CompiledRules:
             return column.is_valid()
         return pc.fill_null(pc.match_substring_regex(as_text(column), self.search), False)
 
+    def may_concern(self, array: pa.Array) -> bool:
+        """Return whether a rule may concern a text, a key or encoded bytes anywhere in a column."""
+        kind = array.type
+        if pa.types.is_string(kind) or pa.types.is_binary(kind):
+            return _may_have(self.quick, array)
+        if pa.types.is_list(kind):
+            return self.may_concern(array.values)
+        return pa.types.is_struct(kind) and any(self.may_concern(array.field(n)) for n in range(kind.num_fields))
+
     def match_keys(self, keys: pa.StringArray) -> Iterator[tuple[RuleConfig, pa.BooleanArray]]:
         """Yield each rule of keys with the mask of the keys that it is the first to match."""
         if not self.key_rules or not len(keys):
             return
         encoded = keys.dictionary_encode()
+        if not _may_have(self.quick_keys, encoded.dictionary):
+            return
         free = pa.array([True] * len(encoded.dictionary))
         for rule in self.key_rules:
             matches = pc.and_(pc.match_substring_regex(encoded.dictionary, _key_expression(rule.keys)), free)
@@ -107,6 +141,8 @@ class CompiledRules:
         if not self.pattern_rules or texts.null_count == len(texts):
             return texts
         plain = as_text(texts)
+        if not _may_have(self.quick_texts, plain):
+            return texts
         found = self._find_texts(plain)
         if not pc.any(found).as_py():
             return texts
@@ -125,6 +161,43 @@ class CompiledRules:
 def compile_rules(rules: tuple[RuleConfig, ...]) -> CompiledRules:
     """Return compiled rules. Organizations with the same rules share them."""
     return CompiledRules(rules)
+
+
+class Searcher:
+    """An expression of RE2 that is compiled once. Raises `re2.error` if this build of RE2 refuses it."""
+
+    def __init__(self, expression: str) -> None:
+        options = re2.Options()
+        options.never_capture, options.log_errors, options.max_mem = True, False, SEARCH_MEMORY
+        # The method behind `search`, which takes three times as long for a short text.
+        self._match = re2.compile(expression, options)._regexp.Match  # private: see docs/internals.md
+
+    def find(self, text: Buffer, start: int, end: int) -> tuple[int, int]:
+        """Return the leftmost match between two positions; -1 and -1 if there is none."""
+        [span] = self._match(UNANCHORED, text, start, end)
+        return span[0], span[1]
+
+
+def _compile(expression: str | None) -> Searcher | None:
+    """Compile an expression; None for none, and for one that this build of RE2 refuses."""
+    try:
+        return None if expression is None else Searcher(expression)
+    except re2.error:
+        return None
+
+
+def _join(parts: Sequence[str]) -> str | None:
+    """Return the expression that finds any of the parts; None if one of them is empty or there are none."""
+    return _usable("|".join(f"(?:{part})" for part in dict.fromkeys(parts))) if all(parts) else None
+
+
+def _may_have(searcher: Searcher | None, texts: pa.Array) -> bool:
+    """Return whether any text of a column may have a match, by one search over all of them."""
+    if searcher is None or not len(texts):
+        return True
+    _validity, offsets, data = texts.buffers()
+    first, last = np.frombuffer(offsets, np.int32)[[texts.offset, texts.offset + len(texts)]].tolist()
+    return data is not None and searcher.find(data, first, last)[0] >= 0
 
 
 def as_text(column: pa.Array) -> pa.StringArray:
